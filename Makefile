@@ -1,0 +1,64 @@
+# The whole interface of the repository; CI calls nothing else. `make` alone prints the list.
+# Needs Python 3.11 or newer with venv, and make. Everything else is installed, pinned by hash, into $(VENV).
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench soak lock clean
+
+help: ## Print this list.
+	@echo 'make TARGET [ARGS="..."] [PYTHON=python3.12] [VENV=.venv] [WORKERS=2]'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.runtime ## Run the demonstration on SQLite; installs the runtime dependencies only.
+	$(BIN)/python -m windlass.demo $(ARGS)
+
+test: $(VENV)/.dev ## Run the tests; ARGS go to pytest, as in ARGS="-n0 -k lease".
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+check: $(VENV)/.dev ## Lint, formatting, types, direction of imports.
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports --no-logo
+
+format: $(VENV)/.dev ## Format, and repair what lint can repair by itself.
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+bench: $(VENV)/.dev ## Run the benchmarks; ARGS go to them.
+	$(BIN)/python -m benchmarks $(ARGS)
+
+soak: $(VENV)/.dev ## Run the long tests, which `make test` leaves out.
+	$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
+
+lock: $(VENV)/.dev ## Write requirements/*.txt anew from pyproject.toml; ARGS="--upgrade" takes newer releases.
+	$(COMPILE) $(ARGS) --extra postgres --group dev --output-file requirements/dev.txt pyproject.toml
+	$(COMPILE) --group build --constraint requirements/dev.txt --output-file requirements/runtime.txt pyproject.toml
+
+clean: ## Remove the virtual environment and everything that the tools left behind.
+	rm -rf $(VENV) build dist .coverage .coverage.* htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Windlass needs Python 3.11 or newer: make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+# The build backend is in the locks, so the package itself is installed without fetching anything unpinned.
+$(VENV)/.runtime: requirements/runtime.txt pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --require-hashes -r requirements/runtime.txt
+	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+# The development lock contains the runtime one, version for version.
+$(VENV)/.dev: requirements/dev.txt requirements/runtime.txt pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --require-hashes -r requirements/dev.txt
+	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@touch $(VENV)/.runtime $@

@@ -1,0 +1,1 @@
+"""Windlass: a durable task scheduler for Python with a worker pool that sizes itself."""

@@ -1,0 +1,55 @@
+"""What a change of priority, deadline or due time makes of an unfinished task."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, Struct, UnsetType
+
+from windlass.core.lifecycle import State
+from windlass.core.ordering import Place, Queue, place
+from windlass.core.submission import check_priority
+from windlass.core.task import Change, Task
+from windlass.core.times import Micros, when
+from windlass.errors import NotAllowed
+
+
+class Amended(Struct, frozen=True, kw_only=True):
+    """The task's fields after the change, and its new place."""
+
+    state: State
+    priority: int
+    deadline: Micros | None
+    expires: Micros | None
+    due: Micros
+    first_due: Micros
+    place: Place
+
+
+def amend(task: Task, first_due: Micros, queue: Queue, change: Change, now: Micros) -> Amended:
+    """Apply a change. A due time in the future makes a runnable task scheduled, one in the past the reverse."""
+    if task.state.final:
+        raise NotAllowed(f"task {task.id} is {task.state}; only an unfinished task can be changed")
+    priority = task.priority if isinstance(change.priority, UnsetType) else change.priority
+    check_priority(priority)
+    deadline = task.deadline if change.deadline is UNSET else when(change.deadline, now, "deadline")
+    expires = task.expires if change.expires is UNSET else when(change.expires, now, "expires")
+    due, state = task.due, task.state
+    if change.at is not UNSET:
+        first_due = due = when(change.at, now, "at") or now
+        state = _state_when_due(task.state, later=due > now)
+    return Amended(
+        state=state,
+        priority=priority,
+        deadline=deadline,
+        expires=expires,
+        due=due,
+        first_due=first_due,
+        place=place(queue, priority=priority, deadline=deadline, due=first_due),
+    )
+
+
+def _state_when_due(state: State, *, later: bool) -> State:
+    if state is State.RUNNABLE and later:
+        return State.SCHEDULED
+    if state in (State.SCHEDULED, State.RETRYING) and not later:
+        return State.RUNNABLE
+    return state

@@ -1,0 +1,41 @@
+"""Identity. The same key always means the same id, so a submit is idempotent and a task can be named before it exists.
+
+Without a key an id is a version 7 UUID (time, then random bits). With one it is a version 8 UUID: the head of a
+SHA-256 over tenant, workflow and key, each prefixed with its length so that no two triples read alike.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from uuid import UUID
+
+from windlass.core.task import TaskId
+from windlass.core.times import Micros
+
+_VARIANT = 0b10 << 62
+
+
+def fresh_id(now: Micros, random: int) -> TaskId:
+    """A new id that sorts by its time of birth; `random` gives its 62 random bits."""
+    millis, rest = divmod(now, 1_000)
+    return TaskId(UUID(int=millis << 80 | 7 << 76 | rest << 64 | _VARIANT | random & (1 << 62) - 1))
+
+
+def keyed_id(tenant: str, workflow: str | None, key: str) -> TaskId:
+    """The id of the task with this key."""
+    return TaskId(_version_8(b"task", tenant, workflow or "", key))
+
+
+def workflow_id(tenant: str, workflow: str) -> UUID:
+    """The id of a workflow: roots of an unsealed one wait for it as for a prerequisite."""
+    return _version_8(b"workflow", tenant, workflow)
+
+
+def _version_8(kind: bytes, *names: str) -> UUID:
+    parts = [kind]
+    for name in names:
+        text = name.encode()
+        parts += [len(text).to_bytes(4, "big"), text]
+    number = int.from_bytes(sha256(b"".join(parts)).digest()[:16], "big")
+    number &= ~(0xF << 76 | 0b11 << 62)
+    return UUID(int=number | 8 << 76 | _VARIANT)

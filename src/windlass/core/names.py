@@ -1,0 +1,28 @@
+"""What may be a name. Names stand in URLs, metrics, file names and log lines, so they are plain."""
+
+from __future__ import annotations
+
+import re
+
+from windlass.errors import InvalidTask
+
+_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+
+
+def check_name(field: str, value: object) -> None:
+    """Refuse what is not a plain name: those stand in URLs, metrics and file names."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise InvalidTask(f"{field}={shown(value)} is not a name; give 1 to 128 of A-Z a-z 0-9 _ . : -")
+
+
+def check_text(field: str, value: object, longest: int = 512) -> None:
+    """Refuse what is not short, clean text."""
+    fits = isinstance(value, str) and 0 < len(value) <= longest and "\0" not in value and value.isprintable()
+    if not fits:
+        raise InvalidTask(f"{field}={shown(value)} is not taken; give 1 to {longest} printable characters")
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it: never more than a line."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"

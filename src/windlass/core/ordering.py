@@ -1,0 +1,105 @@
+"""Which runnable task comes first. A strategy maps a task to (band, rank, tie); ties are broken by id.
+
+The three numbers are stored with the task, so a claim is one scan of one index, in every store the same total order.
+They are computed when the task is submitted, and again when its priority, deadline or due time is changed or its queue
+gets another strategy; a retry keeps its place (docs/decisions/0003-a-retry-keeps-its-place.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from windlass.core.names import check_name
+from windlass.core.times import FOREVER, Micros, micros
+from windlass.errors import InvalidTask
+
+
+class Strategy(StrEnum):
+    """How a queue orders its tasks."""
+
+    PRIORITY = "priority"
+    """Highest priority first, then earliest deadline, then first due."""
+    DEADLINE = "deadline"
+    """Earliest deadline first; without one, `horizon` after it was due."""
+    AGING = "aging"
+    """One point of priority is worth `step` of waiting, so nobody starves."""
+    FIFO = "fifo"
+    """First due, first served."""
+
+
+class Place(NamedTuple):
+    """A task's place in its queue; smaller comes first."""
+
+    band: int
+    rank: int
+    tie: int
+
+
+class Queue(Struct, frozen=True, kw_only=True):
+    """A queue's settings. A queue that nobody configured has these defaults."""
+
+    name: str
+    strategy: Strategy = Strategy.PRIORITY
+    horizon: timedelta = timedelta(hours=1)
+    """For `deadline` and `aging`: the deadline of a task that has none, counted from when it is due."""
+    step: timedelta = timedelta(minutes=1)
+    """For `aging`: how much waiting one point of priority is worth."""
+    paused: bool = False
+    paused_by: str | None = None
+    paused_why: str | None = None
+    max_waiting: int | None = None
+    """Beyond this many unfinished, unleased tasks a submit is refused (`QueueFull`)."""
+    max_leased: int | None = None
+    """How many tasks may run at once over all nodes; kept here, scheduled by a later release."""
+    weight: int = 1
+    fair: bool = False
+
+    def check(self) -> None:
+        """Refuse settings that cannot be followed, naming the field."""
+        check_name("queue", self.name)
+        for field in ("horizon", "step"):
+            length: timedelta = getattr(self, field)
+            if not timedelta(0) <= length <= timedelta(days=3650):
+                raise InvalidTask(f"{field}={length} of queue {self.name!r} is out of range; give zero to ten years")
+        for field in ("max_waiting", "max_leased"):
+            most: int | None = getattr(self, field)
+            if most is not None and most < 0:
+                raise InvalidTask(f"{field}={most} of queue {self.name!r} is negative; give 0 or more, or None")
+        if not 1 <= self.weight <= 1_000:
+            raise InvalidTask(f"weight={self.weight} of queue {self.name!r} is out of range; give 1 to 1000")
+
+
+def place(queue: Queue, *, priority: int, deadline: Micros | None, due: Micros) -> Place:
+    """The task's place in its queue under the queue's strategy."""
+    return _STRATEGIES[queue.strategy](queue, priority, deadline, due)
+
+
+def _by_priority(_: Queue, priority: int, deadline: Micros | None, due: Micros) -> Place:
+    return Place(-priority, FOREVER if deadline is None else deadline, due)
+
+
+def _by_deadline(queue: Queue, priority: int, deadline: Micros | None, due: Micros) -> Place:
+    return Place(0, due + micros(queue.horizon) if deadline is None else deadline, -priority)
+
+
+def _by_age(queue: Queue, priority: int, deadline: Micros | None, due: Micros) -> Place:
+    latest = due + micros(queue.horizon)
+    urgent = latest if deadline is None else min(deadline, latest)
+    return Place(0, urgent - priority * micros(queue.step), 0)
+
+
+def _by_arrival(_queue: Queue, _priority: int, _deadline: Micros | None, due: Micros) -> Place:
+    return Place(0, due, 0)
+
+
+_STRATEGIES: dict[Strategy, Callable[[Queue, int, Micros | None, Micros], Place]] = {
+    Strategy.PRIORITY: _by_priority,
+    Strategy.DEADLINE: _by_deadline,
+    Strategy.AGING: _by_age,
+    Strategy.FIFO: _by_arrival,
+}

@@ -1,0 +1,100 @@
+"""Arguments and results are plain JSON, by one rule for every store.
+
+PostgreSQL's `json` and `jsonb` and SQLite each treat NaN, NUL, lone surrogates and huge numbers differently, so all of
+them are refused here, naming the argument, before any store sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, cast
+
+import msgspec
+
+from windlass.errors import InvalidPayload
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 64
+_LARGEST_INTEGER = 2**63 - 1
+
+_encoder = msgspec.json.Encoder()
+_canonical = msgspec.json.Encoder(order="sorted")
+
+
+def encode_args(args: Mapping[Any, Any]) -> str:
+    """A task's arguments as JSON text, or `InvalidPayload` naming the argument that is at fault."""
+    for name, value in args.items():
+        if not isinstance(name, str):
+            raise InvalidPayload(f"args: the name {name!r} is a {type(name).__name__}; argument names are text")
+        _check_text(name, "args")
+        _check(value, name, 2)
+    text = _encoder.encode(dict(args))
+    if len(text) > MAX_BYTES:
+        largest = max(args, key=lambda name: len(_encoder.encode(args[name])))
+        raise InvalidPayload(
+            f"args: {len(text):,} bytes of JSON, of which {largest!r} is the largest part; "
+            f"at most {MAX_BYTES:,} are taken: pass a reference to larger data"
+        )
+    return text.decode()
+
+
+def encode_result(value: Any, *, max_bytes: int = MAX_BYTES) -> str | None:
+    """A handler's return value as JSON text; None for None."""
+    if value is None:
+        return None
+    _check(value, "result", 1)
+    text = _encoder.encode(value)
+    if len(text) > max_bytes:
+        raise InvalidPayload(f"result: {len(text):,} bytes of JSON; at most {max_bytes:,} are taken")
+    return text.decode()
+
+
+def canonical(value: Any) -> bytes:
+    """JSON in which equal values are equal bytes: for fingerprints."""
+    return _canonical.encode(value)
+
+
+def _check(value: Any, where: str, depth: int) -> None:
+    kind = cast("type[object]", type(value))
+    if kind is str:
+        _check_text(value, where)
+    elif kind is int:
+        if not -_LARGEST_INTEGER <= value <= _LARGEST_INTEGER:
+            raise InvalidPayload(f"{where}: the integer is beyond 64 bits; pass it as text")
+    elif kind is float:
+        if not isfinite(value):
+            raise InvalidPayload(f"{where}: {value} is not JSON; pass None or text instead")
+    elif kind is list or kind is tuple or kind is dict:
+        _check_members(value, where, depth)
+    elif value is not None and kind is not bool:
+        raise InvalidPayload(f"{where}: a {type(value).__qualname__} is not JSON; convert it first")
+
+
+def _check_members(value: list[Any] | tuple[Any, ...] | dict[Any, Any], where: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise InvalidPayload(f"{where.partition('[')[0]}: nested deeper than {MAX_DEPTH} levels, or it contains itself")
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if type(name) is not str:
+                raise InvalidPayload(f"{where}: the key {name!r} is a {type(name).__name__}; JSON keys are text")
+            _check_text(name, where)
+            _check(member, f"{where}[{name!r}]", depth + 1)
+    else:
+        for index, member in enumerate(cast("list[Any]", value)):
+            _check(member, f"{where}[{index}]", depth + 1)
+
+
+def _check_text(text: str, where: str) -> None:
+    if "\0" in text:
+        raise InvalidPayload(f"{where}: a NUL character is not taken; remove it or encode the data")
+    if not text.isascii() and not _encodes(text):
+        raise InvalidPayload(f"{where}: a lone surrogate is not text; decode the data with the right codec")
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

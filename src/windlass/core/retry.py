@@ -1,0 +1,77 @@
+"""What went wrong in an attempt, and when it is tried again.
+
+Exponential back-off with jitter and a cap, and rules for single kinds of error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+from windlass.core.times import Micros, micros
+from windlass.errors import InvalidTask
+
+
+class Error(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What went wrong in an attempt, as text: never rebuilt into a class."""
+
+    kind: str
+    """The exception's class, as in `ValueError`."""
+    message: str = ""
+    traceback: str = ""
+
+
+class ErrorRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How errors of one kind differ from the policy they stand in. What is None is as in the policy.
+
+    >>> Retry(
+    ...     retries=5,
+    ...     rules=(ErrorRule(error="HTTP*", base=timedelta(minutes=1)), ErrorRule(error="KeyError", retries=0)),
+    ... )
+    """
+
+    error: str
+    """The exception's class name, or a shell-style pattern of it."""
+    retries: int | None = None
+    base: timedelta | None = None
+
+
+class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A retry policy: `retries` further attempts, the nth after `base · 2ⁿ⁻¹ · (0.5 … 1.5)`, never more than `cap`."""
+
+    retries: int = 3
+    base: timedelta = timedelta(seconds=10)
+    cap: timedelta = timedelta(hours=1)
+    rules: tuple[ErrorRule, ...] = ()
+    """The first rule whose pattern fits the error counts."""
+
+    def check(self) -> None:
+        """Refuse a policy that cannot be followed, naming the field."""
+        rules = [("", self.retries, self.base), *((f"rules[{r.error!r}].", r.retries, r.base) for r in self.rules)]
+        for where, retries, base in rules:
+            if retries is not None and not 0 <= retries <= 1_000:
+                raise InvalidTask(f"retry.{where}retries={retries} is out of range; give 0 to 1000")
+            if base is not None and not timedelta(0) <= base <= timedelta(days=365):
+                raise InvalidTask(f"retry.{where}base={base} is out of range; give zero to one year")
+        if not timedelta(0) <= self.cap <= timedelta(days=365):
+            raise InvalidTask(f"retry.cap={self.cap} is out of range; give zero to one year")
+
+    def next_delay(
+        self, attempt: int, error: Error, random: Callable[[], float], wish: Micros | None = None
+    ) -> Micros | None:
+        """How long after failed attempt number `attempt` (from 1) the next one is due; None to give up.
+
+        `random` gives numbers in [0, 1). `wish` is the handler's own delay, which is taken as it is.
+        """
+        rule = next((rule for rule in self.rules if fnmatchcase(error.kind, rule.error)), None)
+        retries = self.retries if rule is None or rule.retries is None else rule.retries
+        if attempt > retries:
+            return None
+        if wish is not None:
+            return wish
+        base = micros(self.base if rule is None or rule.base is None else rule.base)
+        # The exponent is bounded so that a policy of a thousand retries does not build a thousand-bit number.
+        return min(micros(self.cap), int(base * 2 ** min(attempt - 1, 60) * (0.5 + random())))

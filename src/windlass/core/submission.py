@@ -1,0 +1,208 @@
+"""From what a caller wrote to a task that can be stored: checked, identified, given its first state and its place.
+
+`draft` looks at nothing but the caller's words; `born` also needs what the store knows: the queue's settings, the
+present moment and how the prerequisites stand. Both are pure, so every store refuses and creates exactly alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from hashlib import sha256
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from windlass.core.graph import End, check_fan_in, check_graph, check_unique, unblock
+from windlass.core.ids import fresh_id, keyed_id
+from windlass.core.lifecycle import EXPIRED, State
+from windlass.core.names import check_name, check_text, shown
+from windlass.core.ordering import Place, Queue, place
+from windlass.core.payload import canonical, encode_args
+from windlass.core.task import NewTask, Rules, Task, TaskId
+from windlass.core.times import Micros, when
+from windlass.errors import InvalidTask
+
+MAX_BATCH = 100_000
+MAX_PRIORITY = 1_000_000
+_DEFAULT_RULES = Rules()
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """A checked task on its way into a store."""
+
+    id: TaskId
+    new: NewTask
+    args: str
+    rules: Rules
+    prerequisites: tuple[TaskId, ...]
+    fingerprint: bytes | None
+    """Of the body, where there is a key: the same key with another fingerprint is a conflict."""
+
+
+class Birth(Struct, frozen=True, kw_only=True):
+    """A draft as it enters the store."""
+
+    task: Task
+    place: Place
+    edges: Sequence[tuple[UUID, bool]]
+    """Everything it waits for, and whether that has ended already."""
+
+
+def draft(tasks: Sequence[NewTask], now: Micros, random: Callable[[], int]) -> list[Draft]:
+    """Check a batch whole, as far as the caller's own words go, and give every task its id."""
+    if len(tasks) > MAX_BATCH:
+        raise InvalidTask(
+            f"{len(tasks):,} tasks in one batch; at most {MAX_BATCH:,} are taken: submit in parts, "
+            "with an unsealed workflow if they belong together"
+        )
+    drafts = [_draft(new, now, random) for new in tasks]
+    if len(drafts) > 1:
+        check_unique([draft.id for draft in drafts])
+    if any(draft.prerequisites for draft in drafts):
+        check_graph({draft.id: draft.prerequisites for draft in drafts})
+    return drafts
+
+
+def born(
+    draft: Draft, queue: Queue, now: Micros, nth: int, ends: Mapping[UUID, End], also_waits_for: Iterable[UUID] = ()
+) -> Birth:
+    """The draft's first state and place. `ends` has the prerequisites that have ended; all others are open.
+
+    `nth` is its place in the batch: it is due that many microseconds later, so that a batch keeps its order.
+    """
+    new = draft.new
+    edges = [(above, above in ends) for above in (*draft.prerequisites, *also_waits_for)]
+    first_due = _due(new, now)
+    due = (now if first_due is None else first_due) + nth
+    deadline = when(new.deadline, now, "deadline")
+    expires = when(new.expires, now, "expires")
+    state, waiting, reason = State.RUNNABLE if first_due is None else State.SCHEDULED, 0, None
+    if edges:
+        ended = [(above, ends[above]) for above in draft.prerequisites if above in ends]
+        state, waiting, reason = unblock(
+            State.WAITING, len(edges), new.on_failure, ended, due=first_due or now, now=now
+        )
+    if not state.final and expires is not None and expires <= now:
+        state, reason = State.EXPIRED, EXPIRED
+    return Birth(
+        task=Task(
+            id=draft.id,
+            handler=new.handler,
+            args=draft.args,
+            state=state,
+            queue=new.queue,
+            tenant=new.tenant,
+            workflow=new.workflow,
+            key=new.key,
+            priority=new.priority,
+            deadline=deadline,
+            due=due,
+            expires=expires,
+            submitted=now,
+            finished=now if state.final else None,
+            waiting=waiting,
+            on_failure=new.on_failure,
+            reason=reason,
+            rules=draft.rules,
+        ),
+        place=place(queue, priority=new.priority, deadline=deadline, due=due),
+        edges=edges,
+    )
+
+
+def check_priority(priority: int) -> None:
+    """Refuse a priority so large that it would not fit into a place."""
+    if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
+        raise InvalidTask(f"priority={priority} is out of range; give -{MAX_PRIORITY:,} to {MAX_PRIORITY:,}")
+
+
+def in_scope(new: NewTask, tenant: str, workflow: str | None) -> bool:
+    """Whether a task may wait for one of this tenant and workflow: its own workflow's, or one that stands alone."""
+    return tenant == new.tenant and (workflow is None or workflow == new.workflow)
+
+
+def _draft(new: NewTask, now: Micros, random: Callable[[], int]) -> Draft:
+    _check_fields(new)
+    prerequisites = tuple(dict.fromkeys(_prerequisite(new, name) for name in new.prerequisites))
+    id = fresh_id(now, random()) if new.key is None else keyed_id(new.tenant, new.workflow, new.key)
+    check_fan_in(new.key or id, prerequisites)
+    return Draft(
+        id=id,
+        new=new,
+        args=encode_args(new.args),
+        rules=_rules(new),
+        prerequisites=prerequisites,
+        fingerprint=None if new.key is None else _fingerprint(new, prerequisites),
+    )
+
+
+def _check_fields(new: NewTask) -> None:
+    if new.id is not None:
+        raise InvalidTask(f"id={shown(new.id)} is for Scheduler alone; give key= and the store makes the id")
+    check_name("handler", new.handler)
+    check_name("queue", new.queue)
+    check_name("tenant", new.tenant)
+    if new.key is not None:
+        check_text("key", new.key)
+    if new.workflow is not None:
+        check_text("workflow", new.workflow)
+    check_priority(new.priority)
+    if not 1 <= new.slots <= 1_000:
+        raise InvalidTask(f"slots={new.slots} is out of range; give 1 to 1000")
+    if new.delay is not None and new.at is not None:
+        raise InvalidTask("delay and at are both given; give one of them")
+
+
+def _prerequisite(new: NewTask, name: object) -> TaskId:
+    if isinstance(name, UUID):
+        return TaskId(name)
+    check_text("prerequisites", name)
+    return keyed_id(new.tenant, new.workflow, str(name))
+
+
+def _rules(new: NewTask) -> Rules:
+    rules = Rules(
+        retry=new.retry,
+        timeout=new.timeout,
+        soft_timeout=new.soft_timeout,
+        heartbeat_timeout=new.heartbeat_timeout,
+        slots=new.slots,
+        requires=new.requires,
+        downstream=new.downstream,
+        trace=new.trace,
+    )
+    if rules == _DEFAULT_RULES:
+        return _DEFAULT_RULES
+    rules.retry.check()
+    for field in ("timeout", "soft_timeout", "heartbeat_timeout"):
+        limit: timedelta | None = getattr(rules, field)
+        if limit is not None and limit <= timedelta(0):
+            raise InvalidTask(f"{field}={limit} is not a time limit; give more than zero")
+    return rules
+
+
+def _fingerprint(new: NewTask, prerequisites: Sequence[TaskId]) -> bytes:
+    body = (new.handler, dict(new.args), new.queue, sorted(id.hex for id in prerequisites))
+    return sha256(canonical(body)).digest()[:16]
+
+
+def _due(new: NewTask, now: Micros) -> Micros | None:
+    """When the caller wants it to run; None for at once."""
+    due = when(new.delay if new.at is None else new.at, now, "delay" if new.at is None else "at")
+    return due if due is not None and due > now else None
+
+
+_rules_encoder = msgspec.json.Encoder()
+_rules_decoder = msgspec.json.Decoder(Rules)
+
+
+def encode_rules(rules: Rules) -> str | None:
+    """Rules as a store keeps them: nothing at all when they are the defaults."""
+    return None if rules == _DEFAULT_RULES else _rules_encoder.encode(rules).decode()
+
+
+def decode_rules(text: str | None) -> Rules:
+    """The inverse of `encode_rules`."""
+    return _DEFAULT_RULES if text is None else _rules_decoder.decode(text)

@@ -1,0 +1,170 @@
+"""Every error Windlass raises, in one place.
+
+    WindlassError
+    ├── InvalidTask (ValueError)            a submit that can never be accepted; nothing was written
+    │   ├── InvalidPayload                  an argument that is not plain JSON, or too large or deep
+    │   ├── DuplicateTask                   one id twice in a batch
+    │   ├── UnknownPrerequisite             a prerequisite that does not exist (or is another tenant's)
+    │   └── CycleFound                      prerequisites that wait for each other
+    ├── KeyConflict (ValueError)            the key is taken by a task with another body
+    ├── QueueFull (RuntimeError)            the queue's `max_waiting` is reached
+    ├── UnknownTask (LookupError)           no such task
+    ├── NotAllowed (RuntimeError)           the task's state does not allow this move
+    ├── SessionLost (RuntimeError)          the node's session is gone, and with it every lease it held
+    └── StoreError (RuntimeError)
+        ├── StoreUnavailable                the store cannot be reached now; nothing is known to be written
+        ├── CommitUnknown                   the connection was lost while a commit was under way
+        ├── SchemaTooNew                    the database was migrated by a newer Windlass
+        └── UnsafeStore                     the store's durability settings would break a promise
+
+Each carries a stable `code` for HTTP answers, exit statuses and logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+
+class WindlassError(Exception):
+    """The root of the tree: `except WindlassError` catches everything Windlass raises on purpose."""
+
+    code: ClassVar[str] = "error"
+
+
+class InvalidTask(WindlassError, ValueError):
+    """A task that can never be accepted as it is. The message names the field, its value and what would be right."""
+
+    code = "invalid_task"
+
+
+class InvalidPayload(InvalidTask):
+    """An argument (or result) that is not plain JSON within the limits."""
+
+    code = "invalid_payload"
+
+
+class DuplicateTask(InvalidTask):
+    """The same id more than once in one batch, or in one Scheduler."""
+
+    code = "duplicate_task"
+
+    def __init__(self, ids: Sequence[object]) -> None:
+        self.ids = tuple(ids)
+        super().__init__(f"duplicate task: {_some(self.ids)} stands more than once; give each task its own key or id")
+
+
+class UnknownPrerequisite(InvalidTask):
+    """Prerequisites that do not exist. Another tenant's tasks answer exactly alike."""
+
+    code = "unknown_prerequisite"
+
+    def __init__(self, ids: Sequence[object]) -> None:
+        self.ids = tuple(ids)
+        super().__init__(
+            f"unknown prerequisite: {_some(self.ids)}; submit it first or in the same batch, "
+            "or open the workflow with forward references"
+        )
+
+
+class CycleFound(InvalidTask):
+    """Tasks that wait for each other; `cycle` lists one such ring, its first task not repeated."""
+
+    code = "cycle"
+
+    def __init__(self, cycle: Sequence[object]) -> None:
+        self.cycle = tuple(cycle)
+        shown = [str(member) for member in self.cycle[:20]]
+        if len(self.cycle) > len(shown):
+            shown.append(f"… ({len(self.cycle)} tasks)")
+        super().__init__("cycle of prerequisites: " + " → ".join([*shown, str(self.cycle[0])]))
+
+
+class KeyConflict(WindlassError, ValueError):
+    """The key already names a task with another handler, arguments, queue or prerequisites."""
+
+    code = "key_conflict"
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self.keys = tuple(keys)
+        super().__init__(
+            f"key conflict: {_some(self.keys)} already names a task with another body "
+            "(handler, arguments, queue, prerequisites); nothing was written"
+        )
+
+
+class QueueFull(WindlassError, RuntimeError):
+    """The queue holds as many unfinished tasks as its `max_waiting` allows; try again later."""
+
+    code = "queue_full"
+
+    def __init__(self, queue: str, max_waiting: int) -> None:
+        self.queue, self.max_waiting = queue, max_waiting
+        super().__init__(f"queue full: {queue!r} may hold {max_waiting} waiting tasks; nothing was written")
+
+
+class UnknownTask(WindlassError, LookupError):
+    """No task has this id."""
+
+    code = "unknown_task"
+
+    def __init__(self, task: object) -> None:
+        self.task = task
+        super().__init__(f"unknown task: {task}")
+
+
+class NotAllowed(WindlassError, RuntimeError):
+    """The task is in a state from which this move does not exist."""
+
+    code = "not_allowed"
+
+
+class SessionLost(WindlassError, RuntimeError):
+    """The session ran out or was closed: whatever it held may already run elsewhere, so drop it."""
+
+    code = "session_lost"
+
+    def __init__(self, session: object) -> None:
+        self.session = session
+        super().__init__(f"session lost: {session}; stop its work and open a new one")
+
+
+class StoreError(WindlassError, RuntimeError):
+    """The store could not do its part."""
+
+    code = "store_error"
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached, or kept failing for a passing reason through every retry."""
+
+    code = "store_unavailable"
+
+
+class CommitUnknown(StoreError):
+    """The connection was lost while a commit was under way: it may have happened. Look up by key or fence."""
+
+    code = "commit_unknown"
+
+
+class SchemaTooNew(StoreError):
+    """The database was migrated by a newer Windlass than this one."""
+
+    code = "schema_too_new"
+
+    def __init__(self, found: int, known: int) -> None:
+        self.found, self.known = found, known
+        super().__init__(
+            f"schema too new: the database is at version {found}, this Windlass knows up to {known}; upgrade Windlass"
+        )
+
+
+class UnsafeStore(StoreError):
+    """A durability setting of the store would break the promise that an acknowledged task is never lost."""
+
+    code = "unsafe_store"
+
+
+def _some(names: Sequence[object], most: int = 20) -> str:
+    shown = ", ".join(repr(name) if isinstance(name, str) else str(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"

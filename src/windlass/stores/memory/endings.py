@@ -1,0 +1,73 @@
+"""The end of an attempt in the memory store, and how the end of a task reaches those that wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from windlass.core.graph import End, unblock
+from windlass.core.lifecycle import FINAL, State
+from windlass.core.settlement import Settlement, conclude
+from windlass.core.task import Attempt, Task, TaskId
+from windlass.core.times import Micros
+from windlass.stores.memory.tables import Tables
+
+
+def end_attempt(tables: Tables, task: Task, settlement: Settlement, now: Micros) -> State:
+    """Write the end of an attempt: its record and the task. The caller resolves what waited for it."""
+    assert task.session is not None
+    assert task.claimed is not None
+    end = conclude(task, settlement, now)
+    if end.charged:
+        tables.attempts[task.id].append(
+            Attempt(
+                fence=task.fence,
+                session=task.session,
+                started=task.claimed,
+                ended=now,
+                state=end.state,
+                error=end.error,
+            )
+        )
+    tables.cancel_by.pop(task.id, None)
+    tables.move(
+        task.id,
+        end.state,
+        due=task.due if end.state in FINAL else now + end.delay,
+        finished=now if end.state in FINAL else None,
+        attempts=task.attempts + end.attempts,
+        crashes=task.crashes + end.crashes,
+        losses=task.losses + end.losses,
+        result=end.result,
+        reason=end.reason,
+    )
+    return end.state
+
+
+def resolve(tables: Tables, ended: Iterable[TaskId], now: Micros) -> None:
+    """Tell those that wait for these tasks how they ended; tasks that have not ended are passed over."""
+    ends = ((id, tables.end_of(id)) for id in ended)
+    resolve_edges(tables, [(id, end) for id, end in ends if end is not None], now)
+
+
+def resolve_edges(tables: Tables, ended: Sequence[tuple[UUID, End]], now: Micros) -> None:
+    """Resolve every open edge from these, level by level: a task cancelled here ends those that wait for it."""
+    while ended:
+        reached: dict[TaskId, list[tuple[UUID, End]]] = {}
+        for above, end in ended:
+            for child in tables.dependents.get(above, ()):
+                if not tables.prerequisites[child][above]:
+                    tables.prerequisites[child][above] = True
+                    reached.setdefault(child, []).append((above, end))
+        ended = [(child, End.CANCELLED) for child, ends in reached.items() if _cancels(tables, child, ends, now)]
+
+
+def _cancels(tables: Tables, child: TaskId, ends: Sequence[tuple[UUID, End]], now: Micros) -> bool:
+    """Count these prerequisites of a task as ended; whether that cancelled it."""
+    task = tables.tasks[child]
+    after = unblock(task.state, task.waiting, task.on_failure, ends, due=task.due, now=now)
+    if after.state is State.CANCELLED and task.state is not State.CANCELLED:
+        tables.move(child, after.state, waiting=after.waiting, finished=now, reason=after.reason)
+        return True
+    tables.move(child, after.state, waiting=after.waiting)
+    return False

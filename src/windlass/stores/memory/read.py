@@ -1,0 +1,58 @@
+"""The read path of the memory store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import RLock
+from uuid import UUID
+
+from windlass.core.ordering import Queue
+from windlass.core.task import Attempt, Task, TaskId
+from windlass.stores.memory.tables import Tables
+from windlass.stores.protocol import Count, Cursor, Filter, Neighbour, Neighbourhood, Page
+
+
+class MemoryReader:
+    """Reads over the store's tables, each under the store's lock."""
+
+    _tables: Tables
+    _lock: RLock
+
+    def get(self, tasks: Sequence[TaskId]) -> list[Task | None]:
+        with self._lock:
+            return [self._tables.tasks.get(id) for id in tasks]
+
+    def find(self, filter: Filter, *, limit: int = 100, after: Cursor | None = None) -> Page:
+        with self._lock:
+            matching = [task for task in self._tables.tasks.values() if filter.matches(task)]
+        matching.sort(key=lambda task: (task.submitted, task.id), reverse=True)
+        if after is not None:
+            matching = [task for task in matching if (task.submitted, task.id) < (after.submitted, after.id)]
+        tasks = matching[:limit]
+        return Page(tasks, Cursor(tasks[-1].submitted, tasks[-1].id) if len(matching) > limit else None)
+
+    def counts(self) -> list[Count]:
+        with self._lock:
+            return [Count(*key, tasks) for key, tasks in sorted(self._tables.counts.items()) if tasks]
+
+    def attempts(self, task: TaskId) -> list[Attempt]:
+        with self._lock:
+            return list(self._tables.attempts.get(task, ()))
+
+    def neighbourhood(self, task: TaskId, *, limit: int = 1_000) -> Neighbourhood:
+        with self._lock:
+            above = self._tables.prerequisites.get(task, {})
+            below = {id: self._tables.prerequisites[id][task] for id in self._tables.dependents.get(task, ())}
+            return Neighbourhood(self._neighbours(above, limit), self._neighbours(below, limit))
+
+    def queues(self) -> list[Queue]:
+        with self._lock:
+            return [self._tables.queues[name] for name in sorted(self._tables.queues)]
+
+    def _neighbours(self, edges: dict[UUID, bool] | dict[TaskId, bool], limit: int) -> list[Neighbour]:
+        ids = sorted(TaskId(id) for id in edges if not self._is_workflow(id))[:limit]
+        found = [(id, self._tables.tasks.get(id)) for id in ids]
+        return [Neighbour(id, task.state if task else None, edges[id]) for id, task in found]
+
+    def _is_workflow(self, id: UUID) -> bool:
+        return id in self._tables.workflows

@@ -1,0 +1,369 @@
+"""The write path of the memory store: submit, claim, settle, and what operators do.
+
+One lock makes every call a transaction; everything is checked before anything is changed, so a refusal changes
+nothing. Nothing here decides by itself: states and places come from `core`, the passing of time is in `sweep.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from secrets import randbits
+from threading import Condition, RLock
+from uuid import UUID
+
+from windlass.clock import Clock, SystemClock
+from windlass.core.amend import amend
+from windlass.core.graph import MAX_PLACEHOLDERS, End, find_ring
+from windlass.core.ids import fresh_id, workflow_id
+from windlass.core.lifecycle import QUEUED, State
+from windlass.core.names import check_name, check_text
+from windlass.core.ordering import Queue, place
+from windlass.core.settlement import RELEASED, Settlement, stands_already
+from windlass.core.submission import Birth, Draft, born, draft, in_scope
+from windlass.core.task import Change, Claim, Lease, NewTask, SessionId, Task, TaskId
+from windlass.core.times import Micros, micros
+from windlass.errors import (
+    CycleFound,
+    InvalidTask,
+    KeyConflict,
+    NotAllowed,
+    QueueFull,
+    SessionLost,
+    UnknownPrerequisite,
+    UnknownTask,
+)
+from windlass.stores.memory.endings import end_attempt, resolve, resolve_edges
+from windlass.stores.memory.read import MemoryReader
+from windlass.stores.memory.sweep import sweep
+from windlass.stores.memory.tables import Placeholder, Session, Tables, Workflow
+from windlass.stores.protocol import (
+    CANCEL_GRACE,
+    RETENTION,
+    SESSION_TTL,
+    Filter,
+    LeaseLost,
+    Receipt,
+    Settled,
+    Swept,
+    Verdict,
+    Which,
+)
+
+
+class MemoryStore(MemoryReader):
+    """The specification of a store, and a fast store for tests and for work that may be lost with the process.
+
+    >>> store = MemoryStore()
+    >>> [receipt] = store.submit([NewTask(handler="hello")])
+    >>> session = store.open_session("here")
+    >>> [claim] = store.claim(session, ["default"], limit=10)
+    >>> store.settle([(claim.lease, COMPLETED)])
+    """
+
+    def __init__(self, *, clock: Clock | None = None, retention: timedelta = RETENTION) -> None:
+        self._clock = clock or SystemClock()
+        self._retention = micros(retention)
+        self._tables = Tables()
+        self._lock = RLock()
+        self._work = Condition(self._lock)
+
+    def submit(self, tasks: Sequence[NewTask], *, conn: object | None = None) -> list[Receipt]:
+        if conn is not None:
+            raise NotAllowed("conn= joins a PostgreSQL transaction; this store is in memory")
+        with self._lock:
+            now = self._clock.now()
+            drafts = draft(tasks, now, lambda: randbits(62))
+            fresh = self._fresh(drafts)
+            missing = self._check_prerequisites(fresh)
+            self._check_room(fresh)
+            births = [self._born(one, now, nth) for nth, one in enumerate(fresh)]
+            self._check_cycles(fresh)
+            for one, birth in zip(fresh, births, strict=True):
+                self._tables.placeholders.pop(one.id, None)
+                self._tables.insert(birth, one.fingerprint)
+            for above, placeholder in missing.items():
+                self._tables.placeholders.setdefault(above, placeholder)
+            resolve(self._tables, [birth.task.id for birth in births if birth.task.state.final], now)
+            self._work.notify_all()
+            new = {one.id for one in fresh}
+            return [Receipt(one.id, one.id in new, self._tables.tasks[one.id].state) for one in drafts]
+
+    def open_session(self, node: str, ttl: timedelta = SESSION_TTL) -> SessionId:
+        check_text("node", node)
+        with self._lock:
+            now = self._clock.now()
+            session = SessionId(fresh_id(now, randbits(62)))
+            self._tables.sessions[session] = Session(node=node, ttl=micros(ttl), renewed=now)
+            return session
+
+    def renew(self, session: SessionId) -> list[Lease]:
+        with self._lock:
+            self._alive(session).renewed = self._clock.now()
+            held = (self._tables.tasks[id] for id in sorted(self._tables.held[session]))
+            return [Lease(task.id, task.fence, session) for task in held if task.cancel_requested]
+
+    def close_session(self, session: SessionId) -> None:
+        with self._lock:
+            now = self._clock.now()
+            held = sorted(self._tables.held[session])
+            for id in held:
+                end_attempt(self._tables, self._tables.tasks[id], RELEASED, now)
+            resolve(self._tables, held, now)
+            if session in self._tables.sessions:
+                self._tables.sessions[session].lost = True
+            self._work.notify_all()
+
+    def claim(self, session: SessionId, queues: Sequence[str], limit: int) -> list[Claim]:
+        with self._lock:
+            self._alive(session)
+            now = self._clock.now()
+            claims: list[Claim] = []
+            for queue in queues:
+                if not self._tables.queue(queue).paused:
+                    claims += self._claim_from(queue, session, limit - len(claims), now)
+            return claims
+
+    def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
+        with self._lock:
+            now = self._clock.now()
+            verdicts = [self._settle(lease, settlement, now) for lease, settlement in reports]
+            resolve(self._tables, [lease.task for lease, _ in reports if lease.task in self._tables.tasks], now)
+            self._work.notify_all()
+            return verdicts
+
+    def sweep(self) -> Swept:
+        with self._lock:
+            swept = sweep(self._tables, self._clock.now(), self._retention)
+            if not swept.quiet:
+                self._work.notify_all()
+            return swept
+
+    def wait_for_work(self, queues: Sequence[str], timeout: timedelta) -> bool:
+        with self._work:
+            return self._work.wait(timeout.total_seconds())
+
+    def close(self) -> None:
+        with self._work:
+            self._work.notify_all()
+
+    def cancel(self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE) -> int:
+        check_text("reason", reason)
+        with self._lock:
+            now = self._clock.now()
+            chosen = [task for task in self._chosen(which) if not task.state.final and not task.cancel_requested]
+            for task in chosen:
+                if task.state is State.LEASED:
+                    self._tables.change(task.id, cancel_requested=True, reason=reason)
+                    self._tables.cancel_by[task.id] = now + micros(grace)
+                else:
+                    self._tables.move(task.id, State.CANCELLED, finished=now, reason=reason)
+            resolve(self._tables, [task.id for task in chosen if task.state is not State.LEASED], now)
+            return len(chosen)
+
+    def update(self, task: TaskId, change: Change) -> Task:
+        with self._lock:
+            now = self._clock.now()
+            old = self._tables.tasks.get(task)
+            if old is None:
+                raise UnknownTask(task)
+            changed = amend(old, self._tables.first_due[task], self._tables.queue(old.queue), change, now)
+            self._tables.first_due[task] = changed.first_due
+            self._tables.places[task] = changed.place
+            updated = self._tables.move(
+                task,
+                changed.state,
+                priority=changed.priority,
+                deadline=changed.deadline,
+                due=changed.due,
+                expires=changed.expires,
+            )
+            self._work.notify_all()
+            return updated
+
+    def retry(self, which: Which) -> int:
+        with self._lock:
+            now = self._clock.now()
+            chosen = [task for task in self._chosen(which) if task.state.ended_badly]
+            for task in chosen:
+                self._tables.move(
+                    task.id,
+                    State.WAITING if task.waiting else State.RUNNABLE,
+                    generation=task.generation + 1,
+                    attempts=0,
+                    crashes=0,
+                    losses=0,
+                    cancel_requested=False,
+                    reason=None,
+                    finished=None,
+                    due=now,
+                    expires=None if task.expires is not None and task.expires <= now else task.expires,
+                )
+            self._work.notify_all()
+            return len(chosen)
+
+    def purge(self, which: Which) -> int:
+        with self._lock:
+            chosen = [task.id for task in self._chosen(which) if task.state.final]
+            for id in chosen:
+                self._tables.remove(id)
+            return len(chosen)
+
+    def configure(self, queue: Queue) -> None:
+        queue.check()
+        with self._lock:
+            self._tables.queues[queue.name] = queue
+            for task in [*self._tables.tasks.values()]:
+                if task.queue == queue.name and not task.state.final:
+                    due = self._tables.first_due[task.id]
+                    self._tables.change(task.id, place(queue, priority=task.priority, deadline=task.deadline, due=due))
+            self._work.notify_all()
+
+    def open_workflow(
+        self, workflow: str, *, tenant: str = "default", sealed: bool = True, forward: timedelta | None = None
+    ) -> None:
+        check_name("tenant", tenant)
+        check_text("workflow", workflow)
+        with self._lock:
+            limit = None if forward is None else micros(forward)
+            self._tables.workflows.setdefault(workflow_id(tenant, workflow), Workflow(sealed=sealed, forward=limit))
+
+    def seal_workflow(self, workflow: str, *, tenant: str = "default", missing: bool = False) -> None:
+        with self._lock:
+            id, now = workflow_id(tenant, workflow), self._clock.now()
+            opened = self._tables.workflows.get(id)
+            if opened is None:
+                raise UnknownTask(f"workflow {workflow!r} of tenant {tenant!r}")
+            open_ends = [
+                above for above, placeholder in self._tables.placeholders.items() if placeholder.workflow == id
+            ]
+            if open_ends and not missing:
+                raise NotAllowed(
+                    f"workflow {workflow!r} has {len(open_ends)} open forward references; submit them first"
+                )
+            opened.sealed = True
+            for above in open_ends:
+                del self._tables.placeholders[above]
+            resolve_edges(self._tables, [(above, End.MISSING) for above in open_ends] + [(id, End.SEALED)], now)
+            self._work.notify_all()
+
+    def raise_epoch(self) -> int:
+        with self._lock:
+            self._tables.epoch += 1
+            return self._tables.epoch
+
+    def _fresh(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """The drafts whose key is not taken yet."""
+        known = self._tables.fingerprints
+        conflicts = [one.new.key or "" for one in drafts if known.get(one.id, one.fingerprint) != one.fingerprint]
+        if conflicts:
+            raise KeyConflict(conflicts)
+        return [one for one in drafts if one.id not in known]
+
+    def _check_prerequisites(self, fresh: Sequence[Draft]) -> dict[TaskId, Placeholder]:
+        """Refuse what is unknown; what the workflow lets be named ahead of time becomes a placeholder."""
+        now = self._clock.now()
+        batch = {one.id: one.new for one in fresh}
+        unknown: list[TaskId] = []
+        ahead: dict[TaskId, Placeholder] = {}
+        for one in fresh:
+            for above in one.prerequisites:
+                there = batch.get(above) or self._tables.tasks.get(above)
+                if there is not None and in_scope(one.new, there.tenant, there.workflow):
+                    continue
+                limit = self._forward_limit(one.new)
+                if there is not None or limit is None:
+                    unknown.append(above)
+                else:
+                    ahead[above] = Placeholder(workflow_id(one.new.tenant, one.new.workflow or ""), now + limit)
+        if unknown:
+            raise UnknownPrerequisite(list(dict.fromkeys(unknown)))
+        self._check_placeholders(ahead)
+        return ahead
+
+    def _check_placeholders(self, ahead: dict[TaskId, Placeholder]) -> None:
+        for workflow in {placeholder.workflow for placeholder in ahead.values()}:
+            everything = {**ahead, **self._tables.placeholders}
+            if sum(placeholder.workflow == workflow for placeholder in everything.values()) > MAX_PLACEHOLDERS:
+                raise InvalidTask(
+                    f"prerequisites: over {MAX_PLACEHOLDERS:,} forward references are open in one workflow"
+                )
+
+    def _forward_limit(self, new: NewTask) -> Micros | None:
+        if new.workflow is None:
+            return None
+        opened = self._tables.workflows.get(workflow_id(new.tenant, new.workflow))
+        return None if opened is None else opened.forward
+
+    def _check_room(self, fresh: Sequence[Draft]) -> None:
+        for name in {one.new.queue for one in fresh}:
+            most = self._tables.queue(name).max_waiting
+            if most is None:
+                continue
+            queued = sum(
+                count for (queue, _, state), count in self._tables.counts.items() if queue == name and state in QUEUED
+            )
+            if queued + sum(one.new.queue == name for one in fresh) > most:
+                raise QueueFull(name, most)
+
+    def _born(self, one: Draft, now: Micros, nth: int) -> Birth:
+        ends: dict[UUID, End] = {
+            above: end for above in one.prerequisites if (end := self._tables.end_of(above)) is not None
+        }
+        return born(one, self._tables.queue(one.new.queue), now, nth, ends, self._seal(one))
+
+    def _seal(self, one: Draft) -> Iterable[UUID]:
+        """The roots of an unsealed workflow wait for its seal as for one more prerequisite."""
+        if one.new.workflow is None or one.prerequisites:
+            return ()
+        id = workflow_id(one.new.tenant, one.new.workflow)
+        opened = self._tables.workflows.get(id)
+        return () if opened is None or opened.sealed else (id,)
+
+    def _check_cycles(self, fresh: Sequence[Draft]) -> None:
+        """Only a task that others already wait for can close a cycle: look upwards from it, within a budget."""
+        batch = {one.id: one.prerequisites for one in fresh}
+
+        def above(id: TaskId) -> Iterable[TaskId]:
+            stored = self._tables.prerequisites.get(id, {})
+            return batch.get(id) or [TaskId(above) for above, resolved in stored.items() if not resolved]
+
+        for one in fresh:
+            if one.id not in self._tables.placeholders or not one.prerequisites:
+                continue
+            ring, complete = find_ring(one.id, above)
+            if ring:
+                raise CycleFound(ring)
+            if not complete:
+                self._tables.workflows[workflow_id(one.new.tenant, one.new.workflow or "")].check_later = True
+
+    def _chosen(self, which: Which) -> list[Task]:
+        tasks = self._tables.tasks
+        if isinstance(which, Filter):
+            return [task for task in tasks.values() if which.matches(task)]
+        return [tasks[id] for id in dict.fromkeys(which) if id in tasks]
+
+    def _alive(self, session: SessionId) -> Session:
+        known = self._tables.sessions.get(session)
+        if known is None or known.lost:
+            raise SessionLost(session)
+        return known
+
+    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros) -> list[Claim]:
+        claims: list[Claim] = []
+        while len(claims) < limit and (id := self._tables.first_runnable(queue)) is not None:
+            task = self._tables.tasks[id]
+            if task.expires is not None and task.expires <= now:
+                continue  # The sweep will end it; off the heap it cannot be claimed.
+            fence = max(task.fence, self._tables.epoch << 40) + 1
+            task = self._tables.move(id, State.LEASED, fence=fence, session=session, claimed=now)
+            claims.append(Claim(Lease(id, fence, session), task))
+        return claims
+
+    def _settle(self, lease: Lease, settlement: Settlement, now: Micros) -> Verdict:
+        task = self._tables.tasks.get(lease.task)
+        if task is None or task.fence != lease.fence or task.session != lease.session:
+            return LeaseLost(lease)
+        if task.state is State.LEASED:
+            return Settled(lease, end_attempt(self._tables, task, settlement, now))
+        return Settled(lease, task.state) if stands_already(task, settlement) else LeaseLost(lease)

@@ -1,0 +1,124 @@
+"""The passing of time in the memory store.
+
+The memory store does in one pass what the SQL stores do in chunks; the order of the steps is the same.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from windlass.core.graph import End, find_any_ring
+from windlass.core.lifecycle import EXPIRED, State
+from windlass.core.settlement import OVERSTAYED, lost
+from windlass.core.task import TaskId
+from windlass.core.times import Micros
+from windlass.errors import CycleFound
+from windlass.stores.memory.endings import end_attempt, resolve, resolve_edges
+from windlass.stores.memory.tables import Tables
+from windlass.stores.protocol import Swept
+
+
+def sweep(tables: Tables, now: Micros, retention: Micros) -> Swept:
+    """One whole pass."""
+    return Swept(
+        lost_sessions=_mark_lost_sessions(tables, now),
+        requeued=_requeue_lost(tables, now),
+        cancelled=_force_cancels(tables, now),
+        expired=_expire(tables, now),
+        due=_make_due_runnable(tables, now),
+        missing=_end_placeholders(tables, now),
+        rings=_fail_rings(tables, now),
+        pruned=_prune(tables, now - retention),
+        next_due=(tables.next_due() or (None,))[0],
+    )
+
+
+def _mark_lost_sessions(tables: Tables, now: Micros) -> int:
+    lost = [s for s in tables.sessions.values() if not s.lost and s.renewed + s.ttl < now]
+    for session in lost:
+        session.lost = True
+    return len(lost)
+
+
+def _requeue_lost(tables: Tables, now: Micros) -> int:
+    gone = [id for id, session in tables.sessions.items() if session.lost]
+    tasks = [tables.tasks[id] for session in gone for id in tables.held[session]]
+    for task in tasks:
+        end_attempt(tables, task, lost(task.losses), now)
+    resolve(tables, [task.id for task in tasks], now)
+    return len(tasks)
+
+
+def _force_cancels(tables: Tables, now: Micros) -> int:
+    late = [id for id, by in tables.cancel_by.items() if by <= now]
+    for id in late:
+        task = tables.tasks[id]
+        end_attempt(tables, task, OVERSTAYED, now)
+        # The fence goes up so that the attempt, should it still run, can no longer report anything.
+        tables.change(id, fence=task.fence + 1)
+    resolve(tables, late, now)
+    return len(late)
+
+
+def _expire(tables: Tables, now: Micros) -> int:
+    expired: list[TaskId] = []
+    while (id := tables.next_expired(now)) is not None:
+        tables.move(id, State.EXPIRED, finished=now, reason=EXPIRED)
+        expired.append(id)
+    resolve(tables, expired, now)
+    return len(expired)
+
+
+def _make_due_runnable(tables: Tables, now: Micros) -> int:
+    moved = 0
+    while (due := tables.next_due()) is not None and due[0] <= now:
+        tables.move(due[1], State.RUNNABLE)
+        moved += 1
+    return moved
+
+
+def _end_placeholders(tables: Tables, now: Micros) -> int:
+    late = [id for id, placeholder in tables.placeholders.items() if placeholder.expires <= now]
+    for id in late:
+        del tables.placeholders[id]
+    resolve_edges(tables, [(id, End.MISSING) for id in late], now)
+    return len(late)
+
+
+def _fail_rings(tables: Tables, now: Micros) -> int:
+    failed = 0
+    for id, workflow in tables.workflows.items():
+        while workflow.check_later and (ring := find_any_ring(_open_edges(tables, id))):
+            reason = str(CycleFound(ring))
+            for member in ring:
+                tables.move(member, State.FAILED, finished=now, reason=reason)
+            resolve(tables, ring, now)
+            failed += len(ring)
+        workflow.check_later = False
+    return failed
+
+
+def _open_edges(tables: Tables, workflow: UUID) -> dict[TaskId, list[TaskId]]:
+    return {
+        id: [TaskId(above) for above, resolved in tables.prerequisites.get(id, {}).items() if not resolved]
+        for id in tables.members[workflow]
+        if tables.tasks[id].state is State.WAITING
+    }
+
+
+def _prune(tables: Tables, limit: Micros) -> int:
+    """Dead letters stay until somebody purges them; a workflow's tasks stay until all of them have ended."""
+    tasks = tables.tasks
+    busy = {w for w, members in tables.members.items() if any(not tasks[id].state.final for id in members)}
+    kept = {id for workflow in busy for id in tables.members[workflow]}
+    old = [
+        task.id
+        for task in tasks.values()
+        if task.finished is not None
+        and task.finished < limit
+        and task.state is not State.FAILED
+        and task.id not in kept
+    ]
+    for id in old:
+        tables.remove(id)
+    return len(old)

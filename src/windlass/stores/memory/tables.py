@@ -1,0 +1,166 @@
+"""The dicts the memory store lives in, and the only function that moves a task from one state to another."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from windlass.core.graph import End
+from windlass.core.ids import workflow_id
+from windlass.core.lifecycle import MOVES, State
+from windlass.core.ordering import Place, Queue
+from windlass.core.submission import Birth
+from windlass.core.task import Attempt, SessionId, Task, TaskId
+from windlass.core.times import Micros
+
+
+class Session(Struct, kw_only=True):
+    """A node's session."""
+
+    node: str
+    ttl: Micros
+    renewed: Micros
+    lost: bool = False
+
+
+class Workflow(Struct, kw_only=True):
+    """A workflow that was opened by hand."""
+
+    sealed: bool
+    forward: Micros | None
+    check_later: bool = False
+    """A cycle search ran out of its budget: the sweep looks at the whole graph."""
+
+
+class Placeholder(NamedTuple):
+    """A task that was named as a prerequisite before it was submitted."""
+
+    workflow: UUID
+    expires: Micros
+
+
+class Tables:
+    """The state of the store. Whoever changes it holds the store's lock."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[TaskId, Task] = {}
+        self.places: dict[TaskId, Place] = {}
+        self.first_due: dict[TaskId, Micros] = {}
+        self.fingerprints: dict[TaskId, bytes | None] = {}
+        self.prerequisites: dict[TaskId, dict[UUID, bool]] = {}
+        self.dependents: defaultdict[UUID, list[TaskId]] = defaultdict(list)
+        self.attempts: defaultdict[TaskId, list[Attempt]] = defaultdict(list)
+        self.cancel_by: dict[TaskId, Micros] = {}
+        self.sessions: dict[SessionId, Session] = {}
+        self.held: defaultdict[SessionId, set[TaskId]] = defaultdict(set)
+        self.workflows: dict[UUID, Workflow] = {}
+        self.members: defaultdict[UUID, set[TaskId]] = defaultdict(set)
+        self.placeholders: dict[TaskId, Placeholder] = {}
+        self.queues: dict[str, Queue] = {}
+        self.counts: Counter[tuple[str, str, State]] = Counter()
+        self.epoch = 0
+        self._runnable: defaultdict[str, list[tuple[Place, TaskId]]] = defaultdict(list)
+        self._timers: list[tuple[Micros, TaskId]] = []
+        self._limits: list[tuple[Micros, TaskId]] = []
+
+    def queue(self, name: str) -> Queue:
+        """A queue's settings, or the defaults."""
+        return self.queues.get(name) or Queue(name=name)
+
+    def insert(self, birth: Birth, fingerprint: bytes | None) -> None:
+        """Take in a new task with its edges."""
+        task = birth.task
+        self.places[task.id] = birth.place
+        self.first_due[task.id] = task.due
+        self.fingerprints[task.id] = fingerprint
+        if birth.edges:
+            self.prerequisites[task.id] = dict(birth.edges)
+            for above, _ in birth.edges:
+                self.dependents[above].append(task.id)
+        if task.workflow is not None:
+            self.members[workflow_id(task.tenant, task.workflow)].add(task.id)
+        self._put(task)
+
+    def move(self, id: TaskId, state: State, **changes: Any) -> Task:
+        """Change a task and its state. The table of moves is the law: breaking it is a bug of the store."""
+        task = self.tasks[id]
+        assert state is task.state or state in MOVES[task.state], f"{id}: no move {task.state} -> {state}"
+        self.counts[task.queue, task.tenant, task.state] -= 1
+        if task.state is State.LEASED and task.session is not None:
+            self.held[task.session].discard(id)
+        self._put(replace(task, state=state, **changes))
+        return self.tasks[id]
+
+    def change(self, id: TaskId, place: Place | None = None, **changes: Any) -> Task:
+        """Change a task that stays in its state."""
+        if place is not None:
+            self.places[id] = place
+        return self.move(id, self.tasks[id].state, **changes)
+
+    def remove(self, id: TaskId) -> None:
+        """Forget a task and everything about it."""
+        task = self.tasks.pop(id)
+        self.counts[task.queue, task.tenant, task.state] -= 1
+        if task.workflow is not None:
+            self.members[workflow_id(task.tenant, task.workflow)].discard(id)
+        for table in (self.places, self.first_due, self.fingerprints, self.attempts, self.cancel_by):
+            table.pop(id, None)
+        for above in self.prerequisites.pop(id, {}):
+            self.dependents[above].remove(id)
+        for below in self.dependents.pop(id, []):
+            self.prerequisites[below].pop(id, None)
+
+    def first_runnable(self, queue: str) -> TaskId | None:
+        """The task that comes first in its queue, taken off the heap; entries that were overtaken are dropped."""
+        heap = self._runnable[queue]
+        while heap:
+            place, id = heappop(heap)
+            task = self.tasks.get(id)
+            if task is not None and task.state is State.RUNNABLE and self.places[id] == place:
+                return id
+        return None
+
+    def next_due(self) -> tuple[Micros, TaskId] | None:
+        """The scheduled or retrying task that is due next, if any; it stays there."""
+        while self._timers:
+            due, id = self._timers[0]
+            task = self.tasks.get(id)
+            if task is not None and task.state in (State.SCHEDULED, State.RETRYING) and task.due == due:
+                return due, id
+            heappop(self._timers)
+        return None
+
+    def next_expired(self, now: Micros) -> TaskId | None:
+        """A task in nobody's hands whose hard limit has passed."""
+        while self._limits and self._limits[0][0] <= now:
+            limit, id = heappop(self._limits)
+            task = self.tasks.get(id)
+            if task is not None and not task.state.final and task.state is not State.LEASED and task.expires == limit:
+                return id
+        return None
+
+    def end_of(self, above: UUID) -> End | None:
+        """How a prerequisite has ended, or None while it is open."""
+        task = self.tasks.get(TaskId(above))
+        return End(task.state.value) if task is not None and task.state.final else None
+
+    def _put(self, task: Task) -> None:
+        self.tasks[task.id] = task
+        self.counts[task.queue, task.tenant, task.state] += 1
+        match task.state:
+            case State.RUNNABLE:
+                heappush(self._runnable[task.queue], (self.places[task.id], task.id))
+            case State.SCHEDULED | State.RETRYING:
+                heappush(self._timers, (task.due, task.id))
+            case State.LEASED:
+                assert task.session is not None
+                self.held[task.session].add(task.id)
+            case _:
+                pass
+        if task.expires is not None and not task.state.final:
+            heappush(self._limits, (task.expires, task.id))

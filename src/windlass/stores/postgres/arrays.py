@@ -1,0 +1,36 @@
+"""Columns of a batch as PostgreSQL array literals: a few times faster than adapting every value by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+def array(type: str, values: Iterable[Any]) -> str:
+    """One column, to be cast to an array of its type by the statement."""
+    return "{" + ",".join(map(_WRITERS[type], values)) + "}"
+
+
+def _plain(value: object) -> str:
+    return "NULL" if value is None else str(value)
+
+
+def _uuid(value: Any) -> str:
+    return "NULL" if value is None else value.hex
+
+
+def _text(value: str | None) -> str:
+    if value is None:
+        return "NULL"
+    if "\\" in value or '"' in value:
+        value = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{value}"'
+
+
+_WRITERS: dict[str, Callable[[Any], str]] = {
+    "uuid": _uuid,
+    "text": _text,
+    "bigint": _plain,
+    "integer": _plain,
+    "boolean": _plain,
+}

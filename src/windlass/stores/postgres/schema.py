@@ -1,0 +1,52 @@
+"""The schema `windlass`: migrated under a lock, and only if the server keeps what it has acknowledged."""
+
+from __future__ import annotations
+
+from typing import Any, LiteralString, TypeAlias, cast
+
+import psycopg
+
+from windlass.errors import UnsafeStore
+from windlass.stores.migrate import pending
+
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+
+_LOCK = 0x57_49_4E_44
+"""An advisory lock of our own, so that many processes can start at once."""
+
+
+def check_durability(connection: Connection) -> None:
+    """Refuse a server that may lose what it has acknowledged."""
+    for setting in ("fsync", "full_page_writes"):
+        [(value,)] = connection.execute("SELECT current_setting(%s)", [setting]).fetchall()
+        if value != "on":
+            raise UnsafeStore(
+                f"PostgreSQL runs with {setting}={value}: a crash of its machine could lose acknowledged tasks; "
+                f"set {setting}=on"
+            )
+
+
+def migrate(connection: Connection) -> None:
+    """Bring the tables up to date, if they are not: then nothing but a look is needed, and no right to create."""
+    if not pending("postgres", _version(connection)):
+        return
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    connection.execute("CREATE SCHEMA IF NOT EXISTS windlass")
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS windlass.migration (version integer PRIMARY KEY, name text NOT NULL, "
+        "applied timestamptz NOT NULL DEFAULT clock_timestamp())"
+    )
+    for migration in pending("postgres", _version(connection)):
+        connection.execute(cast("LiteralString", migration.script))
+        connection.execute(
+            "INSERT INTO windlass.migration (version, name) VALUES (%s, %s)", [migration.version, migration.name]
+        )
+    connection.commit()
+
+
+def _version(connection: Connection) -> int:
+    [(table,)] = connection.execute("SELECT to_regclass('windlass.migration')::text").fetchall()
+    if table is None:
+        return 0
+    [(version,)] = connection.execute("SELECT coalesce(max(version), 0) FROM windlass.migration").fetchall()
+    return version

@@ -1,0 +1,11 @@
+-- announce: note which of these ends somebody still waits for, so that it is told even if this process dies now.
+-- A statement of its own, after the rows are locked: one that also ended the tasks would look for edges with a
+-- snapshot from before it waited for their submit, and miss them.
+-- batch: parent uuid, how text
+INSERT INTO windlass.ended (parent, how)
+SELECT i.parent, i.how
+  FROM unnest(:parent::uuid[], :how::text[]) AS i (parent, how)
+ CROSS JOIN LATERAL (SELECT FROM windlass.edge AS e WHERE e.parent = i.parent AND NOT e.resolved LIMIT 1) AS open_edge
+ ORDER BY i.parent
+    ON CONFLICT (parent) DO UPDATE SET how = excluded.how, after = excluded.after
+RETURNING parent;

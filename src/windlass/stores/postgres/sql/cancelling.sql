@@ -1,0 +1,4 @@
+-- cancelling: the leases of a session whose tasks are to be cancelled.
+SELECT id, fence FROM windlass.task
+ WHERE session = :session AND state = 'leased' AND cancel_requested
+ ORDER BY id;

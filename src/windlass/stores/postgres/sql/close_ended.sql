@@ -1,0 +1,3 @@
+-- close_ended: everyone has been told.
+-- batch: parent uuid
+DELETE FROM windlass.ended WHERE parent = ANY (:parent::uuid[]);

@@ -1,0 +1,6 @@
+-- counts: how many tasks there are by queue, tenant and state.
+SELECT queue, tenant, state, sum(tasks)::bigint
+  FROM windlass.tally
+ GROUP BY queue, tenant, state
+HAVING sum(tasks) <> 0
+ ORDER BY queue, tenant, state;

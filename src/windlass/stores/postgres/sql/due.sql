@@ -1,0 +1,5 @@
+-- due: tasks whose time has come.
+-- moves: scheduled | retrying -> runnable
+SELECT id FROM windlass.task
+ WHERE state IN ('scheduled', 'retrying') AND due <= :now
+ ORDER BY due LIMIT :limit;

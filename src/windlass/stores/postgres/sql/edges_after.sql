@@ -1,0 +1,8 @@
+-- edges_after: some edges, in order, with what the stall detector needs to see whether a wake-up was lost.
+SELECT e.child, e.parent, e.resolved, p.state, p.finished, d.parent
+  FROM (SELECT child, parent, resolved FROM windlass.edge
+         WHERE (child, parent) > (:child::uuid, :parent::uuid)
+         ORDER BY child, parent LIMIT :limit) AS e
+  LEFT JOIN windlass.task AS p ON p.id = e.parent
+  LEFT JOIN windlass.ended AS d ON d.parent = e.parent
+ ORDER BY e.child, e.parent;

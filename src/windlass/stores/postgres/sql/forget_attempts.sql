@@ -1,0 +1,3 @@
+-- forget_attempts: remove the history of removed tasks.
+-- batch: id uuid
+DELETE FROM windlass.attempt WHERE task = ANY (:id::uuid[]);

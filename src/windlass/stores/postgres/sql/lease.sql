@@ -1,0 +1,7 @@
+-- lease: grant the leases of a claim, on rows that `claim` has locked.
+-- moves: runnable -> leased
+-- batch: id uuid, fence bigint
+UPDATE windlass.task AS t
+   SET state = 'leased', fence = i.fence, session = :session, claimed = :now
+  FROM unnest(:id::uuid[], :fence::bigint[]) AS i (id, fence)
+ WHERE t.id = i.id AND t.state = 'runnable';

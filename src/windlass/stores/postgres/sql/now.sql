@@ -1,0 +1,2 @@
+-- now: the store's present moment.
+SELECT windlass.clock(:now);

@@ -1,0 +1,5 @@
+-- prerequisites: what a task waits for, or has waited for.
+SELECT e.parent, p.state, e.resolved
+  FROM windlass.edge AS e LEFT JOIN windlass.task AS p ON p.id = e.parent
+ WHERE e.child = :task AND NOT EXISTS (SELECT FROM windlass.workflow AS w WHERE w.id = e.parent)
+ ORDER BY e.parent LIMIT :limit;

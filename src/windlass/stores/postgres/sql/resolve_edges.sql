@@ -1,0 +1,5 @@
+-- resolve_edges: these edges have been told.
+-- batch: child uuid, parent uuid
+UPDATE windlass.edge AS e SET resolved = true
+  FROM unnest(:child::uuid[], :parent::uuid[]) AS i (child, parent)
+ WHERE e.child = i.child AND e.parent = i.parent;

@@ -1,0 +1,2 @@
+-- seal_workflow: let a workflow run.
+UPDATE windlass.workflow SET sealed = true WHERE id = :id;

@@ -1,0 +1,33 @@
+"""Opening a PostgreSQL store."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from windlass.clock import Clock
+from windlass.stores.postgres.database import PostgresDatabase
+from windlass.stores.protocol import RETENTION
+from windlass.stores.sql.store import SqlStore
+
+
+class PostgresStore(SqlStore):
+    """Tasks in the PostgreSQL you already run, for any number of machines.
+
+    >>> store = PostgresStore("postgresql://app@db.internal/shop")
+
+    `pooler` is for PgBouncer in transaction mode: no prepared statements, no LISTEN, nothing that outlives a
+    transaction. `listen_url` then may name the server itself, for wake-ups. `connections` bounds what it opens.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        retention: timedelta = RETENTION,
+        pooler: bool = False,
+        listen_url: str | None = None,
+        connections: int = 8,
+    ) -> None:
+        db = PostgresDatabase(url, clock, pooler=pooler, listen_url=listen_url, connections=connections)
+        super().__init__(db, retention)

@@ -1,0 +1,270 @@
+"""What every store promises. The memory store is the specification; one suite judges all of them by these words.
+
+Three roles, so that nobody depends on more than it uses: `TaskStore` is what nodes and callers need, `Operator` what
+people change by hand, `TaskReader` what they look at. Every call is one transaction or a series of short ones, is safe
+from many threads and processes at once, and either happens whole or not at all unless its contract says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
+
+from windlass.core.lifecycle import State
+from windlass.core.ordering import Queue
+from windlass.core.settlement import Settlement
+from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, SessionId, Task, TaskId
+from windlass.core.times import Micros
+
+SESSION_TTL = timedelta(seconds=15)
+CANCEL_GRACE = timedelta(seconds=10)
+RETENTION = timedelta(days=7)
+
+
+class Receipt(Struct, frozen=True):
+    """The answer to one submitted task. `created` is False when its key had been submitted before."""
+
+    id: TaskId
+    created: bool
+    state: State
+
+
+class Settled(Struct, frozen=True):
+    """The report was written; `state` is where the task stands now, which a cancel request may have changed."""
+
+    lease: Lease
+    state: State
+
+
+class LeaseLost(Struct, frozen=True):
+    """The report came too late and changed nothing: the lease had ended, and the task may run elsewhere."""
+
+    lease: Lease
+
+
+Verdict: TypeAlias = Settled | LeaseLost
+
+
+class Swept(Struct, frozen=True, kw_only=True):
+    """What one pass of the sweep did, each a number of tasks unless it says otherwise."""
+
+    due: int = 0
+    expired: int = 0
+    cancelled: int = 0
+    """Leased tasks whose cancel was forced after its grace period."""
+    lost_sessions: int = 0
+    """Sessions marked lost."""
+    requeued: int = 0
+    resolved: int = 0
+    """Edges whose prerequisite had ended."""
+    missing: int = 0
+    """Placeholders whose time was up."""
+    healed: int = 0
+    """Wake-ups that had been lost and were made good. Anything but 0 is a bug worth a report."""
+    rings: int = 0
+    """Tasks failed because they waited for each other."""
+    pruned: int = 0
+    next_due: Micros | None = None
+    """When the next scheduled or retrying task is due, as far as is known now."""
+
+    @property
+    def quiet(self) -> bool:
+        """Whether there was nothing left to do."""
+        return not any(getattr(self, field) for field in self.__struct_fields__ if field != "next_due")
+
+
+class Filter(Struct, frozen=True, kw_only=True):
+    """Which tasks: all conditions that are given must hold."""
+
+    states: frozenset[State] = frozenset()
+    queue: str | None = None
+    tenant: str | None = None
+    workflow: str | None = None
+    handler: str | None = None
+
+    def matches(self, task: Task) -> bool:
+        """Whether the task is one of them."""
+        return (
+            (not self.states or task.state in self.states)
+            and self.queue in (None, task.queue)
+            and self.tenant in (None, task.tenant)
+            and self.workflow in (None, task.workflow)
+            and self.handler in (None, task.handler)
+        )
+
+
+Which: TypeAlias = Sequence[TaskId] | Filter
+
+
+class Cursor(Struct, frozen=True):
+    """Where a page of `find` ended: the last task's submit time and id."""
+
+    submitted: Micros
+    id: TaskId
+
+
+class Page(Struct, frozen=True):
+    """Some tasks, newest first, and where to go on; `after` is None on the last page."""
+
+    tasks: list[Task]
+    after: Cursor | None
+
+
+class Count(Struct, frozen=True):
+    """How many tasks of one queue and tenant are in one state."""
+
+    queue: str
+    tenant: str
+    state: State
+    tasks: int
+
+
+class Neighbour(Struct, frozen=True):
+    """One end of an edge: a prerequisite or a dependent. `state` is None for a placeholder not filled yet."""
+
+    id: TaskId
+    state: State | None
+    resolved: bool
+
+
+class Neighbourhood(Struct, frozen=True):
+    """What a task waits for, and what waits for it, each in id order and cut at `limit`."""
+
+    prerequisites: list[Neighbour]
+    dependents: list[Neighbour]
+
+
+class TaskStore(Protocol):
+    """The write path: callers submit; nodes open a session, claim, settle, renew; anyone may sweep."""
+
+    def submit(self, tasks: Sequence[NewTask], *, conn: object | None = None) -> list[Receipt]:
+        """Store a batch, whole or not at all, and answer in its order; when this returns, the batch is durable.
+
+        A key that is known with the same body is answered with the task it named, whatever became of it. Refusals
+        (see `errors`) leave nothing behind. With `conn`, the caller's own PostgreSQL connection, the batch commits or
+        rolls back with the caller's transaction; prerequisites that end meanwhile are resolved after that commit.
+        """
+        ...
+
+    def open_session(self, node: str, ttl: timedelta = SESSION_TTL) -> SessionId:
+        """Begin a node's session. It must be renewed within every `ttl` or the sweep takes all it holds."""
+        ...
+
+    def renew(self, session: SessionId) -> list[Lease]:
+        """Keep everything the session holds, in one call; answers with the leases whose task is to be cancelled.
+
+        Raises `SessionLost` when it was swept: the node must then drop all of its work.
+        """
+        ...
+
+    def close_session(self, session: SessionId) -> None:
+        """End a session; what it still holds is released at no charge. Closing twice does nothing."""
+        ...
+
+    def claim(self, session: SessionId, queues: Sequence[str], limit: int) -> list[Claim]:
+        """Lease up to `limit` runnable tasks, in each queue's order, the first named queue first.
+
+        No task is in two leases at once; each grant of a task has a greater fence than all before. Tasks of paused
+        queues and tasks past `expires` are left alone. Raises `SessionLost`.
+        """
+        ...
+
+    def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
+        """Write the ends of attempts, each under its lease, and unblock what waited; one verdict a report, in order.
+
+        A stale lease changes nothing and harms no neighbour. Reporting the same end twice is answered `Settled` as
+        long as the first one still stands. A cancel request turns every outcome into cancelled.
+        """
+        ...
+
+    def sweep(self) -> Swept:
+        """One bounded pass of the passing of time; call again at once until it is `quiet`. Safe from many nodes."""
+        ...
+
+    def wait_for_work(self, queues: Sequence[str], timeout: timedelta) -> bool:
+        """Sleep until there may be something to claim in one of the queues, or the time is up (False). Only a hint."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections and threads. The store's data stay (the memory store's are gone)."""
+        ...
+
+
+class Operator(Protocol):
+    """What people change by hand. The verbs that take a `Filter` work in short passes, oldest first."""
+
+    def cancel(self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE) -> int:
+        """Cancel unfinished tasks; how many. A leased one is asked to stop, and made to by the sweep after `grace`.
+
+        After this returns no new attempt of them starts, and a later success does not unblock what waits.
+        """
+        ...
+
+    def update(self, task: TaskId, change: Change) -> Task:
+        """Change an unfinished task and its place in the queue. Raises `UnknownTask`, or `NotAllowed` when it ended."""
+        ...
+
+    def retry(self, which: Which) -> int:
+        """Bring failed, cancelled or expired tasks back with fresh counters; how many. Others are left as they are."""
+        ...
+
+    def purge(self, which: Which) -> int:
+        """Remove finished tasks for good, dead letters too; how many. Unfinished ones are left as they are."""
+        ...
+
+    def configure(self, queue: Queue) -> None:
+        """Set a queue's settings. A new strategy gives the tasks that are already there their new places."""
+        ...
+
+    def open_workflow(
+        self, workflow: str, *, tenant: str = "default", sealed: bool = True, forward: timedelta | None = None
+    ) -> None:
+        """Prepare a workflow. Unsealed, its tasks wait for `seal_workflow`, so it can be submitted in parts.
+
+        With `forward`, a prerequisite may be named before it is submitted; after that time it counts as missing.
+        Without this call a workflow is sealed and takes no forward references. Repeating a call changes nothing.
+        """
+        ...
+
+    def seal_workflow(self, workflow: str, *, tenant: str = "default", missing: bool = False) -> None:
+        """Let an unsealed workflow run. `NotAllowed` while forward references are open, unless `missing` ends them."""
+        ...
+
+    def raise_epoch(self) -> int:
+        """After a restore or failover: make every later fence greater than any handed out before it."""
+        ...
+
+
+class TaskReader(Protocol):
+    """The read path, for people, API and dashboard."""
+
+    def get(self, tasks: Sequence[TaskId]) -> list[Task | None]:
+        """The tasks with these ids, in this order; None for what is unknown."""
+        ...
+
+    def find(self, filter: Filter, *, limit: int = 100, after: Cursor | None = None) -> Page:
+        """A page of the tasks that match, newest first."""
+        ...
+
+    def counts(self) -> list[Count]:
+        """How many tasks there are by queue, tenant and state. Its cost does not grow with the backlog."""
+        ...
+
+    def attempts(self, task: TaskId) -> list[Attempt]:
+        """Every ended attempt with its error, oldest first; released ones, which cost nothing, are left out."""
+        ...
+
+    def neighbourhood(self, task: TaskId, *, limit: int = 1_000) -> Neighbourhood:
+        """What stands around a task in its graph."""
+        ...
+
+    def queues(self) -> list[Queue]:
+        """The settings of every queue that was configured, by name."""
+        ...
+
+
+class Store(TaskStore, Operator, TaskReader, Protocol):
+    """All three roles: what a store implements."""

@@ -1,0 +1,214 @@
+"""Sessions, claims and settlements over SQL: lock the rows, let `core` decide, write them under the lease."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from secrets import randbits
+from typing import TypeVar
+from uuid import UUID
+
+import msgspec
+
+from windlass.clock import SystemClock
+from windlass.core.ids import fresh_id
+from windlass.core.lifecycle import State
+from windlass.core.settlement import RELEASED, Settlement, conclude, stands_already
+from windlass.core.task import Claim, Lease, SessionId, TaskId
+from windlass.core.times import Micros, micros
+from windlass.errors import SessionLost
+from windlass.stores.protocol import LeaseLost, Settled, Verdict
+from windlass.stores.sql.database import Database, Transaction, Values
+from windlass.stores.sql.graph import resolve
+from windlass.stores.sql.rows import Counts, Row, rows_from, task_from, uuids
+
+CHUNK = 500
+T = TypeVar("T")
+_error = msgspec.json.Encoder()
+
+
+def open_session(db: Database, node: str, ttl: timedelta) -> SessionId:
+    """Begin a node's session."""
+    session = SessionId(fresh_id(SystemClock().now(), randbits(62)))
+    db.transact(
+        lambda tx: tx.tell(
+            "open_session", session=session, node=node, ttl=micros(ttl), now=db.lease_now(), boot=db.boot()
+        )
+    )
+    return session
+
+
+def renew(db: Database, session: SessionId) -> list[Lease]:
+    """Keep a session; which of its leases are to be cancelled."""
+
+    def work(tx: Transaction) -> list[Lease]:
+        renewed = tx.ask("renew", session=session, now=db.lease_now())
+        cancelling = tx.ask("cancelling", session=session)
+        if not renewed.rows():
+            raise SessionLost(session)
+        return [Lease(TaskId(db.uuid(id)), fence, session) for id, fence in cancelling.rows()]
+
+    return db.transact(work)
+
+
+def close_session(db: Database, session: SessionId) -> None:
+    """End a session, then release what it holds: in this order no claim of it can slip in between."""
+    db.transact(lambda tx: tx.tell("lose_session", session=session))
+    while ids := uuids(db, db.read(lambda tx: tx.ask("held", session=session, limit=CHUNK).rows())):
+        end_in_chunk(db, ids, lambda row: RELEASED if row.session == session else None)
+
+
+def claim(db: Database, session: SessionId, queues: Sequence[str], limit: int) -> list[Claim]:
+    """Lease the next tasks of some queues."""
+    chosen: list[Claim] = []
+
+    def work(tx: Transaction) -> list[Claim]:
+        chosen.clear()
+        counts = Counts()
+        for queue in dict.fromkeys(queues):
+            if len(chosen) < limit:
+                asked = tx.ask("claim", queue=queue, session=session, limit=limit - len(chosen), now=db.now())
+                chosen.extend(_granted(db, session, line, counts) for line in asked.rows())
+        if chosen:
+            grants = [(one.lease.task, one.lease.fence) for one in chosen]
+            tx.tell("lease", grants, session=session, now=chosen[0].task.claimed)
+            counts.write(tx)
+        elif not tx.ask("session_is_alive", session=session).rows():
+            raise SessionLost(session)
+        return list(chosen)
+
+    def recover() -> list[Claim] | None:
+        """After a commit whose answer was lost: the leases stand all or none. None: it did not happen, try again."""
+        found = db.read(lambda tx: tx.ask("get", [(one.lease.task,) for one in chosen]).rows())
+        stored = {task.id: (task.fence, task.session) for task in (task_from(db, line) for line in found)}
+        stand = [one for one in chosen if stored.get(one.lease.task) == (one.lease.fence, session)]
+        return stand or None
+
+    return db.transact(work, recover=recover)
+
+
+def settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
+    """Write the ends of attempts, each under its own lease, and tell those that wait."""
+    if not reports:
+        return []
+
+    def work(tx: Transaction) -> tuple[list[Verdict], Callable[[], list[UUID]], set[str]]:
+        asked = tx.ask("now", now=db.now())
+        held = tx.ask("hold", [(id,) for id in sorted({lease.task for lease, _ in reports})])
+        [(now,)] = asked.rows()
+        rows = {row.id: row for row in rows_from(db, held.rows())}
+        endings = Endings(now)
+        verdicts = [_verdict(rows, lease, settlement, endings) for lease, settlement in reports]
+        return verdicts, endings.write(db, tx), endings.counts.wake
+
+    verdicts, announced, wake = db.transact(work)
+    db.ring(wake | resolve(db, announced()))
+    return verdicts
+
+
+def end_in_chunk(
+    db: Database, ids: Sequence[UUID], decide: Callable[[Row], Settlement | None], *, bump_fence: bool = False
+) -> int:
+    """End the attempts of these leased tasks as `decide` says, for those it gives a settlement; how many."""
+
+    def work(tx: Transaction) -> tuple[int, Callable[[], list[UUID]], set[str]]:
+        asked = tx.ask("now", now=db.now())
+        seized = tx.ask("seize", [(id,) for id in sorted(ids)])
+        [(now,)] = asked.rows()
+        endings = Endings(now)
+        ended = 0
+        for row in rows_from(db, seized.rows()):
+            settlement = decide(row) if row.state is State.LEASED else None
+            if settlement is not None:
+                endings.end(row, settlement, bump_fence=bump_fence)
+                ended += 1
+        return ended, endings.write(db, tx), endings.counts.wake
+
+    ended, announced, wake = db.transact(work)
+    db.ring(wake | resolve(db, announced()))
+    return ended
+
+
+class Endings:
+    """The ends of attempts that one transaction writes."""
+
+    def __init__(self, now: Micros) -> None:
+        self._now = now
+        self._settled: list[Values] = []
+        self._attempts: list[Values] = []
+        self._results: list[Values] = []
+        self._final: list[Values] = []
+        self._bumps: list[Values] = []
+        self.counts = Counts()
+
+    def end(self, row: Row, settlement: Settlement, *, bump_fence: bool = False) -> Row:
+        """Note the end of one attempt of a locked, leased task."""
+        end = conclude(row, settlement, self._now)
+        state, final = end.state, end.state.final
+        new = row._replace(
+            state=state,
+            due=row.due if final else self._now + end.delay,
+            finished=self._now if final else None,
+            attempts=row.attempts + end.attempts,
+            crashes=row.crashes + end.crashes,
+            losses=row.losses + end.losses,
+            reason=end.reason,
+            cancel_by=None,
+        )
+        self._settled.append(
+            (
+                row.id,
+                row.fence,
+                row.session,
+                state.value,
+                new.due,
+                new.finished,
+                new.attempts,
+                new.crashes,
+                new.losses,
+                new.reason,
+            )
+        )
+        if end.charged and state is not State.COMPLETED:
+            error = None if end.error is None else _error.encode(end.error).decode()
+            self._attempts.append((row.id, row.fence, row.session, row.claimed, self._now, state.value, error))
+        if end.result is not None:
+            self._results.append((row.id, end.result))
+        if final:
+            self._final.append((row.id, state.value))
+        if bump_fence:
+            self._bumps.append((row.id, row.fence + 1))
+        self.counts.moved(row, state)
+        return new
+
+    def write(self, db: Database, tx: Transaction) -> Callable[[], list[UUID]]:
+        """Write all of it. What comes back, called after the commit, says which ends somebody still waits for."""
+        tx.tell("settle", self._settled)
+        tx.tell("bump_fences", self._bumps)
+        tx.tell("record_attempts", self._attempts)
+        tx.tell("record_results", self._results)
+        self.counts.write(tx)
+        if not self._final:
+            return list
+        announced = tx.ask("announce", self._final)
+        return lambda: uuids(db, announced.rows())
+
+
+def _granted(db: Database, session: SessionId, line: Values, counts: Counts) -> Claim:
+    epoch, now, *values = line
+    task = task_from(db, tuple(values))
+    fence = max(task.fence, epoch << 40) + 1
+    counts.add(task.queue, task.tenant, State.RUNNABLE, -1)
+    counts.add(task.queue, task.tenant, State.LEASED, 1)
+    leased = msgspec.structs.replace(task, state=State.LEASED, fence=fence, session=session, claimed=now)
+    return Claim(Lease(task.id, fence, session), leased)
+
+
+def _verdict(rows: dict[TaskId, Row], lease: Lease, settlement: Settlement, endings: Endings) -> Verdict:
+    row = rows.get(lease.task)
+    if row is None or row.fence != lease.fence or row.session != lease.session:
+        return LeaseLost(lease)
+    if row.state is State.LEASED:
+        row = rows[row.id] = endings.end(row, settlement)
+        return Settled(lease, row.state)
+    return Settled(lease, row.state) if stands_already(row, settlement) else LeaseLost(lease)

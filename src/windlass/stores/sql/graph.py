@@ -1,0 +1,158 @@
+"""How the end of a task reaches those that wait for it, over SQL.
+
+Whoever ends a task notes it in `ended`, in the same transaction and only if somebody waits (`announce`). The telling
+is a series of short transactions of its own, each idempotent by the edges' `resolved`, so a fan-out of a million is no
+long transaction and a process that dies on the way is finished for by the next sweep. No transaction here locks a
+prerequisite and a dependent together: every set of tasks is locked once, in id order, so nobody can deadlock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from windlass.core.graph import End, find_any_ring, unblock
+from windlass.core.lifecycle import State
+from windlass.core.task import TaskId
+from windlass.errors import CycleFound
+from windlass.stores.sql.database import Answer, Database, Transaction
+from windlass.stores.sql.rows import Moves, Row, rows_from, uuids
+
+CHUNK = 1_000
+"""How many edges one transaction resolves at the most."""
+
+ROUNDS = 20
+"""How many such transactions a caller does itself before it leaves the rest to the sweep."""
+
+
+class Told(NamedTuple):
+    """What one transaction of telling did."""
+
+    edges: int
+    remaining: list[UUID]
+    announced: Answer | None
+    wake: set[str]
+
+
+def resolve(db: Database, ended: Sequence[UUID]) -> set[str]:
+    """Tell those that wait for these ends, and so on down; the queues that got something to run."""
+    return resolve_counted(db, ended)[1]
+
+
+def resolve_counted(db: Database, ended: Sequence[UUID]) -> tuple[int, set[str]]:
+    """The same, with the number of edges resolved."""
+    edges, wake, todo = 0, set[str](), list(ended)
+    for _ in range(ROUNDS):
+        if not todo:
+            break
+        batch, todo = todo[:CHUNK], todo[CHUNK:]
+        told = db.transact(lambda tx, batch=batch: _tell(db, tx, batch))
+        edges += told.edges
+        wake |= told.wake
+        todo += told.remaining + (uuids(db, told.announced.rows()) if told.announced else [])
+    return edges, wake
+
+
+def adopt(db: Database) -> int:
+    """Look again at tasks that came inside a caller's transaction: what they wait for may have ended meanwhile."""
+    children = uuids(db, db.read(lambda tx: tx.ask("joining", limit=CHUNK).rows()))
+    if not children:
+        return 0
+    announced = db.transact(lambda tx: _adopt(db, tx, children))
+    db.ring(resolve(db, announced))
+    return len(children)
+
+
+def fail_rings(db: Database) -> int:
+    """End the tasks that wait for each other in workflows whose cycle search had run out of its budget."""
+    failed = 0
+    for id, tenant, name in db.read(lambda tx: tx.ask("unchecked_workflows").rows()):
+        workflow = db.uuid(id)
+        while ring := db.transact(lambda tx, w=workflow, t=tenant, n=name: _fail_one_ring(db, tx, w, t, n)):
+            failed += len(ring)
+            resolve(db, ring)
+    return failed
+
+
+def _tell(db: Database, tx: Transaction, ended: Sequence[UUID]) -> Told:
+    asked = tx.ask("now", now=db.now())
+    taken = tx.ask("take_ended", [(parent,) for parent in sorted(ended)])
+    [(now,)] = asked.rows()
+    ends = {db.uuid(parent): (End(how), db.uuid(after)) for parent, how, after in taken.rows()}
+    if not ends:
+        return Told(0, [], None, set())
+    open_edges = tx.ask("open_edges", [(parent, after) for parent, (_, after) in ends.items()], limit=CHUNK).rows()
+    edges = [(db.uuid(parent), TaskId(db.uuid(child))) for parent, child in open_edges][:CHUNK]
+    reached: dict[TaskId, list[tuple[UUID, End]]] = {}
+    for parent, child in edges:
+        reached.setdefault(child, []).append((parent, ends[parent][0]))
+    moves = Moves()
+    held = tx.ask("hold", [(child,) for child in sorted(reached)]) if reached else None
+    cancelled = (
+        [row for row in rows_from(db, held.rows()) if _cancels(moves, row, reached[row.id], now)] if held else []
+    )
+    tx.tell("resolve_edges", sorted((child, parent) for parent, child in edges))
+    moves.write(tx)
+    announced = tx.ask("announce", [(row.id, State.CANCELLED.value) for row in cancelled]) if cancelled else None
+    return Told(len(edges), _close(tx, ends, edges, full=len(open_edges) >= CHUNK), announced, moves.counts.wake)
+
+
+def _cancels(moves: Moves, row: Row, ends: Sequence[tuple[UUID, End]], now: int) -> bool:
+    """Count these prerequisites of a task as ended; whether that cancelled it."""
+    after = unblock(row.state, row.waiting, row.on_failure, ends, due=row.due, now=now)
+    if after.state is State.CANCELLED and row.state is not State.CANCELLED:
+        moves.move(row, after.state, waiting=after.waiting, finished=now, reason=after.reason)
+        return True
+    moves.move(row, after.state, waiting=after.waiting)
+    return False
+
+
+def _close(
+    tx: Transaction, ends: dict[UUID, tuple[End, UUID]], edges: Sequence[tuple[UUID, TaskId]], *, full: bool
+) -> list[UUID]:
+    """Mark how far the telling has come; which ends still have somebody to be told."""
+    if not full:
+        tx.tell("close_ended", [(parent,) for parent in sorted(ends)])
+        return []
+    # The page was cut somewhere: go on from the last child of each end that is in it.
+    last = dict(edges)
+    tx.tell("advance_ended", sorted(last.items()))
+    return list(ends)
+
+
+def _adopt(db: Database, tx: Transaction, children: Sequence[UUID]) -> list[UUID]:
+    taken = uuids(db, tx.ask("take_joining", [(child,) for child in sorted(children)]).rows())
+    if not taken:
+        return []
+    above = set(uuids(db, tx.ask("open_prerequisites", [(child,) for child in taken]).rows()))
+    batch = [(id,) for id in sorted(above)]
+    if not batch:
+        return []
+    sealed = {db.uuid(id): bool(done) for id, done, _ in tx.ask("hold_workflows", batch).rows()}
+    states = {db.uuid(id): State(state) for id, _, _, state, _ in tx.ask("parents", batch).rows()}
+    to_come = set(uuids(db, tx.ask("open_placeholders", batch).rows()))
+    ends = [(id, End.SEALED) for id, done in sealed.items() if done]
+    ends += [(id, End(state.value)) for id, state in states.items() if state.final]
+    ends += [(id, End.MISSING) for id in above - sealed.keys() - states.keys() - to_come]
+    if not ends:
+        return []
+    return uuids(db, tx.ask("announce", [(id, end.value) for id, end in sorted(ends)]).rows())
+
+
+def _fail_one_ring(db: Database, tx: Transaction, workflow: UUID, tenant: str, name: str) -> list[TaskId]:
+    tx.ask("lock_workflows", [(workflow,)]).rows()
+    [(now,)] = tx.ask("now", now=db.now()).rows()
+    waiting: dict[TaskId, list[TaskId]] = {}
+    for child, parent in tx.ask("workflow_edges", workflow=name, tenant=tenant).rows():
+        waiting.setdefault(TaskId(db.uuid(child)), []).append(TaskId(db.uuid(parent)))
+    ring = find_any_ring(waiting)
+    if not ring:
+        tx.tell("check_later", [(workflow, False)])
+        return []
+    moves = Moves()
+    for row in rows_from(db, tx.ask("hold", [(id,) for id in sorted(ring)]).rows()):
+        moves.move(row, State.FAILED, finished=now, reason=str(CycleFound(ring)))
+    moves.write(tx)
+    tx.ask("announce", [(id, State.FAILED.value) for id in sorted(ring)]).rows()
+    return ring

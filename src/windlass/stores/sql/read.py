@@ -1,0 +1,87 @@
+"""The read path over SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass.core.lifecycle import State
+from windlass.core.ordering import Queue
+from windlass.core.retry import Error
+from windlass.core.task import Attempt, SessionId, Task, TaskId
+from windlass.stores.protocol import Count, Cursor, Filter, Neighbour, Neighbourhood, Page
+from windlass.stores.sql.database import Database, Values
+from windlass.stores.sql.rows import queue_from, task_from
+
+_error = msgspec.json.Decoder(Error)
+
+
+def get(db: Database, ids: Sequence[TaskId]) -> list[Task | None]:
+    """Tasks by id, in the order asked for."""
+    if not ids:
+        return []
+    batch = [(id,) for id in sorted(set(ids))]
+    found = (task_from(db, line) for line in db.read(lambda tx: tx.ask("get", batch).rows()))
+    tasks = {task.id: task for task in found}
+    return [tasks.get(id) for id in ids]
+
+
+def find(db: Database, filter: Filter, limit: int, after: Cursor | None) -> Page:
+    """A page of tasks; one more than asked for is read, to know whether it is the last."""
+    rows = db.read(
+        lambda tx: tx.ask(
+            "find",
+            states=sorted(state.value for state in filter.states) or None,
+            queue=filter.queue,
+            tenant=filter.tenant,
+            workflow=filter.workflow,
+            handler=filter.handler,
+            submitted=None if after is None else after.submitted,
+            id=None if after is None else after.id,
+            limit=limit + 1,
+        ).rows()
+    )
+    tasks = [task_from(db, line) for line in rows[:limit]]
+    return Page(tasks, Cursor(tasks[-1].submitted, tasks[-1].id) if len(rows) > limit else None)
+
+
+def counts(db: Database) -> list[Count]:
+    """How many tasks there are."""
+    rows = db.read(lambda tx: tx.ask("counts").rows())
+    return [Count(queue, tenant, State(state), tasks) for queue, tenant, state, tasks in rows]
+
+
+def attempts(db: Database, task: TaskId) -> list[Attempt]:
+    """Every ended attempt of a task."""
+    rows = db.read(lambda tx: tx.ask("attempts", task=task).rows())
+    return [
+        Attempt(
+            fence=fence,
+            session=SessionId(db.uuid(session)),
+            started=started,
+            ended=ended,
+            state=State(state),
+            error=None if error is None else _error.decode(error),
+        )
+        for fence, session, started, ended, state, error in rows
+    ]
+
+
+def neighbourhood(db: Database, task: TaskId, limit: int) -> Neighbourhood:
+    """What stands around a task."""
+    above = db.read(lambda tx: tx.ask("prerequisites", task=task, limit=limit).rows())
+    below = db.read(lambda tx: tx.ask("dependents", task=task, limit=limit).rows())
+    return Neighbourhood(_neighbours(db, above), _neighbours(db, below))
+
+
+def queues(db: Database) -> list[Queue]:
+    """The settings of all queues that were configured."""
+    return [queue_from(line) for line in db.read(lambda tx: tx.ask("queues").rows())]
+
+
+def _neighbours(db: Database, rows: Sequence[Values]) -> list[Neighbour]:
+    return [
+        Neighbour(TaskId(db.uuid(id)), None if state is None else State(state), bool(resolved))
+        for id, state, resolved in rows
+    ]

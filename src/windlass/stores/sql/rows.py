@@ -1,0 +1,227 @@
+"""Rows of the tables as values: `Row` is a line of `task`, the only table that changes while tasks run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from windlass.core.lifecycle import MOVES, State
+from windlass.core.ordering import Queue, Strategy
+from windlass.core.submission import decode_rules
+from windlass.core.task import OnFailure, SessionId, Task, TaskId
+from windlass.core.times import Micros, micros
+from windlass.stores.sql.database import Database, Transaction, Values
+
+_STATES = {state.value: state for state in State}
+_POLICIES = {policy.value: policy for policy in OnFailure}
+_WIDTH = 22
+
+
+class Row(NamedTuple):
+    """A line of `task`, in the order of the columns that every statement names."""
+
+    id: TaskId
+    queue: str
+    tenant: str
+    state: State
+    band: int
+    rank: int
+    tie: int
+    due: Micros
+    expires: Micros | None
+    waiting: int
+    on_failure: OnFailure
+    fence: int
+    session: SessionId | None
+    claimed: Micros | None
+    finished: Micros | None
+    attempts: int
+    crashes: int
+    losses: int
+    generation: int
+    cancel_requested: bool
+    cancel_by: Micros | None
+    reason: str | None
+
+
+def row_from(db: Database, values: Values) -> Row:
+    """A line of `task` as a statement gave it."""
+    id, queue, tenant, state, band, rank, tie, due, expires, waiting, on_failure, fence, session, *rest = values
+    claimed, finished, attempts, crashes, losses, generation, cancel_requested, cancel_by, reason = rest
+    return Row(
+        TaskId(db.uuid(id)),
+        queue,
+        tenant,
+        _STATES[state],
+        band,
+        rank,
+        tie,
+        due,
+        expires,
+        waiting,
+        _POLICIES[on_failure],
+        fence,
+        None if session is None else SessionId(db.uuid(session)),
+        claimed,
+        finished,
+        attempts,
+        crashes,
+        losses,
+        generation,
+        bool(cancel_requested),
+        cancel_by,
+        reason,
+    )
+
+
+def rows_from(db: Database, values: Sequence[Values]) -> list[Row]:
+    """Lines of `task`, in id order whatever the order in which they came."""
+    return sorted((row_from(db, line) for line in values), key=lambda row: row.id)
+
+
+def task_from(db: Database, values: Values) -> Task:
+    """A whole task: a line of `task`, what the caller wrote, and the result if the statement asked for it."""
+    row = row_from(db, values[:_WIDTH])
+    handler, args, rules, workflow, key, priority, deadline, _first_due, submitted, *result = values[_WIDTH:]
+    return Task(
+        id=row.id,
+        handler=handler,
+        args=args,
+        state=row.state,
+        queue=row.queue,
+        tenant=row.tenant,
+        workflow=workflow,
+        key=key,
+        priority=priority,
+        deadline=deadline,
+        due=row.due,
+        expires=row.expires,
+        submitted=submitted,
+        claimed=row.claimed,
+        finished=row.finished,
+        waiting=row.waiting,
+        on_failure=row.on_failure,
+        fence=row.fence,
+        session=row.session,
+        attempts=row.attempts,
+        crashes=row.crashes,
+        losses=row.losses,
+        generation=row.generation,
+        cancel_requested=row.cancel_requested,
+        reason=row.reason,
+        result=result[0] if result else None,
+        rules=decode_rules(rules),
+    )
+
+
+def first_due_of(values: Values) -> Micros:
+    """The due time by which a task is ordered, from the same line as `task_from`."""
+    return values[_WIDTH + 7]
+
+
+def queue_from(values: Values) -> Queue:
+    """A queue's settings."""
+    name, strategy, horizon, step, paused, paused_by, paused_why, max_waiting, max_leased, weight, fair = values
+    return Queue(
+        name=name,
+        strategy=Strategy(strategy),
+        horizon=timedelta(microseconds=horizon),
+        step=timedelta(microseconds=step),
+        paused=bool(paused),
+        paused_by=paused_by,
+        paused_why=paused_why,
+        max_waiting=max_waiting,
+        max_leased=max_leased,
+        weight=weight,
+        fair=bool(fair),
+    )
+
+
+def queue_values(queue: Queue) -> dict[str, Any]:
+    """The inverse of `queue_from`, by the names of the parameters."""
+    return {
+        "name": queue.name,
+        "strategy": queue.strategy.value,
+        "horizon": micros(queue.horizon),
+        "step": micros(queue.step),
+        "paused": queue.paused,
+        "paused_by": queue.paused_by,
+        "paused_why": queue.paused_why,
+        "max_waiting": queue.max_waiting,
+        "max_leased": queue.max_leased,
+        "weight": queue.weight,
+        "fair": queue.fair,
+    }
+
+
+class Counts:
+    """What a transaction adds to the counts: gathered, then appended in one statement."""
+
+    def __init__(self) -> None:
+        self._deltas: Counter[tuple[str, str, str]] = Counter()
+
+    def add(self, queue: str, tenant: str, state: State, tasks: int = 1) -> None:
+        """So many more tasks are in this state."""
+        self._deltas[queue, tenant, state.value] += tasks
+
+    def moved(self, row: Row, state: State) -> None:
+        """A task left its state for another."""
+        self._deltas[row.queue, row.tenant, row.state.value] -= 1
+        self._deltas[row.queue, row.tenant, state.value] += 1
+
+    def write(self, tx: Transaction) -> None:
+        """Append what has come together."""
+        tx.tell("count", [(*key, tasks) for key, tasks in sorted(self._deltas.items()) if tasks])
+
+    @property
+    def wake(self) -> set[str]:
+        """The queues that got something to run."""
+        return {queue for (queue, _, state), tasks in self._deltas.items() if state == State.RUNNABLE and tasks > 0}
+
+
+class Moves:
+    """Changes to tasks that are locked: each checked against the table of moves, all written together."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self._rows: list[Values] = []
+
+    def move(self, row: Row, state: State, **changes: Any) -> Row:
+        """Note a change of a task and its state."""
+        assert state is row.state or state in MOVES[row.state], f"{row.id}: no move {row.state} -> {state}"
+        new = row._replace(state=state, **changes)
+        self._rows.append(
+            (
+                new.id,
+                row.state.value,
+                state.value,
+                new.due,
+                new.expires,
+                new.waiting,
+                new.fence,
+                new.finished,
+                new.attempts,
+                new.crashes,
+                new.losses,
+                new.generation,
+                new.cancel_requested,
+                new.cancel_by,
+                new.reason,
+            )
+        )
+        if state is not row.state:
+            self.counts.moved(row, state)
+        return new
+
+    def write(self, tx: Transaction) -> None:
+        """Write what has come together."""
+        tx.tell("move", self._rows)
+        self.counts.write(tx)
+
+
+def uuids(db: Database, values: Sequence[Values]) -> list[UUID]:
+    """The first column of some rows, as ids."""
+    return [db.uuid(line[0]) for line in values]

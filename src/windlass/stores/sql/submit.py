@@ -1,0 +1,282 @@
+"""Submit over SQL: look at what is there, let `core` decide, write the batch whole.
+
+Locks are taken in one order by every submit: workflows, then prerequisites by id, then the new rows by id. A key that
+a concurrent submit takes first fails the insert; the transaction is tried again and then sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from msgspec import Struct
+
+from windlass.core.graph import CYCLE_BUDGET, MAX_PLACEHOLDERS, End, find_ring, too_many_placeholders
+from windlass.core.ids import workflow_id
+from windlass.core.lifecycle import State
+from windlass.core.ordering import Queue
+from windlass.core.submission import Birth, Draft, born, encode_rules, in_scope
+from windlass.core.task import NewTask, TaskId
+from windlass.core.times import Micros
+from windlass.errors import CycleFound, KeyConflict, NotAllowed, QueueFull, UnknownPrerequisite
+from windlass.stores.protocol import Receipt
+from windlass.stores.sql.database import Answer, Database, Transaction
+from windlass.stores.sql.rows import Counts, queue_from, uuids
+
+
+class Known(NamedTuple):
+    """What the store already has under an id: a prerequisite, or a task submitted before."""
+
+    tenant: str
+    workflow: str | None
+    state: State
+    fingerprint: UUID | None
+
+
+class Opened(NamedTuple):
+    """How a workflow was opened."""
+
+    sealed: bool
+    forward: Micros | None
+
+
+class Submitted(Struct, frozen=True):
+    """What a submit has written, for what follows its commit."""
+
+    receipts: list[Receipt]
+    announced: list[UUID]
+    wake: set[str]
+
+
+class Submit:
+    """One batch on its way through one transaction. `joined` says that the transaction is the caller's own."""
+
+    def __init__(self, db: Database, drafts: Sequence[Draft], *, joined: bool) -> None:
+        self._db = db
+        self._drafts = drafts
+        self._joined = joined
+        self._tried = False
+
+    def __call__(self, tx: Transaction) -> Submitted:
+        prepared = tx.ask("prepare", queues=sorted({one.new.queue for one in self._drafts}), now=self._db.now())
+        opened = self._workflows(tx)
+        known = self._known(tx)
+        now, queues = self._prepared(prepared)
+        fresh = self._fresh(known)
+        self._check_room(tx, queues, fresh)
+        ahead = self._check_prerequisites(tx, fresh, known, opened, now)
+        births = self._births(fresh, known, opened, queues, now)
+        counts = self._write(tx, fresh, births)
+        announced = self._place_holders(tx, fresh, births, opened, ahead)
+        state = {birth.task.id: birth.task.state for birth in births}
+        receipts = [
+            Receipt(one.id, one.id in state or one.new.key is None, state.get(one.id) or known[one.id].state)
+            for one in self._drafts
+        ]
+        return Submitted(receipts, announced, counts.wake)
+
+    def _workflows(self, tx: Transaction) -> dict[UUID, Opened]:
+        names = {workflow_id(one.new.tenant, one.new.workflow) for one in self._drafts if one.new.workflow is not None}
+        if not names:
+            return {}
+        batch = [(id,) for id in sorted(names)]
+        opened = self._opened(tx.ask("workflows", batch))
+        if self._joined:
+            return opened
+        # Only what a seal, or a second submit with forward references, could change meanwhile has to be held.
+        if any(one.forward is not None for one in opened.values()):
+            return self._opened(tx.ask("lock_workflows", batch))
+        if any(not one.sealed for one in opened.values()):
+            return self._opened(tx.ask("hold_workflows", batch))
+        return opened
+
+    def _opened(self, answer: Answer) -> dict[UUID, Opened]:
+        return {self._db.uuid(id): Opened(bool(sealed), forward) for id, sealed, forward in answer.rows()}
+
+    def _known(self, tx: Transaction) -> dict[TaskId, Known]:
+        """What stands already under the batch's prerequisites and keys."""
+        own = {one.id for one in self._drafts}
+        # A task without a key has an id nobody else can know; only a second try may find it, written by the first.
+        wanted = {one.id for one in self._drafts if one.new.key is not None or self._tried}
+        wanted.update(above for one in self._drafts for above in one.prerequisites if above not in own)
+        self._tried = True
+        if not wanted:
+            return {}
+        statement = "peek_parents" if self._joined else "parents"
+        rows = tx.ask(statement, [(id,) for id in sorted(wanted)]).rows()
+        return {
+            TaskId(self._db.uuid(id)): Known(
+                tenant, workflow, State(state), None if fingerprint is None else self._db.uuid(fingerprint)
+            )
+            for id, tenant, workflow, state, fingerprint in rows
+        }
+
+    def _prepared(self, answer: Answer) -> tuple[Micros, dict[str, Queue]]:
+        rows = answer.rows()
+        return rows[0][0], {name: queue_from((name, *rest)) for _, name, *rest in rows if name is not None}
+
+    def _fresh(self, known: Mapping[TaskId, Known]) -> list[Draft]:
+        """The drafts whose key is not taken yet."""
+        taken = [(one, known[one.id].fingerprint) for one in self._drafts if one.id in known]
+        conflicts = [one.new.key or "" for one, fingerprint in taken if fingerprint != _as_uuid(one.fingerprint)]
+        if conflicts:
+            raise KeyConflict(conflicts)
+        return [one for one in self._drafts if one.id not in known]
+
+    def _check_room(self, tx: Transaction, queues: Mapping[str, Queue], fresh: Sequence[Draft]) -> None:
+        for name, queue in queues.items():
+            more = sum(one.new.queue == name for one in fresh)
+            if queue.max_waiting is None or not more:
+                continue
+            [(queued,)] = tx.ask("queued", queue=name).rows()
+            if queued + more > queue.max_waiting:
+                raise QueueFull(name, queue.max_waiting)
+
+    def _check_prerequisites(
+        self,
+        tx: Transaction,
+        fresh: Sequence[Draft],
+        known: Mapping[TaskId, Known],
+        opened: Mapping[UUID, Opened],
+        now: Micros,
+    ) -> dict[TaskId, tuple[UUID, Micros]]:
+        """Refuse what is unknown; what the workflow lets be named ahead of time becomes a placeholder."""
+        batch = {one.id: one.new for one in fresh}
+        unknown: list[TaskId] = []
+        ahead: dict[TaskId, tuple[UUID, Micros]] = {}
+        for one in fresh:
+            for above in one.prerequisites:
+                there = batch.get(above) or known.get(above)
+                if there is not None and in_scope(one.new, there.tenant, there.workflow):
+                    continue
+                workflow = workflow_id(one.new.tenant, one.new.workflow or "")
+                limit = opened[workflow].forward if one.new.workflow is not None and workflow in opened else None
+                if there is not None or limit is None:
+                    unknown.append(above)
+                else:
+                    ahead[above] = (workflow, now + limit)
+        if unknown:
+            raise UnknownPrerequisite(list(dict.fromkeys(unknown)))
+        for workflow in {workflow for workflow, _ in ahead.values()}:
+            [(there,)] = tx.ask("count_placeholders", workflow=workflow).rows()
+            if there + sum(one == workflow for one, _ in ahead.values()) > MAX_PLACEHOLDERS:
+                raise too_many_placeholders()
+        return ahead
+
+    def _births(
+        self,
+        fresh: Sequence[Draft],
+        known: Mapping[TaskId, Known],
+        opened: Mapping[UUID, Opened],
+        queues: Mapping[str, Queue],
+        now: Micros,
+    ) -> list[Birth]:
+        """Inside a caller's transaction every prerequisite counts as open: nothing keeps it as it was seen."""
+        ends: dict[UUID, End] = {}
+        if not self._joined:
+            ends = {id: End(one.state.value) for id, one in known.items() if one.state.final}
+        defaults = {one.new.queue: Queue(name=one.new.queue) for one in fresh if one.new.queue not in queues}
+        settings = {**defaults, **queues}
+        return [
+            born(one, settings[one.new.queue], now, nth, ends, _seal(one.new, one.prerequisites, opened))
+            for nth, one in enumerate(fresh)
+        ]
+
+    def _write(self, tx: Transaction, fresh: Sequence[Draft], births: Sequence[Birth]) -> Counts:
+        tasks: list[tuple[object, ...]] = []
+        bodies: list[tuple[object, ...]] = []
+        edges: list[tuple[UUID, UUID, bool]] = []
+        counts = Counts()
+        for one, birth in zip(fresh, births, strict=True):
+            task = birth.task
+            tasks.append(
+                (
+                    task.id,
+                    task.queue,
+                    task.tenant,
+                    task.state.value,
+                    *birth.place,
+                    task.due,
+                    task.expires,
+                    task.waiting,
+                    task.on_failure.value,
+                    task.finished,
+                    task.reason,
+                )
+            )
+            bodies.append(
+                (
+                    task.id,
+                    task.handler,
+                    task.args,
+                    encode_rules(task.rules),
+                    task.workflow,
+                    task.key,
+                    _as_uuid(one.fingerprint),
+                    task.priority,
+                    task.deadline,
+                    task.due,
+                    task.submitted,
+                )
+            )
+            edges.extend((task.id, above, ended) for above, ended in birth.edges)
+            counts.add(task.queue, task.tenant, task.state)
+        # In id order, so that two submits of the same keys wait for each other instead of deadlocking.
+        tx.tell("submit", sorted(tasks, key=_first))
+        tx.tell("submit_bodies", sorted(bodies, key=_first))
+        tx.tell("submit_edges", sorted(edges))
+        counts.write(tx)
+        if self._joined:
+            new = {one.id for one in fresh}
+            tx.tell("submit_joining", [(child,) for child in sorted({c for c, above, _ in edges if above not in new})])
+        return counts
+
+    def _place_holders(
+        self,
+        tx: Transaction,
+        fresh: Sequence[Draft],
+        births: Sequence[Birth],
+        opened: Mapping[UUID, Opened],
+        ahead: Mapping[TaskId, tuple[UUID, Micros]],
+    ) -> list[UUID]:
+        """Fill and add placeholders; refuse a task that closes a cycle through one it fills."""
+        if not any(one.forward is not None for one in opened.values()):
+            return []
+        if self._joined:
+            raise NotAllowed("a workflow with forward references takes no submit with conn=; submit without it")
+        tx.tell("add_placeholders", [(id, workflow, expires) for id, (workflow, expires) in sorted(ahead.items())])
+        filled = set(uuids(self._db, tx.ask("fill_placeholders", [(one.id,) for one in fresh]).rows()))
+        for one in fresh:
+            if one.id in filled and one.prerequisites and not self._is_free_of_rings(tx, one.id):
+                tx.tell("check_later", [(workflow_id(one.new.tenant, one.new.workflow or ""), True)])
+        ended = [(birth.task.id, birth.task.state.value) for birth in births if birth.task.state.final]
+        return uuids(self._db, tx.ask("announce", ended).rows()) if ended else []
+
+    def _is_free_of_rings(self, tx: Transaction, task: TaskId) -> bool:
+        """Whether all above a task was seen and it is not among it; a ring is refused."""
+        edges = tx.ask("ancestors", task=task, limit=CYCLE_BUDGET + 1).rows()
+        upwards: dict[TaskId, list[TaskId]] = {}
+        for child, parent in edges:
+            upwards.setdefault(TaskId(self._db.uuid(child)), []).append(TaskId(self._db.uuid(parent)))
+        ring, _ = find_ring(task, lambda id: upwards.get(id, ()))
+        if ring:
+            raise CycleFound(ring)
+        return len(edges) <= CYCLE_BUDGET
+
+
+def _seal(new: NewTask, prerequisites: Sequence[TaskId], opened: Mapping[UUID, Opened]) -> Iterable[UUID]:
+    """The roots of an unsealed workflow wait for its seal as for one more prerequisite."""
+    if new.workflow is None or prerequisites or not opened:
+        return ()
+    id = workflow_id(new.tenant, new.workflow)
+    return () if id not in opened or opened[id].sealed else (id,)
+
+
+def _as_uuid(fingerprint: bytes | None) -> UUID | None:
+    return None if fingerprint is None else UUID(bytes=fingerprint)
+
+
+def _first(values: tuple[object, ...]) -> UUID:
+    assert isinstance(values[0], UUID)
+    return values[0]

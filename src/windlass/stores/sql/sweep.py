@@ -1,0 +1,210 @@
+"""The passing of time over SQL: look without a lock, and only where something is found lock, decide and write.
+
+Every step is bounded, idempotent and safe while other nodes do the same: rows that somebody else is busy with are left
+to them. The steps stand in the order of the memory store's sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from windlass.core.graph import End
+from windlass.core.lifecycle import EXPIRED, State
+from windlass.core.settlement import OVERSTAYED, lost
+from windlass.core.task import TaskId
+from windlass.core.times import Micros, micros
+from windlass.stores.protocol import Swept
+from windlass.stores.sql.attempts import end_in_chunk
+from windlass.stores.sql.database import Database, Transaction
+from windlass.stores.sql.graph import adopt, fail_rings, resolve, resolve_counted
+from windlass.stores.sql.rows import Counts, Moves, Row, rows_from, uuids
+
+CHUNK = 1_000
+FOLD_ABOVE = 500
+_NOBODY = UUID(int=0)
+_LATE = micros(timedelta(seconds=5))
+_FORGET_SESSIONS_AFTER = micros(timedelta(days=1))
+
+
+class Sweep:
+    """One store's sweep. It remembers how far the two slow rounds, pruning and the stall detector, have come."""
+
+    def __init__(self, db: Database, retention: Micros) -> None:
+        self._db = db
+        self._retention = retention
+        self._pruned_to: tuple[Micros, UUID] = (0, _NOBODY)
+        self._edges_seen_to: tuple[UUID, UUID] = (_NOBODY, _NOBODY)
+
+    def __call__(self) -> Swept:
+        db = self._db
+        [(now,)] = db.read(lambda tx: tx.ask("now", now=db.now()).rows())
+        done = Swept(
+            lost_sessions=self._mark_lost_sessions(),
+            requeued=self._requeue_lost(),
+            cancelled=self._force_cancels(now),
+            expired=self._move("expired", now, _expire),
+            due=self._move("due", now, _make_runnable),
+            missing=self._end_placeholders(now),
+            rings=fail_rings(db),
+            resolved=adopt(db) + self._resolve_pending(),
+            healed=self._heal(now),
+            pruned=self._prune(now),
+            next_due=db.read(lambda tx: tx.ask("next_due").rows())[0][0],
+        )
+        self._fold()
+        return done
+
+    def _mark_lost_sessions(self) -> int:
+        """First of two steps, committed by itself: from here on the session can neither claim nor renew."""
+        db = self._db
+        lost = db.transact(lambda tx: tx.ask("lost_sessions", now=db.lease_now(), boot=db.boot()).rows())
+        if lost:
+            db.transact(lambda tx: tx.tell("forget_sessions", now=db.lease_now(), age=_FORGET_SESSIONS_AFTER))
+        return len(lost)
+
+    def _requeue_lost(self) -> int:
+        found = self._db.read(lambda tx: tx.ask("lost_leases", limit=CHUNK).rows())
+        if not found:
+            return 0
+        holder = {TaskId(self._db.uuid(id)): self._db.uuid(session) for id, session in found}
+        return end_in_chunk(
+            self._db, list(holder), lambda row: lost(row.losses) if row.session == holder[row.id] else None
+        )
+
+    def _force_cancels(self, now: Micros) -> int:
+        late = self._look("late_cancels", now)
+        if not late:
+            return 0
+        return end_in_chunk(
+            self._db,
+            late,
+            lambda row: OVERSTAYED if row.cancel_by is not None and row.cancel_by <= now else None,
+            bump_fence=True,
+        )
+
+    def _move(self, statement: str, now: Micros, step: Callable[[Moves, Row, Micros], bool]) -> int:
+        ids = self._look(statement, now)
+        if not ids:
+            return 0
+        moved, ended, wake = self._db.transact(lambda tx: _move_some(self._db, tx, ids, now, step))
+        self._db.ring(wake | resolve(self._db, ended))
+        return moved
+
+    def _end_placeholders(self, now: Micros) -> int:
+        def work(tx: Transaction) -> list[UUID]:
+            late = uuids(self._db, tx.ask("late_placeholders", now=now, limit=CHUNK).rows())
+            tx.tell("announce", [(id, End.MISSING.value) for id in sorted(late)])
+            return late
+
+        late = self._db.transact(work) if self._look("overdue_placeholders", now) else []
+        self._db.ring(resolve(self._db, late))
+        return len(late)
+
+    def _resolve_pending(self) -> int:
+        """What was left to be told by a caller that died, or that had more than its share to tell."""
+        pending = uuids(self._db, self._db.read(lambda tx: tx.ask("pending", limit=CHUNK).rows()))
+        edges, wake = resolve_counted(self._db, pending)
+        self._db.ring(wake)
+        return edges
+
+    def _heal(self, now: Micros) -> int:
+        """The stall detector: a task that ended a while ago, and that somebody still waits for without being told."""
+        child, parent = self._edges_seen_to
+        seen = self._db.read(lambda tx: tx.ask("edges_after", child=child, parent=parent, limit=CHUNK).rows())
+        whole = len(seen) < CHUNK
+        self._edges_seen_to = (_NOBODY, _NOBODY) if whole else (self._db.uuid(seen[-1][0]), self._db.uuid(seen[-1][1]))
+        untold = {
+            self._db.uuid(parent): state
+            for _, parent, resolved, state, finished, noted in seen
+            if not resolved and noted is None and finished is not None and finished < now - _LATE
+        }
+        if untold:
+            self._db.transact(lambda tx: tx.tell("announce", sorted(untold.items())))
+            self._db.ring(resolve(self._db, list(untold)))
+        return len(untold)
+
+    def _prune(self, now: Micros) -> int:
+        """Dead letters stay until somebody purges them; a workflow's tasks stay until all of them have ended."""
+        old = self._db.read(self._old_tasks(now - self._retention))
+        self._pruned_to = (old[-1][1], old[-1][0]) if len(old) == CHUNK else (0, _NOBODY)
+        busy: dict[tuple[str, str], bool] = {}
+        gone: list[UUID] = []
+        for id, _, tenant, workflow in old:
+            if workflow is not None and (tenant, workflow) not in busy:
+                busy[tenant, workflow] = self._is_busy(tenant, workflow)
+            if workflow is None or not busy[tenant, workflow]:
+                gone.append(id)
+        if gone:
+            self._db.transact(lambda tx: forget(self._db, tx, gone))
+        return len(gone)
+
+    def _old_tasks(self, limit: Micros) -> Callable[[Transaction], list[tuple[UUID, Micros, str, str | None]]]:
+        finished, id = self._pruned_to
+
+        def work(tx: Transaction) -> list[tuple[UUID, Micros, str, str | None]]:
+            rows = tx.ask("finished_before", limit_time=limit, finished=finished, id=id, limit=CHUNK).rows()
+            return [(self._db.uuid(id), when, tenant, workflow) for id, when, tenant, workflow in rows]
+
+        return work
+
+    def _is_busy(self, tenant: str, workflow: str) -> bool:
+        return bool(self._db.read(lambda tx: tx.ask("workflow_is_busy", tenant=tenant, workflow=workflow).rows()))
+
+    def _fold(self) -> None:
+        [(deltas,)] = self._db.read(lambda tx: tx.ask("unfolded", limit=FOLD_ABOVE + 1).rows())
+        if deltas > FOLD_ABOVE:
+            self._db.transact(_fold_some)
+
+    def _look(self, statement: str, now: Micros) -> list[UUID]:
+        return uuids(self._db, self._db.read(lambda tx: tx.ask(statement, now=now, limit=CHUNK).rows()))
+
+
+def forget(db: Database, tx: Transaction, ids: Sequence[UUID]) -> int:
+    """Remove these tasks, if they have ended, and everything about them; how many."""
+    gone = [row for row in rows_from(db, tx.ask("seize", [(id,) for id in sorted(ids)]).rows()) if row.state.final]
+    counts = Counts()
+    for row in gone:
+        counts.add(row.queue, row.tenant, row.state, -1)
+    batch = [(row.id,) for row in gone]
+    for statement in ("forget_edges", "forget_attempts", "forget_results", "forget_bodies", "forget_tasks"):
+        tx.tell(statement, batch)
+    counts.write(tx)
+    return len(gone)
+
+
+def _move_some(
+    db: Database, tx: Transaction, ids: Sequence[UUID], now: Micros, step: Callable[[Moves, Row, Micros], bool]
+) -> tuple[int, list[UUID], set[str]]:
+    moves = Moves()
+    moved = [
+        row for row in rows_from(db, tx.ask("seize", [(id,) for id in sorted(ids)]).rows()) if step(moves, row, now)
+    ]
+    moves.write(tx)
+    if step is not _expire or not moved:
+        return len(moved), [], moves.counts.wake
+    announced = tx.ask("announce", [(row.id, State.EXPIRED.value) for row in moved])
+    return len(moved), uuids(db, announced.rows()), set()
+
+
+def _expire(moves: Moves, row: Row, now: Micros) -> bool:
+    overdue = row.expires is not None and row.expires <= now
+    if not overdue or row.state.final or row.state is State.LEASED:
+        return False
+    moves.move(row, State.EXPIRED, finished=now, reason=EXPIRED)
+    return True
+
+
+def _make_runnable(moves: Moves, row: Row, now: Micros) -> bool:
+    if row.state not in (State.SCHEDULED, State.RETRYING) or row.due > now:
+        return False
+    moves.move(row, State.RUNNABLE)
+    return True
+
+
+def _fold_some(tx: Transaction) -> None:
+    counts = Counts()
+    for queue, tenant, state, tasks in tx.ask("fold", limit=100_000).rows():
+        counts.add(queue, tenant, State(state), tasks)
+    counts.write(tx)

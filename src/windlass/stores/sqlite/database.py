@@ -1,0 +1,191 @@
+"""SQLite through apsw: a connection for each thread, writers in a queue, statements run row by row in the process.
+
+Writers queue on a lock file before they begin: the kernel wakes them in turn, where SQLite's own busy handler would
+have them all sleep and guess. WAL with `synchronous=FULL`: what was acknowledged survives a loss of power.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
+import apsw
+import msgspec
+
+from windlass.clock import BootClock, Clock, SystemClock, boot_id
+from windlass.core.times import Micros
+from windlass.errors import NotAllowed, StoreError, StoreUnavailable
+from windlass.stores.migrate import pending
+from windlass.stores.sql.database import Transaction, Values
+from windlass.stores.sqlite.bell import Bell
+from windlass.stores.statements import Statement, load
+
+BUSY_TIMEOUT_MS = 10_000
+T = TypeVar("T")
+
+
+class Rows:
+    """Rows that are already here."""
+
+    def __init__(self, found: Sequence[Values]) -> None:
+        self._found = found
+
+    def rows(self) -> Sequence[Values]:
+        return self._found
+
+
+class Link:
+    """One connection, used by one thread of one process. Also the transaction that runs on it."""
+
+    def __init__(self, path: str, statements: dict[str, Statement]) -> None:
+        self.pid = os.getpid()
+        self._statements = statements
+        self._lock_file = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._connection: Any = apsw.Connection(path, statementcachesize=200)  # its stubs are partly unknown
+        self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        with self._queued():
+            for pragma in ("journal_mode = wal", "synchronous = full", "temp_store = memory", "cache_size = -65536"):
+                self._connection.execute(f"PRAGMA {pragma}").fetchall()
+
+    def ask(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Rows:
+        known = self._statements[statement]
+        fixed = tuple(_bindable(scalars[name]) for name in known.scalars)
+        if batch is None:
+            return Rows(self._connection.execute(known.text, fixed).fetchall())
+        rows = [(*(value.bytes if value.__class__ is UUID else value for value in line), *fixed) for line in batch]
+        return Rows(self._connection.executemany(known.text, rows).fetchall())
+
+    def tell(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
+        if batch is None or batch:
+            self.ask(statement, batch, **scalars)
+
+    @contextmanager
+    def writing(self) -> Generator[None]:
+        """A write transaction: committed at the end, rolled back on any error."""
+        with self._queued():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def migrate(self) -> None:
+        """Bring the file's tables up to date, if they are not."""
+        if not pending("sqlite", self._version()):
+            return
+        with self.writing():
+            for migration in pending("sqlite", self._version()):
+                self._connection.execute(migration.script)
+                self._connection.pragma("user_version", migration.version)
+
+    def close(self) -> None:
+        self._connection.close()
+        os.close(self._lock_file)
+
+    def _version(self) -> int:
+        return self._connection.pragma("user_version")
+
+    @contextmanager
+    def _queued(self) -> Generator[None]:
+        fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+
+
+class SQLiteDatabase:
+    """A SQLite file with the Windlass tables in it."""
+
+    def __init__(self, path: str | PathLike[str], clock: Clock | None) -> None:
+        self._path = str(Path(path).absolute())
+        self._clock = clock or SystemClock()
+        self._lease_clock = clock or BootClock()
+        self._boot = "" if clock else boot_id()
+        self._statements = dict(load("sqlite", "?"))
+        self._bell = Bell(self._path)
+        self._thread = threading.local()
+        self._links: list[Link] = []
+        if not Path(self._path).parent.is_dir():
+            raise StoreUnavailable(f"{self._path}: the folder does not exist; create it first")
+        with _errors(self._path):
+            self._link().migrate()
+
+    def transact(self, work: Callable[[Transaction], T], *, recover: Callable[[], T | None] | None = None) -> T:
+        # Nothing to recover: in one process a commit has either happened or raised.
+        with _errors(self._path):
+            link = self._link()
+            with link.writing():
+                return work(link)
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        with _errors(self._path):
+            return work(self._link())
+
+    def join(self, conn: object, work: Callable[[Transaction], T]) -> T:
+        raise NotAllowed("conn= joins a PostgreSQL transaction; this store is a SQLite file")
+
+    def uuid(self, value: Any) -> UUID:
+        return UUID(bytes=value)
+
+    def now(self) -> Micros:
+        return self._clock.now()
+
+    def lease_now(self) -> Micros:
+        return self._lease_clock.now()
+
+    def boot(self) -> str:
+        return self._boot
+
+    def ring(self, queues: Collection[str]) -> None:
+        if queues:
+            self._bell.ring()
+
+    def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
+        return self._bell.wait(timeout)
+
+    def close(self) -> None:
+        self._bell.close()
+        for link in self._links:
+            if link.pid == os.getpid():
+                link.close()
+        self._links.clear()
+        self._thread = threading.local()
+
+    def _link(self) -> Link:
+        """This thread's connection. One made before a fork belongs to the parent and is left alone."""
+        link: Link | None = getattr(self._thread, "link", None)
+        if link is None or link.pid != os.getpid():
+            link = self._thread.link = Link(self._path, self._statements)
+            self._links.append(link)
+        return link
+
+
+@contextmanager
+def _errors(path: str) -> Generator[None]:
+    """SQLite's errors in our words."""
+    try:
+        yield
+    except apsw.BusyError as error:
+        raise StoreUnavailable(f"{path} is locked by another program: {error}") from error
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, PermissionError) as error:
+        raise StoreUnavailable(f"{path} cannot be written: {error}") from error
+    except apsw.Error as error:
+        raise StoreError(f"{path}: {error}") from error
+
+
+def _bindable(value: object) -> Any:
+    if isinstance(value, UUID):
+        return value.bytes
+    return msgspec.json.encode(value).decode() if isinstance(value, list) else value

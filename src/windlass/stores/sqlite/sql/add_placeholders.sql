@@ -1,0 +1,5 @@
+-- add_placeholders: tasks named before they are submitted.
+-- batch: id blob, workflow blob, expires integer
+INSERT INTO placeholder (id, workflow, expires)
+VALUES (:id, :workflow, :expires)
+    ON CONFLICT (id) DO NOTHING;

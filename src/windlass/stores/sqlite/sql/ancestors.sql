@@ -1,0 +1,7 @@
+-- ancestors: the open edges above a task, nearest first, as far as the budget goes. The LIMIT stops the recursion.
+WITH RECURSIVE above (child, parent) AS (
+    SELECT child, parent FROM edge WHERE child = :task AND resolved = 0
+     UNION
+    SELECT e.child, e.parent FROM above JOIN edge AS e ON e.child = above.parent AND e.resolved = 0
+)
+SELECT child, parent FROM above LIMIT :limit;

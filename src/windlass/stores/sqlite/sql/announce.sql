@@ -1,0 +1,7 @@
+-- announce: note that somebody still waits for this end, so that it is told even if this process dies now.
+-- batch: parent blob, how text
+INSERT INTO ended (parent, how)
+SELECT :parent, :how
+ WHERE EXISTS (SELECT 1 FROM edge AS e WHERE e.parent = :parent AND e.resolved = 0)
+    ON CONFLICT (parent) DO UPDATE SET how = excluded.how, after = excluded.after
+RETURNING parent;

@@ -1,0 +1,3 @@
+-- forget_tasks: remove tasks.
+-- batch: id blob
+DELETE FROM task WHERE id = :id;

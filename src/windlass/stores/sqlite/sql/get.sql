@@ -1,0 +1,10 @@
+-- get: tasks by id, whole.
+-- batch: id blob
+SELECT t.id, t.queue, t.tenant, t.state, t.band, t.rank, t.tie, t.due, t.expires, t.waiting, t.on_failure, t.fence,
+       t.session, t.claimed, t.finished, t.attempts, t.crashes, t.losses, t.generation, t.cancel_requested,
+       t.cancel_by, t.reason,
+       b.handler, b.args, b.rules, b.workflow, b.key, b.priority, b.deadline, b.first_due, b.submitted, r.value
+  FROM task AS t
+  JOIN body AS b USING (id)
+  LEFT JOIN result AS r USING (id)
+ WHERE t.id = :id;

@@ -1,0 +1,15 @@
+-- move: change a task. What move it is is decided, and checked, by whoever calls.
+-- moves: waiting | scheduled | runnable | retrying -> cancelled | expired
+-- moves: waiting -> scheduled | runnable | failed
+-- moves: scheduled -> runnable
+-- moves: runnable -> scheduled
+-- moves: retrying -> runnable
+-- moves: failed | cancelled | expired -> runnable | waiting
+-- batch: id blob, old text, state text, due integer, expires integer, waiting integer, fence integer,
+--   finished integer, attempts integer, crashes integer, losses integer, generation integer,
+--   cancel_requested integer, cancel_by integer, reason text
+UPDATE task
+   SET state = :state, due = :due, expires = :expires, waiting = :waiting, fence = :fence, finished = :finished,
+       attempts = :attempts, crashes = :crashes, losses = :losses, generation = :generation,
+       cancel_requested = :cancel_requested, cancel_by = :cancel_by, reason = :reason
+ WHERE id = :id AND state = :old;

@@ -1,0 +1,2 @@
+-- now: the store's present moment.
+SELECT :now;

@@ -1,0 +1,5 @@
+-- prerequisites: what a task waits for, or has waited for.
+SELECT e.parent, p.state, e.resolved
+  FROM edge AS e LEFT JOIN task AS p ON p.id = e.parent
+ WHERE e.child = :task AND NOT EXISTS (SELECT 1 FROM workflow AS w WHERE w.id = e.parent)
+ ORDER BY e.parent LIMIT :limit;

@@ -1,0 +1,2 @@
+-- seal_workflow: let a workflow run.
+UPDATE workflow SET sealed = 1 WHERE id = :id;

@@ -1,0 +1,10 @@
+-- settle: write the end of an attempt.
+-- moves: leased -> completed | retrying | failed | cancelled | expired | runnable | scheduled
+-- Fenced by number and session: a node that lost this task and won it back must not close the new attempt with the
+-- old answer.
+-- batch: id blob, fence integer, session blob, state text, due integer, finished integer, attempts integer,
+--   crashes integer, losses integer, reason text
+UPDATE task
+   SET state = :state, due = :due, finished = :finished, attempts = :attempts, crashes = :crashes, losses = :losses,
+       reason = :reason, cancel_by = NULL
+ WHERE id = :id AND state = 'leased' AND fence = :fence AND session = :session;

@@ -1,0 +1,3 @@
+-- take_ended: take charge of telling the dependents of this.
+-- batch: parent blob
+SELECT parent, how, after FROM ended WHERE parent = :parent;

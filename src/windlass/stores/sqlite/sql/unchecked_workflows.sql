@@ -1,0 +1,2 @@
+-- unchecked_workflows: those whose cycle search ran out of its budget.
+SELECT id, tenant, name FROM workflow WHERE check_later;

@@ -1,0 +1,75 @@
+"""One suite over every store: `store` is each of them in turn, `clock` moves its time.
+
+A store that passes here keeps the promises of `windlass/stores/protocol.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.servers import PostgresServer
+from tests.support.stores import Home, MemoryHome, PostgresCleaner, postgres_home, sqlite_home
+from windlass.clock import ManualClock
+from windlass.stores.protocol import Store
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres", "pgbouncer"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Which store."""
+    return request.param
+
+
+@pytest.fixture
+def home(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
+    """Where the test's data are; `home.open(clock, ...)` opens one more store on them."""
+    match kind:
+        case "memory":
+            home: Home = MemoryHome()
+        case "sqlite":
+            home = sqlite_home(tmp_path / "windlass.db")
+        case "postgres":
+            home = postgres_home(request.getfixturevalue("clean_database_url"))
+        case _:
+            pgbouncer = request.getfixturevalue("pgbouncer")
+            request.getfixturevalue("clean_database_url")
+            home = postgres_home(pgbouncer.url(request.getfixturevalue("migrated_database")), pooler=True)
+    yield home
+    home.close()
+
+
+@pytest.fixture
+def store(home: Home, clock: ManualClock) -> Store:
+    return home.open(clock)
+
+
+@pytest.fixture(scope="session")
+def migrated_database(postgres_server: PostgresServer) -> Iterator[str]:
+    """The name of one database for the whole run, with our tables in it."""
+    name = postgres_server.create_database()
+    home = postgres_home(postgres_server.url(name))
+    home.open(ManualClock())
+    home.close()
+    yield name
+    postgres_server.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def cleaner(postgres_server: PostgresServer, migrated_database: str) -> Iterator[PostgresCleaner]:
+    cleaner = PostgresCleaner(postgres_server.url(migrated_database))
+    yield cleaner
+    cleaner.close()
+
+
+@pytest.fixture
+def clean_database_url(postgres_server: PostgresServer, migrated_database: str, cleaner: PostgresCleaner) -> str:
+    """The database of the run, emptied."""
+    cleaner.clean()
+    return postgres_server.url(migrated_database)

@@ -1,0 +1,347 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.support.builders import (
+    HOUR,
+    MINUTE,
+    NO_RETRY,
+    RAISED,
+    SECOND,
+    a_session,
+    a_task,
+    all_tasks,
+    claim_all,
+    claimed_ids,
+    run,
+    state_of,
+    submit,
+    submit_one,
+    task_of,
+)
+from tests.support.stores import Home
+from windlass.clock import ManualClock
+from windlass.core.graph import MAX_PREREQUISITES
+from windlass.core.ids import keyed_id
+from windlass.core.lifecycle import State
+from windlass.core.ordering import Queue
+from windlass.core.retry import ErrorRule, Retry
+from windlass.core.settlement import Returned
+from windlass.core.task import OnFailure, Rules
+from windlass.core.times import micros, to_datetime
+from windlass.errors import DuplicateTask, InvalidTask, KeyConflict, NotAllowed, QueueFull, UnknownPrerequisite
+from windlass.stores.protocol import Receipt, Store
+
+LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
+
+
+def test_a_submitted_task_is_stored_with_every_field(store: Store, clock: ManualClock) -> None:
+    retry = Retry(retries=7, base=MINUTE, cap=HOUR, rules=(ErrorRule(error="Key*", retries=0),))
+
+    id = submit_one(
+        store,
+        handler="mail.send",
+        args={"to": "a@b.c", "n": [1, 2.5, None, True], "text": "grüße ✓"},
+        key="welcome:42",
+        workflow="onboarding of ☂",
+        tenant="acme",
+        queue="mail",
+        priority=5,
+        deadline=MINUTE,
+        expires=HOUR,
+        on_failure=OnFailure.RUN,
+        retry=retry,
+        timeout=SECOND,
+        soft_timeout=SECOND,
+        heartbeat_timeout=MINUTE,
+        slots=2,
+        requires=("gpu",),
+        downstream="smtp",
+        trace="00-abc",
+    )
+
+    task = task_of(store, id)
+    assert (task.handler, task.queue, task.tenant) == ("mail.send", "mail", "acme")
+    assert (task.workflow, task.key) == ("onboarding of ☂", "welcome:42")
+    assert json.loads(task.args) == {"to": "a@b.c", "n": [1, 2.5, None, True], "text": "grüße ✓"}
+    assert (task.state, task.priority, task.on_failure) == (State.RUNNABLE, 5, OnFailure.RUN)
+    assert (task.submitted, task.due) == (clock.now(), clock.now())
+    assert (task.deadline, task.expires) == (clock.now() + micros(MINUTE), clock.now() + micros(HOUR))
+    assert (task.claimed, task.finished, task.session, task.reason, task.result) == (None,) * 5
+    assert (task.waiting, task.fence, task.attempts, task.crashes, task.losses, task.generation) == (0,) * 6
+    assert task.rules == Rules(
+        retry=retry,
+        timeout=SECOND,
+        soft_timeout=SECOND,
+        heartbeat_timeout=MINUTE,
+        slots=2,
+        requires=("gpu",),
+        downstream="smtp",
+        trace="00-abc",
+    )
+
+
+def test_an_empty_batch_is_answered_with_nothing(store: Store) -> None:
+    assert store.submit([]) == []
+
+
+def test_receipts_come_in_the_order_of_the_batch(store: Store) -> None:
+    [known] = submit(store, a_task(key="b"))
+
+    receipts = store.submit([a_task(key="a"), a_task(key="b"), a_task(key="c", delay=MINUTE)])
+
+    assert receipts == [
+        Receipt(keyed_id("default", None, "a"), True, State.RUNNABLE),
+        Receipt(known, False, State.RUNNABLE),
+        Receipt(keyed_id("default", None, "c"), True, State.SCHEDULED),
+    ]
+
+
+def test_a_key_submitted_again_with_the_same_body_names_the_same_task(store: Store, clock: ManualClock) -> None:
+    [first] = store.submit([a_task(key="k", args={"a": 1, "b": 2})])
+
+    clock.advance(MINUTE)
+    [second] = store.submit([a_task(key="k", args={"b": 2, "a": 1}, priority=9, deadline=HOUR, trace="other")])
+
+    assert (second.id, second.created) == (first.id, False)
+    [task] = all_tasks(store)
+    assert (task.priority, task.deadline, task.submitted) == (0, None, clock.now() - micros(MINUTE))
+
+
+@pytest.mark.parametrize("end", [State.COMPLETED, State.FAILED, State.CANCELLED])
+def test_a_key_still_names_its_task_after_the_end(store: Store, end: State) -> None:
+    [id] = submit(store, a_task(key="k", retry=NO_RETRY))
+    if end is State.CANCELLED:
+        store.cancel([id], reason="no longer wanted")
+    else:
+        run(store, Returned() if end is State.COMPLETED else RAISED)
+
+    assert store.submit([a_task(key="k", retry=NO_RETRY)]) == [Receipt(id, False, end)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"handler": "play"}, {"args": {"n": 2}}, {"queue": "mail"}, {"prerequisites": ["parent"]}],
+    ids=lambda other: next(iter(other)),
+)
+def test_a_key_with_another_body_is_refused_and_leaves_nothing(store: Store, other: dict[str, Any]) -> None:
+    submit(store, a_task(key="parent"), a_task(key="k", args={"n": 1}))
+    before = all_tasks(store)
+
+    with pytest.raises(KeyConflict) as refused:
+        store.submit([a_task(key="new"), a_task(**{"key": "k", "args": {"n": 1}, **other})])
+
+    assert refused.value.keys == ("k",)
+    assert all_tasks(store) == before
+
+
+def test_the_order_of_prerequisites_is_no_part_of_the_body(store: Store) -> None:
+    submit(store, a_task(key="a"), a_task(key="b"), a_task(key="c", prerequisites=["a", "b"]))
+
+    [receipt] = store.submit([a_task(key="c", prerequisites=["b", "a", "b"])])
+
+    assert not receipt.created
+
+
+def test_one_key_is_another_task_in_another_tenant_or_workflow(store: Store) -> None:
+    receipts = [
+        *store.submit([a_task(key="k", handler="one")]),
+        *store.submit([a_task(key="k", handler="two", tenant="acme")]),
+        *store.submit([a_task(key="k", handler="three", workflow="w")]),
+    ]
+
+    assert len({receipt.id for receipt in receipts}) == 3
+    assert all(receipt.created for receipt in receipts)
+
+
+def test_tasks_without_a_key_are_never_the_same(store: Store) -> None:
+    ids = submit(store, a_task(), a_task()) + submit(store, a_task())
+
+    assert len(set(ids)) == 3
+
+
+def test_one_key_twice_in_a_batch_is_refused_whole(store: Store) -> None:
+    with pytest.raises(DuplicateTask) as refused:
+        store.submit([a_task(key="other"), a_task(key="k"), a_task(key="k")])
+
+    assert refused.value.ids == (keyed_id("default", None, "k"),)
+    assert all_tasks(store) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"handler": ""}, "handler"),
+        ({"handler": "rm -rf"}, "handler"),
+        ({"handler": None}, "handler"),
+        ({"queue": "a/b"}, "queue"),
+        ({"queue": "q" * 129}, "queue"),
+        ({"tenant": "ünal"}, "tenant"),
+        ({"tenant": "t\n"}, "tenant"),
+        ({"key": ""}, "key"),
+        ({"key": "k" * 513}, "key"),
+        ({"key": "line\nbreak"}, "key"),
+        ({"key": "nul\0"}, "key"),
+        ({"key": "\ud800"}, "key"),
+        ({"key": 7}, "key"),
+        ({"workflow": ""}, "workflow"),
+        ({"priority": 1_000_001}, "priority"),
+        ({"priority": 0.5}, "priority"),
+        ({"slots": 0}, "slots"),
+        ({"id": "mine"}, "id"),
+        ({"prerequisites": [""]}, "prerequisites"),
+        ({"prerequisites": [7]}, "prerequisites"),
+        ({"timeout": timedelta(0)}, "timeout"),
+        ({"timeout": 30}, "timeout"),
+        ({"heartbeat_timeout": -SECOND}, "heartbeat_timeout"),
+        ({"retry": Retry(retries=-1)}, "retries"),
+        ({"retry": Retry(cap=-SECOND)}, "cap"),
+        ({"trace": "\ud800"}, "trace"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_bad_field_is_refused_by_name_and_leaves_nothing(store: Store, changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidTask, match=named):
+        store.submit([a_task(), a_task(**changes)])
+
+    assert all_tasks(store) == []
+
+
+def test_an_unknown_prerequisite_is_refused_and_leaves_nothing(store: Store) -> None:
+    with pytest.raises(UnknownPrerequisite) as refused:
+        store.submit([a_task(key="a"), a_task(key="b", prerequisites=["a", "typo"])])
+
+    assert refused.value.ids == (keyed_id("default", None, "typo"),)
+    assert all_tasks(store) == []
+
+
+def test_more_prerequisites_than_a_store_carries_are_refused(store: Store) -> None:
+    with pytest.raises(InvalidTask, match="joining task"):
+        store.submit([a_task(prerequisites=[str(n) for n in range(MAX_PREREQUISITES + 1)])])
+
+    assert all_tasks(store) == []
+
+
+@pytest.mark.parametrize("field", ["delay", "at"])
+def test_a_task_for_later_is_scheduled(store: Store, clock: ManualClock, field: str) -> None:
+    moment = HOUR if field == "delay" else to_datetime(clock.now()) + HOUR
+
+    [receipt] = store.submit([a_task(**{field: moment})])
+
+    assert receipt.state is State.SCHEDULED
+    assert task_of(store, receipt.id).due == clock.now() + micros(HOUR)
+    assert claim_all(store) == []
+
+
+@pytest.mark.parametrize(
+    "changes", [{"delay": -SECOND}, {"delay": timedelta(0)}, {"at": datetime(2001, 1, 1, tzinfo=UTC)}]
+)
+def test_a_task_for_earlier_is_due_now(store: Store, clock: ManualClock, changes: dict[str, Any]) -> None:
+    [receipt] = store.submit([a_task(**changes)])
+
+    assert receipt.state is State.RUNNABLE
+    assert task_of(store, receipt.id).due == clock.now()
+
+
+@pytest.mark.parametrize("field", ["at", "deadline", "expires"])
+def test_a_time_with_another_zone_is_the_same_moment(store: Store, clock: ManualClock, field: str) -> None:
+    moment = to_datetime(clock.now() + micros(HOUR)).astimezone(ZoneInfo("Asia/Kathmandu"))
+
+    task = task_of(store, submit_one(store, **{field: moment}))
+
+    assert (task.due if field == "at" else getattr(task, field)) == clock.now() + micros(HOUR)
+
+
+@pytest.mark.parametrize("field", ["delay", "at", "deadline", "expires"])
+@pytest.mark.parametrize("moment", [LONG_AGO.replace(tzinfo=None), 30, "10m"], ids=str)
+def test_a_time_without_a_zone_is_refused(store: Store, field: str, moment: object) -> None:
+    with pytest.raises(InvalidTask, match=field):
+        store.submit([a_task(), a_task(**{field: moment})])
+
+    assert all_tasks(store) == []
+
+
+@pytest.mark.parametrize("field", ["delay", "at", "deadline", "expires"])
+def test_a_time_that_no_store_can_hold_is_refused(store: Store, field: str) -> None:
+    with pytest.raises(InvalidTask, match=field):
+        store.submit([a_task(), a_task(**{field: timedelta.max})])
+
+    assert all_tasks(store) == []
+
+
+def test_delay_and_at_together_are_refused(store: Store, clock: ManualClock) -> None:
+    with pytest.raises(InvalidTask, match="delay and at"):
+        store.submit([a_task(delay=SECOND, at=to_datetime(clock.now()))])
+
+
+@pytest.mark.parametrize("expires", [timedelta(0), -SECOND])
+def test_a_task_submitted_past_its_hard_limit_is_born_expired(
+    store: Store, clock: ManualClock, expires: timedelta
+) -> None:
+    [receipt] = store.submit([a_task(expires=expires)])
+
+    task = task_of(store, receipt.id)
+    assert receipt.state is task.state is State.EXPIRED
+    assert task.finished == clock.now()
+    assert task.reason
+
+
+def test_a_batch_keeps_its_order_by_the_microsecond(store: Store, clock: ManualClock) -> None:
+    ids = submit(store, *(a_task() for _ in range(50)))
+
+    assert [task_of(store, id).due - clock.now() for id in ids] == list(range(50))
+    assert claimed_ids(claim_all(store)) == ids
+
+
+def test_a_full_queue_refuses_the_whole_batch(store: Store) -> None:
+    store.configure(Queue(name="mail", max_waiting=2))
+    submit(store, a_task(queue="mail"))
+
+    with pytest.raises(QueueFull) as refused:
+        store.submit([a_task(queue="other"), a_task(queue="mail"), a_task(queue="mail")])
+
+    assert (refused.value.queue, refused.value.max_waiting) == ("mail", 2)
+    assert len(all_tasks(store)) == 1
+
+
+def test_a_queue_is_full_of_what_is_unfinished_and_in_nobodys_hands(store: Store) -> None:
+    store.configure(Queue(name="mail", max_waiting=3))
+    submit(store, a_task(queue="mail"), a_task(queue="mail"), a_task(queue="mail", tenant="acme", delay=HOUR))
+
+    leased = store.claim(a_session(store), ["mail"], limit=1)
+    submit(store, a_task(queue="mail"))
+    with pytest.raises(QueueFull):
+        store.submit([a_task(queue="mail")])
+
+    run(store, RAISED, queue="mail")  # retrying: it waits again
+    with pytest.raises(QueueFull):
+        store.submit([a_task(queue="mail")])
+    assert len(leased) == 1
+
+
+def test_a_full_queue_still_answers_for_a_key_it_knows(store: Store) -> None:
+    store.configure(Queue(name="mail", max_waiting=1))
+    [id] = submit(store, a_task(queue="mail", key="k"))
+
+    assert store.submit([a_task(queue="mail", key="k")]) == [Receipt(id, False, State.RUNNABLE)]
+
+
+def test_a_foreign_connection_is_refused_by_a_store_that_cannot_join_it(store: Store, kind: str) -> None:
+    if kind in ("postgres", "pgbouncer"):
+        pytest.skip("PostgreSQL joins it; see the integration tests")
+
+    with pytest.raises(NotAllowed):
+        store.submit([a_task()], conn=object())
+
+    assert all_tasks(store) == []
+
+
+def test_a_store_opened_later_sees_what_was_submitted(store: Store, home: Home, clock: ManualClock) -> None:
+    [id] = submit(store, a_task(key="k"))
+
+    assert state_of(home.open(clock), id) is State.RUNNABLE

@@ -1,0 +1,143 @@
+"""Fixtures that every folder of tests may use: real servers, the folder of real graphs, and how the run is set up.
+
+One PostgreSQL serves the whole run, whatever the number of xdist workers: the first test that asks starts it, the
+controller stops it. A test gets a database of its own in it; a test that stops the server starts one of its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+
+from tests.support.servers import PgBouncer, PostgresServer, ServerMissing
+
+# How long an example takes is for the benchmarks to say; a failure prints what is needed to replay it.
+hypothesis.settings.register_profile("windlass", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("windlass")
+
+RUN = pytest.StashKey[dict[str, Any]]()
+STARTED = pytest.StashKey[PostgresServer]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--dags",
+        metavar="PATH",
+        default=os.environ.get("WINDLASS_DAGS"),
+        help="folder of real graphs (*.jsonl.gz); default: $WINDLASS_DAGS. Tests that need it skip without.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)  # only in xdist's workers
+    if worker is not None:
+        config.stash[RUN] = worker["windlass_run"]
+    else:
+        config.stash[RUN] = {"folder": tempfile.mkdtemp(prefix="windlass-run-"), "controller_pid": os.getpid()}
+
+
+@pytest.hookimpl(optionalhook=True)  # xdist's, in the controller, for each worker before it starts
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["windlass_run"] = node.config.stash[RUN]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or RUN not in config.stash:
+        return
+    folder = Path(config.stash[RUN]["folder"])
+    state = folder / "postgres.json"
+    if state.exists():
+        server = config.stash.get(STARTED, None) or PostgresServer.attach(json.loads(state.read_text()))
+        server.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave soak tests out unless -m speaks of them, whatever else it says."""
+    if "soak" in config.option.markexpr:
+        return
+    soak = [item for item in items if item.get_closest_marker("soak")]
+    if soak:
+        config.hook.pytest_deselected(items=soak)
+        items[:] = [item for item in items if item not in soak]
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def dags_folder(pytestconfig: pytest.Config) -> Path:
+    """The folder of real graphs."""
+    given = pytestconfig.getoption("--dags")
+    if not given:
+        pytest.skip("no real graphs here: give their folder with --dags PATH or $WINDLASS_DAGS")
+    folder = Path(given)
+    assert folder.is_dir(), f"--dags or $WINDLASS_DAGS names {given}, which is not a folder"
+    return folder
+
+
+@pytest.fixture(scope="session")
+def postgres_server(pytestconfig: pytest.Config) -> PostgresServer:
+    """The run's PostgreSQL. Everybody uses it: a test that stops or restarts one takes `own_postgres_server`."""
+    run = pytestconfig.stash[RUN]
+    folder = Path(run["folder"])
+    state = folder / "postgres.json"
+    with (folder / "postgres.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if state.exists():
+            return PostgresServer.attach(json.loads(state.read_text()))
+        server = PostgresServer(owner_pid=run["controller_pid"])
+        server.start()
+        state.write_text(json.dumps(server.state))
+    pytestconfig.stash[STARTED] = server
+    return server
+
+
+@pytest.fixture
+def own_postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL that only this test uses, and may stop, start and restart. Costs about a second."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_database(postgres_server: PostgresServer) -> Iterator[str]:
+    """The name of a fresh, empty database, dropped afterwards."""
+    name = postgres_server.create_database()
+    yield name
+    postgres_server.drop_database(name)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer, postgres_database: str) -> str:
+    """A fresh, empty database."""
+    return postgres_server.url(postgres_database)
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(postgres_server: PostgresServer) -> Iterator[PgBouncer]:
+    """A PgBouncer in transaction pooling before the run's PostgreSQL, one for each xdist worker."""
+    bouncer = PgBouncer(postgres_server)
+    try:
+        bouncer.start()
+    except ServerMissing as error:
+        pytest.skip(f"{error}; install the package `pgbouncer` to run this test")
+    yield bouncer
+    bouncer.close()
+
+
+@pytest.fixture
+def pgbouncer_url(pgbouncer: PgBouncer, postgres_database: str) -> str:
+    """The database of `postgres_url`, through PgBouncer."""
+    return pgbouncer.url(postgres_database)

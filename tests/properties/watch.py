@@ -1,0 +1,83 @@
+"""What must hold in any store after every step, whatever the model says: the promises that concern a store.
+
+The numbers are those of the promises: at most one lease (2), fences grow (3), one end a generation (4), nothing starts
+before its prerequisites (6), edges resolved exactly once (7), nobody is forgotten (8, 10), the cancelled never start
+(11), nor the expired (12), attempts are bounded (14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from windlass.core.lifecycle import State
+from windlass.core.settlement import MAX_CRASHES, MAX_LOSSES
+from windlass.core.task import Claim, Task
+from windlass.stores.protocol import Neighbourhood
+
+Snapshot = Mapping[UUID, Task]
+
+
+class Watch:
+    """Looks at one store from step to step and asserts its promises."""
+
+    def __init__(self) -> None:
+        self._last: dict[UUID, Task] = {}
+        self._fences: dict[UUID, int] = {}
+
+    def claimed(self, claims: Iterable[Claim], now: int) -> None:
+        """Look at what a claim answered, before the next `look`."""
+        seen: set[UUID] = set()
+        for claim in claims:
+            task, fence = claim.task, claim.lease.fence
+            before = self._last[task.id]
+            assert task.id not in seen, f"P2: {task.id} twice in one claim"
+            assert before.state is State.RUNNABLE, f"P2, P6, P11: {task.id} was {before.state} when it was claimed"
+            assert fence > self._fences.get(task.id, 0), f"P3: the fence of {task.id} did not grow: {fence}"
+            assert task.waiting == 0, f"P6: {task.id} started with {task.waiting} open prerequisites"
+            assert task.expires is None or now < task.expires, f"P12: {task.id} started past its hard limit"
+            seen.add(task.id)
+            self._fences[task.id] = fence
+
+    def look(self, tasks: Snapshot) -> None:
+        """Compare every task with itself, and with what it was."""
+        for task in tasks.values():
+            _check_alone(task)
+            before = self._last.get(task.id)
+            if before is not None and before.submitted == task.submitted:
+                _check_together(before, task)
+        for gone in self._last.keys() - tasks.keys():
+            assert self._last[gone].state.final, f"P1: {gone} is gone, and it had not ended"
+            self._fences.pop(gone, None)  # the key may come again, as another task
+        self._last = dict(tasks)
+
+    def look_around(self, task: Task, around: Neighbourhood, *, sealed: bool) -> None:
+        """Hold a task's count against its edges."""
+        open_edges = [edge for edge in around.prerequisites if not edge.resolved]
+        for edge in open_edges:
+            assert edge.state is None or not edge.state.final, f"P7, P8: {edge.id} has ended, {task.id} was not told"
+        seal = task.waiting - len(open_edges)
+        assert seal == 0 or (seal == 1 and not sealed), f"P7: {task.id} waits for {task.waiting}, {open_edges}"
+        if task.state is State.WAITING:
+            assert task.waiting > 0, f"P8: {task.id} waits for nothing"
+
+
+def _check_alone(task: Task) -> None:
+    if task.state in (State.SCHEDULED, State.RUNNABLE, State.LEASED, State.RETRYING):
+        assert task.waiting == 0, f"P6: {task.id} is {task.state} with {task.waiting} open prerequisites"
+    assert (task.finished is not None) == task.state.final, f"{task.id} is {task.state}, finished {task.finished}"
+    assert task.state is not State.LEASED or task.session is not None, f"P2: {task.id} is leased to nobody"
+    assert not (task.state is State.COMPLETED and task.cancel_requested), f"P11: {task.id} completed, though cancelled"
+    assert task.attempts <= task.rules.retry.retries + 1, f"P14: {task.attempts} attempts of {task.id}"
+    assert task.crashes <= MAX_CRASHES, f"P14: {task.crashes} crashes of {task.id}"
+    assert task.losses <= MAX_LOSSES, f"P14: {task.losses} losses of {task.id}"
+
+
+def _check_together(before: Task, after: Task) -> None:
+    assert after.fence >= before.fence, f"P3: the fence of {after.id} went back"
+    assert after.generation >= before.generation, f"P4: the generation of {after.id} went back"
+    if before.state.final and after.generation == before.generation:
+        ends = [(task.state, task.finished, task.result, task.reason) for task in (before, after)]
+        assert ends[0] == ends[1], f"P4: {after.id} ended twice: {ends}"
+    if before.state.final and after.generation > before.generation:
+        assert before.state is not State.COMPLETED, f"P4: {after.id} was completed and came back"
