@@ -143,7 +143,7 @@ queues = st.builds(
     strategy=st.sampled_from(Strategy),
     step=st.sampled_from([SECOND, timedelta(minutes=1)]),
     paused=rarely(),
-    max_waiting=st.sampled_from([None, None, 4]),
+    max_waiting=st.sampled_from([None, None, None, 4]),
 )
 
 steps = st.sampled_from(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from hypothesis import strategies as st
@@ -25,6 +25,7 @@ from tests.properties.calls import (
     WhichSpec,
     batches,
     changes,
+    outcomes,
     queues,
     reports,
     steps,
@@ -37,15 +38,27 @@ from windlass.clock import ManualClock
 from windlass.core.ids import keyed_id
 from windlass.core.ordering import Queue
 from windlass.core.retry import Retry
-from windlass.core.settlement import settle
+from windlass.core.settlement import Outcome, settle
 from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, SessionId, Task, TaskId
 from windlass.errors import WindlassError
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Cursor, Filter, LeaseLost, Settled, Store, Swept
 
 TTLS = [timedelta(seconds=15), timedelta(seconds=60)]
+OVER = 9
+"""A session drawn with at least this number is one that is over."""
+sessions = st.integers(0, OVER)
 COMPARED = [field for field in Swept.__struct_fields__ if field not in ("resolved", "healed")]
 """Of a sweep: how many edges it found left to resolve is each store's own affair, and healed must be nothing at all."""
+
+
+class Held(NamedTuple):
+    """A lease that was granted, with its session by number, and the task as it was then."""
+
+    id: TaskId
+    fence: int
+    session: int
+    task: Task
 
 
 class Side:
@@ -54,9 +67,6 @@ class Side:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.sessions: list[SessionId] = []
-
-    def lease(self, task: TaskId, fence: int, session: int) -> Lease:
-        return Lease(task, fence, self.sessions[session])
 
     def plain(self, value: Any) -> Any:
         """A value with numbers in place of this side's sessions, to be compared with the other side's."""
@@ -88,10 +98,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.model = Side(MemoryStore(clock=self.clock))
         self.real = Side(open_store(self.clock))
         self.bodies: dict[TaskId, NewTask] = {}
-        self.leases: list[tuple[TaskId, int, int, Task]] = []
+        self.leases: list[Held] = []
         self.watch = Watch()
         self.seen: dict[UUID, Task] = {}
         self.unsealed = False
+        self.lost: set[int] = set()
+        """Sessions that are known to be over."""
 
     def both(self, call: Callable[[Side], Any]) -> Any:
         """Make a call on both sides, compare the answers or refusals, and give the store's own answer."""
@@ -105,15 +117,16 @@ class StoreMachine(RuleBasedStateMachine):
         limit = 10 * SECOND if forward else None
         self.both(lambda side: side.store.open_workflow("ahead", sealed=sealed, forward=limit))
         self.unsealed = not sealed
-        self.open_session(ttl=TTLS[calm])
+        self._open_session(TTLS[calm])
 
     @rule(batch=batches)
     def submit(self, batch: list[TaskSpec]) -> None:
         self._submit(self._tasks(batch))
 
-    @rule(root=task_specs)
-    def submit_one(self, root: TaskSpec) -> None:
-        self._submit(self._tasks([root._replace(parents=())]))
+    @rule(roots=batches)
+    def submit_roots(self, roots: list[TaskSpec]) -> None:
+        """Tasks that can run at once, so that there is always something to claim."""
+        self._submit(self._tasks([spec._replace(parents=(), stray=False, delay=None) for spec in roots]))
 
     @precondition(lambda self: self.bodies)
     @rule(again=st.integers(0, 40), also=st.none() | task_specs, other=st.booleans())
@@ -123,41 +136,37 @@ class StoreMachine(RuleBasedStateMachine):
         body = replace(known, args={"n": 1}) if other and also is not None else known
         self._submit([body, *self._tasks([] if also is None else [also])])
 
-    @rule(ttl=st.sampled_from(TTLS))
-    def open_session(self, ttl: timedelta) -> None:
-        for side in (self.model, self.real):
-            side.sessions.append(side.store.open_session("node", ttl))
-
-    @rule(session=st.integers(0, 5), names=st.sampled_from([QUEUES, QUEUES[::-1], QUEUES[1:]]), limit=st.integers(0, 5))
+    @rule(session=sessions, names=st.sampled_from([QUEUES, QUEUES[::-1], QUEUES[1:]]), limit=st.integers(0, 5))
     def claim(self, session: int, names: list[str], limit: int) -> None:
-        number = self._session(session)
-        claims = self.both(lambda side: side.store.claim(side.sessions[number], names, limit))
-        if isinstance(claims, list):
-            self.watch.claimed(claims, self.clock.now())
-            self.leases += [(claim.task.id, claim.lease.fence, number, claim.task) for claim in claims]
+        self._claim(self._session(session), names, limit)
+
+    @rule(session=sessions, ends=st.lists(outcomes, min_size=1, max_size=4))
+    def claim_and_settle(self, session: int, ends: list[Outcome]) -> None:
+        claimed = self._claim(self._session(session), QUEUES, len(ends))
+        self._settle([(entry, outcome, 0) for entry, outcome in zip(claimed, ends, strict=False)])
 
     @precondition(lambda self: self.leases)
     @rule(batch=reports)
     def settle(self, batch: list[ReportSpec]) -> None:
-        chosen = [self._pick(self._live() if spec.live else self.leases, spec.lease) for spec in batch]
-        ends = [settle(task, spec.outcome, lambda: 0.5) for spec, (*_, task) in zip(batch, chosen, strict=True)]
-        fences = [fence + spec.forged for spec, (_, fence, *_) in zip(batch, chosen, strict=True)]
+        """Reports under leases that stand, or that never will again: late, stale, forged, repeated."""
+        self._settle(
+            [
+                (self._pick(self._live() if spec.live else self.leases, spec.lease), spec.outcome, spec.forged)
+                for spec in batch
+            ]
+        )
 
-        def report(side: Side) -> Any:
-            leases = [side.lease(id, fence, number) for (id, _, number, _), fence in zip(chosen, fences, strict=True)]
-            return side.store.settle(list(zip(leases, ends, strict=True)))
-
-        self.both(report)
-
-    @rule(session=st.integers(0, 5))
-    def renew(self, session: int) -> None:
+    @rule(deed=st.sampled_from(["open", "renew", "renew", "close"]), session=sessions, ttl=st.sampled_from(TTLS))
+    def hold_session(self, deed: str, session: int, ttl: timedelta) -> None:
+        if deed == "open":
+            self._open_session(ttl)
+            return
         number = self._session(session)
-        self.both(lambda side: side.store.renew(side.sessions[number]))
-
-    @rule(session=st.integers(0, 5))
-    def close_session(self, session: int) -> None:
-        number = self._session(session)
-        self.both(lambda side: side.store.close_session(side.sessions[number]))
+        if deed == "renew":
+            self._heed(number, self.both(lambda side: side.store.renew(side.sessions[number])))
+        else:
+            self.both(lambda side: side.store.close_session(side.sessions[number]))
+            self.lost.add(number)
 
     @precondition(lambda self: self.bodies)
     @rule(chosen=which, grace=st.sampled_from([timedelta(0), 10 * SECOND]))
@@ -196,18 +205,17 @@ class StoreMachine(RuleBasedStateMachine):
         self.clock.advance(by)
         self.sweep()
 
-    @rule(queue=queues)
-    def configure(self, queue: Queue) -> None:
-        self.both(lambda side: side.store.configure(queue))
-
-    @rule(missing=st.booleans())
-    def seal(self, missing: bool) -> None:
-        answer = self.both(lambda side: side.store.seal_workflow("ahead", missing=missing))
-        self.unsealed = self.unsealed and answer is not None
-
-    @rule()
-    def raise_epoch(self) -> None:
-        self.both(lambda side: side.store.raise_epoch())
+    @rule(deed=st.one_of(queues, queues, st.sampled_from(["seal", "seal with what is missing", "raise the epoch"])))
+    def arrange(self, deed: Queue | str) -> None:
+        """What is done to a store now and then."""
+        if isinstance(deed, Queue):
+            self.both(lambda side: side.store.configure(deed))
+        elif deed == "raise the epoch":
+            self.both(lambda side: side.store.raise_epoch())
+        else:
+            missing = deed != "seal"
+            refusal = self.both(lambda side: side.store.seal_workflow("ahead", missing=missing))
+            self.unsealed = self.unsealed and refusal is not None
 
     @invariant()
     def both_stand_alike(self) -> None:
@@ -239,6 +247,41 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _alike(self, read: Callable[[Store], Any]) -> Any:
         return self.both(lambda side: read(side.store))
+
+    def _open_session(self, ttl: timedelta) -> None:
+        for side in (self.model, self.real):
+            side.sessions.append(side.store.open_session("node", ttl))
+
+    def _session(self, number: int) -> int:
+        """The number of a session that may be alive; only the largest numbers mean those that are over."""
+        alive = [there for there in range(len(self.model.sessions)) if there not in self.lost]
+        if not alive:
+            self._open_session(TTLS[0])
+            alive = [len(self.model.sessions) - 1]
+        return self._pick(sorted(self.lost) if self.lost and number >= OVER else alive, number)
+
+    def _heed(self, number: int, answer: Any) -> None:
+        if isinstance(answer, Refusal):
+            self.lost.add(number)
+
+    def _claim(self, number: int, names: list[str], limit: int) -> list[Held]:
+        claims = self.both(lambda side: side.store.claim(side.sessions[number], names, limit))
+        self._heed(number, claims)
+        if isinstance(claims, Refusal):
+            return []
+        self.watch.claimed(claims, self.clock.now())
+        held = [Held(claim.task.id, claim.lease.fence, number, claim.task) for claim in claims]
+        self.leases += held
+        return held
+
+    def _settle(self, batch: Sequence[tuple[Held, Outcome, int]]) -> None:
+        ends = [settle(held.task, outcome, lambda: 0.5) for held, outcome, _ in batch]
+
+        def report(side: Side) -> Any:
+            leases = [Lease(held.id, held.fence + forged, side.sessions[held.session]) for held, _, forged in batch]
+            return side.store.settle(list(zip(leases, ends, strict=True)))
+
+        self.both(report)
 
     def _submit(self, tasks: Sequence[NewTask]) -> None:
         receipts = self.both(lambda side: side.store.submit(tasks))
@@ -275,19 +318,15 @@ class StoreMachine(RuleBasedStateMachine):
             retry=Retry(retries=spec.retries, base=2 * SECOND),
         )
 
-    def _session(self, number: int) -> int:
-        """The latest sessions come first."""
-        return len(self.model.sessions) - 1 - number % len(self.model.sessions)
-
     def _which(self, spec: WhichSpec) -> Sequence[TaskId] | Filter:
         return spec.filter or [self._pick(sorted(self.bodies), number) for number in spec.tasks]
 
-    def _live(self) -> list[tuple[TaskId, int, int, Task]]:
+    def _live(self) -> list[Held]:
         """The leases that stand, as far as the last look tells; all of them if there are none."""
         live = [
-            entry
-            for entry in self.leases
-            if (task := self.seen.get(entry[0])) is not None and task.fence == entry[1] and not task.state.final
+            held
+            for held in self.leases
+            if (task := self.seen.get(held.id)) is not None and task.fence == held.fence and not task.state.final
         ]
         return live or self.leases
 

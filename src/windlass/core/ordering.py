@@ -90,7 +90,8 @@ def _by_deadline(queue: Queue, priority: int, deadline: Micros | None, due: Micr
 def _by_age(queue: Queue, priority: int, deadline: Micros | None, due: Micros) -> Place:
     latest = due + micros(queue.horizon)
     urgent = latest if deadline is None else min(deadline, latest)
-    return Place(0, urgent - priority * micros(queue.step), 0)
+    # A step of years times a priority of a million leaves the 64 bits that a database can hold.
+    return Place(0, max(-FOREVER, min(FOREVER, urgent - priority * micros(queue.step))), 0)
 
 
 def _by_arrival(_queue: Queue, _priority: int, _deadline: Micros | None, due: Micros) -> Place:

@@ -23,6 +23,17 @@ class Error(Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str = ""
     traceback: str = ""
 
+    def storable(self) -> Error:
+        """The same with what no database can hold replaced."""
+        return Error(kind=storable(self.kind), message=storable(self.message), traceback=storable(self.traceback))
+
+
+def storable(text: str) -> str:
+    """Text without NUL characters and lone surrogates, which PostgreSQL refuses."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
+
 
 class ErrorRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How errors of one kind differ from the policy they stand in. What is None is as in the policy.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from windlass.errors import DuplicateTask, InvalidTask, NotAllowed, UnknownPrere
 
 Id: TypeAlias = Hashable
 _Entry: TypeAlias = tuple[bool, Any, int, Any]
+_Parts: TypeAlias = tuple[Any, ...]
 
 
 class Effects(Struct, frozen=True):
@@ -86,7 +87,7 @@ class Scheduler:
         waiting = {task.id: _waiting(task) for task in batch if task.prerequisites}
         ended = self._check_edges(batch, waiting) if waiting else []
         self._make_runnable([task for task in batch if task.id not in waiting] if waiting else batch)
-        # Nothing is refused from here on.
+        # From here on nothing is refused.
         self._some_id, self._some_deadline = samples
         return self._make_waiting(waiting, ended) if waiting else Effects([], [])
 
@@ -193,12 +194,11 @@ class Scheduler:
         """Refuse a batch that is no proper graph; return the prerequisites that have already ended, and how."""
         own = {task.id for task in batch}
         edges = {id: newcomer.prerequisites for id, newcomer in waiting.items()}
-        outside = {above for prerequisites in edges.values() for above in prerequisites if above not in own}
-        found = {above: self._find(above) for above in outside}
-        if unknown := [above for above, state in found.items() if state is None]:
+        outside = {above: self._find(above) for many in edges.values() for above in many if above not in own}
+        if unknown := [id for id, state in outside.items() if state is None]:
             raise UnknownPrerequisite(unknown)
         check_graph(edges)
-        return [(above, state) for above, state in found.items() if state is not None and state.final]
+        return [(id, state) for id, state in outside.items() if state is not None and state.final]
 
     def _make_waiting(self, newcomers: dict[Id, _Waiting], ended: list[tuple[Id, State]]) -> Effects:
         """Let tasks wait. What ended before they came ends once more, for them alone."""
@@ -214,7 +214,7 @@ class Scheduler:
             for task in tasks:
                 heappush(self._heap, _entry(task))
         except Exception as error:
-            # Held against one value of its kind, it passed; now it met another: (1, "x") has no order with (1, 2).
+            # `_check_order` held it against one value only; with a class of the caller's own, another may refuse it.
             self._compact()
             raise InvalidTask(f"a deadline or an id cannot be ordered with the others: {error}") from error
         for task in tasks:
@@ -309,7 +309,7 @@ def _check_fields(task: Any) -> None:
         raise InvalidTask(f"priority={task.priority!r} of task {task.id!r} is not a whole number")
     if task.on_failure not in _POLICIES:
         raise InvalidTask(f"on_failure={task.on_failure!r} of task {task.id!r} is not taken; give 'cancel' or 'run'")
-    if isinstance(task.prerequisites, str):
+    if isinstance(task.prerequisites, str | bytes):
         raise InvalidTask(f"prerequisites={task.prerequisites!r} of task {task.id!r} is one text; give a list of ids")
 
 
@@ -328,7 +328,9 @@ def _check_order(field: str, tasks: Iterable[NewTask], sample: Any) -> Any:
 
 
 def _orderable(one: Any, other: Any) -> bool:
-    """Whether these two have an order. A NaN has none, not even with itself."""
+    """Whether these two have an order, tuples part by part. A NaN has none, not even with itself."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return all(map(_orderable, cast(_Parts, one), cast(_Parts, other)))
     try:
         return bool(one < other or other < one or one == other)
     except (TypeError, ValueError, ArithmeticError):

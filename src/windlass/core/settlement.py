@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass.core.lifecycle import EXPIRED, State
-from windlass.core.retry import Error
+from windlass.core.retry import Error, storable
 from windlass.core.task import Task
 from windlass.core.times import Micros
 
@@ -147,7 +147,13 @@ class AsStored(Protocol):
 
 
 def conclude(task: AsStored, settlement: Settlement, now: Micros) -> Settlement:
-    """Hold a settlement against what only the store knows when it writes: a cancel request, and the hard limit."""
+    """Hold a settlement against what only the store knows when it writes: a cancel request, and the hard limit.
+
+    What a handler raised may be any text; what no database can hold is replaced, so that the end is written at all.
+    """
+    if settlement.error is not None:
+        reason = settlement.reason and storable(settlement.reason)
+        settlement = replace(settlement, error=settlement.error.storable(), reason=reason)
     if task.cancel_requested:
         return replace(settlement, state=State.CANCELLED, delay=0, result=None, reason=task.reason)
     # Due again after the hard limit, it would only be expired later by the sweep; say it now, with the error at hand.
@@ -159,7 +165,11 @@ def conclude(task: AsStored, settlement: Settlement, now: Micros) -> Settlement:
 
 def stands_already(task: AsStored, settlement: Settlement) -> bool:
     """Whether a report under the latest lease repeats what is written: the first answer was lost on its way."""
-    return task.state is settlement.state or (task.cancel_requested and task.state is State.CANCELLED)
+    return (
+        task.state is settlement.state
+        or (task.cancel_requested and task.state is State.CANCELLED)
+        or (task.state is State.EXPIRED and not settlement.state.final)
+    )
 
 
 def _because(error: Error) -> str:

@@ -37,6 +37,8 @@ class Draft(Struct, frozen=True, kw_only=True):
     args: str
     rules: Rules
     prerequisites: tuple[TaskId, ...]
+    by_key: frozenset[TaskId]
+    """The prerequisites named by key: surely of this tenant and workflow, so they may be named ahead of time."""
     fingerprint: bytes | None
     """Of the body, where there is a key: the same key with another fingerprint is a conflict."""
 
@@ -114,8 +116,18 @@ def born(
 
 def check_priority(priority: int) -> None:
     """Refuse a priority so large that it would not fit into a place."""
-    if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
-        raise InvalidTask(f"priority={priority} is out of range; give -{MAX_PRIORITY:,} to {MAX_PRIORITY:,}")
+    if type(priority) is not int or not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
+        raise InvalidTask(
+            f"priority={shown(priority)} is not taken; give a whole number from -{MAX_PRIORITY:,} to {MAX_PRIORITY:,}"
+        )
+
+
+def begins(draft: Draft, batch: Mapping[TaskId, NewTask]) -> bool:
+    """Whether a task is a root of its workflow as far as a seal goes: nothing before it in its batch waits for it.
+
+    A prerequisite of an earlier batch may have run before the workflow was opened, so it does not count.
+    """
+    return not any(above in batch and batch[above].workflow is not None for above in draft.prerequisites)
 
 
 def in_scope(new: NewTask, tenant: str, workflow: str | None) -> bool:
@@ -125,7 +137,7 @@ def in_scope(new: NewTask, tenant: str, workflow: str | None) -> bool:
 
 def _draft(new: NewTask, now: Micros, random: Callable[[], int]) -> Draft:
     _check_fields(new)
-    prerequisites = tuple(dict.fromkeys(_prerequisite(new, name) for name in new.prerequisites))
+    prerequisites, by_key = _prerequisites(new) if new.prerequisites else ((), frozenset[TaskId]())
     id = fresh_id(now, random()) if new.key is None else keyed_id(new.tenant, new.workflow, new.key)
     check_fan_in(new.key or id, prerequisites)
     return Draft(
@@ -134,6 +146,7 @@ def _draft(new: NewTask, now: Micros, random: Callable[[], int]) -> Draft:
         args=encode_args(new.args),
         rules=_rules(new),
         prerequisites=prerequisites,
+        by_key=by_key,
         fingerprint=None if new.key is None else _fingerprint(new, prerequisites),
     )
 
@@ -155,11 +168,16 @@ def _check_fields(new: NewTask) -> None:
         raise InvalidTask("delay and at are both given; give one of them")
 
 
-def _prerequisite(new: NewTask, name: object) -> TaskId:
-    if isinstance(name, UUID):
-        return TaskId(name)
-    check_text("prerequisites", name)
-    return keyed_id(new.tenant, new.workflow, str(name))
+def _prerequisites(new: NewTask) -> tuple[tuple[TaskId, ...], frozenset[TaskId]]:
+    """All of them, each once; and those that were named by key."""
+    named: dict[TaskId, bool] = {}
+    for name in new.prerequisites:
+        if isinstance(name, UUID):
+            named.setdefault(TaskId(name), False)
+        else:
+            check_text("prerequisites", name)
+            named[keyed_id(new.tenant, new.workflow, str(name))] = True
+    return tuple(named), frozenset(id for id, by_key in named.items() if by_key)
 
 
 def _rules(new: NewTask) -> Rules:
@@ -177,9 +195,15 @@ def _rules(new: NewTask) -> Rules:
         return _DEFAULT_RULES
     rules.retry.check()
     for field in ("timeout", "soft_timeout", "heartbeat_timeout"):
-        limit: timedelta | None = getattr(rules, field)
-        if limit is not None and limit <= timedelta(0):
-            raise InvalidTask(f"{field}={limit} is not a time limit; give more than zero")
+        limit: object = getattr(rules, field)
+        if limit is not None and not (isinstance(limit, timedelta) and limit > timedelta(0)):
+            raise InvalidTask(f"{field}={shown(limit)} is not a time limit; give a timedelta of more than zero")
+    for tag in rules.requires:
+        check_name("requires", tag)
+    if rules.downstream is not None:
+        check_name("downstream", rules.downstream)
+    if rules.trace is not None:
+        check_text("trace", rules.trace)
     return rules
 
 

@@ -17,6 +17,9 @@ Micros: TypeAlias = int
 FOREVER: Micros = 2**63 - 1
 """Later than every instant; the largest integer both databases can hold."""
 
+LATEST: Micros = 253_402_300_799_999_999
+"""The last moment of the year 9999, beyond which no time is taken."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -41,8 +44,11 @@ def when(moment: object, now: Micros, field: str) -> Micros | None:
     if moment is None:
         return None
     if isinstance(moment, timedelta):
-        return now + moment // _MICROSECOND
-    if isinstance(moment, datetime) and moment.tzinfo is not None:
-        return to_instant(moment)
-    wanted = "a timedelta from now or a datetime with a time zone"
-    raise InvalidTask(f"{field}={moment!r} is not a time; give {wanted}")
+        instant = now + moment // _MICROSECOND
+    elif isinstance(moment, datetime) and moment.tzinfo is not None:
+        instant = to_instant(moment)
+    else:
+        raise InvalidTask(f"{field}={moment!r} is not a time; give a timedelta from now or a datetime with a time zone")
+    if not -LATEST <= instant <= LATEST:
+        raise InvalidTask(f"{field}={moment!r} is beyond the year 9999; give a time that will come")
+    return instant

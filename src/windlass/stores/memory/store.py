@@ -6,7 +6,7 @@ nothing. Nothing here decides by itself: states and places come from `core`, the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from secrets import randbits
 from threading import Condition, RLock
@@ -20,7 +20,7 @@ from windlass.core.lifecycle import QUEUED, State
 from windlass.core.names import check_name, check_text
 from windlass.core.ordering import Queue, place
 from windlass.core.settlement import RELEASED, Settlement, stands_already
-from windlass.core.submission import Birth, Draft, born, draft, in_scope
+from windlass.core.submission import Birth, Draft, begins, born, draft, in_scope
 from windlass.core.task import Change, Claim, Lease, NewTask, SessionId, Task, TaskId
 from windlass.core.times import Micros, micros
 from windlass.errors import (
@@ -77,7 +77,8 @@ class MemoryStore(MemoryReader):
             fresh = self._fresh(drafts)
             missing = self._check_prerequisites(fresh)
             self._check_room(fresh)
-            births = [self._born(one, now, nth) for nth, one in enumerate(fresh)]
+            batch = {one.id: one.new for one in fresh}
+            births = [self._born(one, now, nth, batch) for nth, one in enumerate(fresh)]
             self._check_cycles(fresh)
             for one, birth in zip(fresh, births, strict=True):
                 self._tables.placeholders.pop(one.id, None)
@@ -272,7 +273,7 @@ class MemoryStore(MemoryReader):
                 if there is not None and in_scope(one.new, there.tenant, there.workflow):
                     continue
                 limit = self._forward_limit(one.new)
-                if there is not None or limit is None:
+                if above not in one.by_key or limit is None:
                     unknown.append(above)
                 else:
                     ahead[above] = Placeholder(workflow_id(one.new.tenant, one.new.workflow or ""), now + limit)
@@ -306,15 +307,15 @@ class MemoryStore(MemoryReader):
             if queued + sum(one.new.queue == name for one in fresh) > most:
                 raise QueueFull(name, most)
 
-    def _born(self, one: Draft, now: Micros, nth: int) -> Birth:
+    def _born(self, one: Draft, now: Micros, nth: int, batch: Mapping[TaskId, NewTask]) -> Birth:
         ends: dict[UUID, End] = {
             above: end for above in one.prerequisites if (end := self._tables.end_of(above)) is not None
         }
-        return born(one, self._tables.queue(one.new.queue), now, nth, ends, self._seal(one))
+        return born(one, self._tables.queue(one.new.queue), now, nth, ends, self._seal(one, batch))
 
-    def _seal(self, one: Draft) -> Iterable[UUID]:
+    def _seal(self, one: Draft, batch: Mapping[TaskId, NewTask]) -> Iterable[UUID]:
         """The roots of an unsealed workflow wait for its seal as for one more prerequisite."""
-        if one.new.workflow is None or one.prerequisites:
+        if one.new.workflow is None or not begins(one, batch):
             return ()
         id = workflow_id(one.new.tenant, one.new.workflow)
         opened = self._tables.workflows.get(id)
@@ -351,13 +352,17 @@ class MemoryStore(MemoryReader):
 
     def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros) -> list[Claim]:
         claims: list[Claim] = []
+        late: list[TaskId] = []
         while len(claims) < limit and (id := self._tables.first_runnable(queue)) is not None:
             task = self._tables.tasks[id]
             if task.expires is not None and task.expires <= now:
-                continue  # The sweep will end it; off the heap it cannot be claimed.
+                late.append(id)  # The sweep will end it.
+                continue
             fence = max(task.fence, self._tables.epoch << 40) + 1
             task = self._tables.move(id, State.LEASED, fence=fence, session=session, claimed=now)
             claims.append(Claim(Lease(id, fence, session), task))
+        for id in late:
+            self._tables.change(id)
         return claims
 
     def _settle(self, lease: Lease, settlement: Settlement, now: Micros) -> Verdict:

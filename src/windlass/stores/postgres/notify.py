@@ -33,7 +33,12 @@ class Hints:
         self._closed = threading.Event()
 
     def ring(self, queues: Collection[str]) -> None:
-        """Send a hint for each of the queues that has been silent. A hint that cannot be sent is only logged."""
+        """Send a hint for each of the queues that has been silent. A hint that cannot be sent is only logged.
+
+        Whoever waits in this process hears it at once, with or without a server that can notify.
+        """
+        for queue in queues:
+            self._tell(queue)
         now = monotonic()
         silent = [queue for queue in queues if now - self._rung.get(queue, 0.0) >= QUIET]
         self._rung.update(dict.fromkeys(silent, now))

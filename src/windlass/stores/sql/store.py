@@ -49,7 +49,13 @@ class SqlStore:
             return self._db.join(conn, Submit(self._db, drafts, joined=True)).receipts
         submitted = self._db.transact(Submit(self._db, drafts, joined=False))
         self._db.ring(submitted.wake | resolve(self._db, submitted.announced))
-        return submitted.receipts
+        return self._as_resolved(submitted.receipts) if submitted.announced else submitted.receipts
+
+    def _as_resolved(self, receipts: Sequence[Receipt]) -> list[Receipt]:
+        """Receipts of a batch in which some tasks ended others as they were born."""
+        tasks = self.get([receipt.id for receipt in receipts])
+        pairs = zip(receipts, tasks, strict=True)
+        return [Receipt(old.id, old.created, task.state if task else old.state) for old, task in pairs]
 
     def open_session(self, node: str, ttl: timedelta = SESSION_TTL) -> SessionId:
         check_text("node", node)

@@ -16,7 +16,7 @@ from windlass.core.graph import CYCLE_BUDGET, MAX_PLACEHOLDERS, End, find_ring, 
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
-from windlass.core.submission import Birth, Draft, born, encode_rules, in_scope
+from windlass.core.submission import Birth, Draft, begins, born, encode_rules, in_scope
 from windlass.core.task import NewTask, TaskId
 from windlass.core.times import Micros
 from windlass.errors import CycleFound, KeyConflict, NotAllowed, QueueFull, UnknownPrerequisite
@@ -68,7 +68,8 @@ class Submit:
         ahead = self._check_prerequisites(tx, fresh, known, opened, now)
         births = self._births(fresh, known, opened, queues, now)
         counts = self._write(tx, fresh, births)
-        announced = self._place_holders(tx, fresh, births, opened, ahead)
+        self._fill_and_add_placeholders(tx, fresh, opened, ahead)
+        announced = self._announce(tx, births)
         state = {birth.task.id: birth.task.state for birth in births}
         receipts = [
             Receipt(one.id, one.id in state or one.new.key is None, state.get(one.id) or known[one.id].state)
@@ -152,7 +153,7 @@ class Submit:
                     continue
                 workflow = workflow_id(one.new.tenant, one.new.workflow or "")
                 limit = opened[workflow].forward if one.new.workflow is not None and workflow in opened else None
-                if there is not None or limit is None:
+                if above not in one.by_key or limit is None:
                     unknown.append(above)
                 else:
                     ahead[above] = (workflow, now + limit)
@@ -178,8 +179,9 @@ class Submit:
             ends = {id: End(one.state.value) for id, one in known.items() if one.state.final}
         defaults = {one.new.queue: Queue(name=one.new.queue) for one in fresh if one.new.queue not in queues}
         settings = {**defaults, **queues}
+        batch = {one.id: one.new for one in fresh}
         return [
-            born(one, settings[one.new.queue], now, nth, ends, _seal(one.new, one.prerequisites, opened))
+            born(one, settings[one.new.queue], now, nth, ends, _seal(one, batch, opened))
             for nth, one in enumerate(fresh)
         ]
 
@@ -232,17 +234,16 @@ class Submit:
             tx.tell("submit_joining", [(child,) for child in sorted({c for c, above, _ in edges if above not in new})])
         return counts
 
-    def _place_holders(
+    def _fill_and_add_placeholders(
         self,
         tx: Transaction,
         fresh: Sequence[Draft],
-        births: Sequence[Birth],
         opened: Mapping[UUID, Opened],
         ahead: Mapping[TaskId, tuple[UUID, Micros]],
-    ) -> list[UUID]:
-        """Fill and add placeholders; refuse a task that closes a cycle through one it fills."""
-        if not any(one.forward is not None for one in opened.values()):
-            return []
+    ) -> None:
+        """Refuse a task that closes a cycle through a placeholder it fills."""
+        if not fresh or not any(one.forward is not None for one in opened.values()):
+            return
         if self._joined:
             raise NotAllowed("a workflow with forward references takes no submit with conn=; submit without it")
         tx.tell("add_placeholders", [(id, workflow, expires) for id, (workflow, expires) in sorted(ahead.items())])
@@ -250,7 +251,10 @@ class Submit:
         for one in fresh:
             if one.id in filled and one.prerequisites and not self._is_free_of_rings(tx, one.id):
                 tx.tell("check_later", [(workflow_id(one.new.tenant, one.new.workflow or ""), True)])
-        ended = [(birth.task.id, birth.task.state.value) for birth in births if birth.task.state.final]
+
+    def _announce(self, tx: Transaction, births: Sequence[Birth]) -> list[UUID]:
+        """Some tasks are over when they are born; others of the batch, or earlier ones, may wait for them."""
+        ended = sorted((birth.task.id, birth.task.state.value) for birth in births if birth.task.state.final)
         return uuids(self._db, tx.ask("announce", ended).rows()) if ended else []
 
     def _is_free_of_rings(self, tx: Transaction, task: TaskId) -> bool:
@@ -265,11 +269,11 @@ class Submit:
         return len(edges) <= CYCLE_BUDGET
 
 
-def _seal(new: NewTask, prerequisites: Sequence[TaskId], opened: Mapping[UUID, Opened]) -> Iterable[UUID]:
+def _seal(one: Draft, batch: Mapping[TaskId, NewTask], opened: Mapping[UUID, Opened]) -> Iterable[UUID]:
     """The roots of an unsealed workflow wait for its seal as for one more prerequisite."""
-    if new.workflow is None or prerequisites or not opened:
+    if not opened or one.new.workflow is None or not begins(one, batch):
         return ()
-    id = workflow_id(new.tenant, new.workflow)
+    id = workflow_id(one.new.tenant, one.new.workflow)
     return () if id not in opened or opened[id].sealed else (id,)
 
 

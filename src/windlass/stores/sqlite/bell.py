@@ -7,6 +7,7 @@ a hundred characters long. A bell is a hint: one that is lost, or that another u
 from __future__ import annotations
 
 import os
+import select
 import socket
 import tempfile
 import threading
@@ -16,6 +17,13 @@ from hashlib import sha256
 from pathlib import Path
 
 
+class Ear(socket.socket):
+    """A socket that closes itself with the last reference to it, which is its thread's."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class Bell:
     """Rings everyone who waits for work in one SQLite file."""
 
@@ -23,7 +31,8 @@ class Bell:
         name = sha256(os.path.realpath(path).encode()).hexdigest()[:16]
         self._folder = Path(tempfile.gettempdir()) / f"windlass-{os.getuid()}" / name
         self._thread = threading.local()
-        self._ears: list[tuple[socket.socket, Path]] = []
+        self._paths: list[Path] = []
+        self._closed = False
 
     def ring(self) -> None:
         """Wake everyone who waits. The sockets of dead processes are cleared away."""
@@ -36,36 +45,34 @@ class Bell:
     def wait(self, timeout: timedelta) -> bool:
         """Sleep until somebody rings, or the time is up."""
         ear = self._ear()
-        ear.settimeout(max(timeout.total_seconds(), 0.001))
-        try:
-            ear.recv(1)
-        except TimeoutError:
-            return False
+        heard, _, _ = select.select([ear], [], [], timeout.total_seconds())
         # Everything that was rung meanwhile is one hint.
-        ear.setblocking(False)
         with suppress(BlockingIOError):
-            while True:
+            while heard and not self._closed:
                 ear.recv(1)
-        return True
+        return bool(heard)
 
     def close(self) -> None:
-        """Take this process's sockets away."""
-        for ear, path in self._ears:
-            ear.close()
+        """Wake this process's waiters for the last time, and take their names away.
+
+        A socket is closed when its thread lets go of it: closed here, it could be another file by the time it is read.
+        """
+        self._closed = True
+        self.ring()
+        for path in self._paths:
             path.unlink(missing_ok=True)
-        self._ears.clear()
-        self._thread = threading.local()
+        self._paths.clear()
 
     def _ear(self) -> socket.socket:
         known: tuple[int, socket.socket] | None = getattr(self._thread, "ear", None)
         if known is not None and known[0] == os.getpid():
             return known[1]
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        ear = Ear(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         path = self._folder / f"{os.getpid()}-{threading.get_ident()}-{ear.fileno()}"
         path.unlink(missing_ok=True)
         ear.bind(str(path))
-        self._ears.append((ear, path))
+        self._paths.append(path)
         self._thread.ear = (os.getpid(), ear)
         return ear
 
