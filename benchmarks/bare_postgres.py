@@ -1,0 +1,113 @@
+"""The bare statements on PostgreSQL, through psycopg: pipelined as the store sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg import RawCursor
+
+from benchmarks.bare import Send
+from benchmarks.drain import QUEUE
+from benchmarks.recorded import Call
+from windlass.clock import entropy
+from windlass.stores.postgres.arrays import array
+from windlass.stores.statements import load
+
+Lines = Sequence[tuple[Any, ...]]
+
+
+class BarePostgres:
+    """One connection outside of any pool."""
+
+    def __init__(self, url: str) -> None:
+        self._statements = load("postgres", "$")
+        self._texts = {name: statement.text.encode() for name, statement in self._statements.items()}
+        self._connection = psycopg.connect(url, application_name="bare")
+        self._session = UUID(bytes=entropy(16))
+        with self._transaction():
+            self._run("open_session", session=self._session, node="bare", ttl=15_000_000, now=None, boot="")
+
+    def cycle(self, batch: int) -> int:
+        """See `Bare`."""
+        claimed = self._claim(batch)
+        if claimed:
+            self._settle(claimed)
+        return len(claimed)
+
+    def prepared(self, calls: Sequence[Call]) -> Send:
+        """See `Bare`."""
+        ready = [(call, self._columns(call)) for call in calls]
+
+        def send() -> None:
+            with self._transaction():
+                for call, columns in ready:
+                    cursor = self._run(call.statement, *columns, **call.scalars)
+                    if call.answered:
+                        cursor.fetchall()
+
+        return send
+
+    def close(self) -> None:
+        """See `Bare`."""
+        self._connection.close()
+
+    def _claim(self, batch: int) -> Lines:
+        with self._transaction():
+            rows = self._run("claim", queue=QUEUE, session=self._session, limit=batch, now=None).fetchall()
+            if rows:
+                many = len(rows)
+                self._run("lease", _ids(rows), repeated("1", many), session=self._session, now=rows[0][1])
+                self._run("count", *_deltas("runnable", "leased", many))
+        return rows
+
+    def _settle(self, claimed: Lines) -> None:
+        ids, many = _ids(claimed), len(claimed)
+        ones, zeros, nulls = (repeated(value, many) for value in ("1", "0", "NULL"))
+        completed, session = repeated("completed", many), repeated(self._session.hex, many)
+        with self._transaction():
+            asked = self._run("now", now=None)
+            held = self._run("hold", ids)
+            [(now,)] = asked.fetchall()
+            held.fetchall()
+            due = repeated(str(claimed[0][9]), many)
+            finished = "{" + ",".join([str(now)] * many) + "}"
+            self._run("settle", ids, ones, session, completed, due, finished, ones, zeros, zeros, nulls)
+            self._run("count", *_deltas("leased", "completed", many))
+            self._run("announce", ids, completed)
+
+    def _run(self, statement: str, *columns: str, **scalars: object) -> RawCursor[tuple[Any, ...]]:
+        values = [*columns, *(scalars[name] for name in self._statements[statement].scalars)]
+        return RawCursor(self._connection).execute(self._texts[statement], values)
+
+    def _columns(self, call: Call) -> list[str]:
+        """A call's batch as the arrays that are sent."""
+        if not call.batch:
+            return []
+        types = [column.type for column in self._statements[call.statement].batch]
+        return [array(type, values) for type, values in zip(types, zip(*call.batch, strict=True), strict=True)]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._connection.pipeline():
+            yield
+            self._connection.commit()
+
+
+def _ids(rows: Lines) -> str:
+    return "{" + ",".join([row[2].hex for row in rows]) + "}"
+
+
+@cache
+def repeated(value: str, many: int) -> str:
+    """An array of one value, made once."""
+    return "{" + ",".join([value] * many) + "}"
+
+
+@cache
+def _deltas(before: str, after: str, many: int) -> tuple[str, str, str, str]:
+    return repeated(QUEUE, 2), repeated("default", 2), f"{{{before},{after}}}", f"{{{-many},{many}}}"

@@ -1,0 +1,89 @@
+"""What a submit sends, written down without a database, so that it can be sent again without the store around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+from msgspec import Struct
+
+from windlass.clock import SystemClock
+from windlass.core.task import NewTask
+from windlass.stores.protocol import RETENTION
+from windlass.stores.sql.database import Transaction, Values
+from windlass.stores.sql.store import SqlStore
+
+T = TypeVar("T")
+
+
+class Call(Struct, frozen=True):
+    """One statement of a transaction; `answered` says that its rows are waited for before the next one is sent."""
+
+    statement: str
+    batch: Sequence[Values] | None
+    scalars: dict[str, Any]
+    answered: bool
+
+
+class Rows:
+    """The rows that a submit of new tasks finds: no settings of queues, no tasks of the same keys."""
+
+    def __init__(self, found: Sequence[Values]) -> None:
+        self._found = found
+
+    def rows(self) -> Sequence[Values]:
+        return self._found
+
+
+class Recorder:
+    """A database that writes down what it is asked. Also the transaction that runs on it."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def ask(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Rows:
+        self.calls.append(Call(statement, batch, scalars, True))
+        return Rows([(SystemClock().now(), *[None] * 11)] if statement == "prepare" else [])
+
+    def tell(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
+        if batch is None or batch:
+            self.calls.append(Call(statement, batch, scalars, False))
+
+    def transact(self, work: Callable[[Transaction], T], *, recover: Callable[[], T | None] | None = None) -> T:
+        return work(self)
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        return work(self)
+
+    def join(self, conn: object, work: Callable[[Transaction], T]) -> T:
+        return work(self)
+
+    def uuid(self, value: Any) -> UUID:
+        return UUID(bytes=value) if isinstance(value, bytes) else value
+
+    def now(self) -> int:
+        return SystemClock().now()
+
+    def lease_now(self) -> int:
+        return self.now()
+
+    def boot(self) -> str:
+        return ""
+
+    def ring(self, queues: Collection[str]) -> None:
+        return
+
+    def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
+        return False
+
+    def close(self) -> None:
+        return
+
+
+def recorded(tasks: Sequence[NewTask]) -> list[Call]:
+    """The statements by which a SQL store submits these tasks, in their order."""
+    recorder = Recorder()
+    SqlStore(recorder, RETENTION).submit(tasks)
+    return recorder.calls

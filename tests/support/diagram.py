@@ -1,0 +1,28 @@
+"""The state diagram of the docs, drawn from the table of moves. `python -m tests.support.diagram` writes it anew."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from windlass.core.lifecycle import BIRTHS, MOVES, State
+
+PAGE = Path(__file__).parents[2] / "docs/architecture/lifecycle.md"
+_BLOCK = re.compile(r"```mermaid\n.*?```", re.DOTALL)
+
+
+def diagram() -> str:
+    """Every legal move, in the order in which the states are declared."""
+    order = list(State)
+    births = [f"    [*] --> {state}" for state in order if state in BIRTHS]
+    moves = [f"    {old} --> {new}" for old in order for new in order if new in MOVES[old]]
+    return "\n".join(["```mermaid", "stateDiagram-v2", *births, *moves, "```"])
+
+
+def drawn() -> str:
+    """The page as it should be."""
+    return _BLOCK.sub(lambda _: diagram(), PAGE.read_text())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(drawn())
