@@ -74,9 +74,8 @@ class BarePostgres:
             held = self._run("hold", ids)
             [(now,)] = asked.fetchall()
             held.fetchall()
-            due = repeated(str(claimed[0][9]), many)
             finished = "{" + ",".join([str(now)] * many) + "}"
-            self._run("settle", ids, ones, session, completed, due, finished, ones, zeros, zeros, nulls)
+            self._run("settle", ids, ones, session, completed, ones, finished, ones, zeros, zeros, nulls)
             self._run("count", *_deltas("leased", "completed", many))
             self._run("announce", ids, completed)
 

@@ -17,7 +17,7 @@ HOUR = 3_600_000_000
 _POSTGRES_TASKS = """
 INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure,
                            fence, session, claimed, finished, attempts)
-SELECT (lpad(to_hex(born / 1000), 12, '0') || '7' || lpad(to_hex(born % 1000), 3, '0') || 'a'
+SELECT (lpad(to_hex(born / 1000), 12, '0') || '7' || lpad(to_hex(born %% 1000), 3, '0') || 'a'
         || substr(md5(%(first)s::text || ' ' || n), 1, 15))::uuid,
        'default', 'default', CASE WHEN %(finished)s THEN 'completed' ELSE 'runnable' END,
        0, 9223372036854775807, %(first)s + n, %(first)s + n, 0, 'cancel',

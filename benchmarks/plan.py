@@ -50,9 +50,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         return self.rounds if cell.processes == 1 and cell.batch >= AIMED_AT else 1
 
 
-QUICK = Plan(
-    seconds=0.3, rounds=1, finished=(20_000,), whole=False, singles=300, bulk=10_000, pinned={100: 10_000}
-)
+QUICK = Plan(seconds=0.3, rounds=1, finished=(20_000,), whole=False, singles=300, bulk=10_000, pinned={100: 10_000})
 DEFAULT = Plan(
     seconds=0.8,
     rounds=3,

@@ -78,6 +78,9 @@ class Recorder:
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
         return False
 
+    def upkeep(self) -> None:
+        return
+
     def close(self) -> None:
         return
 

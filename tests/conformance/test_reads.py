@@ -72,7 +72,7 @@ def test_found_tasks_are_whole(store: Store) -> None:
         (Filter(queue="mail", tenant="default", workflow="w", handler="work", states=frozenset({State.RUNNABLE})), "f"),
         (Filter(queue="nowhere"), ""),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "filter",
 )
 def test_a_filter_finds_the_tasks_for_which_all_its_conditions_hold(store: Store, filter: Filter, found: str) -> None:
     submit(store, a_task(key="a"))

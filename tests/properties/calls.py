@@ -5,7 +5,9 @@ A number stands for "one of what there is", counted round: the machine resolves 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from math import prod
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from hypothesis import strategies as st
@@ -23,8 +25,12 @@ T = TypeVar("T")
 SCOPES: list[tuple[str, str | None]] = [("default", None), ("default", "w"), ("default", "ahead"), ("acme", "w")]
 """Tenant and workflow. `ahead` is the one that may be unsealed at first and take forward references."""
 QUEUES = ["default", "mail"]
-KEYS = [f"k{n}" for n in range(8)]
+KEYS = ["k0", "k1", "k2", "k3"]
+"""Few, so that they collide; most tasks get a key that nobody has used."""
+STRAY = 99
+"""As `ahead`, in every workflow: names what nobody will ever submit."""
 SECOND = timedelta(seconds=1)
+GRACES = [timedelta(0), 10 * SECOND]
 OOPS = Error(kind="ValueError", message="oops")
 
 
@@ -32,11 +38,12 @@ class TaskSpec(NamedTuple):
     """One task of a batch."""
 
     scope: int
-    key: str
+    key: str | None
+    """None for a fresh one, `n0`, `n1` and so on."""
     parents: tuple[int, ...] = ()
     """Which of the tasks that may be named, those of the batch included."""
-    ahead: str | None = None
-    """A key that may be unknown: refused, or a forward reference, which may close a cycle when it is filled."""
+    ahead: int | None = None
+    """In the workflow `ahead`: names the key that is fresh so many tasks later, and so may close a cycle."""
     on_failure: OnFailure = OnFailure.CANCEL
     queue: str = QUEUES[0]
     priority: int = 0
@@ -112,9 +119,10 @@ class UpdateTask(NamedTuple):
 
 
 class PassTime(NamedTuple):
-    """Move the clock, and sweep or not."""
+    """Renew the latest session or not, move the clock, and sweep or not."""
 
     by: timedelta
+    renew: bool
     sweep: bool
 
 
@@ -146,50 +154,78 @@ def weighted(choices: list[tuple[int, SearchStrategy[T]]]) -> SearchStrategy[T]:
     return st.sampled_from(numbers).flatmap(lambda number: strategies[number])
 
 
-def of(*choices: Any) -> SearchStrategy[Any]:
-    """One of some values; a value that stands more often is drawn more often."""
-    return st.sampled_from(choices)
-
-
 def few(choices: SearchStrategy[T], most: int, least: int = 0) -> SearchStrategy[tuple[T, ...]]:
-    return st.lists(choices, min_size=least, max_size=most).map(lambda values: tuple(values))
+    """Some of them, as a tuple."""
+    return st.lists(choices, min_size=least, max_size=most).map(tuple)
 
 
-_roots = st.builds(
+def mixed(kind: Callable[..., T], **fields: Sequence[Any]) -> SearchStrategy[T]:
+    """Each field one of its choices, all decided by a single number: drawing is most of what an example costs."""
+    most = prod(len(choices) for choices in fields.values())
+
+    def decode(number: int) -> T:
+        values: dict[str, Any] = {}
+        for name, choices in fields.items():
+            number, index = divmod(number, len(choices))
+            values[name] = choices[index]
+        return kind(**values)
+
+    return st.integers(0, most - 1).map(decode)
+
+
+_ANY_SCOPE = [0, 0, 1, 2, 2, 3]
+_ANY_QUEUE = ["default", "default", "mail"]
+_PARENTS: list[tuple[int, ...]] = [(), (), (0,), (1,), (0, 1), (2, 0, 1), (4,), (7, 1), (3, 5, 9)]
+roots = mixed(
     TaskSpec,
-    scope=of(0, 0, 1, 2, 3),
-    key=st.sampled_from(KEYS),
-    queue=of("default", "default", "mail"),
-    priority=of(0, 0, 1, -1),
-    deadline=of(None, None, 5, 60),
-    expires=of(None, None, None, 40),
-    retries=of(0, 1, 2),
-    handler=of("work", "work", "play"),
+    scope=_ANY_SCOPE,
+    key=[None, None, None, KEYS[0]],
+    queue=_ANY_QUEUE,
+    priority=[0, 0, 1, -1],
+    deadline=[None, None, 5, 60],
+    expires=[None, None, None, 40],
+    retries=[0, 1, 2],
+    handler=["work", "work", "play"],
 )
-_any_tasks = st.builds(
+_any_tasks = mixed(
     TaskSpec,
-    scope=of(0, 0, 1, 2, 2, 3),
-    key=st.sampled_from(KEYS),
-    parents=few(st.integers(0, 15), 3),
-    ahead=weighted([(3, st.none()), (1, st.sampled_from(KEYS))]),
-    on_failure=of(OnFailure.CANCEL, OnFailure.CANCEL, OnFailure.RUN),
-    queue=of("default", "default", "mail"),
-    delay=of(None, None, None, 1, 30),
-    expires=of(None, None, None, None, 4, 40, -1),
-    retries=of(0, 1, 2),
-)
-_submits = st.builds(
-    Submit,
-    batch=weighted([(1, st.lists(_roots, min_size=1, max_size=4)), (2, st.lists(_any_tasks, min_size=1, max_size=5))]),
-)
-_submits_again = st.builds(
-    Submit,
-    batch=st.lists(_any_tasks, max_size=2),
-    again=few(st.integers(0, 30), 2, least=1),
-    other_body=of(False, False, True),
+    scope=_ANY_SCOPE,
+    key=[None] * 8 + KEYS,
+    parents=_PARENTS,
+    ahead=[None, None, None, None, 0, 1, 2, STRAY],
+    on_failure=[OnFailure.CANCEL, OnFailure.CANCEL, OnFailure.RUN],
+    queue=_ANY_QUEUE,
+    delay=[None, None, None, 1, 30],
+    expires=[None, None, None, None, 4, 40, -1],
+    retries=[0, 1, 2],
 )
 
-outcomes: SearchStrategy[Outcome] = of(
+
+def _fan_in(scope: int, size: int, joins: list[OnFailure], chain: bool) -> list[TaskSpec]:
+    """Some roots, some tasks that wait for all of them, and perhaps one that waits for the last of these."""
+    above = [TaskSpec(scope, None) for _ in range(size)]
+    below = [TaskSpec(scope, None, parents=tuple(range(n, n + size)), on_failure=how) for n, how in enumerate(joins)]
+    return above + below + [TaskSpec(scope, None, parents=(0,))] * chain
+
+
+_fan_ins = mixed(
+    _fan_in,
+    scope=[0, 1, 2, 3],
+    size=[2, 3],
+    joins=[[OnFailure.CANCEL], [OnFailure.RUN], [OnFailure.CANCEL, OnFailure.RUN]],
+    chain=[False, True],
+)
+first = weighted([(1, st.lists(roots, min_size=2, max_size=5)), (1, _fan_ins)])
+_submits = weighted(
+    [
+        (1, st.lists(roots, min_size=1, max_size=4).map(Submit)),
+        (2, st.lists(_any_tasks, min_size=1, max_size=5).map(Submit)),
+        (1, _fan_ins.map(Submit)),
+        (1, st.builds(Submit, st.lists(_any_tasks, max_size=1), few(st.integers(0, 30), 2, least=1), st.booleans())),
+    ]
+)
+
+OUTCOMES: list[Outcome] = [
     Returned(),
     Returned('{"n":1}'),
     Returned(),
@@ -203,99 +239,102 @@ outcomes: SearchStrategy[Outcome] = of(
     Released(delay=3_000_000),
     Stopped(State.CANCELLED, "stopped"),
     Stopped(State.EXPIRED, "overran"),
-)
+]
 OVER = 9
 """A session drawn with this number is one that is over, if there is one."""
-_sessions = st.integers(0, OVER)
+_SESSIONS = list(range(OVER + 1))
 _claims = st.builds(
-    ClaimTasks,
-    session=_sessions,
-    queues=of(QUEUES, QUEUES, QUEUES[::-1], QUEUES[1:]),
-    limit=of(1, 2, 3, 5, 9, 0),
-    ends=st.lists(outcomes, max_size=3),
-)
-_settles = st.builds(
-    SettleTasks,
-    st.lists(
-        st.builds(
-            ReportSpec,
-            lease=st.integers(0, 20),
-            live=of(True, True, False),
-            outcome=outcomes,
-            forged=of(0, 0, 0, 0, 0, 0, 0, -1, 1),
-        ),
-        min_size=1,
-        max_size=4,
+    lambda claim, ends, same: claim._replace(ends=ends * 9 if same else ends),
+    mixed(
+        ClaimTasks,
+        session=_SESSIONS,
+        queues=[QUEUES, QUEUES, QUEUES[::-1], QUEUES[1:]],
+        limit=[1, 2, 3, 5, 9, 0],
+        ends=[[]],
     ),
+    st.lists(st.sampled_from(OUTCOMES), max_size=3),
+    st.booleans(),
 )
-_holds = st.builds(
-    HoldSession, deed=of("renew", "renew", "open", "close"), session=_sessions, ttl=of(SESSION_TTL, 4 * SESSION_TTL)
+_reports = mixed(
+    ReportSpec,
+    lease=range(20),
+    live=[True, True, False],
+    outcome=OUTCOMES,
+    forged=[0, 0, 0, 0, 0, 0, 0, -1, 1],
+)
+_settles = st.lists(_reports, min_size=1, max_size=4).map(SettleTasks)
+_holds = mixed(
+    HoldSession, deed=["renew", "renew", "open", "close"], session=_SESSIONS, ttl=[SESSION_TTL, 4 * SESSION_TTL]
 )
 
-_filters = st.builds(
+HELD = 100
+"""A task drawn with at least this number is one that is leased now, if there is one."""
+_numbers = weighted([(2, st.integers(0, 30)), (1, st.integers(HELD, HELD + 5))])
+_filters = mixed(
     Filter,
-    states=st.frozensets(st.sampled_from(State), max_size=2),
-    queue=of(None, None, *QUEUES),
-    tenant=of(None, None, "acme"),
-    workflow=of(None, None, "w"),
-    handler=of(None, None, "play"),
+    states=[frozenset[State](), *(frozenset({state}) for state in State), frozenset({State.FAILED, State.CANCELLED})],
+    queue=[None, None, *QUEUES],
+    tenant=[None, None, "acme"],
+    workflow=[None, None, "w"],
+    handler=[None, None, "play"],
 )
 _which = weighted(
-    [
-        (2, st.builds(Which, tasks=few(st.integers(0, 30), 3, least=1), filter=st.none())),
-        (1, st.builds(Which, tasks=st.just(()), filter=_filters)),
-    ]
+    [(2, few(_numbers, 3, least=1).map(lambda tasks: Which(tasks, None))), (1, _filters.map(lambda f: Which((), f)))]
 )
 _operates = st.builds(
-    Operate, deed=of("cancel", "cancel", "retry", "retry", "purge"), which=_which, grace=of(timedelta(0), 10 * SECOND)
+    Operate, st.sampled_from(["cancel", "cancel", "retry", "retry", "purge"]), _which, st.sampled_from(GRACES)
 )
-_times = of(None, -SECOND, SECOND, 20 * SECOND)
+_TIMES = [None, -SECOND, SECOND, 20 * SECOND]
 _updates = st.builds(
     UpdateTask,
-    task=st.integers(0, 30),
-    change=st.one_of(
-        st.builds(Change, priority=st.integers(-2, 2)),
-        st.builds(Change, deadline=_times),
-        st.builds(Change, at=_times),
-        st.builds(Change, expires=_times),
+    _numbers,
+    st.sampled_from(
+        [
+            *(Change(priority=priority) for priority in (0, -2, -1, 1, 2)),
+            *(Change(**{field: time}) for field in ("deadline", "at", "expires") for time in _TIMES),
+        ]
     ),
 )
-
-_steps = of(
-    timedelta(microseconds=10),
-    SECOND,
-    SECOND,
-    5 * SECOND,
-    11 * SECOND,
-    20 * SECOND,
-    20 * SECOND,
-    timedelta(minutes=2),
-    timedelta(days=1),
-    timedelta(days=8),
-    -SECOND,
-    timedelta(microseconds=-3),
+_passes = mixed(
+    PassTime,
+    by=[
+        timedelta(microseconds=10),
+        SECOND,
+        SECOND,
+        5 * SECOND,
+        11 * SECOND,
+        11 * SECOND,
+        20 * SECOND,
+        20 * SECOND,
+        timedelta(minutes=2),
+        timedelta(days=1),
+        timedelta(days=8),
+        -SECOND,
+        timedelta(microseconds=-3),
+    ],
+    renew=[False, False, True],
+    sweep=[True, True, False],
 )
-_queues = st.builds(
+_queues = mixed(
     Queue,
-    name=st.sampled_from(QUEUES),
-    strategy=st.sampled_from(Strategy),
-    step=of(SECOND, timedelta(minutes=1)),
-    paused=of(False, False, False, True),
-    max_waiting=of(None, None, None, 4),
+    name=QUEUES,
+    strategy=list(Strategy),
+    step=[SECOND, timedelta(minutes=1)],
+    paused=[False, False, False, True],
+    max_waiting=[None, None, None, 4],
 )
 
 calls: SearchStrategy[Call] = weighted(
     [
-        (9, _submits),
-        (2, _submits_again),
+        (10, _submits),
         (10, _claims),
         (6, _settles),
-        (3, _holds),
+        (2, _holds),
         (6, _operates),
         (3, _updates),
-        (10, st.builds(PassTime, by=_steps, sweep=of(True, True, False))),
-        (2, st.builds(Configure, queue=_queues)),
-        (1, st.builds(Seal, missing=st.booleans())),
+        (10, _passes),
+        (2, _queues.map(Configure)),
+        (1, st.booleans().map(Seal)),
         (1, st.just(RaiseEpoch())),
     ]
 )

@@ -17,14 +17,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from msgspec.structs import replace
 
 from tests.properties import calls as draw
-from tests.properties.calls import OVER, SCOPES, SECOND, TaskSpec
+from tests.properties.calls import HELD, OVER, SCOPES, SECOND, STRAY, TaskSpec
 from tests.properties.watch import Watch
 from tests.support.builders import sweep_until_quiet
 from windlass.clock import ManualClock
 from windlass.core.ids import keyed_id
+from windlass.core.lifecycle import State
 from windlass.core.retry import Retry
 from windlass.core.settlement import Outcome, settle
-from windlass.core.task import Attempt, Claim, Lease, NewTask, SessionId, Task, TaskId
+from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, SessionId, Task, TaskId
 from windlass.errors import WindlassError
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import SESSION_TTL, Cursor, Filter, LeaseLost, Settled, Store, Swept
@@ -103,12 +104,15 @@ class StoreMachine(RuleBasedStateMachine):
         self.seen: dict[UUID, Task] = {}
         """What the store held after the last step."""
         self.unsealed = False
+        self.keys = 0
 
-    @initialize(forward=st.booleans(), sealed=st.booleans())
-    def begin(self, forward: bool, sealed: bool) -> None:
+    @initialize(forward=st.booleans(), sealed=st.booleans(), first=draw.first)
+    def begin(self, forward: bool, sealed: bool, first: list[TaskSpec]) -> None:
+        """Open the workflow `ahead`, and submit something to work on."""
         limit = 10 * SECOND if forward else None
         self.both(lambda side: side.store.open_workflow("ahead", sealed=sealed, forward=limit))
         self.unsealed = not sealed
+        self._submit(draw.Submit(first))
 
     @rule(call=draw.calls)
     def step(self, call: draw.Call) -> None:
@@ -124,12 +128,9 @@ class StoreMachine(RuleBasedStateMachine):
             case draw.Operate():
                 self._operate(call)
             case draw.UpdateTask(task, change):
-                for id in self._some(sorted(self.bodies), [task]):
-                    self.both(lambda side: side.store.update(id, change))
-            case draw.PassTime(by, sweep):
-                self.clock.advance(by)
-                if sweep:
-                    self.both(lambda side: sweep_until_quiet(side.store))
+                self._update(task, change)
+            case draw.PassTime():
+                self._pass_time(call)
             case draw.Configure(queue):
                 self.both(lambda side: side.store.configure(queue))
             case draw.Seal(missing):
@@ -155,13 +156,10 @@ class StoreMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Once at the end: everything, changed or not, and the pages of `find`."""
-        try:
-            for task in self.seen.values():
-                self._look_closely(task)
-            self.both(lambda side: _pages(side.store, 3))
-            self.both(lambda side: side.store.queues())
-        finally:
-            self.real.store.close()
+        for task in self.seen.values():
+            self._look_closely(task)
+        self.both(lambda side: _pages(side.store, 3))
+        self.both(lambda side: side.store.queues())
 
     def both(self, call: Callable[[Side], Any]) -> Any:
         """Make a call on both sides, compare the answers or refusals, and give the store's own answer."""
@@ -188,6 +186,8 @@ class StoreMachine(RuleBasedStateMachine):
         claims = self.both(lambda side: side.store.claim(side.sessions[number], call.queues, call.limit))
         if isinstance(claims, Refusal):
             self.lost.add(number)
+            if call.session < OVER:  # as a node would: open another session, and try again
+                self._claim(call)
             return
         self.watch.claimed(claims, self.clock.now())
         held = [Held(claim.task.id, claim.lease.fence, number, claim.task) for claim in claims]
@@ -243,7 +243,7 @@ class StoreMachine(RuleBasedStateMachine):
         return alive[-1 - number % len(alive)]
 
     def _operate(self, call: draw.Operate) -> None:
-        which = call.which.filter or self._some(sorted(self.bodies), call.which.tasks)
+        which = call.which.filter or self._tasks(call.which.tasks)
         match call.deed:
             case "cancel":
                 self.both(lambda side: side.store.cancel(which, reason="not wanted", grace=call.grace))
@@ -252,15 +252,34 @@ class StoreMachine(RuleBasedStateMachine):
             case _:
                 self.both(lambda side: side.store.purge(which))
 
+    def _update(self, number: int, change: Change) -> None:
+        for id in self._tasks([number]):
+            self.both(lambda side, id=id: side.store.update(id, change))
+
+    def _pass_time(self, call: draw.PassTime) -> None:
+        if call.renew:
+            self._hold(draw.HoldSession("renew", 0, SESSION_TTL))
+        self.clock.advance(call.by)
+        if call.sweep:
+            self.both(lambda side: sweep_until_quiet(side.store))
+
+    def _tasks(self, numbers: Sequence[int]) -> list[TaskId]:
+        leased = sorted(task.id for task in self.seen.values() if task.state is State.LEASED)
+        everything = sorted(self.bodies)
+        chosen = [self._some(leased if leased and number >= HELD else everything, [number]) for number in numbers]
+        return [id for ids in chosen for id in ids]
+
     def _task(self, spec: TaskSpec, batch: Sequence[NewTask]) -> NewTask:
         tenant, workflow = SCOPES[spec.scope]
         known = [*(self.bodies[id] for id in sorted(self.bodies)), *batch]
         in_scope = [task for task in known if task.tenant == tenant and task.workflow in (workflow, None)]
         parents = self._some(in_scope, spec.parents)
         ids = [keyed_id(task.tenant, task.workflow, task.key or "") for task in parents]
+        key = spec.key or f"n{self.keys}"
+        self.keys += spec.key is None
         return NewTask(
             handler=spec.handler,
-            key=spec.key,
+            key=key,
             tenant=tenant,
             workflow=workflow,
             queue=spec.queue,
@@ -268,10 +287,14 @@ class StoreMachine(RuleBasedStateMachine):
             delay=_seconds(spec.delay),
             deadline=_seconds(spec.deadline),
             expires=_seconds(spec.expires),
-            prerequisites=ids if spec.ahead is None else [*ids, spec.ahead],
+            prerequisites=[*ids, *self._ahead(spec)],
             on_failure=spec.on_failure,
             retry=Retry(retries=spec.retries, base=2 * SECOND),
         )
+
+    def _ahead(self, spec: TaskSpec) -> list[str]:
+        named = spec.ahead is not None and (spec.ahead == STRAY or SCOPES[spec.scope][1] == "ahead")
+        return [f"n{self.keys + (spec.ahead or 0)}"] if named else []
 
     def _some(self, things: Sequence[Any], numbers: Sequence[int]) -> list[Any]:
         """The things that these numbers mean, the latest first; none when there is nothing."""

@@ -1,9 +1,9 @@
 """Real processes for tests: a `Crew` starts them, speaks with them line by line, and leaves none behind.
 
-A member is a function of some test module, run in a fresh interpreter. Both ends speak JSON, one value a line: the test
-calls `say` and `hear` on the `Member`, the function the same on the `Test` that it is given; what the function returns
-is the last thing that is heard. Whatever happens to the test, a member ends with it: killed by the `with` block, or by
-the kernel should the test's own process die first.
+A member is a function of some module, run in a fresh interpreter. Both ends speak JSON, one value a line: the test
+calls `say` and `hear` on the `Member`, the function the same on the `Controller` that it is given; what the function
+returns is the last thing that is heard. Whatever happens to the test, a member ends with it: killed by the `with`
+block, or by the kernel should the test's own process die first.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TextIO
 
@@ -103,11 +104,9 @@ class Member:
     def say(self, value: Any = None) -> None:
         """Tell the process something. One that has ended no longer hears it."""
         assert self._process.stdin is not None
-        try:
+        with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(value) + "\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
-            pass
 
     def hear(self, within: float = PATIENCE_SECONDS) -> Any:
         """The next thing the process says; a process that ended badly, or says nothing in time, fails the test."""
@@ -128,10 +127,8 @@ class Member:
         self.kill()
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        try:
+        with suppress(BrokenPipeError):
             self._process.stdin.close()
-        except BrokenPipeError:
-            pass
         self._lines.join()
         self._process.stdout.close()
         self._errors.close()
@@ -160,10 +157,8 @@ class Crew:
             member.end()
 
 
-class Test:
+class Controller:
     """The test, as one of its processes sees it."""
-
-    __test__ = False  # Not a class of tests, whatever its name begins with.
 
     def __init__(self, inlet: TextIO, outlet: TextIO) -> None:
         self._lines = Lines(inlet)
@@ -195,7 +190,7 @@ def _main(name: str, arguments: str, parent: str) -> int:
     outlet = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # What a library prints is for the complaint, not for the test's ears.
     try:
-        test = Test(sys.stdin, outlet)
+        test = Controller(sys.stdin, outlet)
         test.say(getattr(importlib.import_module(module), function)(test, **json.loads(arguments)))
     except Exception:  # noqa: BLE001 - the end of the process: whoever reads its errors must see this
         traceback.print_exc()

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Protocol
 
 import psycopg
-import pytest
 from psycopg import sql
 
 from windlass.clock import Clock
 from windlass.stores.memory import MemoryStore
+from windlass.stores.postgres import PostgresStore
 from windlass.stores.protocol import RETENTION, Store
+from windlass.stores.sqlite import SQLiteStore
 
 
 class Home(Protocol):
@@ -61,13 +62,11 @@ class OpenedHome:
 
 def sqlite_home(path: Path) -> Home:
     """A file."""
-    SQLiteStore = pytest.importorskip("windlass.stores.sqlite").SQLiteStore  # noqa: N806
     return OpenedHome(lambda clock, retention: SQLiteStore(path, clock=clock, retention=retention))
 
 
 def postgres_home(url: str, *, pooler: bool = False) -> Home:
     """A database, which may hold data already: see `PostgresCleaner`."""
-    PostgresStore = pytest.importorskip("windlass.stores.postgres").PostgresStore  # noqa: N806
     return OpenedHome(lambda clock, retention: PostgresStore(url, clock=clock, retention=retention, pooler=pooler))
 
 

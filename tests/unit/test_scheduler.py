@@ -390,8 +390,18 @@ def test_deadlines_of_two_kinds_in_one_batch_are_refused() -> None:
     with pytest.raises(InvalidTask, match="deadline="):
         scheduler.add_tasks([task("a", NOON), task("b", naive)])
 
-    # The refused batch has left no mark: the first kind that is accepted is the one that counts.
-    scheduler.add_tasks(task("b", naive))
+    assert len(scheduler) == 0
+
+
+def test_the_first_kind_that_is_accepted_is_the_one_that_counts() -> None:
+    scheduler = Scheduler()
+    with pytest.raises(UnknownPrerequisite):
+        scheduler.add_tasks([task("a", NOON), task("b", NOON, after=["nobody"])])
+
+    scheduler.add_tasks(task(1, 5))
+
+    with pytest.raises(InvalidTask, match="cannot be ordered with 5"):
+        scheduler.add_tasks(task(2, NOON))
 
 
 def test_tuples_are_held_against_each_other_part_by_part() -> None:
@@ -426,7 +436,7 @@ def test_values_that_quarrel_only_when_they_meet_are_refused_whole_too() -> None
     with pytest.raises(InvalidTask, match="two moody ones"):
         scheduler.add_tasks([task("c", Moody(7, calm=True)), task("d", Moody(3))])
 
-    assert len(scheduler) == 2
+    assert len(scheduler) == len(scheduler._heap) == 2
     assert drain(scheduler) == ["b", "a"]
 
 
@@ -497,7 +507,8 @@ def test_an_update_of_a_waiting_or_leased_task_is_kept() -> None:
     scheduler.consume_task()
 
     scheduler.update_task("b", deadline=4)
-    assert scheduler.update_task("a", deadline=7) == task("a", 7)
+    scheduler.update_task("a", deadline=7)
+    assert scheduler.update_task("a", priority=2) == task("a", 7, priority=2)
 
     scheduler.complete_task("a")
     assert drain(scheduler) == ["b", "c"]

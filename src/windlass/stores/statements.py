@@ -36,11 +36,11 @@ class Statement(Struct, frozen=True, kw_only=True):
 
 
 @cache
-def load(dialect: str, marker: str) -> Mapping[str, Statement]:
-    """Every statement in `stores/<dialect>/sql`. `marker` is what the driver puts before a parameter's number."""
-    folder = files("windlass.stores").joinpath(dialect, "sql")
+def load(dialect: str, marker: str, folder: str = "sql") -> Mapping[str, Statement]:
+    """Every statement in a dialect's folder. `marker` is what the driver puts before a parameter's number."""
+    place = files("windlass.stores").joinpath(dialect, folder)
     found = (
-        (file.name.removesuffix(".sql"), file.read_text()) for file in folder.iterdir() if file.name.endswith(".sql")
+        (file.name.removesuffix(".sql"), file.read_text()) for file in place.iterdir() if file.name.endswith(".sql")
     )
     return {name: parse(name, text, lambda n: f"{marker}{n}") for name, text in found}
 

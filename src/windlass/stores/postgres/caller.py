@@ -23,6 +23,8 @@ def callers_connection(conn: Any) -> psycopg.Connection[tuple[Any, ...]]:
         )
     if found.autocommit and found.info.transaction_status is TransactionStatus.IDLE:
         raise NotAllowed("conn= is in autocommit and has no transaction open; begin one, so that there is one to join")
+    if hasattr(conn, "in_transaction") and not conn.in_transaction():
+        conn.begin()  # SQLAlchemy begins by itself, but only for statements of its own; its commit would do nothing.
     return cast("psycopg.Connection[tuple[Any, ...]]", found)
 
 
@@ -32,6 +34,8 @@ def _unwrapped(conn: Any) -> Any:
     if hasattr(conn, "ensure_connection"):  # Django: opened when first used
         conn.ensure_connection()
         return conn.connection
+    if hasattr(conn, "sync_session") or hasattr(conn, "sync_connection"):  # SQLAlchemy's asynchronous ones
+        return None
     if hasattr(conn, "get_bind") and hasattr(conn, "connection"):  # a SQLAlchemy session
         conn = conn.connection()
     pooled = getattr(conn, "connection", None)  # a SQLAlchemy connection

@@ -2,26 +2,30 @@
 
 Every transaction is READ COMMITTED, whatever the database's default, because the telling of dependents relies on each
 statement seeing what was committed before it. A transaction is sent as a pipeline: statements whose rows are not needed
-yet share a round trip, the COMMIT included.
+yet share a round trip, the COMMIT included. Every process has connections of its own, a forked child too.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 from uuid import UUID
 
 import psycopg
 from psycopg import IsolationLevel, RawCursor
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg.rows import tuple_row
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from windlass.clock import Clock, jitter, monotonic, sleep
 from windlass.core.times import Micros
 from windlass.errors import CommitUnknown, StoreError, StoreUnavailable
+from windlass.stores.postgres.address import connection_info
 from windlass.stores.postgres.arrays import array
 from windlass.stores.postgres.caller import callers_connection
+from windlass.stores.postgres.lots import Lots
 from windlass.stores.postgres.notify import Hints
 from windlass.stores.postgres.schema import check_durability, migrate
 from windlass.stores.sql.database import Transaction, Values
@@ -34,12 +38,16 @@ TRIES = 5
 PATIENCE = 10.0
 """Seconds after which a passing fault is no longer waited out."""
 
+HINT_PATIENCE = 0.5
+"""Seconds that a wake-up hint waits for a connection: what is hinted at is done already, and its caller waits."""
+
 # No statement may outlive a session: one that did could lease tasks in the name of a session long swept.
-TIMEOUTS = {
+SETTINGS = {
     "statement_timeout": "12s",
     "lock_timeout": "8s",
     "idle_in_transaction_session_timeout": "30s",
     "synchronous_commit": "on",
+    "search_path": "pg_catalog",  # Ours are all named in full, and nobody's can stand in for the server's own.
 }
 
 _PASSING = ("40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300", "23505")
@@ -69,7 +77,7 @@ class PostgresTransaction:
         if batch is not None:
             columns = zip(*batch, strict=True) if batch else ((),) * len(known.batch)
             values = [*map(array, (column.type for column in known.batch), columns), *values]
-        cursor = RawCursor(self._connection)
+        cursor = RawCursor(self._connection, row_factory=tuple_row)
         # A plan made for unknown values would not use the index of the state that is asked for.
         prepare = False if statement == "find" else None
         return Rows(cursor.execute(known.text.encode(), values, prepare=prepare))
@@ -77,6 +85,13 @@ class PostgresTransaction:
     def tell(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
         if batch is None or batch:
             self.ask(statement, batch, **scalars)
+
+
+class Lines(NamedTuple):
+    """What one process has open to the server."""
+
+    pool: ConnectionPool[Connection]
+    hints: Hints
 
 
 class PostgresDatabase:
@@ -88,23 +103,16 @@ class PostgresDatabase:
         self._clock = clock
         self._pooler = pooler
         self._statements = dict(load("postgres", "$"))
-        self._pool = ConnectionPool(
-            url,
-            min_size=1,
-            max_size=connections,
-            timeout=PATIENCE,
-            kwargs=_session(pooler),
-            configure=_configure,
-            name="windlass",
-            open=True,
-        )
-        self._hints = Hints(listen_url or (None if pooler else url), self._notify)
-        try:
-            with _errors():
-                self._start()
-        except BaseException:
-            self.close()
-            raise
+        self._lots = Lots()
+        self._connections = connections
+        # Behind a pooler nothing may be set for the session, and nothing prepared in it.
+        self._info = connection_info(url, name="windlass", settings=None if pooler else SETTINGS)
+        self._options: dict[str, Any] = {"prepare_threshold": None} if pooler else {}
+        heard_at = listen_url or (None if pooler else url)
+        self._listen_info = None if heard_at is None else connection_info(heard_at, name="windlass-listen")
+        self._lines_by_process: dict[int, Lines] = {}
+        self._closed = False
+        self._start()
 
     def transact(self, work: Callable[[Transaction], T], *, recover: Callable[[], T | None] | None = None) -> T:
         give_up_at = monotonic() + PATIENCE
@@ -115,9 +123,12 @@ class PostgresDatabase:
                 last = attempt == TRIES or monotonic() > give_up_at
                 if last or not _is_passing(error):
                     raise _translated(error) from error
-                self._pool.check()
-            except CommitUnknown:
-                result = recover() if recover else None
+                self._lines().pool.check()
+            except CommitUnknown as unknown:
+                try:
+                    result = recover() if recover else None
+                except StoreUnavailable as error:
+                    raise unknown from error
                 if result is not None:
                     return result
                 if attempt == TRIES:
@@ -126,22 +137,14 @@ class PostgresDatabase:
         raise AssertionError("the last try returns or raises")
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        def reading(connection: Connection) -> T:
-            connection.autocommit = True
-            try:
-                return work(PostgresTransaction(connection, self._statements))
-            finally:
-                if not connection.broken:
-                    connection.autocommit = False
-
         for attempt in range(1, TRIES + 1):
             try:
-                with self._connection() as connection:
-                    return reading(connection)
+                with self._connection() as connection, _autocommit(connection):
+                    return work(PostgresTransaction(connection, self._statements))
             except psycopg.Error as error:
                 if attempt == TRIES or not _is_passing(error):
                     raise _translated(error) from error
-                self._pool.check()
+                self._lines().pool.check()
             sleep(jitter(0, min(1.0, 0.02 * 2**attempt)))
         raise AssertionError("the last try returns or raises")
 
@@ -166,14 +169,21 @@ class PostgresDatabase:
         return ""
 
     def ring(self, queues: Collection[str]) -> None:
-        self._hints.ring(queues)
+        self._lines().hints.ring(queues)
 
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
-        return self._hints.wait(queues, timeout)
+        return self._lines().hints.wait(queues, timeout)
+
+    def upkeep(self) -> None:
+        with _errors(), self._connection() as connection, _autocommit(connection):
+            self._lots.upkeep(connection)
 
     def close(self) -> None:
-        self._hints.close()
-        self._pool.close()
+        self._closed = True
+        lines = self._lines_by_process.get(os.getpid())
+        if lines is not None:
+            lines.hints.close()
+            lines.pool.close()
 
     def _once(self, work: Callable[[Transaction], T]) -> T:
         """One try. A connection lost while the commit was under way leaves it open whether that has happened."""
@@ -187,64 +197,130 @@ class PostgresDatabase:
                     committing = True
                     connection.commit()
             except psycopg.Error as error:
-                if committing and connection.broken:
+                if committing and (connection.broken or _ends_the_connection(error)):
                     raise CommitUnknown("the connection was lost while the commit was under way") from error
                 raise
             return result
 
     @contextmanager
-    def _connection(self) -> Generator[Connection]:
+    def _connection(self, patience: float | None = None) -> Generator[Connection]:
         """A connection from the pool, given back clean: whatever was not committed is rolled back."""
+        pool = self._lines().pool
         try:
-            connection = self._pool.getconn()
+            connection = pool.getconn(patience)
         except PoolTimeout as error:
-            raise StoreUnavailable("PostgreSQL cannot be reached, or all its connections are taken") from error
+            reason = self._why_not() if patience is None else "none was free"
+            raise StoreUnavailable(f"PostgreSQL gave no connection in time: {reason}") from error
+        except PoolClosed as error:
+            raise _closed() from error
         try:
             yield connection
+        except psycopg.errors.ReadOnlySqlTransaction:
+            connection.close()  # The server is no longer the primary; the next connection looks for the one that is.
+            raise
         finally:
             try:
-                if not connection.broken:
-                    connection.rollback()
+                _clean(connection)
             finally:
-                self._pool.putconn(connection)
+                pool.putconn(connection)
+
+    def _lines(self) -> Lines:
+        """This process's connections. Those made before a fork are the parent's, and are left alone."""
+        lines = self._lines_by_process.get(os.getpid())
+        if lines is None:
+            if self._closed:
+                raise _closed()
+            pool = ConnectionPool[Connection](
+                self._info,
+                min_size=1,
+                max_size=self._connections,
+                timeout=PATIENCE,
+                # Beyond it the pool would try less and less often; given up, it tries anew for whoever asks next.
+                reconnect_timeout=PATIENCE,
+                kwargs=self._options,
+                configure=_configure,
+                name="windlass",
+                open=False,
+            )
+            # Threads that come here together agree on one, and opening that twice does nothing.
+            lines = self._lines_by_process.setdefault(os.getpid(), Lines(pool, Hints(self._listen_info, self._notify)))
+            lines.pool.open()
+        return lines
 
     def _start(self) -> None:
-        with self._connection() as connection:
-            check_durability(connection)
-            migrate(connection)
+        """Look at the server and its tables through a connection outside the pool, which says why it cannot be made."""
+        give_up_at = monotonic() + PATIENCE
+        while True:
+            try:
+                with psycopg.connect(self._info, **self._options) as connection:
+                    _configure(connection)
+                    check_durability(connection)
+                    migrate(connection)
+                return
+            except psycopg.Error as error:
+                if monotonic() > give_up_at or not _is_passing(error):
+                    raise _translated(error) from error
+            sleep(jitter(0, 0.5))
+
+    def _why_not(self) -> str:
+        """Why the pool has nothing to give, which it does not say itself."""
+        try:
+            psycopg.connect(self._info).close()
+        except psycopg.Error as error:
+            return str(error).strip()
+        return f"all {self._connections} of this store are in use"
 
     def _notify(self, queues: Collection[str]) -> None:
-        with self._connection() as connection:
-            connection.autocommit = True
-            try:
-                for queue in queues:
-                    connection.execute("SELECT pg_notify('windlass', %s)", [queue])
-            finally:
-                if not connection.broken:
-                    connection.autocommit = False
-
-
-def _session(pooler: bool) -> dict[str, object]:
-    """How connections are opened. Behind a pooler nothing may be set for the session or prepared in it."""
-    if pooler:
-        return {"prepare_threshold": None, "application_name": "windlass"}
-    options = " ".join(f"-c {name}={value}" for name, value in TIMEOUTS.items())
-    return {"options": options, "application_name": "windlass"}
+        with self._connection(HINT_PATIENCE) as connection, _autocommit(connection):
+            for queue in queues:
+                connection.execute("SELECT pg_notify('windlass', %s)", [queue])
 
 
 def _configure(connection: Connection) -> None:
     connection.isolation_level = IsolationLevel.READ_COMMITTED
 
 
+@contextmanager
+def _autocommit(connection: Connection) -> Generator[None]:
+    """Every statement its own transaction, for as long as this lasts."""
+    connection.autocommit = True
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            connection.autocommit = False
+
+
+def _clean(connection: Connection) -> None:
+    """Bring a connection to where its next user expects it; one that cannot be brought there is closed."""
+    try:
+        connection.rollback()
+        if connection.autocommit:
+            connection.autocommit = False
+    except psycopg.Error:
+        connection.close()
+
+
 def _set_locally(connection: Connection) -> None:
-    for name, value in TIMEOUTS.items():
-        connection.execute("SELECT set_config(%s, %s, true)", [name, value])
+    connection.execute(
+        "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS s (name, value)",
+        [list(SETTINGS), list(SETTINGS.values())],
+    )
 
 
 def _is_passing(error: psycopg.Error) -> bool:
     if error.sqlstate is None:
         return isinstance(error, psycopg.OperationalError)
-    return error.sqlstate in _PASSING or error.sqlstate.startswith("08")
+    return error.sqlstate in _PASSING or error.sqlstate.startswith("08") or _ends_the_connection(error)
+
+
+def _ends_the_connection(error: psycopg.Error) -> bool:
+    """Whether the server closes the connection over this, which the driver may see only later."""
+    return error.diag.severity_nonlocalized in ("FATAL", "PANIC")
+
+
+def _closed() -> StoreError:
+    return StoreError("this store is closed; open another one")
 
 
 @contextmanager
@@ -259,6 +335,7 @@ def _translated(error: psycopg.Error) -> StoreError:
     """PostgreSQL's errors in our words; the URL, which may hold a password, is in none of them."""
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
         return StoreError("the Windlass tables are not in this database: is it the one the store uses?")
-    if isinstance(error, psycopg.OperationalError) or _is_passing(error):
+    unavailable = psycopg.OperationalError | psycopg.errors.ReadOnlySqlTransaction
+    if isinstance(error, unavailable) or _is_passing(error):
         return StoreUnavailable(f"PostgreSQL: {error}".strip())
     return StoreError(f"PostgreSQL: {error}".strip())

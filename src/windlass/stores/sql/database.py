@@ -75,6 +75,10 @@ class Database(Protocol):
         """Sleep until a hint for one of the queues comes, or the time is up."""
         ...
 
+    def upkeep(self) -> None:
+        """What this kind of database needs from time to time; called by every sweep, so bounded and quick."""
+        ...
+
     def close(self) -> None:
         """Let go of connections, sockets and threads."""
         ...

@@ -54,6 +54,7 @@ class Sweep:
             next_due=db.read(lambda tx: tx.ask("next_due").rows())[0][0],
         )
         self._fold()
+        db.upkeep()
         return done
 
     def _mark_lost_sessions(self) -> int:

@@ -60,7 +60,8 @@ class Bell:
         self._closed = True
         self.ring()
         for path in self._paths:
-            path.unlink(missing_ok=True)
+            if path.name.startswith(f"{os.getpid()}-"):  # the others are those of the process we were forked from
+                path.unlink(missing_ok=True)
         self._paths.clear()
 
     def _ear(self) -> socket.socket:

@@ -16,6 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
+from weakref import WeakSet
 
 import apsw
 import msgspec
@@ -26,6 +27,7 @@ from windlass.errors import NotAllowed, StoreError, StoreUnavailable
 from windlass.stores.migrate import pending
 from windlass.stores.sql.database import Transaction, Values
 from windlass.stores.sqlite.bell import Bell
+from windlass.stores.sqlite.fork import FORKS
 from windlass.stores.statements import Statement, load
 
 BUSY_TIMEOUT_MS = 10_000
@@ -45,15 +47,28 @@ class Rows:
 class Link:
     """One connection, used by one thread of one process. Also the transaction that runs on it."""
 
-    def __init__(self, path: str, statements: dict[str, Statement]) -> None:
+    def __init__(self, path: str, statements: dict[str, Statement], *, create: bool) -> None:
         self.pid = os.getpid()
+        self.busy = True
+        self._path = path
         self._statements = statements
+        self._lock_file = -1
+        self._connection: Any = None  # its stubs are partly unknown
+        FORKS.watch(self)
+        # A file that is gone is not made again: what was acknowledged in it is missed, not quietly begun anew.
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        self._connection = apsw.Connection(path, flags=flags, statementcachesize=200)
         self._lock_file = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._connection: Any = apsw.Connection(path, statementcachesize=200)  # its stubs are partly unknown
+        self._file = _identity(path)
         self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         with self._queued():
             for pragma in ("journal_mode = wal", "synchronous = full", "temp_store = memory", "cache_size = -65536"):
                 self._connection.execute(f"PRAGMA {pragma}").fetchall()
+        self.busy = False
+
+    def __del__(self) -> None:
+        if self.pid == os.getpid():
+            self.close()
 
     def ask(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Rows:
         known = self._statements[statement]
@@ -74,6 +89,7 @@ class Link:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._check_file()
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
@@ -90,8 +106,25 @@ class Link:
                 self._connection.pragma("user_version", migration.version)
 
     def close(self) -> None:
-        self._connection.close()
-        os.close(self._lock_file)
+        if self._connection is not None:
+            self._connection.close()
+        if self._lock_file >= 0:
+            os.close(self._lock_file)
+            self._lock_file = -1
+
+    def abandon(self, *, close: bool) -> None:
+        """In a forked child: close without a word to the file, whose locks are the parent's."""
+        if self._lock_file >= 0:
+            os.close(self._lock_file)
+            self._lock_file = -1
+        if close and self._connection is not None:
+            self._connection.file_control("main", apsw.SQLITE_FCNTL_NULL_IO, 0)
+            self._connection.close()
+
+    def _check_file(self) -> None:
+        """SQLite goes on writing to a file that was removed, or replaced by another, and so to nowhere."""
+        if _identity(self._path) != self._file:
+            raise StoreUnavailable(f"{self._path} was removed or replaced while it was in use; nothing was written")
 
     def _version(self) -> int:
         return self._connection.pragma("user_version")
@@ -116,22 +149,21 @@ class SQLiteDatabase:
         self._statements = dict(load("sqlite", "?"))
         self._bell = Bell(self._path)
         self._thread = threading.local()
-        self._links: list[Link] = []
-        if not Path(self._path).parent.is_dir():
-            raise StoreUnavailable(f"{self._path}: the folder does not exist; create it first")
+        self._links: WeakSet[Link] = WeakSet()  # each is its thread's, and ends with it
+        self._closed = False
         with _errors(self._path):
-            self._link().migrate()
+            if not Path(self._path).parent.is_dir():
+                raise StoreUnavailable(f"{self._path}: the folder does not exist; create it first")
+            self._link(create=True).migrate()
 
     def transact(self, work: Callable[[Transaction], T], *, recover: Callable[[], T | None] | None = None) -> T:
         # Nothing to recover: in one process a commit has either happened or raised.
-        with _errors(self._path):
-            link = self._link()
-            with link.writing():
-                return work(link)
+        with self._using() as link, link.writing():
+            return work(link)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        with _errors(self._path):
-            return work(self._link())
+        with self._using() as link:
+            return work(link)
 
     def join(self, conn: object, work: Callable[[Transaction], T]) -> T:
         raise NotAllowed("conn= joins a PostgreSQL transaction; this store is a SQLite file")
@@ -155,20 +187,41 @@ class SQLiteDatabase:
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
         return self._bell.wait(timeout)
 
+    def upkeep(self) -> None:
+        """Nothing: SQLite checkpoints its log by itself."""
+
     def close(self) -> None:
+        self._closed = True
         self._bell.close()
-        for link in self._links:
+        for link in list(self._links):
             if link.pid == os.getpid():
                 link.close()
         self._links.clear()
         self._thread = threading.local()
 
-    def _link(self) -> Link:
+    @contextmanager
+    def _using(self) -> Generator[Link]:
+        with _errors(self._path):
+            link = self._link()
+            link.busy = True
+            try:
+                yield link
+            finally:
+                link.busy = False
+
+    def _link(self, *, create: bool = False) -> Link:
         """This thread's connection. One made before a fork belongs to the parent and is left alone."""
         link: Link | None = getattr(self._thread, "link", None)
         if link is None or link.pid != os.getpid():
-            link = self._thread.link = Link(self._path, self._statements)
-            self._links.append(link)
+            if self._closed:
+                raise StoreError(f"{self._path}: this store is closed; open another one")
+            if FORKS.torn:
+                raise StoreError(
+                    f"{self._path}: this process was forked while another thread was at work in a SQLite store; fork "
+                    "first, or start the process anew"
+                )
+            link = self._thread.link = Link(self._path, self._statements, create=create)
+            self._links.add(link)
         return link
 
 
@@ -179,10 +232,19 @@ def _errors(path: str) -> Generator[None]:
         yield
     except apsw.BusyError as error:
         raise StoreUnavailable(f"{path} is locked by another program: {error}") from error
-    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, PermissionError) as error:
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, OSError) as error:
         raise StoreUnavailable(f"{path} cannot be written: {error}") from error
     except apsw.Error as error:
         raise StoreError(f"{path}: {error}") from error
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file a path names now."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - before every commit, and twice as quick as a Path
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _bindable(value: object) -> Any:

@@ -39,6 +39,7 @@ CREATE TABLE windlass.task (
     cancel_requested boolean NOT NULL DEFAULT false,
     cancel_by        bigint,
     reason           text,
+    lot              bigint NOT NULL DEFAULT 0,
     CONSTRAINT leased_by_somebody CHECK (state <> 'leased' OR (session IS NOT NULL AND claimed IS NOT NULL)),
     CONSTRAINT finished_at_the_end CHECK
         ((finished IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled', 'expired'))),
@@ -46,7 +47,7 @@ CREATE TABLE windlass.task (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 
 -- Each index holds only the rows that somebody will look for, so finished tasks weigh on none but the last.
-CREATE INDEX task_runnable ON windlass.task (queue, band, rank, tie, id) WHERE state = 'runnable';
+CREATE INDEX task_runnable ON windlass.task (queue, lot, band, rank, tie, id) WHERE state = 'runnable';
 CREATE INDEX task_due ON windlass.task (due) WHERE state IN ('scheduled', 'retrying');
 CREATE INDEX task_held ON windlass.task (session) WHERE state = 'leased';
 CREATE INDEX task_cancel_by ON windlass.task (cancel_by) WHERE cancel_by IS NOT NULL;
@@ -106,6 +107,21 @@ CREATE TABLE windlass.ended (
 -- Tasks submitted inside a caller's transaction: their prerequisites may have ended while it was open.
 CREATE TABLE windlass.joining (
     child uuid PRIMARY KEY
+);
+
+-- While somebody's long transaction keeps PostgreSQL from cleaning up, entries of tasks long claimed stay at the head of
+-- `task_runnable`, and every claim must pass over them. So runnable tasks are kept in lots: once the head of the open lot
+-- is slow to pass, a new one is opened, and of a closed one only what lies behind its mark is looked at
+-- (docs/decisions/0004-a-pinned-horizon.md). A queue without a row here has one open lot, number 0.
+CREATE TABLE windlass.lot (
+    queue         text COLLATE "C" NOT NULL,
+    number        bigint NOT NULL,
+    band          bigint NOT NULL DEFAULT -9223372036854775808,
+    rank          bigint NOT NULL DEFAULT -9223372036854775808,
+    tie           bigint NOT NULL DEFAULT -9223372036854775808,
+    id            uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000',
+    closed_before xid8,
+    PRIMARY KEY (queue, number)
 );
 
 CREATE TABLE windlass.session (

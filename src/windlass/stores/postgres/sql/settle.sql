@@ -1,13 +1,16 @@
 -- settle: write the ends of attempts, on rows that `hold` has locked.
 -- moves: leased -> completed | retrying | failed | cancelled | expired | runnable | scheduled
 -- Fenced by number and session: a node that lost this task and won it back must not close the new attempt with the
--- old answer.
+-- old answer. The guard of the state is written so that the planner goes by id, not by the index of all that is leased.
 -- batch: id uuid, fence bigint, session uuid, state text, due bigint, finished bigint, attempts integer,
 --   crashes integer, losses integer, reason text
 UPDATE windlass.task AS t
    SET state = i.state, due = i.due, finished = i.finished, attempts = i.attempts, crashes = i.crashes,
-       losses = i.losses, reason = i.reason, cancel_by = NULL
+       losses = i.losses, reason = i.reason, cancel_by = NULL,
+       lot = CASE WHEN i.state = 'runnable'
+                  THEN coalesce((SELECT max(l.number) FROM windlass.lot AS l WHERE l.queue = t.queue), 0)
+                  ELSE t.lot END
   FROM unnest(:id::uuid[], :fence::bigint[], :session::uuid[], :state::text[], :due::bigint[], :finished::bigint[],
               :attempts::integer[], :crashes::integer[], :losses::integer[], :reason::text[])
        AS i (id, fence, session, state, due, finished, attempts, crashes, losses, reason)
- WHERE t.id = i.id AND t.state = 'leased' AND t.fence = i.fence AND t.session = i.session;
+ WHERE t.id = i.id AND coalesce(t.state, '') = 'leased' AND t.fence = i.fence AND t.session = i.session;

@@ -4,7 +4,10 @@
 -- batch: id uuid, queue text, tenant text, state text, band bigint, rank bigint, tie bigint, due bigint,
 --   expires bigint, waiting integer, on_failure text, finished bigint, reason text
 INSERT INTO windlass.task
-       (id, queue, tenant, state, band, rank, tie, due, expires, waiting, on_failure, finished, reason)
-SELECT * FROM unnest(:id::uuid[], :queue::text[], :tenant::text[], :state::text[], :band::bigint[], :rank::bigint[],
-                     :tie::bigint[], :due::bigint[], :expires::bigint[], :waiting::integer[], :on_failure::text[],
-                     :finished::bigint[], :reason::text[]);
+       (id, queue, tenant, state, band, rank, tie, due, expires, waiting, on_failure, finished, reason, lot)
+SELECT i.*, coalesce(open_lot.number, 0)
+  FROM unnest(:id::uuid[], :queue::text[], :tenant::text[], :state::text[], :band::bigint[], :rank::bigint[],
+              :tie::bigint[], :due::bigint[], :expires::bigint[], :waiting::integer[], :on_failure::text[],
+              :finished::bigint[], :reason::text[])
+       AS i (id, queue, tenant, state, band, rank, tie, due, expires, waiting, on_failure, finished, reason)
+  LEFT JOIN (SELECT queue, max(number) AS number FROM windlass.lot GROUP BY queue) AS open_lot USING (queue);

@@ -1,0 +1,65 @@
+"""Upkeep of the lots in which runnable tasks stand, so that claims stay quick while somebody pins the horizon.
+
+PostgreSQL cannot clean up what an open transaction, anybody's, might still see. The entries of tasks claimed since stay
+at the head of the claim's index, and every claim passes over all of them. When the head of a queue's open lot takes too
+many pages to pass, a new lot is opened: new tasks go there, and the old one, into which nobody writes any more, gets a
+mark that only moves forward. Nothing is passed over by this: a mark moves only once every transaction that may have
+seen the lot open has ended.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import RawCursor
+
+from windlass.stores.statements import load
+
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+
+SLOW_HEAD = 1_000
+"""Pages before the first runnable task: about a tenth of a millisecond for every claim."""
+
+MOST_LOTS = 8
+MERGE = 1_000
+QUEUES_AT_ONCE = 8
+
+
+class Lots:
+    """The upkeep of one store; it goes around the queues, a few at a time."""
+
+    def __init__(self) -> None:
+        self._statements = load("postgres", "$", folder="upkeep")
+        self._next = 0
+
+    def upkeep(self, connection: Connection) -> None:
+        """One bounded round, in a connection that commits every statement by itself."""
+        queues = [queue for (queue,) in self._run(connection, "queues")]
+        for queue in (queues + queues)[self._next : self._next + min(QUEUES_AT_ONCE, len(queues))]:
+            self._keep(connection, queue)
+        self._next = (self._next + QUEUES_AT_ONCE) % max(len(queues), 1)
+
+    def _keep(self, connection: Connection, queue: str) -> None:
+        if self._pages_to_head(connection, queue) > SLOW_HEAD:
+            self._run(connection, "open_lot", queue=queue)
+        self._run(connection, "close_lots", queue=queue)
+        closed = self._run(connection, "closed_lots", queue=queue)
+        for number, band, rank, tie, id in closed:
+            if id is None:
+                self._run(connection, "drop_lot", queue=queue, number=number)
+            else:
+                self._run(connection, "mark_lot", queue=queue, number=number, band=band, rank=rank, tie=tie, id=id)
+        if len(closed) > MOST_LOTS:
+            self._run(connection, "merge_lot", queue=queue, number=closed[0][0], limit=MERGE)
+
+    def _pages_to_head(self, connection: Connection, queue: str) -> int:
+        [([explained],)] = self._run(connection, "head", queue=queue)
+        plan = explained["Plan"]
+        return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+    def _run(self, connection: Connection, statement: str, **scalars: object) -> list[tuple[Any, ...]]:
+        known = self._statements[statement]
+        cursor = RawCursor(connection)
+        cursor.execute(known.text.encode(), [scalars[name] for name in known.scalars])
+        return cursor.fetchall() if cursor.description else []

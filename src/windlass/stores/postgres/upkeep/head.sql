@@ -1,0 +1,7 @@
+-- head: how many pages a claim touches before it finds the first runnable task of a queue's open lot.
+EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF, FORMAT JSON)
+SELECT id FROM windlass.task
+ WHERE queue = :queue AND state = 'runnable'
+   AND lot = (SELECT coalesce(max(number), 0) FROM windlass.lot WHERE queue = :queue)
+ ORDER BY band, rank, tie, id
+ LIMIT 1;

@@ -1,0 +1,2 @@
+-- queues: every queue that has tasks.
+SELECT DISTINCT queue FROM windlass.tally ORDER BY queue;

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.members import Line, drain, hold, lease_from, read_log, written
+from tests.support.builders import a_task, counted
+from tests.support.processes import Crew, Member, until
+from windlass.core.lifecycle import State
+from windlass.core.settlement import COMPLETED
+from windlass.core.task import TaskId
+from windlass.stores.protocol import LeaseLost, Settled, Store
+
+QUEUE = "work"
+SIZES = [1, 3, 10, 50, 200]
+LONG_TTL = 30.0
+SHORT_TTL = 0.5
+
+pytestmark = pytest.mark.slow
+
+
+def submit_some(store: Store, total: int) -> list[TaskId]:
+    """Submit so many tasks, in batches of mixed sizes."""
+    ids: list[TaskId] = []
+    for size in cycle([1, 7, 100, 1_000, 2_500]):
+        ids += [receipt.id for receipt in store.submit([a_task(queue=QUEUE)] * min(size, total - len(ids)))]
+        if len(ids) == total:
+            return ids
+    raise AssertionError("the sizes never end")
+
+
+def start_claimers(crew: Crew, folder: Path, url: str, count: int, **changes: Any) -> list[Member]:
+    """Claimers, each with a log of its own, up and waiting for a word."""
+    given = {"url": url, "queue": QUEUE, "sizes": SIZES, "ttl": LONG_TTL, **changes}
+    started = len(list(folder.glob("*.log")))
+    claimers: list[Member] = []
+    for seed in range(started, started + count):
+        log = folder / f"{seed}.log"
+        log.touch()
+        claimers.append(crew.start(drain, log=str(log), seed=seed, **given))
+    for claimer in claimers:
+        assert claimer.hear() == "ready"
+    return claimers
+
+
+def await_completed(store: Store, total: int) -> None:
+    until(lambda: counted(store).get((QUEUE, "default", State.COMPLETED)) == total, f"{total} tasks are completed")
+
+
+def stop(claimers: list[Member]) -> None:
+    for claimer in claimers:
+        claimer.say("nothing more to come")
+    for claimer in claimers:
+        assert claimer.hear() is None
+
+
+def read_logs(folder: Path) -> list[Line]:
+    return [line for log in folder.glob("*.log") for line in read_log(log)]
+
+
+def test_eight_claimers_lease_and_complete_every_task_exactly_once(
+    url: str, store: Store, crew: Crew, tmp_path: Path
+) -> None:
+    total = 20_000
+    claimers = start_claimers(crew, tmp_path, url, 8, watch=False)
+    ids = submit_some(store, total // 2)
+
+    for claimer in claimers:
+        claimer.say("go")
+    ids += submit_some(store, total // 2)
+    await_completed(store, total)
+    stop(claimers)
+
+    lines = read_logs(tmp_path)
+    once = Counter((id, 1) for id in ids)
+    assert len(once) == total
+    assert Counter((line.task, line.fence) for line in lines if line.what == "granted") == once
+    assert Counter((line.task, line.fence) for line in lines if line.what == "completed") == once
+    assert len(lines) == 2 * total
+    assert {(task.state, task.attempts, task.fence) for task in store.get(ids) if task} == {(State.COMPLETED, 1, 1)}
+    assert counted(store) == {(QUEUE, "default", State.COMPLETED): total}
+
+
+def test_claimers_killed_in_the_midst_of_their_work_lose_and_double_nothing(
+    url: str, store: Store, crew: Crew, tmp_path: Path
+) -> None:
+    total = 5_000
+    ids = submit_some(store, total)
+    victims = start_claimers(crew, tmp_path, url, 3, ttl=SHORT_TTL)
+    logs = [tmp_path / f"{number}.log" for number in range(len(victims))]
+
+    for victim in victims:
+        victim.say("go")
+    for victim, log in zip(victims, logs, strict=True):
+        until(lambda log=log: len(read_log(log)) > 200, "the claimer has done something")
+        victim.kill()
+    survivors = start_claimers(crew, tmp_path, url, 3)
+    for survivor in survivors:
+        survivor.say("go")
+    await_completed(store, total)
+    stop(survivors)
+
+    lines = read_logs(tmp_path)
+    granted = Counter((line.task, line.fence) for line in lines if line.what == "granted")
+    completed = Counter(line.task for line in lines if line.what == "completed")
+    stored = {task.id: task for task in store.get(ids) if task}
+    assert max(granted.values()) == 1, "one fence was handed out twice"
+    assert max(completed.values()) == 1, "one task was completed twice"
+    assert {task.state for task in stored.values()} == {State.COMPLETED}
+    assert {line.fence - stored[line.task].fence for line in lines if line.what == "completed"} == {0}
+    assert {task.attempts for task in stored.values()} == {1}
+    assert {task.fence - task.losses for task in stored.values()} == {1}, "a lease ended neither well nor by loss"
+    assert counted(store) == {(QUEUE, "default", State.COMPLETED): total}
+
+
+def test_what_a_killed_process_held_is_finished_by_others_and_its_late_report_is_refused(
+    url: str, store: Store, crew: Crew, tmp_path: Path
+) -> None:
+    total, taken, done = 1_000, 300, 100
+    ids = submit_some(store, total)
+    holder = crew.start(hold, url=url, queue=QUEUE, take=taken, complete=done, ttl=SHORT_TTL)
+    leases = [lease_from(*values) for values in holder.hear()]
+
+    holder.kill()
+    survivors = start_claimers(crew, tmp_path, url, 2)
+    for survivor in survivors:
+        survivor.say("go")
+    await_completed(store, total)
+    late = store.settle([(lease, COMPLETED) for lease in leases])
+    stop(survivors)
+
+    assert [type(verdict) for verdict in late] == [Settled] * done + [LeaseLost] * (taken - done)
+    stored = {task.id: task for task in store.get(ids) if task}
+    assert Counter(task.losses for task in stored.values()) == {0: total - taken + done, 1: taken - done}
+    for lease in leases[done:]:
+        assert stored[lease.task].fence > lease.fence
+        assert [attempt.state for attempt in store.attempts(lease.task)] == [State.RUNNABLE, State.COMPLETED]
+    assert counted(store) == {(QUEUE, "default", State.COMPLETED): total}
+
+
+def test_a_process_that_slept_through_its_session_is_told_so_and_changes_nothing(
+    url: str, store: Store, crew: Crew
+) -> None:
+    taken, done = 20, 5
+    ids = submit_some(store, taken)
+    sleeper = crew.start(hold, url=url, queue=QUEUE, take=taken, complete=done, ttl=SHORT_TTL)
+    leases = [lease_from(*values) for values in sleeper.hear()]
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    requeued = 0
+
+    def is_requeued() -> bool:
+        nonlocal requeued
+        requeued += store.sweep().requeued
+        return requeued == taken - done
+
+    until(is_requeued, "the sleeper's leases are taken from it")
+    session = store.open_session("other")
+    again = store.claim(session, [QUEUE], taken)
+    os.kill(sleeper.pid, signal.SIGCONT)
+    sleeper.say("wake up and report")
+
+    assert sleeper.hear() == {"verdicts": ["completed"] * done + ["refused"] * (taken - done), "alive": False}
+    assert {claim.task.id for claim in again} == {lease.task for lease in leases[done:]}
+    assert [written(claim.lease) for claim in again] != [written(lease) for lease in leases[done:]]
+    assert all(isinstance(v, Settled) for v in store.settle([(claim.lease, COMPLETED) for claim in again]))
+    assert {task.state for task in store.get(ids) if task} == {State.COMPLETED}

@@ -1,0 +1,459 @@
+"""The wrong forms that come naturally, each with the scenario that must catch it. `README.md` lists them in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+from psycopg import IsolationLevel
+
+from tests.mutants import scenarios
+from tests.mutants.laboratory import Laboratory
+from windlass.core import graph as core_graph
+from windlass.core.ids import fresh_id
+from windlass.core.lifecycle import State
+from windlass.core.settlement import stands_already
+from windlass.core.task import Claim
+from windlass.stores.postgres import database as postgres
+from windlass.stores.protocol import LeaseLost, Settled, Verdict
+from windlass.stores.sql import attempts, graph, submit
+from windlass.stores.sql.rows import Moves, Row
+from windlass.stores.sql.submit import Submit
+from windlass.stores.sql.sweep import Sweep
+from windlass.stores.sqlite import database as sqlite
+
+BOTH = ("sqlite", "postgres")
+POSTGRES = ("postgres",)
+SQLITE = ("sqlite",)
+
+
+class Mutant(Struct, frozen=True):
+    """A fault, and the scenario that catches it. One that a second wall makes harmless is `caught=False`."""
+
+    name: str
+    plant: Callable[[Laboratory], None]
+    scenario: Callable[[Laboratory], None]
+    dialects: tuple[str, ...] = BOTH
+    caught: bool = True
+
+
+def no_fence_in_the_statement(lab: Laboratory) -> None:
+    if lab.dialect == "postgres":
+        lab.replace("settle", " AND t.fence = i.fence AND t.session = i.session", "")
+    else:
+        lab.replace("settle", " AND fence = :fence AND session = :session", " AND :fence >= 0 AND :session NOT NULL")
+
+
+def no_fence_in_the_verdict(lab: Laboratory) -> None:
+    def verdict(rows: Any, lease: Any, settlement: Any, endings: Any) -> Verdict:
+        row = rows.get(lease.task)
+        if row is None:
+            return LeaseLost(lease)
+        if row.state is State.LEASED:
+            row = rows[row.id] = endings.end(row, settlement)
+            return Settled(lease, row.state)
+        return Settled(lease, row.state) if stands_already(row, settlement) else LeaseLost(lease)
+
+    lab.patch(attempts, "_verdict", verdict)
+
+
+def no_fence_at_all(lab: Laboratory) -> None:
+    no_fence_in_the_statement(lab)
+    no_fence_in_the_verdict(lab)
+
+
+def an_equal_fence(lab: Laboratory) -> None:
+    granted = attempts._granted
+
+    def equal(*given: Any) -> Claim:
+        claim = granted(*given)
+        fence = claim.lease.fence - 1
+        return Claim(replace(claim.lease, fence=fence), replace(claim.task, fence=fence))
+
+    lab.patch(attempts, "_granted", equal)
+
+
+def a_fence_without_the_epoch(lab: Laboratory) -> None:
+    granted = attempts._granted
+    lab.patch(attempts, "_granted", lambda db, session, line, counts: granted(db, session, (0, *line[1:]), counts))
+
+
+def an_answer_before_the_commit(lab: Laboratory) -> None:
+    def once(self: Any, work: Callable[[Any], Any]) -> Any:
+        held = self._connection()
+        connection = held.__enter__()
+
+        def commit() -> None:
+            connection.commit()
+            held.__exit__(None, None, None)
+
+        lab.at_the_end(commit)
+        return work(postgres.PostgresTransaction(connection, self._statements))
+
+    lab.patch(postgres.PostgresDatabase, "_once", once)
+
+
+def a_commit_that_does_not_wait_for_the_disk(lab: Laboratory) -> None:
+    lab.patch_item(postgres.SETTINGS, "synchronous_commit", "off")
+
+
+def parents_read_without_a_lock(lab: Laboratory) -> None:
+    lab.replace("parents", "FOR SHARE OF t", "")
+
+
+def parents_locked_as_a_foreign_key_would(lab: Laboratory) -> None:
+    lab.replace("parents", "FOR SHARE OF t", "FOR KEY SHARE OF t")
+
+
+def parents_and_children_locked_as_a_foreign_key_would(lab: Laboratory) -> None:
+    parents_locked_as_a_foreign_key_would(lab)
+    lab.replace("hold", "FOR UPDATE", "FOR NO KEY UPDATE")
+
+
+def settle_and_announce_in_one_statement(lab: Laboratory) -> None:
+    lab.replace("hold", "FOR UPDATE", "")
+    lab.rewrite(
+        "settle",
+        lambda text: (
+            text.replace("UPDATE windlass.task", "WITH settled AS (UPDATE windlass.task").rstrip(" ;\n")
+            + """ RETURNING t.id, t.state)
+            INSERT INTO windlass.ended (parent, how)
+            SELECT s.id, s.state FROM settled AS s
+             WHERE EXISTS (SELECT FROM windlass.edge AS e WHERE e.parent = s.id AND NOT e.resolved)"""
+        ),
+    )
+    lab.rewrite(
+        "announce",
+        lambda text: (
+            """-- batch: parent uuid, how text
+            SELECT parent FROM windlass.ended WHERE parent = ANY (:parent::uuid[]) AND :how::text[] IS NOT NULL"""
+        ),
+    )
+
+
+def repeatable_read(lab: Laboratory) -> None:
+    def configure(connection: Any) -> None:
+        connection.isolation_level = IsolationLevel.REPEATABLE_READ
+
+    lab.patch(postgres, "_configure", configure)
+
+
+def children_locked_as_they_come(lab: Laboratory) -> None:
+    lab.patch(graph, "sorted", list)
+    given = "unnest(:id::uuid[]) WITH ORDINALITY AS i (id, n) JOIN windlass.task AS t USING (id)"
+    lab.rewrite(
+        "hold",
+        lambda text: (
+            text.replace("FROM windlass.task", f"FROM {given}")
+            .replace(" WHERE id = ANY (:id::uuid[])\n", "")
+            .replace("ORDER BY id", "ORDER BY n")
+            .replace("FOR UPDATE", "FOR UPDATE OF t")
+        ),
+    )
+
+
+def keys_written_as_they_come(lab: Laboratory) -> None:
+    lab.patch(submit, "sorted", lambda values, key=None: list(values))
+
+
+def the_session_opened_once_and_for_all(lab: Laboratory) -> None:
+    lab.rewrite(
+        "renew", lambda text: text.replace("(SELECT windlass.clock(:now))", "renewed").replace(":now", "renewed")
+    )
+
+
+def time_that_stands_still_in_a_transaction(lab: Laboratory) -> None:
+    with lab.connect() as connection:
+        [(real,)] = connection.execute("SELECT pg_get_functiondef('windlass.clock(bigint)'::regprocedure)").fetchall()
+        assert "clock_timestamp()" in real
+        connection.execute(real.replace("clock_timestamp()", "now()"))
+
+    def restore() -> None:
+        with lab.connect() as connection:
+            connection.execute(real)
+
+    lab.at_the_end(restore)
+
+
+def a_fresh_id_for_every_try(lab: Laboratory) -> None:
+    real = Submit.__call__
+
+    def again(self: Any, tx: Any) -> Any:
+        if self._tried:
+            self._drafts = [replace(one, id=fresh_id(1, number)) for number, one in enumerate(self._drafts)]
+        return real(self, tx)
+
+    lab.patch(Submit, "__call__", again)
+
+
+def a_claim_tried_again_blindly(lab: Laboratory) -> None:
+    transact = postgres.PostgresDatabase.transact
+    lab.patch(postgres.PostgresDatabase, "transact", lambda self, work, **_: transact(self, work))
+
+
+def crashes_not_counted(lab: Laboratory) -> None:
+    lab.rewrite("settle", lambda text: text.replace(" crashes = i.crashes,", "").replace(" crashes = :crashes,", ""))
+
+
+def losses_not_counted(lab: Laboratory) -> None:
+    if lab.dialect == "postgres":
+        lab.replace("settle", "losses = i.losses, ", "")
+    else:
+        lab.replace("settle", " losses = :losses,", " losses = losses + 0 * :losses,")
+
+
+def requeueing_only_when_a_session_is_marked(lab: Laboratory) -> None:
+    mark, requeue = Sweep._mark_lost_sessions, Sweep._requeue_lost
+    marked: list[int] = []
+
+    def noted(self: Sweep) -> int:
+        marked.append(mark(self))
+        return marked[-1]
+
+    lab.patch(Sweep, "_mark_lost_sessions", noted)
+    lab.patch(Sweep, "_requeue_lost", lambda self: requeue(self) if marked[-1] else 0)
+
+
+def claims_of_lost_sessions(lab: Laboratory) -> None:
+    lab.rewrite("claim", lambda text: text.replace(" AND NOT s.lost", "").replace(" AND s.lost = 0", ""))
+
+
+def held_tasks_dropped(lab: Laboratory) -> None:
+    lab.replace("held", "state = 'leased'", "state = 'forgotten'")
+
+
+def no_tenant_in_the_scope(lab: Laboratory) -> None:
+    lab.patch(submit, "in_scope", lambda new, _tenant, workflow: workflow is None or workflow == new.workflow)
+
+
+def no_tenant_in_find(lab: Laboratory) -> None:
+    # One of the conditions is about the tenant, in whichever words.
+    lab.rewrite("find", lambda text: "\n".join(line for line in text.splitlines() if ":tenant" not in line))
+
+
+def no_tenant_in_the_look_for_busy_workflows(lab: Laboratory) -> None:
+    lab.rewrite("workflow_is_busy", lambda text: text.replace("t.tenant = :tenant", ":tenant IS NOT NULL")
+                .replace(":tenant IS", ":tenant::text IS" if lab.dialect == "postgres" else ":tenant IS"))  # fmt: skip
+
+
+def the_record_in_a_transaction_of_its_own(lab: Laboratory) -> None:
+    write = attempts.Endings.write
+    later: list[Any] = []
+
+    def write_most(self: Any, db: Any, tx: Any) -> Any:
+        later[:], self._attempts = self._attempts, []
+        return write(self, db, tx)
+
+    settle = attempts.settle
+
+    def settle_then_record(db: Any, reports: Any) -> Any:
+        verdicts = settle(db, reports)
+        db.transact(lambda tx: tx.tell("record_attempts", later))
+        return verdicts
+
+    lab.patch(attempts.Endings, "write", write_most)
+    lab.patch(attempts, "settle", settle_then_record)
+
+
+def a_shared_child_counted_once(lab: Laboratory) -> None:
+    unblock = core_graph.unblock
+    lab.patch(
+        graph,
+        "unblock",
+        lambda state, waiting, policy, ended, **t: unblock(state, waiting, policy, list(ended)[:1], **t),
+    )
+
+
+def a_cancelled_child_resurrected(lab: Laboratory) -> None:
+    real = graph._cancels
+
+    def resurrects(moves: Moves, row: Row, ends: Any, now: int) -> bool:
+        if row.state is State.CANCELLED and row.waiting == len(ends):
+            moves.move(row, State.RUNNABLE, waiting=0, finished=None, reason=None)
+            return False
+        return real(moves, row, ends, now)
+
+    lab.patch(graph, "_cancels", resurrects)
+
+
+def claims_that_wait(lab: Laboratory) -> None:
+    lab.replace("claim", "FOR UPDATE SKIP LOCKED", "FOR UPDATE")
+
+
+def claims_without_a_lock(lab: Laboratory) -> None:
+    lab.replace("claim", "FOR UPDATE SKIP LOCKED", "")
+
+
+def a_failed_prerequisite_told_to_the_nearest_alone(lab: Laboratory) -> None:
+    tell = graph._tell
+    lab.patch(graph, "_tell", lambda db, tx, ended: tell(db, tx, ended)._replace(announced=None))
+
+
+def a_read_that_becomes_a_write(lab: Laboratory) -> None:
+    @contextmanager
+    def writing(self: Any) -> Any:
+        self._connection.execute("BEGIN")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    lab.patch(sqlite.Link, "writing", writing)
+
+
+MUTANTS = [
+    Mutant(
+        "M1 no fence in settle, in the rules and in the statement", no_fence_at_all, scenarios.a_stale_lease_is_refused
+    ),
+    Mutant("M1 no fence in the rules alone", no_fence_in_the_verdict, scenarios.a_stale_lease_is_refused),
+    Mutant(
+        "M1 no fence in the statement alone",
+        no_fence_in_the_statement,
+        scenarios.a_stale_lease_is_refused,
+        caught=False,
+    ),
+    Mutant("M2 a fence that does not grow", an_equal_fence, scenarios.every_grant_has_a_greater_fence),
+    Mutant(
+        "M2 a fence without the epoch",
+        a_fence_without_the_epoch,
+        scenarios.a_restored_store_hands_out_greater_fences_than_before,
+    ),
+    Mutant(
+        "M3 an answer before the commit",
+        an_answer_before_the_commit,
+        scenarios.what_is_acknowledged_is_committed,
+        POSTGRES,
+    ),
+    Mutant(
+        "M3 a commit that does not wait for the disk",
+        a_commit_that_does_not_wait_for_the_disk,
+        scenarios.what_is_committed_is_durable,
+        POSTGRES,
+    ),
+    Mutant(
+        "M4 parents read without a lock",
+        parents_read_without_a_lock,
+        scenarios.no_wake_up_is_lost_when_submit_meets_settle,
+        POSTGRES,
+    ),
+    Mutant(
+        "M4 FOR KEY SHARE on parents, and a settle that locks as an UPDATE does",
+        parents_and_children_locked_as_a_foreign_key_would,
+        scenarios.no_wake_up_is_lost_when_submit_meets_settle,
+        POSTGRES,
+    ),
+    Mutant(
+        "M4 FOR KEY SHARE on parents alone",
+        parents_locked_as_a_foreign_key_would,
+        scenarios.no_wake_up_is_lost_when_submit_meets_settle,
+        POSTGRES,
+        caught=False,
+    ),
+    Mutant(
+        "M4 parents read without a lock after a caller's commit",
+        parents_read_without_a_lock,
+        scenarios.no_wake_up_is_lost_when_adoption_meets_settle,
+        POSTGRES,
+    ),
+    Mutant(
+        "M5 settle and announce in one statement",
+        settle_and_announce_in_one_statement,
+        scenarios.no_wake_up_is_lost_when_submit_meets_settle,
+        POSTGRES,
+    ),
+    Mutant("M5 REPEATABLE READ", repeatable_read, scenarios.no_wake_up_is_lost_when_submit_meets_settle, POSTGRES),
+    Mutant(
+        "M6 children locked as they come",
+        children_locked_as_they_come,
+        scenarios.children_reached_in_opposite_orders_cause_no_deadlock,
+        POSTGRES,
+    ),
+    Mutant(
+        "M6 keys written as they come",
+        keys_written_as_they_come,
+        scenarios.the_same_keys_in_opposite_orders_cause_no_deadlock,
+        POSTGRES,
+    ),
+    Mutant(
+        "M7 now() in place of clock_timestamp()",
+        time_that_stands_still_in_a_transaction,
+        scenarios.a_late_submit_in_an_old_transaction_has_the_present_time,
+        POSTGRES,
+    ),
+    Mutant(
+        "M8 a fresh id for every try of a submit",
+        a_fresh_id_for_every_try,
+        scenarios.a_submit_whose_answer_was_lost_is_not_done_twice,
+        POSTGRES,
+    ),
+    Mutant(
+        "M8 a claim tried again blindly",
+        a_claim_tried_again_blindly,
+        scenarios.a_claim_whose_answer_was_lost_is_not_lost_itself,
+        POSTGRES,
+    ),
+    Mutant(
+        "M9 crashes not counted", crashes_not_counted, scenarios.a_task_that_kills_its_process_goes_to_the_dead_letters
+    ),
+    Mutant("M9 losses not counted", losses_not_counted, scenarios.a_task_that_loses_its_nodes_goes_to_the_dead_letters),
+    Mutant(
+        "M10 a sweep that ignores renewals",
+        the_session_opened_once_and_for_all,
+        scenarios.a_renewed_session_keeps_what_it_holds,
+    ),
+    Mutant(
+        "M10 leases requeued only when their session is marked",
+        requeueing_only_when_a_session_is_marked,
+        scenarios.a_claim_that_commits_after_its_session_was_marked_is_found,
+        POSTGRES,
+    ),
+    Mutant("M10 claims of lost sessions", claims_of_lost_sessions, scenarios.a_lost_session_claims_nothing),
+    Mutant(
+        "M11 a closed session that drops what it holds",
+        held_tasks_dropped,
+        scenarios.a_closed_session_gives_back_what_it_held,
+    ),
+    Mutant(
+        "M13 no tenant in the scope of prerequisites",
+        no_tenant_in_the_scope,
+        scenarios.another_tenants_task_is_no_prerequisite,
+    ),
+    Mutant("M13 no tenant in find", no_tenant_in_find, scenarios.a_filter_by_tenant_shows_no_other_tenants_task),
+    Mutant(
+        "M13 no tenant in the look for busy workflows",
+        no_tenant_in_the_look_for_busy_workflows,
+        scenarios.another_tenants_workflow_keeps_nothing_from_being_pruned,
+    ),
+    Mutant(
+        "M14 the record in a transaction of its own",
+        the_record_in_a_transaction_of_its_own,
+        scenarios.an_attempt_and_its_record_are_written_together,
+    ),
+    Mutant(
+        "M15 a child shared by two parents of a batch counted once",
+        a_shared_child_counted_once,
+        scenarios.a_child_of_two_parents_in_one_batch_counts_both,
+    ),
+    Mutant(
+        "M16 a cancelled child resurrected", a_cancelled_child_resurrected, scenarios.a_cancelled_child_stays_cancelled
+    ),
+    Mutant("X1 claims that wait for locked rows", claims_that_wait, scenarios.a_claim_waits_for_nobody, POSTGRES),
+    Mutant("X2 claims without a lock", claims_without_a_lock, scenarios.no_task_is_in_two_leases, POSTGRES),
+    Mutant(
+        "X3 a bad end told to the nearest alone",
+        a_failed_prerequisite_told_to_the_nearest_alone,
+        scenarios.a_failed_prerequisite_ends_those_that_wait,
+    ),
+    Mutant(
+        "X4 a read transaction that becomes a write",
+        a_read_that_becomes_a_write,
+        scenarios.two_writers_never_spoil_each_others_transaction,
+        SQLITE,
+    ),
+]

@@ -1,0 +1,479 @@
+"""What a promise looks like when somebody tries to break it. Every scenario passes on the stores as they are."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import psycopg
+
+from tests.mutants.laboratory import COMMIT, Death, Laboratory, PromiseBroken, database_of, die_at, promise
+from tests.support.builders import (
+    DAY,
+    GAVE_UP,
+    OOPS,
+    RAISED,
+    SECOND,
+    a_session,
+    a_task,
+    claim_all,
+    claim_one,
+    complete,
+    decided,
+    report,
+    run_all,
+    state_of,
+    states_of,
+    submit,
+    submit_one,
+    sweep_until_quiet,
+    task_of,
+)
+from windlass.core.ids import keyed_id
+from windlass.core.lifecycle import State
+from windlass.core.settlement import Crashed, Released
+from windlass.core.task import OnFailure, TaskId
+from windlass.errors import CommitUnknown, SessionLost, StoreUnavailable, UnknownPrerequisite
+from windlass.stores.postgres import database
+from windlass.stores.protocol import SESSION_TTL, Filter, LeaseLost, Settled
+from windlass.stores.sql.store import SqlStore
+
+
+def a_stale_lease_is_refused(lab: Laboratory) -> None:
+    store = lab.open()
+    task = submit_one(store)
+    stale = claim_one(store)
+    lab.clock.advance(SESSION_TTL + SECOND)
+    sweep_until_quiet(store)
+    fresh = claim_one(store)
+
+    [verdict] = complete(store, stale)
+
+    promise(isinstance(verdict, LeaseLost), "a lease that was swept is refused")
+    promise(state_of(store, task) is State.LEASED, "a refused report changes nothing")
+    promise(task_of(store, task).session == fresh.lease.session, "the task stays with its new holder")
+
+
+def every_grant_has_a_greater_fence(lab: Laboratory) -> None:
+    store = lab.open()
+    submit_one(store)
+    session = a_session(store)
+    first = claim_one(store, session)
+    report(store, first, Released())
+    second = claim_one(store, session)
+
+    promise(second.lease.fence > first.lease.fence, "a fence grows with every grant")
+    promise(isinstance(complete(store, first)[0], LeaseLost), "the same node's earlier lease is refused too")
+
+
+def a_restored_store_hands_out_greater_fences_than_before(lab: Laboratory) -> None:
+    store = lab.open()
+    submit_one(store)
+    session = a_session(store)
+    for _ in range(3):
+        before = claim_one(store, session)
+        report(store, before, Released())
+    store.raise_epoch()
+
+    after = claim_one(store, session)
+
+    # The restored copy may be from before the first grant: only the epoch tells its grants from those.
+    promise(after.lease.fence >> 40 == 1, "a fence carries the epoch")
+
+
+def what_is_acknowledged_is_committed(lab: Laboratory) -> None:
+    store, other = lab.open(), lab.open()
+
+    task = submit_one(store)
+
+    promise(other.get([task]) != [None], "everybody sees an acknowledged task")
+
+
+def what_is_committed_is_durable(lab: Laboratory) -> None:
+    with database_of(lab.open())._connection() as connection:
+        [(setting,)] = connection.execute("SHOW synchronous_commit").fetchall()
+
+    promise(setting in ("on", "remote_apply"), "a commit waits until it is on disk")
+
+
+def no_wake_up_is_lost_when_submit_meets_settle(lab: Laboratory) -> None:
+    """The submitter has seen the parent unfinished and has not committed; now the parent is completed."""
+    submitter, settler = lab.open(), lab.open()
+    parent = submit_one(settler)
+    claim = claim_one(settler)
+    gate = lab.gate(submitter, "submit")
+
+    submitting = lab.in_background(lambda: submit_one(submitter, key="child", prerequisites=[parent]))
+    gate.await_somebody()
+    settling = lab.in_background(lambda: complete(settler, claim))
+    lab.await_standstill(settling)
+    gate.open()
+    child = submitting.result()
+    settling.result()
+
+    promise(state_of(settler, child) is State.RUNNABLE, "a dependent of a completed task does not wait")
+
+
+def no_wake_up_is_lost_when_adoption_meets_settle(lab: Laboratory) -> None:
+    """The settle has looked for dependents and not committed; now one comes in a caller's transaction, and a sweep."""
+    settler, sweeper = lab.open(), lab.open()
+    parent = submit_one(settler)
+    claim = claim_one(settler)
+    connection = lab.connect()
+    [child] = sweeper.submit([a_task(prerequisites=[parent])], conn=connection)
+    gate = lab.gate(settler, COMMIT)
+
+    settling = lab.in_background(lambda: complete(settler, claim))
+    gate.await_somebody()
+    connection.commit()
+    sweeping = lab.in_background(sweeper.sweep)
+    lab.await_standstill(sweeping)
+    gate.open()
+    settling.result()
+    sweeping.result()
+    sweep_until_quiet(sweeper)
+
+    promise(state_of(settler, child.id) is State.RUNNABLE, "a dependent of a completed task does not wait")
+
+
+def children_reached_in_opposite_orders_cause_no_deadlock(lab: Laboratory) -> None:
+    """Two settles meet at two children. A bystander holds a third one for each, so that both are half way."""
+    states = watch_conflicts(lab)
+    one, other = lab.open(), lab.open()
+    first, mine, yours, last = in_id_order("c0", "c1", "c2", "c3")
+    up = [key for key, _ in in_id_order("p0", "p1", "p2")]
+    down = [key for key, _ in in_id_order("q0", "q1", "q2")]
+    submit(one, *(a_task(key=key, queue="up") for key in up))
+    submit(one, *(a_task(key=key, queue="down") for key in down))
+    # Told in the order of their parents: `up` reaches first, mine, last; `down` reaches last, yours, first.
+    children = {first: (up[0], down[2]), mine: (up[1],), yours: (down[1],), last: (up[2], down[0])}
+    submit(one, *(a_task(key=child[0], queue="children", prerequisites=above) for child, above in children.items()))
+    lab.clock.advance(SECOND)  # The later ones of a batch are due some microseconds later.
+    rising, falling = claim_all(one, queues=["up"]), claim_all(other, queues=["down"])
+    bystander = lab.connect()
+    locked = [mine[1], yours[1]]
+    bystander.execute("SELECT id FROM windlass.task WHERE id = ANY (%s) FOR UPDATE", [locked]).fetchall()
+
+    calls = [lab.in_background(lambda: complete(one, *rising)), lab.in_background(lambda: complete(other, *falling))]
+    lab.await_standstill(*calls)
+    bystander.rollback()
+    for call in calls:
+        call.result()
+
+    promise("40P01" not in states, "settles that share children never deadlock")
+    promise(set(states_of(one, [child[1] for child in children])) == {State.RUNNABLE}, "every child is runnable")
+
+
+def the_same_keys_in_opposite_orders_cause_no_deadlock(lab: Laboratory) -> None:
+    """Two submits meet at two keys. A bystander is about to take a third one from each, so that both are half way."""
+    states = watch_conflicts(lab)
+    one, other = lab.open(), lab.open()
+    first, mine, yours, last = in_id_order("k0", "k1", "k2", "k3")
+    bystander = lab.connect()
+    submit_rows(bystander, [mine[1], yours[1]])
+
+    rising = [a_task(key=key) for key, _ in (first, mine, last)]
+    falling = [a_task(key=key) for key, _ in (last, yours, first)]
+    calls = [lab.in_background(lambda: one.submit(rising)), lab.in_background(lambda: other.submit(falling))]
+    lab.await_standstill(*calls)
+    bystander.rollback()
+    receipts = [receipt for call in calls for receipt in call.result()]
+
+    promise("40P01" not in states, "submits that share keys never deadlock")
+    promise(sum(receipt.created for receipt in receipts) == 4, "each task is created once")
+
+
+def a_child_of_two_parents_in_one_batch_counts_both(lab: Laboratory) -> None:
+    store = lab.open()
+    parents = submit(store, a_task(), a_task())
+    child = submit_one(store, queue="children", prerequisites=parents)
+
+    complete(store, *claim_all(store))
+
+    promise(state_of(store, child) is State.RUNNABLE, "each ended prerequisite is counted")
+
+
+def a_cancelled_child_stays_cancelled(lab: Laboratory) -> None:
+    store = lab.open()
+    parent = submit_one(store)
+    child = submit_one(store, queue="children", prerequisites=[parent])
+    store.cancel([child], reason="no longer wanted")
+
+    complete(store, claim_one(store))
+
+    promise(state_of(store, child) is State.CANCELLED, "its last prerequisite does not bring a cancelled task back")
+    promise(not claim_all(store, queues=["children"]), "no attempt starts after a cancel")
+
+
+def a_task_that_kills_its_process_goes_to_the_dead_letters(lab: Laboratory) -> None:
+    store = lab.open()
+    task = submit_one(store)
+
+    for _ in range(3):
+        report(store, claim_one(store), Crashed(OOPS))
+        if state_of(store, task) is State.FAILED:
+            break
+
+    promise(state_of(store, task) is State.FAILED, "three crashes are poison")
+
+
+def a_task_that_loses_its_nodes_goes_to_the_dead_letters(lab: Laboratory) -> None:
+    store = lab.open()
+    task = submit_one(store)
+
+    for _ in range(10):
+        claim_one(store)
+        lab.clock.advance(SESSION_TTL + SECOND)
+        sweep_until_quiet(store)
+        if state_of(store, task) is State.FAILED:
+            break
+
+    promise(state_of(store, task) is State.FAILED, "ten lost nodes are enough")
+
+
+def a_renewed_session_keeps_what_it_holds(lab: Laboratory) -> None:
+    store = lab.open()
+    submit_one(store)
+    session = a_session(store)
+    claim = claim_one(store, session)
+
+    for _ in range(3):
+        lab.clock.advance(SESSION_TTL - SECOND)
+        store.renew(session)
+        swept = sweep_until_quiet(store)
+        promise((swept.lost_sessions, swept.requeued) == (0, 0), "a renewed session is not lost")
+
+    promise(isinstance(complete(store, claim)[0], Settled), "what it holds can be reported")
+
+
+def a_claim_that_commits_after_its_session_was_marked_is_found(lab: Laboratory) -> None:
+    slow, store = lab.open(), lab.open()
+    task = submit_one(store)
+    session = a_session(store)
+    gate = lab.gate(slow, "lease")
+
+    claiming = lab.in_background(lambda: slow.claim(session, ["default"], 1))
+    gate.await_somebody()
+    lab.clock.advance(SESSION_TTL + SECOND)
+    sweep_until_quiet(store)
+    gate.open()
+    claiming.result()
+    sweep_until_quiet(store)
+
+    promise(state_of(store, task) is State.RUNNABLE, "no task stays with a lost session")
+
+
+def a_lost_session_claims_nothing(lab: Laboratory) -> None:
+    store = lab.open()
+    submit_one(store)
+    session = a_session(store)
+    lab.clock.advance(SESSION_TTL + SECOND)
+    sweep_until_quiet(store)
+
+    try:
+        claims = store.claim(session, ["default"], 1)
+    except SessionLost:
+        return
+    promise(not claims, "a lost session claims nothing")
+
+
+def a_closed_session_gives_back_what_it_held(lab: Laboratory) -> None:
+    store = lab.open()
+    tasks = submit(store, a_task(), a_task())
+    session = a_session(store)
+    claim_all(store, session)
+
+    store.close_session(session)
+
+    promise(set(states_of(store, tasks)) == {State.RUNNABLE}, "what was held is runnable at once")
+    promise({task_of(store, task).losses for task in tasks} == {0}, "a release costs nothing")
+
+
+def another_tenants_task_is_no_prerequisite(lab: Laboratory) -> None:
+    store = lab.open()
+    theirs = submit_one(store, tenant="theirs")
+
+    try:
+        submit_one(store, tenant="ours", prerequisites=[theirs])
+    except UnknownPrerequisite:
+        return
+    raise PromiseBroken("another tenant's task answers like one that does not exist")
+
+
+def a_filter_by_tenant_shows_no_other_tenants_task(lab: Laboratory) -> None:
+    store = lab.open()
+    submit(store, a_task(tenant="theirs"), a_task(tenant="ours"))
+
+    found = store.find(Filter(tenant="ours")).tasks
+
+    promise({task.tenant for task in found} == {"ours"}, "a tenant sees its own tasks alone")
+
+
+def another_tenants_workflow_keeps_nothing_from_being_pruned(lab: Laboratory) -> None:
+    store = lab.open()
+    old = submit_one(store, tenant="ours", workflow="w")
+    run_all(store)
+    submit_one(store, tenant="theirs", workflow="w")
+
+    lab.clock.advance(8 * DAY)
+    sweep_until_quiet(store)
+
+    promise(store.get([old]) == [None], "a workflow is its tenant's own, whatever its name")
+
+
+def an_attempt_and_its_record_are_written_together(lab: Laboratory) -> None:
+    """The process dies at the moment at which it would write the record."""
+    dying, store = lab.open(), lab.open()
+    task = submit_one(store)
+    claim = claim_one(store)
+    die_at(dying, "record_attempts")
+
+    with suppress(Death):
+        dying.settle([(claim.lease, decided(claim, RAISED))])
+
+    recorded = bool(store.attempts(task))
+    promise(recorded == (state_of(store, task) is not State.LEASED), "an ended attempt has its record")
+
+
+def a_claim_waits_for_nobody(lab: Laboratory) -> None:
+    """Somebody, a submit that names it or an operator, holds the row of the first task."""
+    store = lab.open()
+    first, second = submit(store, a_task(), a_task())
+    bystander = lab.connect()
+    bystander.execute("SELECT id FROM windlass.task WHERE id = %s FOR UPDATE", [first]).fetchall()
+
+    claiming = lab.in_background(lambda: claim_all(store))
+    lab.await_standstill(claiming)
+    waited = not claiming.ended
+    bystander.rollback()
+
+    promise(not waited, "a claim passes over what somebody else has locked")
+    promise([claim.task.id for claim in claiming.result()] == [second], "and takes what comes after it")
+
+
+def no_task_is_in_two_leases(lab: Laboratory) -> None:
+    """A claim has chosen its tasks and is about to lease them when another one comes."""
+    slow, store = lab.open(), lab.open()
+    submit(store, a_task(), a_task(), a_task())
+    gate = lab.gate(slow, "lease")
+
+    claiming = lab.in_background(lambda: slow.claim(a_session(store), ["default"], 2))
+    gate.await_somebody()
+    others = claim_all(store)
+    gate.open()
+    claims = claiming.result() + others
+
+    promise(len({claim.task.id for claim in claims}) == len(claims) == 3, "no task is in two leases at once")
+
+
+def a_late_submit_in_an_old_transaction_has_the_present_time(lab: Laboratory) -> None:
+    store = lab.open(clock=RealTime())
+    connection = lab.connect()
+    connection.execute("SELECT 1")
+    [(late,)] = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchall()
+
+    [receipt] = store.submit([a_task()], conn=connection)
+    connection.commit()
+
+    promise(task_of(store, receipt.id).submitted >= late, "time goes on while a transaction is open")
+
+
+def a_submit_whose_answer_was_lost_is_not_done_twice(lab: Laboratory) -> None:
+    store = lab.open()
+    lose_the_next_answer(store)
+
+    submit_one(store)
+
+    promise(len(claim_all(store)) == 1, "one submit makes one task, whatever became of the answer")
+
+
+def a_claim_whose_answer_was_lost_is_not_lost_itself(lab: Laboratory) -> None:
+    store = lab.open()
+    task = submit_one(store)
+    session = a_session(store)
+    lose_the_next_answer(store)
+
+    claims = store.claim(session, ["default"], 10)
+
+    promise([claim.task.id for claim in claims] == [task], "what was leased is known to its holder")
+
+
+def two_writers_never_spoil_each_others_transaction(lab: Laboratory) -> None:
+    """One has read and is about to write when the other one commits."""
+    slow, store = lab.open(), lab.open()
+    first = submit_one(store)
+    claim = claim_one(store)
+    gate = lab.gate(slow, "settle")
+
+    settling = lab.in_background(lambda: complete(slow, claim))
+    gate.await_somebody()
+    submitting = lab.in_background(lambda: submit_one(store))
+    lab.await_standstill(submitting)
+    gate.open()
+
+    try:
+        settling.result()
+        submitting.result()
+    except StoreUnavailable as error:
+        raise PromiseBroken("a transaction that has begun to read can still write") from error
+    promise(state_of(store, first) is State.COMPLETED, "what it wrote is there")
+
+
+def a_failed_prerequisite_ends_those_that_wait(lab: Laboratory) -> None:
+    store = lab.open()
+    parent = submit_one(store)
+    cancelled = submit_one(store, queue="children", prerequisites=[parent])
+    below = submit_one(store, queue="children", prerequisites=[cancelled])
+    runs = submit_one(store, queue="children", prerequisites=[parent], on_failure=OnFailure.RUN)
+
+    report(store, claim_one(store), GAVE_UP)
+
+    ends = [State.CANCELLED, State.CANCELLED, State.RUNNABLE]
+    promise(states_of(store, [cancelled, below, runs]) == ends, "a bad end reaches everybody below")
+
+
+class RealTime:
+    """No time of ours: the database's own clock is asked."""
+
+    def now(self) -> None:
+        return None
+
+
+def in_id_order(*keys: str) -> list[tuple[str, TaskId]]:
+    """Keys and the ids that they stand for, the smallest id first."""
+    return sorted(((key, keyed_id("default", None, key)) for key in keys), key=lambda pair: pair[1])
+
+
+def submit_rows(connection: psycopg.Connection[tuple[object, ...]], ids: list[TaskId]) -> None:
+    """Take these ids by hand, in a transaction that stays open."""
+    for id in ids:
+        connection.execute(
+            "INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure)"
+            " VALUES (%s, 'default', 'default', 'runnable', 0, 0, 0, 0, 0, 'cancel')",
+            [id],
+        )
+
+
+def watch_conflicts(lab: Laboratory) -> list[str | None]:
+    """Every fault of a transaction that the stores go on to retry unseen, by its SQLSTATE."""
+    seen: list[str | None] = []
+    is_passing = database._is_passing
+
+    def noted(error: psycopg.Error) -> bool:
+        seen.append(error.sqlstate)
+        return is_passing(error)
+
+    lab.patch(database, "_is_passing", noted)
+    return seen
+
+
+def lose_the_next_answer(store: SqlStore) -> None:
+    """The next transaction commits, but nobody hears of it."""
+    inside = database_of(store)
+    once = inside._once
+
+    def unheard(work: object) -> object:
+        inside._once = once
+        once(work)
+        raise CommitUnknown("the connection was lost while the commit was under way")
+
+    inside._once = unheard

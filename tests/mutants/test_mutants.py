@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.laboratory import Laboratory, PromiseBroken
+from tests.mutants.mutants import MUTANTS, Mutant
+
+PLANTED = [
+    pytest.param(mutant, dialect, id=f"{mutant.name} [{dialect}]") for mutant in MUTANTS for dialect in mutant.dialects
+]
+SCENARIOS = {(mutant.scenario.__name__, dialect): mutant for mutant in MUTANTS for dialect in mutant.dialects}
+
+
+@pytest.mark.parametrize(
+    ("mutant", "dialect"),
+    [pytest.param(mutant, dialect, id=f"{name}-{dialect}") for (name, dialect), mutant in SCENARIOS.items()],
+)
+def test_the_stores_as_they_are_keep_the_promise(mutant: Mutant, laboratory: Laboratory) -> None:
+    mutant.scenario(laboratory)
+
+
+@pytest.mark.parametrize(("mutant", "dialect"), PLANTED)
+def test_the_mutant_is_caught_unless_a_second_wall_makes_it_harmless(mutant: Mutant, laboratory: Laboratory) -> None:
+    mutant.plant(laboratory)
+
+    if mutant.caught:
+        with pytest.raises(PromiseBroken):
+            mutant.scenario(laboratory)
+    else:
+        mutant.scenario(laboratory)
+
+
+def test_the_list_in_words_names_every_mutant_and_no_other() -> None:
+    lines = Path(__file__).with_name("README.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith(("| M", "| X"))]
+
+    planted = {mutant.name: (mutant.scenario.__name__.replace("_", " "), mutant.caught) for mutant in MUTANTS}
+    listed = {row[0]: row for row in rows}
+    assert {f"M{number}" for number in range(1, 17)} <= {name.split()[0] for name in listed}
+    assert [row[0] for row in rows if row[2] != "not yet"] == list(planted)

@@ -1,0 +1,225 @@
+"""The machine is believed because it catches planted bugs: each mutant is the memory store with one promise broken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from unittest.mock import patch
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from msgspec.structs import replace
+
+from tests.properties.machine import StoreMachine
+from windlass.clock import ManualClock
+from windlass.core.graph import End
+from windlass.core.lifecycle import State
+from windlass.core.settlement import Settlement
+from windlass.core.task import Claim, Lease, NewTask, SessionId, Task, TaskId
+from windlass.core.times import Micros
+from windlass.stores.memory import MemoryStore, endings
+from windlass.stores.protocol import LeaseLost, Receipt, Settled, Store, Verdict, Which
+
+CATCH = settings(
+    max_examples=300,
+    stateful_step_count=30,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+class NoFenceInSettle(MemoryStore):
+    """M1: whoever held the task once may end it."""
+
+    def _settle(self, lease: Lease, settlement: Settlement, now: Micros) -> Verdict:
+        task = self._tables.tasks.get(lease.task)
+        if task is not None and task.state is State.LEASED:
+            lease = Lease(lease.task, task.fence, task.session or lease.session)
+        return super()._settle(lease, settlement, now)
+
+
+class NoSessionInSettle(MemoryStore):
+    """A lost session's fence is enough, if nobody has claimed the task since."""
+
+    def _settle(self, lease: Lease, settlement: Settlement, now: Micros) -> Verdict:
+        task = self._tables.tasks.get(lease.task)
+        if task is not None and task.state is State.RUNNABLE and task.fence == lease.fence and settlement.attempts:
+            return Settled(lease, settlement.state)
+        return super()._settle(lease, settlement, now)
+
+
+class SameFenceAgain(MemoryStore):
+    """M2: a fence that does not grow with the grant."""
+
+    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros) -> list[Claim]:
+        claims = super()._claim_from(queue, session, limit, now)
+        for claim in claims:
+            if claim.lease.fence > 1:
+                self._tables.change(claim.task.id, fence=claim.lease.fence - 1)
+        return [
+            Claim(Lease(task.id, task.fence, session), task)
+            for task in (self._tables.tasks[claim.task.id] for claim in claims)
+        ]
+
+
+class CrashesNotCounted(MemoryStore):
+    """M9: an attempt that took its process down costs nothing."""
+
+    def _settle(self, lease: Lease, settlement: Settlement, now: Micros) -> Verdict:
+        return super()._settle(lease, replace(settlement, crashes=0), now)
+
+
+class RenewalsIgnored(MemoryStore):
+    """M10: a renewed session is swept all the same."""
+
+    def renew(self, session: SessionId) -> list[Lease]:
+        renewed = self._alive(session).renewed
+        leases = super().renew(session)
+        self._alive(session).renewed = renewed
+        return leases
+
+
+class SharedChildCountedOnce(MemoryStore):
+    """M15: two parents that end in one batch are counted as one."""
+
+    def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
+        honest = endings.unblock
+
+        def wrong(state: Any, waiting: int, on_failure: Any, ended: Any, **times: Micros) -> Any:
+            return honest(state, waiting, on_failure, list(ended)[:1], **times)
+
+        with patch.object(endings, "unblock", wrong):
+            return super().settle(reports)
+
+
+class CancelledComesBack(MemoryStore):
+    """M16: the last prerequisite brings a cancelled task back."""
+
+    def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
+        before = {id: task.waiting for id, task in self._tables.tasks.items()}
+        verdicts = super().settle(reports)
+        for task in [*self._tables.tasks.values()]:
+            if task.state is State.CANCELLED and before[task.id] and not task.waiting and task.reason == "not wanted":
+                self._tables.move(task.id, State.RUNNABLE, finished=None)
+        return verdicts
+
+
+class CancelRequestForgotten(MemoryStore):
+    """A leased task that was to be cancelled completes."""
+
+    def _settle(self, lease: Lease, settlement: Settlement, now: Micros) -> Verdict:
+        task = self._tables.tasks.get(lease.task)
+        if task is not None and task.cancel_requested and task.state is State.LEASED:
+            self._tables.change(task.id, cancel_requested=False)
+        return super()._settle(lease, settlement, now)
+
+
+class ExpiredStarts(MemoryStore):
+    """A task past its hard limit is claimed."""
+
+    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros) -> list[Claim]:
+        return super()._claim_from(queue, session, limit, 0)
+
+
+class CountsDrift(MemoryStore):
+    """A purged task stays in the counts."""
+
+    def purge(self, which: Which) -> int:
+        counts = self._tables.counts.copy()
+        purged = super().purge(which)
+        self._tables.counts = counts
+        return purged
+
+
+class HalfABatch(MemoryStore):
+    """P9: a batch that is refused leaves its first task behind."""
+
+    def submit(self, tasks: Sequence[NewTask], *, conn: object | None = None) -> list[Receipt]:
+        try:
+            return super().submit(tasks, conn=conn)
+        except ValueError:
+            super().submit([replace(tasks[0], prerequisites=())])
+            raise
+
+
+class LostWakeUp(MemoryStore):
+    """M4: a task submitted while its prerequisite ends is never told."""
+
+    def _born(self, one: Any, now: Micros, nth: int) -> Any:
+        with patch.object(self._tables, "end_of", lambda above: None):
+            return super()._born(one, now, nth)
+
+
+class RetryKeepsCounting(MemoryStore):
+    """An operator's retry does not give fresh attempts."""
+
+    def retry(self, which: Which) -> int:
+        attempts = {task.id: task.attempts for task in self._chosen(which)}
+        count = super().retry(which)
+        for id, number in attempts.items():
+            self._tables.change(id, attempts=number)
+        return count
+
+
+class AttemptNotWritten(MemoryStore):
+    """M14: the record of an attempt is missing."""
+
+    def _settle(self, lease: Lease, settlement: Settlement, now: Micros) -> Verdict:
+        verdict = super()._settle(lease, settlement, now)
+        if isinstance(verdict, Settled) and settlement.error is not None:
+            self._tables.attempts[lease.task].clear()
+        return verdict
+
+
+class BadEndIgnored(MemoryStore):
+    """P10: a failure of a prerequisite is taken for success."""
+
+    def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
+        with patch.object(self._tables, "end_of", self._end):
+            return super().settle(reports)
+
+    def _end(self, above: UUID) -> End | None:
+        task: Task | None = self._tables.tasks.get(TaskId(above))
+        return None if task is None or not task.state.final else End.COMPLETED
+
+
+class ReplayRefused(MemoryStore):
+    """Reporting the same end twice is answered as lost."""
+
+    def _settle(self, lease: Lease, settlement: Settlement, now: Micros) -> Verdict:
+        task = self._tables.tasks.get(lease.task)
+        if task is None or task.state is not State.LEASED:
+            return LeaseLost(lease)
+        return super()._settle(lease, settlement, now)
+
+
+MUTANTS = [
+    NoFenceInSettle,
+    NoSessionInSettle,
+    SameFenceAgain,
+    CrashesNotCounted,
+    RenewalsIgnored,
+    SharedChildCountedOnce,
+    CancelledComesBack,
+    CancelRequestForgotten,
+    ExpiredStarts,
+    CountsDrift,
+    HalfABatch,
+    LostWakeUp,
+    RetryKeepsCounting,
+    AttemptNotWritten,
+    BadEndIgnored,
+    ReplayRefused,
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_the_machine_catches(mutant: type[MemoryStore]) -> None:
+    def opened(clock: ManualClock) -> Store:
+        return mutant(clock=clock)
+
+    with pytest.raises((AssertionError, BaseExceptionGroup)):
+        run_state_machine_as_test(lambda: StoreMachine(opened), settings=CATCH)
