@@ -309,6 +309,13 @@ def test_a_full_queue_refuses_the_whole_batch(store: Store) -> None:
     assert len(all_tasks(store)) == 1
 
 
+def test_a_fault_that_no_waiting_will_cure_is_told_before_a_full_queue(store: Store) -> None:
+    store.configure(Queue(name="mail", max_waiting=0))
+
+    with pytest.raises(UnknownPrerequisite):
+        store.submit([a_task(queue="mail", prerequisites=["typo"])])
+
+
 def test_a_queue_is_full_of_what_is_unfinished_and_in_nobodys_hands(store: Store) -> None:
     store.configure(Queue(name="mail", max_waiting=3))
     submit(store, a_task(queue="mail"), a_task(queue="mail"), a_task(queue="mail", tenant="acme", delay=HOUR))

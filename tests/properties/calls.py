@@ -159,18 +159,15 @@ def few(choices: SearchStrategy[T], most: int, least: int = 0) -> SearchStrategy
     return st.lists(choices, min_size=least, max_size=most).map(tuple)
 
 
-def mixed(kind: Callable[..., T], **fields: Sequence[Any]) -> SearchStrategy[T]:
+@st.composite
+def mixed(draw: st.DrawFn, kind: Callable[..., T], **fields: Sequence[Any]) -> T:
     """Each field one of its choices, all decided by a single number: drawing is most of what an example costs."""
-    most = prod(len(choices) for choices in fields.values())
-
-    def decode(number: int) -> T:
-        values: dict[str, Any] = {}
-        for name, choices in fields.items():
-            number, index = divmod(number, len(choices))
-            values[name] = choices[index]
-        return kind(**values)
-
-    return st.integers(0, most - 1).map(decode)
+    number = draw(st.integers(0, prod(len(choices) for choices in fields.values()) - 1))
+    values: dict[str, Any] = {}
+    for name, choices in fields.items():
+        number, index = divmod(number, len(choices))
+        values[name] = choices[index]
+    return kind(**values)
 
 
 _ANY_SCOPE = [0, 0, 1, 2, 2, 3]
@@ -244,16 +241,13 @@ OVER = 9
 """A session drawn with this number is one that is over, if there is one."""
 _SESSIONS = list(range(OVER + 1))
 _claims = st.builds(
-    lambda claim, ends, same: claim._replace(ends=ends * 9 if same else ends),
-    mixed(
-        ClaimTasks,
-        session=_SESSIONS,
-        queues=[QUEUES, QUEUES, QUEUES[::-1], QUEUES[1:]],
-        limit=[1, 2, 3, 5, 9, 0],
-        ends=[[]],
+    ClaimTasks,
+    session=st.integers(0, OVER),
+    queues=st.sampled_from([QUEUES, QUEUES, QUEUES[::-1], QUEUES[1:]]),
+    limit=st.sampled_from([1, 2, 3, 5, 9, 0]),
+    ends=weighted(
+        [(2, st.lists(st.sampled_from(OUTCOMES), max_size=3)), (1, st.sampled_from([[end] * 9 for end in OUTCOMES]))]
     ),
-    st.lists(st.sampled_from(OUTCOMES), max_size=3),
-    st.booleans(),
 )
 _reports = mixed(
     ReportSpec,
@@ -279,7 +273,7 @@ _filters = mixed(
     handler=[None, None, "play"],
 )
 _which = weighted(
-    [(2, few(_numbers, 3, least=1).map(lambda tasks: Which(tasks, None))), (1, _filters.map(lambda f: Which((), f)))]
+    [(2, st.builds(Which, few(_numbers, 3, least=1), st.none())), (1, st.builds(Which, st.just(()), _filters))]
 )
 _operates = st.builds(
     Operate, st.sampled_from(["cancel", "cancel", "retry", "retry", "purge"]), _which, st.sampled_from(GRACES)

@@ -26,7 +26,7 @@ from windlass.core.lifecycle import State
 from windlass.core.retry import Retry
 from windlass.core.settlement import Outcome, settle
 from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, SessionId, Task, TaskId
-from windlass.errors import WindlassError
+from windlass.errors import QueueFull, SessionLost, WindlassError
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import SESSION_TTL, Cursor, Filter, LeaseLost, Settled, Store, Swept
 
@@ -62,9 +62,12 @@ class Side:
         """What the store says to a call, refusals included."""
         try:
             return call(self)
+        except QueueFull:  # if several are full, any of them may be named
+            return Refusal(QueueFull, {}, "")
+        except SessionLost:  # it names the session, which is another on each side
+            return Refusal(SessionLost, {}, "")
         except WindlassError as error:
-            text = str(error).replace(str(getattr(error, "session", "")), "")
-            return Refusal(type(error), {k: v for k, v in vars(error).items() if k != "session"}, text)
+            return Refusal(type(error), vars(error), str(error))
 
     def plain(self, value: Any) -> Any:
         """A value with numbers in place of this side's sessions, to be compared with the other side's."""
@@ -164,7 +167,8 @@ class StoreMachine(RuleBasedStateMachine):
     def both(self, call: Callable[[Side], Any]) -> Any:
         """Make a call on both sides, compare the answers or refusals, and give the store's own answer."""
         expected, answered = self.model.answer(call), self.real.answer(call)
-        assert self.real.plain(answered) == self.model.plain(expected)
+        model, store = self.model.plain(expected), self.real.plain(answered)
+        assert store == model, f"the store says\n  {store}\nthe model says\n  {model}"
         return answered
 
     def _look_closely(self, task: Task) -> None:

@@ -42,8 +42,9 @@ class State(StrEnum):
         return self in FINAL and self is not State.COMPLETED
 
 
-FINAL = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED, State.EXPIRED})
-UNFINISHED = frozenset(State) - FINAL
+# A tuple, because looking for a member of an enumeration in a set calls back into Python for its hash.
+FINAL = (State.COMPLETED, State.FAILED, State.CANCELLED, State.EXPIRED)
+UNFINISHED = frozenset(State) - set(FINAL)
 QUEUED = UNFINISHED - {State.LEASED}
 """Unfinished and in nobody's hands."""
 
@@ -59,7 +60,7 @@ MOVES: dict[State, frozenset[State]] = {
     State.SCHEDULED: _UNSTARTED_ENDS | {State.RUNNABLE},
     State.RUNNABLE: _UNSTARTED_ENDS | {State.LEASED, State.SCHEDULED},
     # Back to runnable: released, crashed or lost with its node. Back to scheduled: released with a delay.
-    State.LEASED: FINAL | {State.RETRYING, State.RUNNABLE, State.SCHEDULED},
+    State.LEASED: frozenset(FINAL) | {State.RETRYING, State.RUNNABLE, State.SCHEDULED},
     State.RETRYING: _UNSTARTED_ENDS | {State.RUNNABLE},
     State.COMPLETED: frozenset(),
     State.FAILED: _OPERATOR_RETRY,

@@ -64,7 +64,7 @@ class Stopped(Struct, frozen=True):
 Outcome: TypeAlias = Returned | Raised | Crashed | Released | Lost | Stopped
 
 
-class Settlement(Struct, frozen=True, kw_only=True):
+class Settlement(Struct, frozen=True, kw_only=True, gc=False):
     """What one finished attempt does to its task, decided by `settle` and written under the attempt's lease."""
 
     state: State

@@ -29,7 +29,7 @@ MAX_PRIORITY = 1_000_000
 _DEFAULT_RULES = Rules()
 
 
-class Draft(Struct, frozen=True, kw_only=True):
+class Draft(Struct, frozen=True, kw_only=True, gc=False):
     """A checked task on its way into a store."""
 
     id: TaskId
@@ -43,7 +43,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     """Of the body, where there is a key: the same key with another fingerprint is a conflict."""
 
 
-class Birth(Struct, frozen=True, kw_only=True):
+class Birth(Struct, frozen=True, kw_only=True, gc=False):
     """A draft as it enters the store."""
 
     task: Task
@@ -59,7 +59,8 @@ def draft(tasks: Sequence[NewTask], now: Micros, random: Callable[[], int]) -> l
             f"{len(tasks):,} tasks in one batch; at most {MAX_BATCH:,} are taken: submit in parts, "
             "with an unsealed workflow if they belong together"
         )
-    drafts = [_draft(new, now, random) for new in tasks]
+    # Ids of one batch grow with their place in it: neighbours in time are neighbours in every index.
+    drafts = [_draft(new, now + nth, random) for nth, new in enumerate(tasks)]
     if len(drafts) > 1:
         check_unique([draft.id for draft in drafts])
     if any(draft.prerequisites for draft in drafts):

@@ -77,7 +77,7 @@ class Rules(Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace: str | None = None
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class Task(Struct, frozen=True, kw_only=True, gc=False):
     """A task as a store knows it. Times are microseconds since 1970, UTC."""
 
     id: TaskId
@@ -117,7 +117,7 @@ class Task(Struct, frozen=True, kw_only=True):
     rules: Rules = Rules()
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct, frozen=True, gc=False):
     """The right to run one attempt of one task. Valid while the session is."""
 
     task: TaskId
@@ -125,14 +125,14 @@ class Lease(Struct, frozen=True):
     session: SessionId
 
 
-class Claim(Struct, frozen=True):
+class Claim(Struct, frozen=True, gc=False):
     """A task just claimed, and the lease under which every report of the attempt must come."""
 
     lease: Lease
     task: Task
 
 
-class Attempt(Struct, frozen=True, kw_only=True):
+class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     """One run of a task under one lease, once it has ended."""
 
     fence: int

@@ -24,7 +24,7 @@ CANCEL_GRACE = timedelta(seconds=10)
 RETENTION = timedelta(days=7)
 
 
-class Receipt(Struct, frozen=True):
+class Receipt(Struct, frozen=True, gc=False):
     """The answer to one submitted task. `created` is False when its key had been submitted before."""
 
     id: TaskId
@@ -32,14 +32,14 @@ class Receipt(Struct, frozen=True):
     state: State
 
 
-class Settled(Struct, frozen=True):
+class Settled(Struct, frozen=True, gc=False):
     """The report was written; `state` is where the task stands now, which a cancel request may have changed."""
 
     lease: Lease
     state: State
 
 
-class LeaseLost(Struct, frozen=True):
+class LeaseLost(Struct, frozen=True, gc=False):
     """The report came too late and changed nothing: the lease had ended, and the task may run elsewhere."""
 
     lease: Lease

@@ -20,7 +20,7 @@ from windlass.errors import SessionLost
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql.database import Database, Transaction, Values
 from windlass.stores.sql.graph import resolve
-from windlass.stores.sql.rows import Counts, Row, rows_from, task_from, uuids
+from windlass.stores.sql.rows import Counts, Row, fence_of, rows_from, task_from, uuids
 
 CHUNK = 500
 T = TypeVar("T")
@@ -195,13 +195,12 @@ class Endings:
 
 
 def _granted(db: Database, session: SessionId, line: Values, counts: Counts) -> Claim:
-    epoch, now, *values = line
-    task = task_from(db, tuple(values))
-    fence = max(task.fence, epoch << 40) + 1
+    epoch, now, id = line[:3]
+    lease = Lease(TaskId(db.uuid(id)), max(fence_of(line[2:]), epoch << 40) + 1, session)
+    task = task_from(db, line[2:], lease=lease, now=now)
     counts.add(task.queue, task.tenant, State.RUNNABLE, -1)
     counts.add(task.queue, task.tenant, State.LEASED, 1)
-    leased = msgspec.structs.replace(task, state=State.LEASED, fence=fence, session=session, claimed=now)
-    return Claim(Lease(task.id, fence, session), leased)
+    return Claim(lease, task)
 
 
 def _verdict(rows: dict[TaskId, Row], lease: Lease, settlement: Settlement, endings: Endings) -> Verdict:

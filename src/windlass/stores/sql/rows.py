@@ -11,7 +11,7 @@ from uuid import UUID
 from windlass.core.lifecycle import MOVES, State
 from windlass.core.ordering import Queue, Strategy
 from windlass.core.submission import decode_rules
-from windlass.core.task import OnFailure, SessionId, Task, TaskId
+from windlass.core.task import Lease, OnFailure, SessionId, Task, TaskId
 from windlass.core.times import Micros, micros
 from windlass.stores.sql.database import Database, Transaction, Values
 
@@ -79,12 +79,17 @@ def row_from(db: Database, values: Values) -> Row:
 
 def rows_from(db: Database, values: Sequence[Values]) -> list[Row]:
     """Lines of `task`, in id order whatever the order in which they came."""
-    return sorted((row_from(db, line) for line in values), key=lambda row: row.id)
+    return sorted((row_from(db, line) for line in values), key=lambda row: row.id.int)
 
 
-def task_from(db: Database, values: Values) -> Task:
-    """A whole task: a line of `task`, what the caller wrote, and the result if the statement asked for it."""
+def task_from(db: Database, values: Values, *, lease: Lease | None = None, now: Micros | None = None) -> Task:
+    """A whole task: a line of `task`, what the caller wrote, and the result if the statement asked for it.
+
+    With `lease`, as it stands once that is granted.
+    """
     row = row_from(db, values[:_WIDTH])
+    if lease is not None:
+        row = row._replace(state=State.LEASED, fence=lease.fence, session=lease.session, claimed=now)
     handler, args, rules, workflow, key, priority, deadline, _first_due, submitted, *result = values[_WIDTH:]
     return Task(
         id=row.id,
@@ -115,6 +120,11 @@ def task_from(db: Database, values: Values) -> Task:
         result=result[0] if result else None,
         rules=decode_rules(rules),
     )
+
+
+def fence_of(values: Values) -> int:
+    """The latest fence of a task, from the same line as `task_from`."""
+    return values[11]
 
 
 def first_due_of(values: Values) -> Micros:

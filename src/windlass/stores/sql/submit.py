@@ -190,7 +190,8 @@ class Submit:
         bodies: list[tuple[object, ...]] = []
         edges: list[tuple[UUID, UUID, bool]] = []
         counts = Counts()
-        for one, birth in zip(fresh, births, strict=True):
+        # In id order, so that two submits of the same keys wait for each other instead of deadlocking.
+        for one, birth in sorted(zip(fresh, births, strict=True), key=lambda pair: pair[0].id.int):
             task = birth.task
             tasks.append(
                 (
@@ -224,10 +225,9 @@ class Submit:
             )
             edges.extend((task.id, above, ended) for above, ended in birth.edges)
             counts.add(task.queue, task.tenant, task.state)
-        # In id order, so that two submits of the same keys wait for each other instead of deadlocking.
-        tx.tell("submit", sorted(tasks, key=_first))
-        tx.tell("submit_bodies", sorted(bodies, key=_first))
-        tx.tell("submit_edges", sorted(edges))
+        tx.tell("submit", tasks)
+        tx.tell("submit_bodies", bodies)
+        tx.tell("submit_edges", edges)
         counts.write(tx)
         if self._joined:
             new = {one.id for one in fresh}
@@ -279,8 +279,3 @@ def _seal(one: Draft, batch: Mapping[TaskId, NewTask], opened: Mapping[UUID, Ope
 
 def _as_uuid(fingerprint: bytes | None) -> UUID | None:
     return None if fingerprint is None else UUID(bytes=fingerprint)
-
-
-def _first(values: tuple[object, ...]) -> UUID:
-    assert isinstance(values[0], UUID)
-    return values[0]

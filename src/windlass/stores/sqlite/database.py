@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from os import PathLike
@@ -75,8 +75,7 @@ class Link:
         fixed = tuple(_bindable(scalars[name]) for name in known.scalars)
         if batch is None:
             return Rows(self._connection.execute(known.text, fixed).fetchall())
-        rows = [(*(value.bytes if value.__class__ is UUID else value for value in line), *fixed) for line in batch]
-        return Rows(self._connection.executemany(known.text, rows).fetchall())
+        return Rows(self._connection.executemany(known.text, _bound(known, batch, fixed)).fetchall())
 
     def tell(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
         if batch is None or batch:
@@ -245,6 +244,17 @@ def _identity(path: str) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
+
+
+def _bound(statement: Statement, batch: Sequence[Values], fixed: Values) -> Iterator[Sequence[Any]]:
+    """The rows of a batch with ids as bytes, followed by what is the same for all of them."""
+    ids = [place for place, column in enumerate(statement.batch) if column.type == "blob"]
+    for line in batch:
+        values = [*line, *fixed]
+        for place in ids:
+            if values[place] is not None:
+                values[place] = values[place].bytes
+        yield values
 
 
 def _bindable(value: object) -> Any:

@@ -28,6 +28,9 @@ SELECT (SELECT epoch FROM windlass.meta), (SELECT windlass.clock(:now)),
        c.session, c.claimed, c.finished, c.attempts, c.crashes, c.losses, c.generation, c.cancel_requested,
        c.cancel_by, c.reason,
        b.handler, b.args, b.rules, b.workflow, b.key, b.priority, b.deadline, b.first_due, b.submitted
-  FROM chosen AS c JOIN windlass.body AS b USING (id)
+  FROM chosen AS c CROSS JOIN LATERAL (
+       -- OFFSET 0: look each one up by its id; joined freely, a large claim would read all of the table.
+       SELECT handler, args, rules, workflow, key, priority, deadline, first_due, submitted
+         FROM windlass.body WHERE body.id = c.id OFFSET 0) AS b
  ORDER BY c.band, c.rank, c.tie, c.id
  LIMIT :limit;

@@ -6,4 +6,4 @@
 UPDATE windlass.task AS t
    SET state = 'leased', fence = i.fence, session = :session, claimed = :now
   FROM unnest(:id::uuid[], :fence::bigint[]) AS i (id, fence)
- WHERE t.id = i.id AND coalesce(t.state, '') = 'runnable';
+ WHERE t.id = i.id AND t.state IS NOT DISTINCT FROM 'runnable';

@@ -13,4 +13,4 @@ UPDATE windlass.task AS t
   FROM unnest(:id::uuid[], :fence::bigint[], :session::uuid[], :state::text[], :due::bigint[], :finished::bigint[],
               :attempts::integer[], :crashes::integer[], :losses::integer[], :reason::text[])
        AS i (id, fence, session, state, due, finished, attempts, crashes, losses, reason)
- WHERE t.id = i.id AND coalesce(t.state, '') = 'leased' AND t.fence = i.fence AND t.session = i.session;
+ WHERE t.id = i.id AND t.state IS NOT DISTINCT FROM 'leased' AND t.fence = i.fence AND t.session = i.session;

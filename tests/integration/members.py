@@ -1,0 +1,132 @@
+"""What the processes do that the integration tests start; see `tests/support/processes.py`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+
+import apsw
+
+from tests.support.builders import a_task, submit, submit_one
+from tests.support.processes import Controller, open_store
+from windlass.stores.protocol import Store
+
+LONG = timedelta(seconds=30)
+
+
+def opener(test: Controller, url: str) -> str:
+    """Opens a store as soon as the test says so, and uses it once."""
+    test.say("ready")
+    test.hear()
+    store = open_store(url)
+    try:
+        return str(submit_one(store))
+    finally:
+        store.close()
+
+
+def waiter(test: Controller, url: str) -> bool:
+    """Waits for work in one call, and says whether it was woken."""
+    store = open_store(url)
+    try:
+        test.say("waiting")
+        return store.wait_for_work(["default"], LONG)
+    finally:
+        store.close()
+
+
+def submitter(test: Controller, url: str, name: str, tasks: int) -> int:
+    """Submits tasks one by one, each with a key of its own."""
+    store = open_store(url)
+    test.say("ready")
+    test.hear()
+    try:
+        for number in range(tasks):
+            submit(store, a_task(key=f"{name}-{number}"))
+        return tasks
+    finally:
+        store.close()
+
+
+def endless_submitter(test: Controller, url: str, name: str) -> None:
+    """Submits pairs of tasks and says after each that it is acknowledged, until it is killed."""
+    store = open_store(url)
+    number = 0
+    while True:
+        submit(store, a_task(key=f"{name}-{number}-a"), a_task(key=f"{name}-{number}-b"))
+        test.say(number)
+        number += 1
+
+
+def sqlite_lock_holder(test: Controller, path: str) -> None:
+    """Another program that has begun to write to the file, and is in no hurry."""
+    connection = apsw.Connection(path)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("INSERT INTO tally VALUES ('half', 'half', 'runnable', 1)")
+    test.say("locked")
+    test.hear()
+    connection.execute("ROLLBACK")
+    connection.close()
+
+
+def forker(test: Controller, url: str, tasks: int) -> list[int]:
+    """Forks with a store that has been used; parent and child go on with it at once. The children's exit statuses."""
+    store = open_store(url)
+    submit(store, a_task(key="before"))
+    store.wait_for_work(["nothing"], timedelta(milliseconds=1))
+    children = [_fork(lambda name=name: _submit_some(store, name, tasks)) for name in ("child-1", "child-2")]
+    _submit_some(store, "parent", tasks)
+    statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    _submit_some(store, "parent-after", tasks)
+    store.close()
+    return statuses
+
+
+def forker_that_closes_first(test: Controller, url: str) -> int:
+    """Forks; the parent closes its store while the child still uses its own. The child's exit status."""
+    store = open_store(url)
+    submit(store, a_task(key="before"))
+    closed, close = os.pipe()
+
+    def child() -> None:
+        os.close(close)
+        submit(store, a_task(key="child, before the parent closed"))
+        os.read(closed, 1)
+        submit(store, a_task(key="child, after the parent closed"))
+
+    pid = _fork(child)
+    os.close(closed)
+    store.close()
+    os.close(close)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def forker_that_is_killed(test: Controller, url: str) -> None:
+    """Forks a child that never touches the store, then begins to write and waits to be killed."""
+    store = open_store(url)
+    submit(store, a_task(key="before"))
+    pid = _fork(signal.pause)
+    test.say(pid)
+    with store._db._link().writing():
+        test.say("writing")
+        test.hear()
+
+
+def _submit_some(store: Store, name: str, tasks: int) -> None:
+    for number in range(tasks):
+        submit(store, a_task(key=f"{name}-{number}"))
+
+
+def _fork(work: Callable[[], object]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        work()
+    except BaseException:  # noqa: BLE001 - the end of the child: whoever reads its errors must see this
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)

@@ -1,0 +1,348 @@
+"""How the databases go about our statements when the tables are large: by which index, and past how many rows.
+
+PostgreSQL is asked on tables of hundreds of thousands of rows, of which few are of interest, each statement with a plan
+for its very values and with one for any values, as a prepared statement gets after a while. SQLite keeps no statistics,
+so its plans are the same on empty tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, LiteralString, cast
+
+import apsw
+import psycopg
+import pytest
+from msgspec import Struct
+from psycopg import sql
+
+from tests.support.servers import PostgresServer
+from windlass.stores.postgres import PostgresStore
+from windlass.stores.sqlite import SQLiteStore
+from windlass.stores.statements import Statement, load
+
+NOW = 1_800_000_000_000_000
+FINISHED, RUNNABLE, WAITING, SCHEDULED, LEASED = 300_000, 50_000, 10_000, 10_000, 500
+TOTAL = FINISHED + RUNNABLE + WAITING + SCHEDULED + LEASED
+BATCH = 100
+NOBODY = "00000000-0000-0000-0000-000000000000"
+LARGE = ("task", "body", "edge", "result", "attempt")
+"""The tables that grow with the number of tasks; none of them may ever be read whole."""
+
+# Tasks are numbered, and stand in the table by their states. Two in three are in the queue `default`, one in two is in
+# a workflow. A waiting task waits for two runnable ones, a scheduled one for the hub; all other edges were told long ago.
+FILL = [
+    f"""
+    CREATE TEMPORARY TABLE numbered AS
+    SELECT n, md5(n::text)::uuid AS id,
+           CASE WHEN n <= {FINISHED} THEN CASE WHEN n % 100 = 0 THEN 'failed' ELSE 'completed' END
+                WHEN n <= {FINISHED + RUNNABLE} THEN 'runnable'
+                WHEN n <= {FINISHED + RUNNABLE + WAITING} THEN 'waiting'
+                WHEN n <= {FINISHED + RUNNABLE + WAITING + SCHEDULED} THEN
+                     CASE WHEN n % 5 = 0 THEN 'retrying' ELSE 'scheduled' END
+                ELSE 'leased' END AS state
+      FROM generate_series(1, {TOTAL}) AS n
+    """,
+    f"""
+    INSERT INTO windlass.session (id, node, ttl, renewed, boot, lost)
+    SELECT md5('session' || n)::uuid, 'node', 15000000, {NOW}, '', n = 0 FROM generate_series(0, 19) AS n
+    """,
+    f"""
+    INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, expires, waiting, on_failure, fence,
+                               session, claimed, finished, cancel_by)
+    SELECT id, CASE WHEN n % 3 > 0 THEN 'default' ELSE 'other' || n % 7 END, 'tenant' || n % 50, state,
+           -(n % 10), 9223372036854775807, {NOW} + n, {NOW} + n, CASE WHEN n % 50 = 0 THEN {NOW} + n END,
+           CASE state WHEN 'waiting' THEN 2 ELSE 0 END, 'cancel', 1,
+           CASE state WHEN 'leased' THEN md5('session' || n % 20)::uuid END, CASE state WHEN 'leased' THEN 1 END,
+           CASE WHEN state IN ('completed', 'failed') THEN {NOW} + n END,
+           CASE WHEN state = 'leased' AND n % 10 = 0 THEN {NOW} + n END
+      FROM numbered
+    """,
+    f"""
+    INSERT INTO windlass.body (id, handler, args, workflow, priority, first_due, submitted)
+    SELECT id, 'work', '{{}}', CASE WHEN n % 2 = 0 THEN 'w' || n % 5000 END, n % 10, {NOW} + n, {NOW} + n FROM numbered
+    """,
+    f"""
+    INSERT INTO windlass.edge (child, parent, resolved)
+    SELECT id, md5(({FINISHED} + n % {RUNNABLE} + k)::text)::uuid, false
+      FROM numbered CROSS JOIN generate_series(1, 2) AS k WHERE state = 'waiting'
+     UNION ALL
+    SELECT id, md5('{FINISHED + 1}')::uuid, false FROM numbered WHERE state = 'scheduled'
+     UNION ALL
+    SELECT id, md5((n / 2)::text)::uuid, true FROM numbered WHERE n BETWEEN 2 AND {FINISHED // 2}
+    """,
+    "INSERT INTO windlass.result (id, value) SELECT id, '1' FROM numbered WHERE state = 'completed' AND n % 5 = 0",
+    f"""
+    INSERT INTO windlass.attempt (task, fence, session, started, ended, state)
+    SELECT id, 1, id, 1, 2, 'failed' FROM numbered WHERE n % 10 = 0 AND n <= {FINISHED}
+    """,
+    f"""
+    INSERT INTO windlass.ended (parent, how)
+    SELECT md5(({FINISHED} + n)::text)::uuid, 'completed' FROM generate_series(1, 300) AS n
+    """,
+    "VACUUM (ANALYZE) windlass.task, windlass.body, windlass.edge, windlass.result, windlass.attempt, windlass.ended",
+]
+
+
+class Expected(Struct, frozen=True):
+    """What a statement may do: the indexes that it must go by, a bar between equally good ones, and how far."""
+
+    uses: str = ""
+    rows: int = BATCH
+    """Of the large tables, those passed over included."""
+    pages: int = 20 * BATCH
+    """Of all tables and indexes."""
+
+
+WRITES = Expected(rows=0)
+TASKS = Expected("task_pkey")
+PLANS = {
+    # What runs all the time.
+    "claim": Expected("task_runnable body_pkey", rows=2 * BATCH + 20),
+    "lease": TASKS,
+    "hold": TASKS,
+    "settle": TASKS,
+    "record_attempts": WRITES,
+    "record_results": WRITES,
+    "announce": Expected("edge_parent"),
+    "open_edges": Expected("edge_parent", rows=3 * BATCH),
+    "resolve_edges": Expected("edge_pkey|edge_parent"),
+    "move": TASKS,
+    "parents": Expected("task_pkey body_pkey", rows=2 * BATCH),
+    "peek_parents": Expected("task_pkey body_pkey", rows=2 * BATCH),
+    "submit": WRITES,
+    "submit_bodies": WRITES,
+    "submit_edges": WRITES,
+    "cancelling": Expected("task_held", rows=LEASED),
+    "held": Expected("task_held"),
+    # The sweep.
+    "seize": TASKS,
+    "lost_leases": Expected("task_held", rows=LEASED),
+    "late_cancels": Expected("task_cancel_by"),
+    "bump_fences": TASKS,
+    "expired": Expected("task_expires", rows=2 * BATCH),
+    "due": Expected("task_due"),
+    "next_due": Expected("task_due", rows=1),
+    "open_prerequisites": Expected("edge_pkey", rows=3 * BATCH),
+    "edges_after": Expected("edge_pkey task_pkey", rows=2 * BATCH),
+    "finished_before": Expected("task_finished body_pkey", rows=10 * BATCH),
+    "workflow_is_busy": Expected("body_workflow task_pkey", rows=3 * BATCH),
+    "workflow_edges": Expected("body_workflow task_pkey edge_pkey", rows=3 * BATCH),
+    "forget_sessions": Expected("task_held", rows=LEASED),
+    "forget_tasks": TASKS,
+    "forget_bodies": Expected("body_pkey"),
+    "forget_results": Expected("result_pkey"),
+    "forget_attempts": Expected("attempt_pkey"),
+    "forget_edges": Expected("edge_pkey edge_parent", rows=10 * BATCH),
+    # What people look at and change.
+    "get": Expected("task_pkey body_pkey result_pkey", rows=3 * BATCH),
+    "amend_body": Expected("body_pkey"),
+    "place": TASKS,
+    "attempts": Expected("attempt_pkey task_pkey"),
+    "prerequisites": Expected("edge_pkey task_pkey"),
+    "dependents": Expected("edge_parent task_pkey", rows=2 * BATCH),
+    "ancestors": Expected("edge_pkey"),
+}
+ANY_PLAN = {"find"}
+"""Pages for people: any filter may be asked for, and how to go about it is left to the database."""
+
+ABOUT = {
+    "lease": "runnable",
+    "settle": "leased",
+    "bump_fences": "leased",
+    "move": "scheduled",
+    "forget_tasks": "completed",
+    "forget_bodies": "completed",
+    "forget_results": "completed",
+    "forget_attempts": "completed",
+    "forget_edges": "completed",
+}
+"""The state of the tasks that are given to a statement, where it is not `waiting`."""
+
+
+def test_every_statement_on_a_large_table_is_looked_at_here() -> None:
+    touches = re.compile(rf"\bwindlass\.({'|'.join(LARGE)})\b")
+
+    large = {name for name, statement in load("postgres", "$").items() if touches.search(statement.text)}
+
+    assert large - ANY_PLAN == PLANS.keys()
+
+
+@pytest.fixture(scope="module")
+def large(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
+    """A database with very many tasks, of which few are unfinished."""
+    name = postgres_server.create_database()
+    url = postgres_server.url(name)
+    PostgresStore(url).close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        for table in LARGE:  # Quicker to fill, and planned alike.
+            connection.execute(sql.SQL("ALTER TABLE windlass.{} SET UNLOGGED").format(sql.Identifier(table)))
+        for statement in FILL:
+            connection.execute(cast("LiteralString", statement))
+        yield connection
+    postgres_server.drop_database(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("name", PLANS)
+def test_postgres_goes_by_the_right_index_and_reads_no_more_than_it_must(
+    large: psycopg.Connection[Any], name: str, mode: str
+) -> None:
+    expected = PLANS[name]
+
+    plan = explained(large, load("postgres", "$")[name], mode)
+
+    nodes = list(walked(plan))
+    reads = [node for node in nodes if node.get("Relation Name") in LARGE and node["Node Type"] != "ModifyTable"]
+    said = [(node["Node Type"], node["Relation Name"], node.get("Index Name"), looked_at(node)) for node in reads]
+    indexes = {node["Index Name"] for node in nodes if "Index Name" in node}
+    assert "Seq Scan" not in {node["Node Type"] for node in reads}, said
+    assert all(indexes.intersection(one.split("|")) for one in expected.uses.split()), said
+    assert sum(looked_at(node) for node in reads) <= expected.rows, said
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= expected.pages, said
+    assert [node for node in nodes if "Sort" in node["Node Type"] and looked_at(node) > expected.rows] == []
+
+
+def explained(connection: psycopg.Connection[Any], statement: Statement, mode: str) -> dict[str, Any]:
+    """Run a statement on values that it might get, and roll it back; how it was gone about."""
+    values = sql.SQL(", ").join(map(sql.Literal, values_for(connection, statement)))
+    arguments = sql.SQL("({})").format(values) if statement.batch or statement.scalars else sql.SQL("")
+    with connection.transaction(force_rollback=True):
+        connection.execute("DEALLOCATE ALL")
+        connection.execute("SELECT set_config('plan_cache_mode', %s, true)", [mode])
+        connection.execute(cast("LiteralString", f"PREPARE asked AS {statement.text}"))
+        explain = sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE asked") + arguments
+        [([answer],)] = connection.execute(explain).fetchall()
+    return answer["Plan"]
+
+
+def values_for(connection: psycopg.Connection[Any], statement: Statement) -> list[object]:
+    """A batch of tasks in the state that the statement is about, and scalars to go with it."""
+    state = ABOUT.get(statement.name, "waiting")
+    tasks = column(connection, "SELECT id FROM windlass.task WHERE state = %s ORDER BY id LIMIT %s", state, BATCH)
+    ids = tasks
+    if statement.name.startswith(("submit", "record")):
+        ids = [f"00000000-0000-0000-0000-{number:012}" for number in range(BATCH)]
+    one_parent = "SELECT max(parent::text) FROM windlass.edge WHERE child = ANY (%s) GROUP BY child ORDER BY child"
+    by_name = {
+        "id": ids,
+        "task": ids,
+        "child": ids,
+        "parent": column(connection, one_parent, tasks) if state == "waiting" else ids,
+        "after": [NOBODY] * BATCH,
+        "old": [state] * BATCH,
+        "state": ["retrying" if statement.name == "settle" else "waiting"] * BATCH,
+        "finished": [None] * BATCH,
+    }
+    by_type = {
+        "uuid": ids,
+        "text": ["any"] * BATCH,
+        "bigint": [1] * BATCH,
+        "integer": [1] * BATCH,
+        "boolean": [False] * BATCH,
+    }
+    scalars: dict[str, object] = {
+        "queue": "default",
+        "session": column(connection, "SELECT id FROM windlass.session WHERE NOT lost ORDER BY id")[0],
+        "now": NOW + TOTAL,
+        "age": 1,
+        "limit": BATCH,
+        "limit_time": NOW + FINISHED,
+        "task": column(connection, "SELECT md5(%s)::uuid", str(FINISHED + 1))[0],
+        "child": NOBODY,
+        "parent": NOBODY,
+        "id": NOBODY,
+        "finished": 0,
+        "priority": 1,
+        "deadline": None,
+        "first_due": 1,
+        "tenant": "tenant4",
+        "workflow": "w4",
+    }
+    if statement.name == "open_edges":
+        scalars["limit"] = 3
+    if statement.name in ("ancestors", "prerequisites"):
+        scalars["task"] = tasks[0]
+    batch = [array(by_name.get(column.name) or by_type[column.type]) for column in statement.batch]
+    return [*batch, *(scalars[name] for name in statement.scalars)]
+
+
+def column(connection: psycopg.Connection[Any], query: LiteralString, *values: object) -> list[Any]:
+    return [value for (value,) in connection.execute(query, values)]
+
+
+def array(values: Sequence[object]) -> str:
+    return "{" + ",".join("NULL" if value is None else str(value) for value in values) + "}"
+
+
+def walked(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every step of a plan."""
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from walked(below)
+
+
+def looked_at(node: dict[str, Any]) -> int:
+    """How many rows a step went through, those that it left out included."""
+    removed = sum(node.get(f"Rows Removed by {why}", 0) for why in ("Filter", "Index Recheck", "Join Filter"))
+    return round((node["Actual Rows"] + removed) * node["Actual Loops"])
+
+
+# What a statement searches, as EXPLAIN QUERY PLAN tells it.
+SEARCHES = {
+    "claim": "t USING INDEX task_runnable (queue=?)",
+    "lease": "task USING PRIMARY KEY (id=?)",
+    "hold": "task USING PRIMARY KEY (id=?)",
+    "seize": "task USING PRIMARY KEY (id=?)",
+    "settle": "task USING PRIMARY KEY (id=?)",
+    "move": "task USING PRIMARY KEY (id=?)",
+    "place": "task USING PRIMARY KEY (id=?)",
+    "parents": "t USING PRIMARY KEY (id=?)",
+    "announce": "e EXISTS USING INDEX edge_parent (parent=?)",
+    "open_edges": "e USING INDEX edge_parent (parent=? AND child>?)",
+    "resolve_edges": "edge USING PRIMARY KEY (child=? AND parent=?)",
+    "due": "task USING INDEX task_due (due<?)",
+    "next_due": "task USING INDEX task_due",
+    "expired": "task USING INDEX task_expires (expires>? AND expires<?)",
+    "lost_leases": "t USING INDEX task_held",
+    "held": "task USING INDEX task_held (session=?)",
+    "cancelling": "task USING INDEX task_held (session=?)",
+    "late_cancels": "task USING INDEX task_cancel_by (cancel_by<?)",
+    "finished_before": "t USING INDEX task_finished ((finished,id)>(?,?) AND finished<?)",
+    "edges_after": "edge USING PRIMARY KEY ((child,parent)>(?,?))",
+    "workflow_is_busy": "b USING INDEX body_workflow (workflow=?)",
+}
+
+
+@pytest.fixture(scope="module")
+def sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
+    path = tmp_path_factory.mktemp("plans") / "windlass.db"
+    SQLiteStore(path).close()
+    connection = apsw.Connection(str(path))
+    yield connection
+    connection.close()
+
+
+def query_plan(connection: apsw.Connection, name: str) -> list[str]:
+    statement = load("sqlite", "?")[name]
+    values = [1] * (len(statement.batch) + len(statement.scalars))
+    return [line for *_, line in connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", values)]
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_sqlite_goes_by_the_right_index(sqlite: apsw.Connection, name: str) -> None:
+    plan = query_plan(sqlite, name)
+
+    searched = {re.sub("^(SEARCH|SCAN) ", "", line).replace("COVERING ", "") for line in plan}
+    assert SEARCHES[name] in searched, plan
+
+
+def test_sqlite_reads_no_large_table_whole_and_sorts_nothing_that_grows(sqlite: apsw.Connection) -> None:
+    plans = {name: query_plan(sqlite, name) for name in load("sqlite", "?").keys() - ANY_PLAN}
+
+    whole = re.compile(rf"SCAN ({'|'.join(LARGE)}|[tbrcp])( |$)(?!USING)")
+    assert {name: plan for name, plan in plans.items() if any(map(whole.match, plan))} == {}
+    sorted_ones = {name for name, plan in plans.items() if any("TEMP B-TREE FOR ORDER BY" in line for line in plan)}
+    assert sorted_ones == set()

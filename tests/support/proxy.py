@@ -1,0 +1,184 @@
+"""A TCP proxy before PostgreSQL that breaks connections on purpose, where it hurts most: around a COMMIT.
+
+Bytes go through untouched until a fault is ordered; the next connection that commits gets it, and the ones after that
+are left in peace. One thread serves a connection. Nothing here knows pytest.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import threading
+from collections import deque
+from contextlib import suppress
+from enum import Enum, auto
+from typing import Self
+from urllib.parse import urlsplit
+
+HOST = "127.0.0.1"
+PATIENCE_SECONDS = 30.0
+
+_COMMIT = b"COMMIT\0"
+_OUTCOMES = (_COMMIT, b"ROLLBACK\0")
+
+
+class Fault(Enum):
+    """What becomes of a commit."""
+
+    ANSWER_LOST = auto()
+    """The server commits, and the client is cut off before it hears of it."""
+
+    NEVER_ARRIVES = auto()
+    """Both are cut off, and the server never sees the COMMIT."""
+
+    ARRIVES_LATE = auto()
+    """The client is cut off; the server gets the COMMIT only when the test says `deliver`."""
+
+
+class Proxy:
+    """Listens on a free port of this machine, and forwards to the server of a URL, until the `with` block ends."""
+
+    def __init__(self, url: str) -> None:
+        self._target = urlsplit(url)
+        self._listener = socket.create_server((HOST, 0))
+        self._faults: deque[Fault] = deque()
+        self._wires: list[Wire] = []
+        self._lock = threading.Lock()
+        self._refusing = False
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self.struck = threading.Semaphore(0)
+        """Released once for every fault that has cut a client off."""
+        self.deliver = threading.Event()
+        """Lets late commits arrive."""
+        self.delivered = threading.Semaphore(0)
+        """Released once for every late commit that the server has answered."""
+
+    @property
+    def url(self) -> str:
+        """The same database, through this proxy."""
+        port = self._listener.getsockname()[1]
+        return self._target._replace(netloc=f"{self._target.username}@{HOST}:{port}").geturl()
+
+    def order(self, *faults: Fault) -> None:
+        """The next commits get these, one each."""
+        with self._lock:
+            self._faults.extend(faults)
+
+    def refuse(self) -> None:
+        """Let nobody in from now on; who is connected stays."""
+        self._refusing = True
+
+    def reset(self) -> None:
+        """Cut off everybody who is connected now."""
+        with self._lock:
+            wires = list(self._wires)
+        for wire in wires:
+            wire.cut()
+
+    def __enter__(self) -> Self:
+        self._accepting.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Closing alone would not wake the thread that waits for the next caller.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
+        self._listener.close()
+        self.deliver.set()
+        self.reset()
+        for wire in self._wires:
+            wire.join()
+
+    def next_fault(self) -> Fault | None:
+        """What is to become of the commit that has just come by."""
+        with self._lock:
+            return self._faults.popleft() if self._faults else None
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._refusing:
+                client.close()
+                continue
+            server = socket.create_connection((self._target.hostname, self._target.port))
+            with self._lock:
+                self._wires.append(Wire(self, client, server))
+
+
+class Wire(threading.Thread):
+    """One connection through the proxy."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
+        super().__init__(daemon=True)
+        self._proxy = proxy
+        self._client = client
+        self._server = server
+        self._tail = b""
+        self.start()
+
+    def cut(self) -> None:
+        """End the connection, from any thread."""
+        for end in (self._client, self._server):
+            with suppress(OSError):  # It may have ended already.
+                end.shutdown(socket.SHUT_RDWR)
+
+    def run(self) -> None:
+        try:
+            with suppress(OSError):  # When one end has gone, the other follows.
+                while self._forward():
+                    pass
+        finally:
+            _reset(self._client)
+            self._server.close()
+
+    def _forward(self) -> bool:
+        ready, _, _ = select.select([self._client, self._server], [], [])
+        if self._server in ready:
+            said = self._server.recv(65_536)
+            self._client.sendall(said)
+            return bool(said)
+        said = self._client.recv(65_536)
+        fault = self._proxy.next_fault() if self._commits(said) else None
+        if fault is None:
+            self._server.sendall(said)
+            return bool(said)
+        self._strike(fault, said)
+        return False
+
+    def _commits(self, said: bytes) -> bool:
+        """Whether a COMMIT is in what the client said, even if it came in two pieces."""
+        seen = self._tail + said
+        self._tail = seen[-len(_COMMIT) + 1 :]
+        return _COMMIT in seen
+
+    def _strike(self, fault: Fault, said: bytes) -> None:
+        if fault is Fault.ANSWER_LOST:
+            self._server.sendall(said)
+            self._await_outcome()
+        _reset(self._client)
+        self._proxy.struck.release()
+        if fault is Fault.ARRIVES_LATE:
+            assert self._proxy.deliver.wait(PATIENCE_SECONDS), "nobody let the late commit arrive"
+            self._server.sendall(said)
+            self._await_outcome()
+            self._proxy.delivered.release()
+
+    def _await_outcome(self) -> None:
+        """Read what the server says, and keep it from the client, until the transaction is over."""
+        answer = b""
+        while not any(outcome in answer for outcome in _OUTCOMES):
+            said = self._server.recv(65_536)
+            if not said:
+                return
+            answer += said
+
+
+def _reset(end: socket.socket) -> None:
+    """Close without the courtesy of a last packet: the peer gets a reset."""
+    if end.fileno() >= 0:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        end.close()
