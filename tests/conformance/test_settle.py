@@ -394,6 +394,21 @@ def test_an_error_whose_text_no_database_can_hold_is_written_all_the_same(store:
     assert attempt.error.message.startswith("nul ")
 
 
+@pytest.mark.parametrize(
+    "outcome",
+    [Raised(OOPS, retry_in=2**80), Released(delay=2**80), Stopped(State.CANCELLED, "nul \0 and a lone \ud800")],
+    ids=["retry in ages", "released for ages", "reason that is no text"],
+)
+def test_an_outcome_that_no_database_can_hold_harms_no_neighbour(store: Store, outcome: Outcome) -> None:
+    strange, neighbour = submit(store, a_task(), a_task())
+    first, second = claim_all(store)
+
+    store.settle([(first.lease, decided(first, outcome)), (second.lease, COMPLETED)])
+
+    assert state_of(store, strange) is decided(first, outcome).state
+    assert state_of(store, neighbour) is State.COMPLETED
+
+
 def test_a_settlement_may_be_made_by_hand(store: Store, clock: ManualClock) -> None:
     id = submit_one(store)
     claim = claim_one(store)

@@ -33,6 +33,7 @@ from windlass.core.lifecycle import State
 from windlass.core.settlement import Raised, Returned
 from windlass.core.task import Change
 from windlass.core.times import micros
+from windlass.errors import InvalidTask
 from windlass.stores.protocol import RETENTION, SESSION_TTL, Settled, Store
 
 
@@ -214,6 +215,20 @@ def test_a_pruned_prerequisite_leaves_what_waited_for_it_as_it_is(store: Store, 
 
     complete(store, claim_one(store))
     assert state_of(store, child) is State.RUNNABLE
+
+
+@pytest.mark.parametrize("span", [timedelta.max, timedelta.min], ids=["beyond all bounds", "before all time"])
+def test_a_span_of_time_that_no_store_can_hold_is_refused_by_name(store: Store, span: timedelta) -> None:
+    id = submit_one(store)
+
+    with pytest.raises(InvalidTask, match="ttl"):
+        store.open_session("node", span)
+    with pytest.raises(InvalidTask, match="grace"):
+        store.cancel([id], reason="not wanted", grace=span)
+    with pytest.raises(InvalidTask, match="forward"):
+        store.open_workflow("w", forward=span)
+
+    assert state_of(store, id) is State.RUNNABLE
 
 
 def test_a_clock_that_jumps_ahead_expires_only_what_is_past_its_limit(store: Store, clock: ManualClock) -> None:

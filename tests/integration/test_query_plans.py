@@ -31,7 +31,7 @@ LARGE = ("task", "body", "edge", "result", "attempt")
 """The tables that grow with the number of tasks; none of them may ever be read whole."""
 
 # Tasks are numbered, and stand in the table by their states. Two in three are in the queue `default`, one in two is in
-# a workflow. A waiting task waits for two runnable ones, a scheduled one for the hub; all other edges were told long ago.
+# a workflow. A waiting task waits for two runnable ones, a scheduled one for the hub; all other edges are long told.
 FILL = [
     f"""
     CREATE TEMPORARY TABLE numbered AS
@@ -236,13 +236,7 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement) -> lis
         "state": ["retrying" if statement.name == "settle" else "waiting"] * BATCH,
         "finished": [None] * BATCH,
     }
-    by_type = {
-        "uuid": ids,
-        "text": ["any"] * BATCH,
-        "bigint": [1] * BATCH,
-        "integer": [1] * BATCH,
-        "boolean": [False] * BATCH,
-    }
+    by_type = {"uuid": ids, "text": ["any"] * BATCH, "boolean": [False] * BATCH}
     scalars: dict[str, object] = {
         "queue": "default",
         "session": column(connection, "SELECT id FROM windlass.session WHERE NOT lost ORDER BY id")[0],
@@ -265,7 +259,7 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement) -> lis
         scalars["limit"] = 3
     if statement.name in ("ancestors", "prerequisites"):
         scalars["task"] = tasks[0]
-    batch = [array(by_name.get(column.name) or by_type[column.type]) for column in statement.batch]
+    batch = [array(by_name.get(column.name) or by_type.get(column.type) or [1] * BATCH) for column in statement.batch]
     return [*batch, *(scalars[name] for name in statement.scalars)]
 
 
