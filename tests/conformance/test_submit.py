@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -13,11 +12,8 @@ from tests.support.builders import (
     NO_RETRY,
     RAISED,
     SECOND,
-    a_session,
     a_task,
     all_tasks,
-    claim_all,
-    claimed_ids,
     run,
     state_of,
     submit,
@@ -29,15 +25,12 @@ from windlass.clock import ManualClock
 from windlass.core.graph import MAX_PREREQUISITES
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
-from windlass.core.ordering import Queue
 from windlass.core.retry import ErrorRule, Retry
 from windlass.core.settlement import Returned
 from windlass.core.task import OnFailure, Rules
-from windlass.core.times import micros, to_datetime
-from windlass.errors import DuplicateTask, InvalidTask, KeyConflict, NotAllowed, QueueFull, UnknownPrerequisite
+from windlass.core.times import micros
+from windlass.errors import DuplicateTask, InvalidTask, KeyConflict, NotAllowed, UnknownPrerequisite
 from windlass.stores.protocol import Receipt, Store
-
-LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 
 
 def test_a_submitted_task_is_stored_with_every_field(store: Store, clock: ManualClock) -> None:
@@ -225,117 +218,6 @@ def test_more_prerequisites_than_a_store_carries_are_refused(store: Store) -> No
         store.submit([a_task(prerequisites=[str(n) for n in range(MAX_PREREQUISITES + 1)])])
 
     assert all_tasks(store) == []
-
-
-@pytest.mark.parametrize("field", ["delay", "at"])
-def test_a_task_for_later_is_scheduled(store: Store, clock: ManualClock, field: str) -> None:
-    moment = HOUR if field == "delay" else to_datetime(clock.now()) + HOUR
-
-    [receipt] = store.submit([a_task(**{field: moment})])
-
-    assert receipt.state is State.SCHEDULED
-    assert task_of(store, receipt.id).due == clock.now() + micros(HOUR)
-    assert claim_all(store) == []
-
-
-@pytest.mark.parametrize(
-    "changes", [{"delay": -SECOND}, {"delay": timedelta(0)}, {"at": datetime(2001, 1, 1, tzinfo=UTC)}]
-)
-def test_a_task_for_earlier_is_due_now(store: Store, clock: ManualClock, changes: dict[str, Any]) -> None:
-    [receipt] = store.submit([a_task(**changes)])
-
-    assert receipt.state is State.RUNNABLE
-    assert task_of(store, receipt.id).due == clock.now()
-
-
-@pytest.mark.parametrize("field", ["at", "deadline", "expires"])
-def test_a_time_with_another_zone_is_the_same_moment(store: Store, clock: ManualClock, field: str) -> None:
-    moment = to_datetime(clock.now() + micros(HOUR)).astimezone(ZoneInfo("Asia/Kathmandu"))
-
-    task = task_of(store, submit_one(store, **{field: moment}))
-
-    assert (task.due if field == "at" else getattr(task, field)) == clock.now() + micros(HOUR)
-
-
-@pytest.mark.parametrize("field", ["delay", "at", "deadline", "expires"])
-@pytest.mark.parametrize("moment", [LONG_AGO.replace(tzinfo=None), 30, "10m"], ids=str)
-def test_a_time_without_a_zone_is_refused(store: Store, field: str, moment: object) -> None:
-    with pytest.raises(InvalidTask, match=field):
-        store.submit([a_task(), a_task(**{field: moment})])
-
-    assert all_tasks(store) == []
-
-
-@pytest.mark.parametrize("field", ["delay", "at", "deadline", "expires"])
-def test_a_time_that_no_store_can_hold_is_refused(store: Store, field: str) -> None:
-    with pytest.raises(InvalidTask, match=field):
-        store.submit([a_task(), a_task(**{field: timedelta.max})])
-
-    assert all_tasks(store) == []
-
-
-def test_delay_and_at_together_are_refused(store: Store, clock: ManualClock) -> None:
-    with pytest.raises(InvalidTask, match="delay and at"):
-        store.submit([a_task(delay=SECOND, at=to_datetime(clock.now()))])
-
-
-@pytest.mark.parametrize("expires", [timedelta(0), -SECOND])
-def test_a_task_submitted_past_its_hard_limit_is_born_expired(
-    store: Store, clock: ManualClock, expires: timedelta
-) -> None:
-    [receipt] = store.submit([a_task(expires=expires)])
-
-    task = task_of(store, receipt.id)
-    assert receipt.state is task.state is State.EXPIRED
-    assert task.finished == clock.now()
-    assert task.reason
-
-
-def test_a_batch_keeps_its_order_by_the_microsecond(store: Store, clock: ManualClock) -> None:
-    ids = submit(store, *(a_task() for _ in range(50)))
-
-    assert [task_of(store, id).due - clock.now() for id in ids] == list(range(50))
-    assert claimed_ids(claim_all(store)) == ids
-
-
-def test_a_full_queue_refuses_the_whole_batch(store: Store) -> None:
-    store.configure(Queue(name="mail", max_waiting=2))
-    submit(store, a_task(queue="mail"))
-
-    with pytest.raises(QueueFull) as refused:
-        store.submit([a_task(queue="other"), a_task(queue="mail"), a_task(queue="mail")])
-
-    assert (refused.value.queue, refused.value.max_waiting) == ("mail", 2)
-    assert len(all_tasks(store)) == 1
-
-
-def test_a_fault_that_no_waiting_will_cure_is_told_before_a_full_queue(store: Store) -> None:
-    store.configure(Queue(name="mail", max_waiting=0))
-
-    with pytest.raises(UnknownPrerequisite):
-        store.submit([a_task(queue="mail", prerequisites=["typo"])])
-
-
-def test_a_queue_is_full_of_what_is_unfinished_and_in_nobodys_hands(store: Store) -> None:
-    store.configure(Queue(name="mail", max_waiting=3))
-    submit(store, a_task(queue="mail"), a_task(queue="mail"), a_task(queue="mail", tenant="acme", delay=HOUR))
-
-    leased = store.claim(a_session(store), ["mail"], limit=1)
-    submit(store, a_task(queue="mail"))
-    with pytest.raises(QueueFull):
-        store.submit([a_task(queue="mail")])
-
-    run(store, RAISED, queue="mail")  # retrying: it waits again
-    with pytest.raises(QueueFull):
-        store.submit([a_task(queue="mail")])
-    assert len(leased) == 1
-
-
-def test_a_full_queue_still_answers_for_a_key_it_knows(store: Store) -> None:
-    store.configure(Queue(name="mail", max_waiting=1))
-    [id] = submit(store, a_task(queue="mail", key="k"))
-
-    assert store.submit([a_task(queue="mail", key="k")]) == [Receipt(id, False, State.RUNNABLE)]
 
 
 def test_a_foreign_connection_is_refused_by_a_store_that_cannot_join_it(store: Store, kind: str) -> None:

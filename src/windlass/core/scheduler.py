@@ -100,8 +100,8 @@ class Scheduler:
             entry = heappop(self._heap)
             task = self._runnable.get(entry[-1])
             if task is not None and entry == _entry(task):
-                self._leased[task.id] = task
                 self._leave_runnable(task.id)
+                self._leased[task.id] = task
                 return task
         return None
 

@@ -1,0 +1,145 @@
+"""Lots: a pinned horizon does not slow claims, and nothing is passed over because of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg import IsolationLevel
+
+from tests.support.builders import a_session, a_task, claim_all
+from windlass.core.settlement import COMPLETED, RELEASED
+from windlass.core.task import Change
+from windlass.stores.postgres import PostgresStore, lots
+from windlass.stores.protocol import Filter
+
+EVERY_TIME = -1
+
+
+@pytest.fixture
+def store(migrated_url: str) -> Iterator[PostgresStore]:
+    opened = PostgresStore(migrated_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def outside(migrated_url: str, store: PostgresStore) -> Iterator[psycopg.Connection]:
+    """Somebody else's connection to the same database."""
+    with psycopg.connect(migrated_url) as connection:
+        yield connection
+
+
+def numbers(connection: psycopg.Connection) -> list[int]:
+    rows = connection.execute("SELECT number FROM windlass.lot ORDER BY number").fetchall()
+    connection.rollback()
+    return [number for (number,) in rows]
+
+
+def pages_to_head(store: PostgresStore) -> int:
+    """What the upkeep itself looks at."""
+    db = store._db
+    with db._connection() as connection:
+        return db._lots._pages_to_head(connection, "default")
+
+
+def test_a_claim_keeps_the_order_over_all_lots(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lots, "SLOW_HEAD", EVERY_TIME)
+    store.submit([a_task(key=f"{lot}-{priority}", priority=priority) for lot in "a" for priority in (1, 5)])
+    store.sweep()
+    store.submit([a_task(key=f"{lot}-{priority}", priority=priority) for lot in "b" for priority in (3, 9)])
+    store.sweep()
+    store.submit([a_task(key="c-4", priority=4)])
+
+    session = a_session(store)
+    first = store.claim(session, ["default"], limit=2)
+    rest = store.claim(session, ["default"], limit=9)
+
+    assert [claim.task.key for claim in first + rest] == ["b-9", "a-5", "c-4", "b-3", "a-1"]
+
+
+def test_a_lot_that_is_empty_for_good_is_dropped(
+    store: PostgresStore, outside: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.submit([a_task(), a_task()])
+    monkeypatch.setattr(lots, "SLOW_HEAD", EVERY_TIME)
+    store.sweep()
+    monkeypatch.undo()
+    assert numbers(outside) == [0, 1]
+
+    store.settle([(claim.lease, COMPLETED) for claim in claim_all(store)])
+    store.sweep()
+
+    assert numbers(outside) == [1]
+
+
+def test_a_transaction_that_saw_a_lot_open_is_waited_for(
+    store: PostgresStore, outside: psycopg.Connection, migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.submit([a_task()])
+    with psycopg.connect(migrated_url) as caller:
+        store.submit([a_task(key="late")], conn=caller)
+        monkeypatch.setattr(lots, "SLOW_HEAD", EVERY_TIME)
+        store.sweep()
+        monkeypatch.undo()
+        store.settle([(claim.lease, COMPLETED) for claim in claim_all(store)])
+        for _ in range(3):
+            store.sweep()
+        assert 0 in numbers(outside), "the lot is empty, but somebody may still write into it"
+        caller.commit()
+
+    assert [claim.task.key for claim in claim_all(store)] == ["late"]
+
+
+def test_what_comes_back_behind_a_mark_goes_into_the_open_lot(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.submit([a_task(key="first"), a_task(key="second"), a_task(key="third")])
+    session = a_session(store)
+    [first] = store.claim(session, ["default"], limit=1)
+    monkeypatch.setattr(lots, "SLOW_HEAD", EVERY_TIME)
+    store.sweep()
+    monkeypatch.undo()
+    store.sweep()  # The mark of the closed lot now stands at the second task.
+
+    store.settle([(first.lease, RELEASED)])
+    [third] = [task for task in store.find(Filter()).tasks if task.key == "third"]
+    store.update(third.id, Change(priority=9))
+
+    assert [claim.task.key for claim in claim_all(store)] == ["third", "first", "second"]
+
+
+def test_many_closed_lots_are_merged(
+    store: PostgresStore, outside: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lots, "SLOW_HEAD", EVERY_TIME)
+    for lot in range(lots.MOST_LOTS + 4):
+        store.submit([a_task(key=f"{lot}")])
+        store.sweep()
+    monkeypatch.undo()
+    for _ in range(12):
+        store.sweep()
+
+    assert len(numbers(outside)) <= lots.MOST_LOTS + 1
+    assert [claim.task.key for claim in claim_all(store)] == [f"{lot}" for lot in range(lots.MOST_LOTS + 4)]
+
+
+def test_claims_stay_quick_while_somebody_pins_the_horizon(
+    store: PostgresStore, outside: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside.isolation_level = IsolationLevel.REPEATABLE_READ
+    outside.execute("SELECT 1")  # Idle from here on, and nothing that dies can be cleaned up.
+    monkeypatch.setattr(lots, "SLOW_HEAD", 100)
+    session = a_session(store)
+    done = 0
+    for _ in range(10):
+        store.submit([a_task() for _ in range(500)])
+        while claims := store.claim(session, ["default"], limit=100):
+            store.settle([(claim.lease, COMPLETED) for claim in claims])
+            done += len(claims)
+        store.sweep()
+    store.submit([a_task()])
+
+    assert done == 5_000
+    assert pages_to_head(store) < 1_000, "without lots, every one of the 5,000 dead entries is a page"
