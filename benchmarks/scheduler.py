@@ -4,8 +4,9 @@
 
 Budgets at 10⁶ tasks: at most four times as long as bare heapq, at most 1,024 bytes a task. A pair is one task in and
 out: `heappush` and `heappop` of a tuple against `add_tasks`, `consume_task` and `complete_task`. All rows of a run use
-the same deadlines, in turns, in seconds of CPU, and the best round counts. `fill and drain` adds everything and then takes everything;
-`steady` keeps all tasks standing in the heap and passes as many again through it, one in and one out.
+the same deadlines, in turns; the best round counts, in CPU time, which a busy machine disturbs less. `fill and drain`
+adds everything and then takes everything; `steady` keeps all tasks standing in the heap and passes as many again
+through it, one in and one out.
 """
 
 from __future__ import annotations

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import random
+import struct
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
@@ -76,9 +78,9 @@ def sleep(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def entropy(size: int) -> bytes:
-    """Random bytes that are different in every process."""
-    return os.urandom(size)
+def entropy(numbers: int) -> Callable[[], int]:
+    """So many random 64-bit numbers, drawn from the system at once: different in every process, forked ones too."""
+    return iter(struct.unpack(f"{numbers}Q", os.urandom(8 * numbers))).__next__
 
 
 def jitter(low: float, high: float) -> float:

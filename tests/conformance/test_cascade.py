@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.support.builders import (
@@ -11,6 +9,7 @@ from tests.support.builders import (
     SECOND,
     a_session,
     a_task,
+    after,
     claim_all,
     claim_one,
     claimed_ids,
@@ -27,14 +26,10 @@ from tests.support.builders import (
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
 from windlass.core.settlement import Returned, Stopped
-from windlass.core.task import NewTask, OnFailure, TaskId
+from windlass.core.task import OnFailure, TaskId
 from windlass.stores.protocol import Store
 
 BAD_ENDS = [State.FAILED, State.CANCELLED, State.EXPIRED]
-
-
-def after(key: str, *prerequisites: Any, **changes: Any) -> NewTask:
-    return a_task(key=key, prerequisites=prerequisites, **changes)
 
 
 def end_badly(store: Store, clock: ManualClock, parent: TaskId, end: State) -> None:

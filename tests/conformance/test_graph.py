@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from typing import Any
 
 import pytest
 
@@ -12,6 +11,7 @@ from tests.support.builders import (
     SECOND,
     a_session,
     a_task,
+    after,
     all_tasks,
     claim_all,
     claim_one,
@@ -40,10 +40,6 @@ def submit_graph(store: Store, clock: ManualClock, *tasks: NewTask) -> list[Task
     ids = submit(store, *tasks)
     clock.advance(SECOND)
     return ids
-
-
-def after(key: str, *prerequisites: Any, **changes: Any) -> NewTask:
-    return a_task(key=key, prerequisites=prerequisites, **changes)
 
 
 def test_a_task_waits_for_its_prerequisite(store: Store, clock: ManualClock) -> None:

@@ -45,11 +45,10 @@ def test_a_waiting_node_is_woken_by_a_submit(store: Store) -> None:
     assert Waiter(store).woken_by(lambda: submit(store, a_task())) is True
 
 
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"], indirect=True)  # behind PgBouncer nodes poll
 def test_a_waiting_node_is_woken_by_a_submit_through_another_store(
-    store: Store, home: Home, clock: ManualClock, kind: str
+    store: Store, home: Home, clock: ManualClock
 ) -> None:
-    if kind == "pgbouncer":
-        pytest.skip("behind PgBouncer there is no LISTEN: nodes poll")
     other = home.open(clock)
 
     assert Waiter(store).woken_by(lambda: submit(other, a_task())) is True

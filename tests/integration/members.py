@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,6 +13,7 @@ import apsw
 
 from tests.support.builders import a_task, submit, submit_one
 from tests.support.processes import Controller, open_store
+from windlass.errors import StoreError
 from windlass.stores.protocol import Store
 
 LONG = timedelta(seconds=30)
@@ -104,15 +106,46 @@ def forker_that_closes_first(test: Controller, url: str) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def forker_that_is_killed(test: Controller, url: str) -> None:
-    """Forks a child that never touches the store, then begins to write and waits to be killed."""
-    store = open_store(url)
-    submit(store, a_task(key="before"))
-    pid = _fork(signal.pause)
-    test.say(pid)
-    with store._db._link().writing():
-        test.say("writing")
+def forker_that_is_killed(test: Controller, path: str) -> None:
+    """Begins to write, forks a child that never touches the store, and waits to be killed."""
+    store = open_store(path)
+    with store._db._using() as link, link.writing():
+        link.tell("count", [("half", "half", "runnable", 1)])
+        test.say(_fork(signal.pause))
         test.hear()
+
+
+def forker_while_busy(test: Controller, path: str) -> tuple[int, str]:
+    """Forks while another thread is inside the store; the child then tries to use it. What the child says of it."""
+    store = open_store(path)
+    inside, leave = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with store._db._using() as link, link.writing():
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait()
+    heard, said = os.pipe()
+
+    def child() -> None:
+        try:
+            submit(store, a_task(key="child"))
+        except StoreError as error:
+            os.write(said, str(error).encode())
+
+    pid = _fork(child)
+    os.close(said)
+    with os.fdopen(heard) as words:
+        text = words.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    leave.set()
+    thread.join()
+    submit(store, a_task(key="parent"))
+    store.close()
+    return status, text
 
 
 def _submit_some(store: Store, name: str, tasks: int) -> None:

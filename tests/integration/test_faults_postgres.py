@@ -16,6 +16,7 @@ import pytest
 from psycopg import sql
 
 from tests.integration import members
+from tests.integration.threads import InThread
 from tests.support.builders import (
     a_session,
     a_task,
@@ -73,30 +74,6 @@ def opened(url: str, **options: Any) -> Iterator[PostgresStore]:
         yield store
     finally:
         store.close()
-
-
-class InThread(threading.Thread):
-    """A call under way in another thread."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        super().__init__(daemon=True)
-        self._call = call
-        self._answer: Any = None
-        self._error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self._answer = self._call()
-        except BaseException as error:  # noqa: BLE001 - raised again where the answer is asked for
-            self._error = error
-
-    def answer(self) -> Any:
-        self.join(60)
-        assert not self.is_alive(), "the call hangs"
-        if self._error is not None:
-            raise self._error
-        return self._answer
 
 
 def leased_now(store: Store) -> set[tuple[TaskId, int]]:
@@ -485,7 +462,7 @@ class Late:
 
     def answer(self, call: Callable[[], T]) -> T:
         self._proxy.order(Fault.ARRIVES_LATE)
-        under_way = InThread(call)
+        under_way: InThread[T] = InThread(call)
         assert struck(self._proxy)
         until(lambda: self._somebody_waits() or not under_way.is_alive(), "the next try waits for the first")
         self._proxy.deliver.set()
@@ -555,8 +532,12 @@ def test_a_claim_that_cannot_learn_what_became_of_it_says_so(
 # Servers that restart.
 
 
+MOST_AHEAD = 100
+"""How many tasks the callers of a test may be ahead of its nodes."""
+
+
 class Traffic:
-    """Callers and nodes that go on through whatever happens to the server, each in a thread, and what they were told."""
+    """Callers and nodes, each in a thread, that go on through whatever happens; and what they were told."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -589,6 +570,9 @@ class Traffic:
     def _submit(self, thread: int) -> None:
         n = thread
         while not self._over.is_set():
+            if len(self.acknowledged) > len(self.settled) + MOST_AHEAD:
+                self._over.wait(0.005)
+                continue
             try:
                 self._store.submit([a_task(args={"n": n}, key=f"key-{n}" if n % 4 < 2 else None)])
                 self.acknowledged.append(n)
@@ -867,7 +851,7 @@ def test_a_server_that_turned_read_only_is_unavailable_until_it_is_writable_agai
 
 @pytest.fixture
 def bouncer(fragile_server: PostgresServer) -> Iterator[PgBouncer]:
-    bouncer = PgBouncer(fragile_server, pool_size=3)
+    bouncer = PgBouncer(fragile_server, pool_size=3, settings={"admin_users": "postgres"})
     try:
         bouncer.start()
     except ServerMissing as error:

@@ -29,6 +29,11 @@ def a_task(**changes: Any) -> NewTask:
     return NewTask(**{"handler": "work", **changes})
 
 
+def after(key: str, *prerequisites: Any, **changes: Any) -> NewTask:
+    """A task with a key that waits for these."""
+    return a_task(key=key, prerequisites=prerequisites, **changes)
+
+
 def submit(store: TaskStore, *tasks: NewTask) -> list[TaskId]:
     """Submit a batch; the ids."""
     return [receipt.id for receipt in store.submit(tasks)]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from windlass.errors import InvalidTask
 
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
+@lru_cache(maxsize=4_096)
 def check_name(field: str, value: object) -> None:
-    """Refuse what is not a plain name: those stand in URLs, metrics and file names."""
+    """Refuse what is not a plain name: those stand in URLs, metrics and file names. Remembered: names come again."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise InvalidTask(f"{field}={shown(value)} is not a name; give 1 to 128 of A-Z a-z 0-9 _ . : -")
 

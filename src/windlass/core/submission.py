@@ -27,6 +27,7 @@ from windlass.errors import InvalidTask
 MAX_BATCH = 100_000
 MAX_PRIORITY = 1_000_000
 _DEFAULT_RULES = Rules()
+_DEFAULT_RETRY = NewTask().retry
 
 
 class Draft(Struct, frozen=True, kw_only=True, gc=False):
@@ -61,8 +62,7 @@ def draft(tasks: Sequence[NewTask], now: Micros, random: Callable[[], int]) -> l
         )
     # Ids of one batch grow with their place in it: neighbours in time are neighbours in every index.
     drafts = [_draft(new, now + nth, random) for nth, new in enumerate(tasks)]
-    if len(drafts) > 1:
-        check_unique([draft.id for draft in drafts])
+    check_unique([draft.id for draft in drafts if draft.new.key is not None])
     if any(draft.prerequisites for draft in drafts):
         check_graph({draft.id: draft.prerequisites for draft in drafts})
     return drafts
@@ -182,6 +182,8 @@ def _prerequisites(new: NewTask) -> tuple[tuple[TaskId, ...], frozenset[TaskId]]
 
 
 def _rules(new: NewTask) -> Rules:
+    if _has_default_rules(new):
+        return _DEFAULT_RULES
     rules = Rules(
         retry=new.retry,
         timeout=new.timeout,
@@ -192,8 +194,6 @@ def _rules(new: NewTask) -> Rules:
         downstream=new.downstream,
         trace=new.trace,
     )
-    if rules == _DEFAULT_RULES:
-        return _DEFAULT_RULES
     rules.retry.check()
     for field in ("timeout", "soft_timeout", "heartbeat_timeout"):
         limit: object = getattr(rules, field)
@@ -206,6 +206,20 @@ def _rules(new: NewTask) -> Rules:
     if rules.trace is not None:
         check_text("trace", rules.trace)
     return rules
+
+
+def _has_default_rules(new: NewTask) -> bool:
+    """Nearly every task has; then nothing is made, compared or stored."""
+    return (
+        new.retry is _DEFAULT_RETRY
+        and new.timeout is None
+        and new.soft_timeout is None
+        and new.heartbeat_timeout is None
+        and new.slots == 1
+        and not new.requires
+        and new.downstream is None
+        and new.trace is None
+    )
 
 
 def _fingerprint(new: NewTask, prerequisites: Sequence[TaskId]) -> bytes:
@@ -225,7 +239,7 @@ _rules_decoder = msgspec.json.Decoder(Rules)
 
 def encode_rules(rules: Rules) -> str | None:
     """Rules as a store keeps them: nothing at all when they are the defaults."""
-    return None if rules == _DEFAULT_RULES else _rules_encoder.encode(rules).decode()
+    return None if rules is _DEFAULT_RULES else _rules_encoder.encode(rules).decode()
 
 
 def decode_rules(text: str | None) -> Rules:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from secrets import randbits
 from threading import Condition, RLock
 from uuid import UUID
 
-from windlass.clock import Clock, SystemClock
+from windlass.clock import Clock, SystemClock, entropy
 from windlass.core.amend import amend
 from windlass.core.graph import MAX_PLACEHOLDERS, End, find_ring
 from windlass.core.ids import fresh_id, workflow_id
@@ -73,7 +72,7 @@ class MemoryStore(MemoryReader):
             raise NotAllowed("conn= joins a PostgreSQL transaction; this store is in memory")
         with self._lock:
             now = self._clock.now()
-            drafts = draft(tasks, now, lambda: randbits(62))
+            drafts = draft(tasks, now, entropy(len(tasks)))
             fresh = self._fresh(drafts)
             missing = self._check_prerequisites(fresh)
             self._check_room(fresh)
@@ -94,7 +93,7 @@ class MemoryStore(MemoryReader):
         check_text("node", node)
         with self._lock:
             now = self._clock.now()
-            session = SessionId(fresh_id(now, randbits(62)))
+            session = SessionId(fresh_id(now, entropy(1)()))
             self._tables.sessions[session] = Session(node=node, ttl=micros(ttl), renewed=now)
             return session
 

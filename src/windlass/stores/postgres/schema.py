@@ -31,6 +31,7 @@ def migrate(connection: Connection) -> None:
     if not pending("postgres", _version(connection)):
         return
     connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    connection.execute("SET LOCAL statement_timeout = 0")  # That limit is for calls, not for building an index.
     connection.execute("CREATE SCHEMA IF NOT EXISTS windlass")
     connection.execute(
         "CREATE TABLE IF NOT EXISTS windlass.migration (version integer PRIMARY KEY, name text NOT NULL, "

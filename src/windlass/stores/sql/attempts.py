@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from secrets import randbits
 from typing import TypeVar
 from uuid import UUID
 
 import msgspec
 
-from windlass.clock import SystemClock
+from windlass.clock import SystemClock, entropy
 from windlass.core.ids import fresh_id
 from windlass.core.lifecycle import State
 from windlass.core.settlement import RELEASED, Settlement, conclude, stands_already
@@ -29,7 +28,7 @@ _error = msgspec.json.Encoder()
 
 def open_session(db: Database, node: str, ttl: timedelta) -> SessionId:
     """Begin a node's session."""
-    session = SessionId(fresh_id(SystemClock().now(), randbits(62)))
+    session = SessionId(fresh_id(SystemClock().now(), entropy(1)()))
     db.transact(
         lambda tx: tx.tell(
             "open_session", session=session, node=node, ttl=micros(ttl), now=db.lease_now(), boot=db.boot()

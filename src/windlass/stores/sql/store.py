@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from secrets import randbits
 
-from windlass.clock import SystemClock
+from windlass.clock import SystemClock, entropy
 from windlass.core.names import check_name, check_text
 from windlass.core.ordering import Queue
 from windlass.core.settlement import Settlement
@@ -42,7 +41,7 @@ class SqlStore:
 
     def submit(self, tasks: Sequence[NewTask], *, conn: object | None = None) -> list[Receipt]:
         # The ids are made once, before the first try: whatever a lost answer leaves unknown, the next try finds.
-        drafts = draft(tasks, self._db.now() or SystemClock().now(), lambda: randbits(62))
+        drafts = draft(tasks, self._db.now() or SystemClock().now(), entropy(len(tasks)))
         if not drafts:
             return []
         if conn is not None:

@@ -70,12 +70,7 @@ class Submit:
         counts = self._write(tx, fresh, births)
         self._fill_and_add_placeholders(tx, fresh, opened, ahead)
         announced = self._announce(tx, births)
-        state = {birth.task.id: birth.task.state for birth in births}
-        receipts = [
-            Receipt(one.id, one.id in state or one.new.key is None, state.get(one.id) or known[one.id].state)
-            for one in self._drafts
-        ]
-        return Submitted(receipts, announced, counts.wake)
+        return Submitted(self._receipts(births, known), announced, counts.wake)
 
     def _workflows(self, tx: Transaction) -> dict[UUID, Opened]:
         names = {workflow_id(one.new.tenant, one.new.workflow) for one in self._drafts if one.new.workflow is not None}
@@ -97,11 +92,12 @@ class Submit:
 
     def _known(self, tx: Transaction) -> dict[TaskId, Known]:
         """What stands already under the batch's prerequisites and keys."""
-        own = {one.id for one in self._drafts}
         # A task without a key has an id nobody else can know; only a second try may find it, written by the first.
         wanted = {one.id for one in self._drafts if one.new.key is not None or self._tried}
-        wanted.update(above for one in self._drafts for above in one.prerequisites if above not in own)
         self._tried = True
+        if any(one.prerequisites for one in self._drafts):
+            own = {one.id for one in self._drafts}
+            wanted.update(above for one in self._drafts for above in one.prerequisites if above not in own)
         if not wanted:
             return {}
         statement = "peek_parents" if self._joined else "parents"
@@ -119,6 +115,8 @@ class Submit:
 
     def _fresh(self, known: Mapping[TaskId, Known]) -> list[Draft]:
         """The drafts whose key is not taken yet."""
+        if not known:
+            return list(self._drafts)
         taken = [(one, known[one.id].fingerprint) for one in self._drafts if one.id in known]
         conflicts = [one.new.key or "" for one, fingerprint in taken if fingerprint != _as_uuid(one.fingerprint)]
         if conflicts:
@@ -143,6 +141,8 @@ class Submit:
         now: Micros,
     ) -> dict[TaskId, tuple[UUID, Micros]]:
         """Refuse what is unknown; what the workflow lets be named ahead of time becomes a placeholder."""
+        if not any(one.prerequisites for one in fresh):
+            return {}
         batch = {one.id: one.new for one in fresh}
         unknown: list[TaskId] = []
         ahead: dict[TaskId, tuple[UUID, Micros]] = {}
@@ -179,10 +179,20 @@ class Submit:
             ends = {id: End(one.state.value) for id, one in known.items() if one.state.final}
         defaults = {one.new.queue: Queue(name=one.new.queue) for one in fresh if one.new.queue not in queues}
         settings = {**defaults, **queues}
-        batch = {one.id: one.new for one in fresh}
+        batch = {one.id: one.new for one in fresh} if opened else {}
         return [
             born(one, settings[one.new.queue], now, nth, ends, _seal(one, batch, opened))
             for nth, one in enumerate(fresh)
+        ]
+
+    def _receipts(self, births: Sequence[Birth], known: Mapping[TaskId, Known]) -> list[Receipt]:
+        """In the order of the batch; what an earlier try of this very submit has written counts as created by it."""
+        if not known:
+            return [Receipt(birth.task.id, True, birth.task.state) for birth in births]
+        state = {birth.task.id: birth.task.state for birth in births}
+        return [
+            Receipt(one.id, one.id in state or one.new.key is None, state.get(one.id) or known[one.id].state)
+            for one in self._drafts
         ]
 
     def _write(self, tx: Transaction, fresh: Sequence[Draft], births: Sequence[Birth]) -> Counts:

@@ -58,6 +58,8 @@ class Link:
         # A file that is gone is not made again: what was acknowledged in it is missed, not quietly begun anew.
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         self._connection = apsw.Connection(path, flags=flags, statementcachesize=200)
+        if self._connection.readonly("main"):  # SQLite would say so only at the first write.
+            raise StoreUnavailable(f"{path} cannot be written: it is read-only")
         self._lock_file = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._file = _identity(path)
         self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.integration import members
+from tests.integration.threads import InThread
+from tests.support.builders import a_task, all_tasks, counted, recounted, run_all, submit, submit_one, sweep_until_quiet
+from tests.support.processes import Crew, open_store
+from tests.support.servers import PostgresServer
+from windlass.errors import SchemaTooNew, StoreError
+from windlass.stores.migrate import Migration, migrations, pending
+from windlass.stores.postgres import PostgresStore, schema
+from windlass.stores.postgres.database import SETTINGS
+from windlass.stores.protocol import Store
+from windlass.stores.sqlite import SQLiteStore
+from windlass.stores.sqlite import database as sqlite_database
+
+LATEST = {dialect: migrations(dialect)[-1].version for dialect in ("postgres", "sqlite")}
+FUTURE = 999
+TOGETHER = 8
+
+
+@pytest.fixture(params=["postgres", "sqlite"])
+def dialect(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def url(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database, or a file that does not exist yet."""
+    return request.getfixturevalue("postgres_url") if dialect == "postgres" else str(tmp_path / "windlass.db")
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Store]:
+    store = open_store(url)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def query(url: str, text: str) -> list[tuple[Any, ...]]:
+    """Ask the database itself."""
+    if url.startswith("postgresql:"):
+        with psycopg.connect(url, autocommit=True) as connection:
+            cursor = connection.execute(text.encode())
+            return cursor.fetchall() if cursor.description else []
+    connection = apsw.Connection(url)
+    try:
+        return connection.execute(text).fetchall()
+    finally:
+        connection.close()
+
+
+def applied(url: str) -> list[Any]:
+    """Which migrations a database has had, and when."""
+    if url.startswith("postgresql:"):
+        return query(url, "SELECT version, name, applied FROM windlass.migration ORDER BY version")
+    return query(url, "PRAGMA user_version")
+
+
+def everything(url: str) -> list[Any]:
+    """What is in a database: each object, and each row of the tables that a migration fills."""
+    if not url.startswith("postgresql:"):
+        return [query(url, "SELECT * FROM sqlite_schema ORDER BY name"), applied(url), query(url, "SELECT * FROM meta")]
+    objects = query(
+        url,
+        "SELECT relnamespace::regnamespace::text, relname, relkind, relfilenode FROM pg_class"
+        " WHERE relnamespace::regnamespace::text NOT IN ('pg_catalog', 'pg_toast', 'information_schema')"
+        " UNION ALL SELECT pronamespace::regnamespace::text, proname, 'f', 0 FROM pg_proc"
+        " WHERE pronamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema') ORDER BY 1, 2",
+    )
+    return [objects, applied(url), query(url, "SELECT * FROM windlass.meta")]
+
+
+def works(store: Store) -> bool:
+    """A little of everything."""
+    ids = submit(store, a_task(key="a"), a_task(key="b", prerequisites=["a"]))
+    ran = run_all(store)
+    sweep_until_quiet(store)
+    return ran == ids and counted(store) == recounted(store)
+
+
+def test_an_empty_database_is_made_ready(dialect: str, url: str) -> None:
+    with opened(url) as store:
+        assert works(store)
+
+    assert applied(url)[-1][0] == LATEST[dialect]
+
+
+def test_opening_it_again_changes_nothing(url: str) -> None:
+    with opened(url) as store:
+        id = submit_one(store)
+    before = everything(url)
+    with opened(url), opened(url) as store:
+        found = [task.id for task in all_tasks(store)]
+
+    assert everything(url) == before
+    assert found == [id]
+
+
+def test_threads_that_open_an_empty_database_together_migrate_it_once(dialect: str, url: str) -> None:
+    together = threading.Barrier(TOGETHER)
+
+    def open_and_use() -> object:
+        together.wait()
+        with opened(url) as store:
+            return submit_one(store)
+
+    ids = {call.answer() for call in [InThread(open_and_use) for _ in range(TOGETHER)]}
+
+    assert len(ids) == TOGETHER
+    assert len(applied(url)) == (LATEST[dialect] if dialect == "postgres" else 1)
+
+
+def test_processes_that_open_an_empty_database_together_migrate_it_once(dialect: str, url: str) -> None:
+    with Crew() as crew:
+        openers = [crew.start(members.opener, url=url) for _ in range(4)]
+        for opener in openers:
+            opener.hear()
+        for opener in openers:
+            opener.say("go")
+        ids = {opener.hear() for opener in openers}
+
+    with opened(url) as store:
+        assert {str(task.id) for task in all_tasks(store)} == ids
+    assert len(applied(url)) == (LATEST[dialect] if dialect == "postgres" else 1)
+
+
+def test_a_database_from_the_future_is_refused_and_left_as_it_is(dialect: str, url: str) -> None:
+    with opened(url) as store:
+        submit_one(store)
+    if dialect == "postgres":
+        query(url, f"INSERT INTO windlass.migration (version, name) VALUES ({FUTURE}, 'from the future')")
+    else:
+        query(url, f"PRAGMA user_version = {FUTURE}")
+    before = everything(url)
+
+    with pytest.raises(SchemaTooNew, match=f"version {FUTURE}, .* up to {LATEST[dialect]}") as refused:
+        open_store(url)
+
+    assert (refused.value.found, refused.value.known) == (FUTURE, LATEST[dialect])
+    assert everything(url) == before
+
+
+def test_migrations_are_numbered_without_a_gap(dialect: str) -> None:
+    assert [migration.version for migration in migrations(dialect)] == list(range(1, LATEST[dialect] + 1))
+    assert pending(dialect, LATEST[dialect]) == []
+
+
+def plan(dialect: str, script: str) -> Callable[[str, int], list[Migration]]:
+    """The migrations there are, and one more."""
+    number = LATEST[dialect] + 1
+    more = [*migrations(dialect), Migration(number, f"{number:04}_more", script)]
+    return lambda _, version: [migration for migration in more if migration.version > version]
+
+
+def test_a_migration_that_fails_leaves_nothing(dialect: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(url) as store:
+        submit_one(store)
+    before = everything(url)
+    prefix = "windlass." if dialect == "postgres" else ""
+    broken = plan(dialect, f"CREATE TABLE {prefix}half (n INTEGER); SELECT * FROM {prefix}nowhere")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "pending", broken)
+        patch.setattr(sqlite_database, "pending", broken)
+        with pytest.raises(StoreError):
+            open_store(url)
+
+    assert everything(url) == before
+    with opened(url) as store:
+        assert len(all_tasks(store)) == 1
+
+
+def test_a_later_migration_is_applied_to_what_is_there(dialect: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(url) as store:
+        submit_one(store)
+    prefix = "windlass." if dialect == "postgres" else ""
+    longer = plan(dialect, f"CREATE TABLE {prefix}more (n INTEGER); INSERT INTO {prefix}more VALUES (1)")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "pending", longer)
+        patch.setattr(sqlite_database, "pending", longer)
+        for _ in range(2):
+            with opened(url) as store:
+                assert len(all_tasks(store)) == 1
+
+    assert query(url, f"SELECT n FROM {prefix}more") == [(1,)]
+    assert applied(url)[-1][0] == LATEST[dialect] + 1
+    with pytest.raises(SchemaTooNew):
+        open_store(url)
+
+
+# PostgreSQL alone.
+
+
+def test_a_migration_may_take_longer_than_a_call(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SETTINGS, "statement_timeout", "500ms")
+    monkeypatch.setattr(schema, "pending", plan("postgres", "SELECT pg_sleep(0.6)"))
+
+    with opened(postgres_url) as store:
+        assert works(store)
+
+
+def test_all_of_it_is_in_one_schema(postgres_url: str) -> None:
+    with opened(postgres_url) as store:
+        assert works(store)
+
+    objects, *_ = everything(postgres_url)
+    assert {schema for schema, *_ in objects} == {"windlass"}
+    assert query(postgres_url, "SELECT extname FROM pg_extension") == [("plpgsql",)]
+
+
+@pytest.fixture
+def role(postgres_server: PostgresServer, postgres_url: str) -> Iterator[str]:
+    """A role that may create nothing in the database."""
+    name = f"app_{postgres_url.rpartition('_')[2]}"
+    with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
+    yield name
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(name)))
+        connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+
+
+def test_a_role_that_may_create_nothing_uses_what_another_has_migrated(postgres_url: str, role: str) -> None:
+    with opened(postgres_url):
+        pass
+    query(postgres_url, f"GRANT USAGE ON SCHEMA windlass TO {role}")
+    query(postgres_url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA windlass TO {role}")
+    query(postgres_url, f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA windlass TO {role}")
+
+    with opened(postgres_url.replace("postgres@", f"{role}@")) as store:
+        assert works(store)
+
+
+def test_a_role_that_may_create_nothing_cannot_migrate_and_is_told_so(postgres_url: str, role: str) -> None:
+    with pytest.raises(StoreError, match="permission denied for database"):
+        PostgresStore(postgres_url.replace("postgres@", f"{role}@"))
+
+    assert query(postgres_url, "SELECT to_regnamespace('windlass')") == [(None,)]
+
+
+HOSTILE = """
+CREATE SCHEMA evil;
+CREATE TABLE evil.task (id uuid);
+CREATE TABLE evil.migration (version integer);
+INSERT INTO evil.migration VALUES (1);
+CREATE FUNCTION evil.current_setting(text) RETURNS text LANGUAGE sql AS $$ SELECT 'off'::text $$;
+CREATE FUNCTION evil.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$ SELECT '1970-01-01'::timestamptz $$;
+CREATE FUNCTION evil.clock(bigint) RETURNS bigint LANGUAGE sql AS $$ SELECT 0::bigint $$;
+CREATE FUNCTION evil.equal(uuid, uuid) RETURNS boolean LANGUAGE sql AS $$ SELECT false $$;
+CREATE OPERATOR evil.= (LEFTARG = uuid, RIGHTARG = uuid, FUNCTION = evil.equal);
+"""
+
+
+@pytest.mark.parametrize("search_path", ["", "evil", "evil, pg_catalog"], ids=["empty", "another", "another first"])
+def test_whatever_the_search_path_is_our_own_names_are_meant(postgres_url: str, search_path: str) -> None:
+    name = postgres_url.rpartition("/")[2]
+    query(postgres_url, HOSTILE)
+    query(postgres_url, f"ALTER DATABASE {name} SET search_path = {search_path or repr('')}")
+
+    with opened(postgres_url) as store:
+        assert works(store)
+
+    assert query(postgres_url, "SELECT count(*) FROM evil.task") == [(0,)]
+    objects, *_ = everything(postgres_url)
+    assert {schema for schema, *_ in objects} == {"evil", "windlass"}
+
+
+@pytest.mark.parametrize("search_path", ["", "evil"], ids=["empty", "another"])
+def test_behind_a_pooler_the_search_path_does_not_matter_either(postgres_url: str, search_path: str) -> None:
+    name = postgres_url.rpartition("/")[2]
+    query(postgres_url, HOSTILE)
+    query(postgres_url, f"ALTER DATABASE {name} SET search_path = {search_path or repr('')}")
+    store = PostgresStore(postgres_url, pooler=True)
+    try:
+        assert works(store)
+    finally:
+        store.close()
+
+
+# SQLite alone.
+
+
+def test_a_file_is_made_with_its_log_beside_it(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "windlass.db")
+    mode = query(str(tmp_path / "windlass.db"), "PRAGMA journal_mode")
+    store.close()
+
+    assert mode == [("wal",)]

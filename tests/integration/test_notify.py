@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.integration import members
+from tests.integration.threads import InThread
+from tests.support.builders import a_task, claim_all, submit, submit_one
+from tests.support.processes import Crew, until
+from windlass.clock import monotonic
+from windlass.stores.postgres import PostgresStore, notify
+from windlass.stores.postgres.notify import QUIET
+
+LONG = timedelta(seconds=30)
+SHORT = timedelta(milliseconds=20)
+
+
+@contextmanager
+def opened(url: str, **options: Any) -> Iterator[PostgresStore]:
+    store = PostgresStore(url, **options)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+class Listener:
+    """Hears every notification; what came is known once our own has come back."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self._connection = connection
+        connection.execute("LISTEN windlass")
+        connection.execute("LISTEN the_end")
+
+    def heard(self) -> Counter[str]:
+        self._connection.execute("NOTIFY the_end")
+        heard: Counter[str] = Counter()
+        for hint in self._connection.notifies():
+            if hint.channel == "the_end":
+                return heard
+            heard[hint.payload] += 1
+        raise AssertionError("the connection was closed")
+
+
+@pytest.fixture
+def listener(shared_url: str) -> Iterator[Listener]:
+    with psycopg.connect(shared_url, autocommit=True) as connection:
+        yield Listener(connection)
+
+
+class Hand:
+    """A clock for the debouncing, moved by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = monotonic()
+        monkeypatch.setattr(notify, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def hand(monkeypatch: pytest.MonkeyPatch) -> Hand:
+    return Hand(monkeypatch)
+
+
+def woken(store: PostgresStore, deed: Callable[[], object]) -> bool:
+    """Whether somebody who waits is woken by a deed. Nobody can see when it begins to wait, so it is done until then."""
+    call = InThread(lambda: store.wait_for_work(["default"], LONG))
+    until(lambda: deed() is not None and not call.is_alive(), "the waiter has woken")
+    return call.answer()
+
+
+def listeners(admin: psycopg.Connection) -> list[int]:
+    """The backends that listen for a store."""
+    text = "SELECT pid FROM pg_stat_activity WHERE application_name = 'windlass-listen' AND query LIKE 'LISTEN%%'"
+    return [pid for (pid,) in admin.execute(text + " AND datname = current_database()", []).fetchall()]
+
+
+def test_a_submit_in_one_process_wakes_a_waiter_in_another(store: PostgresStore, shared_url: str) -> None:
+    with Crew() as crew:
+        waiter = crew.start(members.waiter, url=shared_url)
+        waiter.hear()
+        call = InThread(waiter.hear)
+        until(lambda: submit_one(store) is not None and not call.is_alive(), "the other process has woken")
+
+        assert call.answer() is True
+
+
+def test_many_rings_in_a_moment_are_one_notification(store: PostgresStore, listener: Listener, hand: Hand) -> None:
+    for _ in range(100):
+        store._db.ring(["default"])
+    at_once = listener.heard()
+    hand.now += QUIET
+    for _ in range(100):
+        store._db.ring(["default"])
+
+    assert at_once == {"default": 1}
+    assert listener.heard() == {"default": 1}
+
+
+@pytest.mark.usefixtures("hand")
+def test_every_queue_is_quiet_for_itself(store: PostgresStore, listener: Listener) -> None:
+    store._db.ring(["a"])
+    store._db.ring(["a", "b"])
+    store._db.ring(["b", "c"])
+
+    assert listener.heard() == {"a": 1, "b": 1, "c": 1}
+
+
+def test_a_stream_of_submits_notifies_no_more_often_than_it_may(store: PostgresStore, listener: Listener) -> None:
+    began = monotonic()
+    for _ in range(100):
+        submit_one(store)
+    seconds = monotonic() - began
+
+    assert 1 <= listener.heard()["default"] <= seconds / QUIET + 1
+
+
+@pytest.mark.usefixtures("hand")
+def test_nothing_is_notified_when_nothing_can_be_claimed(store: PostgresStore, listener: Listener) -> None:
+    submit(store, a_task(delay=timedelta(hours=1)))
+
+    assert listener.heard() == {}
+
+
+def test_the_listener_comes_back_after_its_connection_is_lost(
+    store: PostgresStore, shared_url: str, shared_admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify, "jitter", lambda low, high: 0.0)
+    with opened(shared_url) as other:
+        assert woken(other, lambda: submit_one(store))
+        [first] = listeners(shared_admin)
+        shared_admin.execute("SELECT pg_terminate_backend(%s)", [first])
+        until(lambda: listeners(shared_admin) not in ([], [first]), "it listens again")
+
+        assert woken(other, lambda: submit_one(store))
+
+
+def test_one_listener_serves_all_threads(
+    store: PostgresStore, shared_url: str, shared_admin: psycopg.Connection
+) -> None:
+    with opened(shared_url) as other:
+        calls = [InThread(lambda: other.wait_for_work(["default"], LONG)) for _ in range(4)]
+        until(lambda: submit_one(store) is not None and not any(call.is_alive() for call in calls), "all have woken")
+
+        assert [call.answer() for call in calls] == [True] * 4
+        assert len(listeners(shared_admin)) == 1
+
+
+def test_another_queues_hint_wakes_nobody(store: PostgresStore, shared_url: str) -> None:
+    with opened(shared_url) as other:
+        assert woken(other, lambda: submit_one(store))
+        call = InThread(lambda: other.wait_for_work(["default"], SHORT * 5))
+        while call.is_alive():
+            submit_one(store, queue="elsewhere")
+
+        assert call.answer() is False
+
+
+def test_without_listening_polling_finds_the_work(
+    store: PostgresStore, shared_url: str, shared_admin: psycopg.Connection
+) -> None:
+    with opened(shared_url, pooler=True) as deaf:
+        id = submit_one(store)
+        hint = deaf.wait_for_work(["default"], SHORT)
+
+        assert hint is False
+        assert [claim.task.id for claim in claim_all(deaf)] == [id]
+        assert listeners(shared_admin) == []
+
+
+def test_without_listening_a_submit_in_the_same_process_still_wakes(store: PostgresStore, shared_url: str) -> None:
+    with opened(shared_url, pooler=True) as deaf:
+        assert woken(deaf, lambda: submit_one(deaf))
+
+
+def test_behind_a_pooler_hints_come_from_the_server_itself(store: PostgresStore, shared_url: str) -> None:
+    with opened(shared_url, pooler=True, listen_url=shared_url) as other:
+        assert woken(other, lambda: submit_one(store))
+
+
+def test_a_hint_that_cannot_be_sent_harms_nothing(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(queues: object) -> None:
+        raise psycopg.OperationalError("too many notifications in the NOTIFY queue")
+
+    monkeypatch.setattr(store._db._lines().hints, "_notify", fail)
+    with caplog.at_level(logging.WARNING, notify.__name__):
+        submit_one(store, queue="never rung before")
+
+    assert "could not send a wake-up hint" in caplog.text
+    assert len(claim_all(store, queues=["never rung before"])) == 1
