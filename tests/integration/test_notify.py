@@ -3,14 +3,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
 
 import psycopg
 import pytest
 
 from tests.integration import members
+from tests.integration.checks import opened
 from tests.integration.threads import InThread
 from tests.support.builders import a_task, claim_all, submit, submit_one
 from tests.support.processes import Crew, until
@@ -20,15 +19,6 @@ from windlass.stores.postgres.notify import QUIET
 
 LONG = timedelta(seconds=30)
 SHORT = timedelta(milliseconds=20)
-
-
-@contextmanager
-def opened(url: str, **options: Any) -> Iterator[PostgresStore]:
-    store = PostgresStore(url, **options)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 class Listener:
@@ -69,7 +59,7 @@ def hand(monkeypatch: pytest.MonkeyPatch) -> Hand:
 
 
 def woken(store: PostgresStore, deed: Callable[[], object]) -> bool:
-    """Whether somebody who waits is woken by a deed. Nobody can see when it begins to wait, so it is done until then."""
+    """Whether a deed wakes somebody who waits. Nobody can see when that begins, so it is done until then."""
     call = InThread(lambda: store.wait_for_work(["default"], LONG))
     until(lambda: deed() is not None and not call.is_alive(), "the waiter has woken")
     return call.answer()
@@ -192,7 +182,7 @@ def test_a_hint_that_cannot_be_sent_harms_nothing(
 
     monkeypatch.setattr(store._db._lines().hints, "_notify", fail)
     with caplog.at_level(logging.WARNING, notify.__name__):
-        submit_one(store, queue="never rung before")
+        submit_one(store, queue="never-rung-before")
 
     assert "could not send a wake-up hint" in caplog.text
-    assert len(claim_all(store, queues=["never rung before"])) == 1
+    assert len(claim_all(store, queues=["never-rung-before"])) == 1

@@ -23,38 +23,47 @@ QUICK = settings(stateful_step_count=30, derandomize=True, suppress_health_check
 THOROUGH = settings(stateful_step_count=50, max_examples=2_000, suppress_health_check=list(HealthCheck))
 
 
+class OneAtATime:
+    """The home of the present example. That of the last one is closed when the next is opened."""
+
+    def __init__(self) -> None:
+        self._home: Home | None = None
+
+    def opened(self, home: Home, clock: ManualClock) -> Store:
+        self.close()
+        self._home = home
+        return home.open(clock)
+
+    def close(self) -> None:
+        if self._home is not None:
+            self._home.close()
+
+
 @pytest.fixture
-def one_at_a_time() -> Iterator[Callable[[Home], Home]]:
-    """Closes what the last example has opened."""
-    opened: list[Home] = []
-
-    def close_and_keep(home: Home | None) -> Home | None:
-        while opened:
-            opened.pop().close()
-        return opened.append(home) or home if home is not None else None
-
-    yield close_and_keep
-    close_and_keep(None)
+def one_at_a_time() -> Iterator[OneAtATime]:
+    homes = OneAtATime()
+    yield homes
+    homes.close()
 
 
 @pytest.fixture
-def open_sqlite(tmp_path: Path, one_at_a_time: Callable[[Home], Home]) -> OpenStore:
+def open_sqlite(tmp_path: Path, one_at_a_time: OneAtATime) -> OpenStore:
     numbers = count()
-    return lambda clock: one_at_a_time(sqlite_home(tmp_path / f"{next(numbers)}.db")).open(clock)
+    return lambda clock: one_at_a_time.opened(sqlite_home(tmp_path / f"{next(numbers)}.db"), clock)
 
 
 @pytest.fixture
 def open_postgres(
-    postgres_server: PostgresServer, postgres_database: str, one_at_a_time: Callable[[Home], Home]
+    postgres_server: PostgresServer, postgres_database: str, one_at_a_time: OneAtATime
 ) -> Iterator[OpenStore]:
     url = postgres_server.url(postgres_database)
-    one_at_a_time(postgres_home(url)).open(ManualClock())
+    one_at_a_time.opened(postgres_home(url), ManualClock())  # migrates
     cleaner = PostgresCleaner(url)
 
     def opened(clock: ManualClock) -> Store:
-        home = one_at_a_time(postgres_home(url))
+        one_at_a_time.close()
         cleaner.clean()
-        return home.open(clock)
+        return one_at_a_time.opened(postgres_home(url), clock)
 
     yield opened
     cleaner.close()

@@ -10,10 +10,9 @@ from windlass.errors import InvalidTask
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
-@lru_cache(maxsize=4_096)
 def check_name(field: str, value: object) -> None:
-    """Refuse what is not a plain name: those stand in URLs, metrics and file names. Remembered: names come again."""
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
+    """Refuse what is not a plain name: those stand in URLs, metrics and file names."""
+    if not isinstance(value, str) or not _is_name(value):
         raise InvalidTask(f"{field}={shown(value)} is not a name; give 1 to 128 of A-Z a-z 0-9 _ . : -")
 
 
@@ -22,6 +21,12 @@ def check_text(field: str, value: object, longest: int = 512) -> None:
     fits = isinstance(value, str) and 0 < len(value) <= longest and "\0" not in value and value.isprintable()
     if not fits:
         raise InvalidTask(f"{field}={shown(value)} is not taken; give 1 to {longest} printable characters")
+
+
+@lru_cache(maxsize=4_096)
+def _is_name(text: str) -> bool:
+    """Remembered, because the same few names come with every task."""
+    return _NAME.fullmatch(text) is not None
 
 
 def shown(value: object) -> str:

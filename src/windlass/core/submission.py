@@ -239,7 +239,7 @@ _rules_decoder = msgspec.json.Decoder(Rules)
 
 def encode_rules(rules: Rules) -> str | None:
     """Rules as a store keeps them: nothing at all when they are the defaults."""
-    return None if rules is _DEFAULT_RULES else _rules_encoder.encode(rules).decode()
+    return None if rules is _DEFAULT_RULES or rules == _DEFAULT_RULES else _rules_encoder.encode(rules).decode()
 
 
 def decode_rules(text: str | None) -> Rules:
