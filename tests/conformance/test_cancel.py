@@ -12,6 +12,7 @@ from tests.support.builders import (
     a_session,
     a_task,
     all_tasks,
+    at_once,
     claim_all,
     claim_one,
     complete,
@@ -27,7 +28,7 @@ from windlass.clock import ManualClock
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.errors import InvalidTask
-from windlass.stores.protocol import CANCEL_GRACE, Filter, LeaseLost, Store
+from windlass.stores.protocol import CANCEL_GRACE, Filter, LeaseLost, Settled, Store
 
 QUEUED = [State.WAITING, State.SCHEDULED, State.RUNNABLE, State.RETRYING]
 FINAL = [State.COMPLETED, State.FAILED, State.CANCELLED, State.EXPIRED]
@@ -143,3 +144,20 @@ def test_cancelling_everything_leaves_nothing_to_claim(store: Store) -> None:
 
     assert {task.state for task in all_tasks(store)} == {State.CANCELLED}
     assert claim_all(store) == []
+
+
+def test_a_task_cancelled_and_completed_at_once_has_one_end(store: Store) -> None:
+    ids = submit(store, *(a_task() for _ in range(20)))
+    claims = claim_all(store)
+
+    def end_all(thread: int) -> int:
+        if thread:
+            return sum(store.cancel([id], reason="not wanted") for id in ids)
+        return sum(complete(store, claim) == [Settled(claim.lease, State.COMPLETED)] for claim in claims)
+
+    completed, cancelled = at_once(2, end_all)
+
+    ends = states_of(store, ids)
+    assert completed == ends.count(State.COMPLETED)
+    assert cancelled == ends.count(State.CANCELLED)
+    assert completed + cancelled == 20

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-
 import pytest
 
 from tests.support.builders import (
@@ -13,6 +10,7 @@ from tests.support.builders import (
     SECOND,
     a_session,
     a_task,
+    at_once,
     claim_all,
     claim_one,
     claimed_ids,
@@ -200,18 +198,15 @@ def test_an_unknown_session_claims_nothing(store: Store, clock: ManualClock) -> 
 
 def test_many_claimers_at_once_never_share_a_task(store: Store) -> None:
     ids = submit(store, *(a_task() for _ in range(200)))
-    together = Barrier(4)
 
-    def claimer(number: int) -> list[Lease]:
-        session = a_session(store, f"node-{number}")
+    def claim_until_empty(thread: int) -> list[Lease]:
+        session = a_session(store, f"node-{thread}")
         leases: list[Lease] = []
-        together.wait()
         while claims := store.claim(session, ["default"], limit=7):
             leases += [claim.lease for claim in claims]
         return leases
 
-    with ThreadPoolExecutor(4) as threads:
-        leases = [lease for leases in threads.map(claimer, range(4)) for lease in leases]
+    leases = [lease for leases in at_once(4, claim_until_empty) for lease in leases]
 
     assert sorted(lease.task for lease in leases) == sorted(ids)
     assert set(states_of(store, ids)) == {State.LEASED}

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-
 import pytest
 
 from tests.support.builders import (
@@ -13,6 +10,7 @@ from tests.support.builders import (
     a_task,
     after,
     all_tasks,
+    at_once,
     claim_all,
     claim_one,
     claimed_ids,
@@ -220,35 +218,26 @@ def test_parents_settled_by_many_nodes_at_once_lose_no_wake_up(store: Store, clo
     children = [after(f"c{n}", *(parent.key for parent in parents[n % 7 :: 2])) for n in range(20)]
     ids = submit_graph(store, clock, *parents, *children)
     claims = claim_all(store)
-    together = Barrier(4)
 
-    def settler(number: int) -> None:
-        together.wait()
-        for claim in claims[number::4]:
+    def settle_some(thread: int) -> None:
+        for claim in claims[thread::4]:
             complete(store, claim)
 
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(settler, range(4)))
+    at_once(4, settle_some)
 
     assert sweep_until_quiet(store).healed == 0
     assert set(states_of(store, ids[40:])) == {State.RUNNABLE}
 
 
 def test_children_submitted_while_their_parent_is_settled_lose_no_wake_up(store: Store, clock: ManualClock) -> None:
-    together = Barrier(2)
-
-    def settler(parent: str) -> None:
+    for n in range(20):
+        submit(store, a_task(key=f"p{n}"))
         claim = claim_one(store)
-        together.wait()
-        complete(store, claim)
-
-    with ThreadPoolExecutor(1) as threads:
-        for n in range(20):
-            submit(store, a_task(key=f"p{n}"))
-            settled = threads.submit(settler, f"p{n}")
-            together.wait()
-            submit(store, after(f"c{n}", f"p{n}", queue="children"))
-            settled.result()
+        deeds = [
+            lambda claim=claim: complete(store, claim),
+            lambda n=n: submit(store, after(f"c{n}", f"p{n}", queue="children")),
+        ]
+        at_once(2, lambda thread, deeds=deeds: deeds[thread]())
 
     assert sweep_until_quiet(store).healed == 0
     assert len(store.claim(a_session(store), ["children"], limit=99)) == 20

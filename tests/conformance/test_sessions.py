@@ -10,6 +10,7 @@ from tests.support.builders import (
     SECOND,
     a_session,
     a_task,
+    at_once,
     claim_all,
     claim_one,
     claimed_ids,
@@ -85,6 +86,18 @@ def test_a_lost_session_gives_back_what_it_held_at_the_cost_of_a_loss(store: Sto
     assert (attempt.started, attempt.ended, attempt.state) == (started, clock.now(), State.RUNNABLE)
     assert attempt.error is not None
     assert attempt.error.kind == "NodeLost"
+
+
+def test_many_sweeps_at_once_take_a_task_from_its_lost_node_once(store: Store, clock: ManualClock) -> None:
+    ids = submit(store, *(a_task() for _ in range(30)))
+    claim_all(store)
+    clock.advance(SESSION_TTL + SECOND)
+
+    swept = at_once(4, lambda _: sweep_until_quiet(store))
+
+    assert sum(one.requeued for one in swept) == 30
+    assert [task_of(store, id).losses for id in ids] == [1] * 30
+    assert all(len(store.attempts(id)) == 1 for id in ids)
 
 
 def test_a_lost_session_can_neither_renew_nor_claim(store: Store, clock: ManualClock) -> None:

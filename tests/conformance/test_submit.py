@@ -14,6 +14,7 @@ from tests.support.builders import (
     SECOND,
     a_task,
     all_tasks,
+    at_once,
     run,
     state_of,
     submit,
@@ -139,6 +140,16 @@ def test_the_order_of_prerequisites_is_no_part_of_the_body(store: Store) -> None
     [receipt] = store.submit([a_task(key="c", prerequisites=["b", "a", "b"])])
 
     assert not receipt.created
+
+
+def test_one_key_submitted_by_many_callers_at_once_is_one_task(store: Store) -> None:
+    batch = [a_task(key=f"k{n}") for n in range(20)]
+
+    answers = at_once(4, lambda thread: store.submit(batch if thread % 2 else batch[::-1]))
+
+    assert len({receipt.id for receipts in answers for receipt in receipts}) == 20
+    assert sum(receipt.created for receipts in answers for receipt in receipts) == 20
+    assert len(all_tasks(store)) == 20
 
 
 def test_one_key_is_another_task_in_another_tenant_or_workflow(store: Store) -> None:

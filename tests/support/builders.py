@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import Any
+from threading import Barrier
+from typing import Any, TypeVar
 
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error, Retry
 from windlass.core.settlement import COMPLETED, Outcome, Raised, Returned, Settlement, settle
 from windlass.core.task import Claim, NewTask, SessionId, Task, TaskId
 from windlass.stores.protocol import Filter, Store, Swept, TaskReader, TaskStore, Verdict
+
+T = TypeVar("T")
 
 MICROSECOND = timedelta(microseconds=1)
 SECOND = timedelta(seconds=1)
@@ -156,6 +160,18 @@ def sweep_until_quiet(store: TaskStore, most: int = 1_000) -> Swept:
         if swept.quiet:
             return total
     raise AssertionError(f"still busy after {most} sweeps: {total}")
+
+
+def at_once(number: int, deed: Callable[[int], T]) -> list[T]:
+    """Do it in so many threads, all let go at the same moment; the answers by thread."""
+    together = Barrier(number)
+
+    def one(thread: int) -> T:
+        together.wait()
+        return deed(thread)
+
+    with ThreadPoolExecutor(number) as threads:
+        return list(threads.map(one, range(number)))
 
 
 def recounted(store: Store) -> dict[tuple[str, str, State], int]:
