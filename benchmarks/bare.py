@@ -28,6 +28,10 @@ class Bare(Protocol):
         """The transaction of these calls, with every parameter as the driver wants it."""
         ...
 
+    def cpu(self) -> float:
+        """Seconds of processor time that the database has used for this connection so far."""
+        ...
+
     def close(self) -> None:
         """Close the connection."""
         ...

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
-from uuid import UUID
+from uuid import uuid4
 
+import psutil
 import psycopg
 from psycopg import RawCursor
 
 from benchmarks.bare import Send
 from benchmarks.drain import QUEUE
 from benchmarks.recorded import Call
-from windlass.clock import entropy
 from windlass.stores.postgres.arrays import array
 from windlass.stores.statements import load
 
@@ -28,7 +28,7 @@ class BarePostgres:
         self._statements = load("postgres", "$")
         self._texts = {name: statement.text.encode() for name, statement in self._statements.items()}
         self._connection = psycopg.connect(url, application_name="bare")
-        self._session = UUID(bytes=entropy(16))
+        self._session = uuid4()
         with self._transaction():
             self._run("open_session", session=self._session, node="bare", ttl=15_000_000, now=None, boot="")
 
@@ -51,6 +51,11 @@ class BarePostgres:
                         cursor.fetchall()
 
         return send
+
+    def cpu(self) -> float:
+        """See `Bare`: what the server process of this connection has used."""
+        used = psutil.Process(self._connection.info.backend_pid).cpu_times()
+        return used.user + used.system
 
     def close(self) -> None:
         """See `Bare`."""

@@ -6,15 +6,16 @@ import fcntl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import process_time
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import apsw
 
 from benchmarks.bare import Send
 from benchmarks.drain import QUEUE
 from benchmarks.recorded import Call
-from windlass.clock import SystemClock, entropy
+from windlass.clock import SystemClock
 from windlass.stores.sqlite.database import BUSY_TIMEOUT_MS
 from windlass.stores.statements import load
 
@@ -34,7 +35,7 @@ class BareSQLite:
         self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         for pragma in ("journal_mode = wal", "synchronous = full", "temp_store = memory", "cache_size = -65536"):
             self._connection.execute(f"PRAGMA {pragma}").fetchall()
-        self._session = entropy(16)
+        self._session = uuid4().bytes
         now = SystemClock().now()
         self._one("open_session", session=self._session, node="bare", ttl=15_000_000, now=now, boot="")
 
@@ -55,6 +56,10 @@ class BareSQLite:
                     self._many(call.statement, lines)
 
         return send
+
+    def cpu(self) -> float:
+        """See `Bare`: SQLite runs in this process."""
+        return process_time()
 
     def close(self) -> None:
         """See `Bare`."""

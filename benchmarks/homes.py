@@ -55,6 +55,10 @@ class Home(Protocol):
         """Open a connection for bare statements."""
         ...
 
+    def execute(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run one statement by itself; its rows."""
+        ...
+
     def pinned(self) -> AbstractContextManager[None]:
         """Hold the snapshot of one idle reader open meanwhile."""
         ...
@@ -85,6 +89,9 @@ class MemoryHome:
         return self._store
 
     def bare(self) -> Bare:
+        raise NotImplementedError("the memory store has no statements")
+
+    def execute(self, statement: str) -> list[tuple[Any, ...]]:
         raise NotImplementedError("the memory store has no statements")
 
     @contextmanager
@@ -118,6 +125,13 @@ class SQLiteHome:
     def bare(self) -> Bare:
         return BareSQLite(self._path)
 
+    def execute(self, statement: str) -> list[tuple[Any, ...]]:
+        connection: Any = apsw.Connection(self._path)  # its stubs are partly unknown
+        try:
+            return connection.execute(statement).fetchall()
+        finally:
+            connection.close()
+
     @contextmanager
     def pinned(self) -> Iterator[None]:
         connection: Any = apsw.Connection(self._path)  # its stubs are partly unknown
@@ -144,10 +158,9 @@ class PostgresHome:
 
     def empty(self) -> None:
         self.store().close()
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'windlass'").fetchall()
-            tables = ", ".join(f"windlass.{table}" for (table,) in found if table not in KEPT)
-            connection.execute(f"TRUNCATE {tables}".encode())
+        found = self.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'windlass'")
+        tables = ", ".join(f"windlass.{table}" for (table,) in found if table not in KEPT)
+        self.execute(f"TRUNCATE {tables}")
 
     def fill(self, many: int, *, finished: bool) -> None:
         fill_postgres(self.url, many, finished=finished)
@@ -157,6 +170,11 @@ class PostgresHome:
 
     def bare(self) -> Bare:
         return BarePostgres(self.url)
+
+    def execute(self, statement: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
 
     @contextmanager
     def pinned(self) -> Iterator[None]:

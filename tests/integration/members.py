@@ -17,6 +17,7 @@ from windlass.errors import StoreError
 from windlass.stores.protocol import Store
 
 LONG = timedelta(seconds=30)
+MOMENT = timedelta(milliseconds=1)
 
 
 def opener(test: Controller, url: str) -> str:
@@ -78,7 +79,7 @@ def forker(test: Controller, url: str, tasks: int) -> list[int]:
     """Forks with a store that has been used; parent and child go on with it at once. The children's exit statuses."""
     store = open_store(url)
     submit(store, a_task(key="before"))
-    store.wait_for_work(["nothing"], timedelta(milliseconds=1))
+    store.wait_for_work(["nothing"], MOMENT)
     children = [_fork(lambda name=name: _submit_some(store, name, tasks)) for name in ("child-1", "child-2")]
     _submit_some(store, "parent", tasks)
     statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
@@ -91,19 +92,35 @@ def forker_that_closes_first(test: Controller, url: str) -> int:
     """Forks; the parent closes its store while the child still uses its own. The child's exit status."""
     store = open_store(url)
     submit(store, a_task(key="before"))
+    used, use = os.pipe()
     closed, close = os.pipe()
 
     def child() -> None:
         os.close(close)
         submit(store, a_task(key="child, before the parent closed"))
+        os.close(use)
         os.read(closed, 1)
         submit(store, a_task(key="child, after the parent closed"))
 
     pid = _fork(child)
-    os.close(closed)
+    os.close(use)
+    os.read(used, 1)  # It ends when the other side is closed, as it also is by a child that fails.
     store.close()
     os.close(close)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def waiter_with_a_child(test: Controller, url: str) -> bool:
+    """Waits for work after a child that had the same store has closed it, and says whether it was woken."""
+    store = open_store(url)
+    store.wait_for_work(["default"], MOMENT)
+    os.waitpid(_fork(store.close), 0)
+    store.wait_for_work(["default"], MOMENT)  # A store that is closed wakes everybody for the last time.
+    test.say("waiting")
+    try:
+        return store.wait_for_work(["default"], LONG)
+    finally:
+        store.close()
 
 
 def forker_that_is_killed(test: Controller, path: str) -> None:

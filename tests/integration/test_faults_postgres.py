@@ -256,7 +256,7 @@ def test_a_closed_store_leaves_no_thread_and_no_connection(migrated_url: str) ->
     calls = [InThread(lambda: [submit_one(store) for _ in range(10)]) for _ in range(4)]
     for call in calls:
         call.answer()
-    store.wait_for_work(["nothing"], members.LONG / 1_000)
+    store.wait_for_work(["nothing"], members.MOMENT)
 
     store.close()
     store.close()

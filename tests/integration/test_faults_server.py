@@ -334,10 +334,11 @@ def test_a_server_that_turned_read_only_is_unavailable_until_it_is_writable_agai
     with opened(fragile_url) as store:
         id = submit_one(store)
         with server_setting(fragile_server, "default_transaction_read_only", "on"), monkeypatch.context() as patch:
-            with pytest.raises(StoreUnavailable, match="read-only"):
+            with pytest.raises(StoreUnavailable, match=r"cannot execute .* in a read-only transaction"):
                 submit_one(store)
+            # From then on it looks for a server that takes tasks.
             patch.setattr(store._db._lines().pool, "timeout", 0.2)
-            with pytest.raises(StoreUnavailable, match="read-only"):
+            with pytest.raises(StoreUnavailable, match=r"no connection in time: .* session is read-only"):
                 submit_one(store)
             patch.setattr(database, "PATIENCE", 0.2)
             with pytest.raises(StoreUnavailable, match="read-only"):
@@ -416,7 +417,7 @@ def test_the_password_is_in_no_error_and_no_log(
     with guarded_role(fragile_server), caplog.at_level(logging.DEBUG):
         said = {case: what_it_says(lambda url=url: PostgresStore(url)) for case, url in urls.items()}
         with opened(f"postgresql://postgres:{CANARY}@{at}/{name}") as store:
-            store.wait_for_work(["nothing"], members.LONG / 1_000)
+            store.wait_for_work(["nothing"], members.MOMENT)
             submit_one(store)
             with psycopg.connect(fragile_server.url(), autocommit=True) as connection:
                 kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'windlass%'"

@@ -6,7 +6,7 @@ import shutil
 import signal
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -431,9 +431,12 @@ def test_a_session_is_lost_by_the_clock_that_does_not_jump(store: SQLiteStore, m
 # Wake-ups.
 
 
-def test_a_submit_in_another_process_wakes_whoever_waits(store: SQLiteStore, path: Path) -> None:
+@pytest.mark.parametrize("waiting", [members.waiter, members.waiter_with_a_child], ids=lambda member: member.__name__)
+def test_a_submit_in_another_process_wakes_whoever_waits(
+    store: SQLiteStore, path: Path, waiting: Callable[..., bool]
+) -> None:
     with Crew() as crew:
-        waiter = crew.start(members.waiter, url=str(path))
+        waiter = crew.start(waiting, url=str(path))
         waiter.hear()
         woken = InThread(waiter.hear)
         until(lambda: submit_one(store) is not None and not woken.is_alive(), "the other process has woken")

@@ -108,6 +108,8 @@ class StoreMachine(RuleBasedStateMachine):
         """What the store held after the last step."""
         self.unsealed = False
         self.keys = 0
+        self.sound = True
+        """False from the begin of a step to the end of the look that follows it."""
 
     @initialize(forward=st.booleans(), sealed=st.booleans(), first=draw.first)
     def begin(self, forward: bool, sealed: bool, first: list[TaskSpec]) -> None:
@@ -119,6 +121,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(call=draw.calls)
     def step(self, call: draw.Call) -> None:
+        self.sound = False
         match call:
             case draw.Submit():
                 self._submit(call)
@@ -156,9 +159,12 @@ class StoreMachine(RuleBasedStateMachine):
             if self.seen.get(task.id) != task:
                 self._look_closely(task)
         self.seen = standing
+        self.sound = True
 
     def teardown(self) -> None:
         """Once at the end: everything, changed or not, and the pages of `find`."""
+        if not self.sound:
+            return  # a step has failed, and its own words are the ones to read
         for task in self.seen.values():
             self._look_closely(task)
         self.both(lambda side: _pages(side.store, 3))
@@ -199,12 +205,16 @@ class StoreMachine(RuleBasedStateMachine):
         self._report([(one, outcome, 0) for one, outcome in zip(held, call.ends, strict=False)])
 
     def _settle(self, call: draw.SettleTasks) -> None:
-        live = [held for held in self.held if self._stands(held)] or self.held
+        leased = {id: task.fence for id, task in self.seen.items() if task.state is State.LEASED}
+        kinds = {
+            "live": [held for held in self.held if leased.get(held.id) == held.fence],
+            "stale": [held for held in self.held if leased.get(held.id, held.fence) != held.fence],
+        }
         self._report(
             [
                 (held, spec.outcome, spec.forged)
                 for spec in call.reports
-                for held in self._some(live if spec.live else self.held, [spec.lease])
+                for held in self._some(kinds.get(spec.under) or self.held, [spec.lease])
             ]
         )
 
@@ -216,10 +226,6 @@ class StoreMachine(RuleBasedStateMachine):
             return side.store.settle(list(zip(leases, ends, strict=True)))
 
         self.both(report)
-
-    def _stands(self, held: Held) -> bool:
-        task = self.seen.get(held.id)
-        return task is not None and task.fence == held.fence and not task.state.final
 
     def _hold(self, call: draw.HoldSession) -> None:
         if call.deed == "open":

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from windlass.core.names import check_name
-from windlass.core.times import FOREVER, Micros, micros
+from windlass.core.times import FOREVER, Micros, micros, span
 from windlass.errors import InvalidTask
 
 
@@ -63,9 +63,7 @@ class Queue(Struct, frozen=True, kw_only=True):
         """Refuse settings that cannot be followed, naming the field."""
         check_name("queue", self.name)
         for field in ("horizon", "step"):
-            length: timedelta = getattr(self, field)
-            if not timedelta(0) <= length <= timedelta(days=3650):
-                raise InvalidTask(f"{field}={length} of queue {self.name!r} is out of range; give zero to ten years")
+            span(getattr(self, field), f"queue {self.name!r}: {field}")
         for field in ("max_waiting", "max_leased"):
             most: int | None = getattr(self, field)
             if most is not None and most < 0:

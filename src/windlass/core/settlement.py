@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.retry import Error, storable
 from windlass.core.task import Task
-from windlass.core.times import Micros
+from windlass.core.times import LATEST, Micros
 
 MAX_CRASHES = 3
 """A task that takes its process down this often is poison and goes to the dead letters."""
@@ -149,11 +149,13 @@ class AsStored(Protocol):
 def conclude(task: AsStored, settlement: Settlement, now: Micros) -> Settlement:
     """Hold a settlement against what only the store knows when it writes: a cancel request, and the hard limit.
 
-    What a handler raised may be any text; what no database can hold is replaced, so that the end is written at all.
+    What a handler said may be any text and any delay; what no database can hold is replaced, so that it is written.
     """
-    if settlement.error is not None:
-        reason = settlement.reason and storable(settlement.reason)
-        settlement = replace(settlement, error=settlement.error.storable(), reason=reason)
+    if settlement.error is not None or settlement.reason is not None:
+        error = settlement.error and settlement.error.storable()
+        settlement = replace(settlement, error=error, reason=settlement.reason and storable(settlement.reason))
+    if settlement.delay > LATEST - now:
+        settlement = replace(settlement, delay=LATEST - now)
     if task.cancel_requested:
         return replace(settlement, state=State.CANCELLED, delay=0, result=None, reason=task.reason)
     # Due again after the hard limit, it would only be expired later by the sweep; say it now, with the error at hand.

@@ -20,6 +20,9 @@ FOREVER: Micros = 2**63 - 1
 LATEST: Micros = 253_402_300_799_999_999
 """The last moment of the year 9999, beyond which no time is taken."""
 
+LONGEST = timedelta(days=3_650)
+"""The longest time that anything may be told to take."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -27,6 +30,13 @@ _MICROSECOND = timedelta(microseconds=1)
 def micros(duration: timedelta) -> Micros:
     """A duration as microseconds."""
     return duration // _MICROSECOND
+
+
+def span(duration: timedelta, field: str) -> Micros:
+    """What a caller wrote for a length of time, or a refusal that names it."""
+    if not timedelta(0) <= duration <= LONGEST:
+        raise InvalidTask(f"{field}={duration!r} is out of range; give zero to ten years")
+    return micros(duration)
 
 
 def to_instant(moment: datetime) -> Micros:

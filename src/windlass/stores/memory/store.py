@@ -21,7 +21,7 @@ from windlass.core.ordering import Queue, place
 from windlass.core.settlement import RELEASED, Settlement, stands_already
 from windlass.core.submission import Birth, Draft, begins, born, draft, in_scope
 from windlass.core.task import Change, Claim, Lease, NewTask, SessionId, Task, TaskId
-from windlass.core.times import Micros, micros
+from windlass.core.times import Micros, micros, span
 from windlass.errors import (
     CycleFound,
     InvalidTask,
@@ -91,10 +91,11 @@ class MemoryStore(MemoryReader):
 
     def open_session(self, node: str, ttl: timedelta = SESSION_TTL) -> SessionId:
         check_text("node", node)
+        length = span(ttl, "ttl")
         with self._lock:
             now = self._clock.now()
             session = SessionId(fresh_id(now, entropy(1)()))
-            self._tables.sessions[session] = Session(node=node, ttl=micros(ttl), renewed=now)
+            self._tables.sessions[session] = Session(node=node, ttl=length, renewed=now)
             return session
 
     def renew(self, session: SessionId) -> list[Lease]:
@@ -149,13 +150,14 @@ class MemoryStore(MemoryReader):
 
     def cancel(self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE) -> int:
         check_text("reason", reason)
+        patience = span(grace, "grace")
         with self._lock:
             now = self._clock.now()
             chosen = [task for task in self._chosen(which) if not task.state.final and not task.cancel_requested]
             for task in chosen:
                 if task.state is State.LEASED:
                     self._tables.change(task.id, cancel_requested=True, reason=reason)
-                    self._tables.cancel_by[task.id] = now + micros(grace)
+                    self._tables.cancel_by[task.id] = now + patience
                 else:
                     self._tables.move(task.id, State.CANCELLED, finished=now, reason=reason)
             resolve(self._tables, [task.id for task in chosen if task.state is not State.LEASED], now)
@@ -224,8 +226,8 @@ class MemoryStore(MemoryReader):
     ) -> None:
         check_name("tenant", tenant)
         check_text("workflow", workflow)
+        limit = None if forward is None else span(forward, "forward")
         with self._lock:
-            limit = None if forward is None else micros(forward)
             self._tables.workflows.setdefault(workflow_id(tenant, workflow), Workflow(sealed=sealed, forward=limit))
 
     def seal_workflow(self, workflow: str, *, tenant: str = "default", missing: bool = False) -> None:

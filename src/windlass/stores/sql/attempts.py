@@ -14,7 +14,7 @@ from windlass.core.ids import fresh_id
 from windlass.core.lifecycle import State
 from windlass.core.settlement import RELEASED, Settlement, conclude, stands_already
 from windlass.core.task import Claim, Lease, SessionId, TaskId
-from windlass.core.times import Micros, micros
+from windlass.core.times import Micros, span
 from windlass.errors import SessionLost
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql.database import Database, Transaction, Values
@@ -28,11 +28,10 @@ _error = msgspec.json.Encoder()
 
 def open_session(db: Database, node: str, ttl: timedelta) -> SessionId:
     """Begin a node's session."""
+    length = span(ttl, "ttl")
     session = SessionId(fresh_id(SystemClock().now(), entropy(1)()))
     db.transact(
-        lambda tx: tx.tell(
-            "open_session", session=session, node=node, ttl=micros(ttl), now=db.lease_now(), boot=db.boot()
-        )
+        lambda tx: tx.tell("open_session", session=session, node=node, ttl=length, now=db.lease_now(), boot=db.boot())
     )
     return session
 

@@ -12,7 +12,7 @@ from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import UNFINISHED, State
 from windlass.core.ordering import Queue, place
 from windlass.core.task import Change, Task, TaskId
-from windlass.core.times import Micros, micros
+from windlass.core.times import Micros, span
 from windlass.errors import NotAllowed, UnknownTask
 from windlass.stores.protocol import Filter, Which
 from windlass.stores.sql.database import Database, Transaction
@@ -26,12 +26,13 @@ CHUNK = 500
 
 def cancel(db: Database, which: Which, reason: str, grace: timedelta) -> int:
     """Cancel unfinished tasks; leased ones are asked to stop."""
+    patience = span(grace, "grace")
 
     def step(moves: Moves, row: Row, now: Micros) -> bool:
         if row.state.final or row.cancel_requested:
             return False
         if row.state is State.LEASED:
-            moves.move(row, row.state, cancel_requested=True, cancel_by=now + micros(grace), reason=reason)
+            moves.move(row, row.state, cancel_requested=True, cancel_by=now + patience, reason=reason)
         else:
             moves.move(row, State.CANCELLED, finished=now, reason=reason)
         return True
@@ -103,7 +104,7 @@ def configure(db: Database, queue: Queue) -> None:
 
 def open_workflow(db: Database, workflow: str, tenant: str, *, sealed: bool, forward: timedelta | None) -> None:
     """Prepare a workflow."""
-    limit = None if forward is None else micros(forward)
+    limit = None if forward is None else span(forward, "forward")
     id = workflow_id(tenant, workflow)
     db.transact(lambda tx: tx.tell("open_workflow", id=id, tenant=tenant, name=workflow, sealed=sealed, forward=limit))
 
