@@ -47,13 +47,14 @@ class LaterClock:
 
 
 def assert_nothing_is_left_to_heal(url: str) -> None:
-    """The stall detector, for which even the last lost wake-up is an old one, finds none."""
+    """The stall detector, for which even the last lost wake-up is an old one, finds none among all edges."""
     store = open_store(url, LaterClock())
     try:
-        swept = sweep_until_quiet(store)
+        # It looks at a thousand edges a time, and there are some thousands here.
+        swept = [store.sweep() for _ in range(10)]
     finally:
         store.close()
-    assert (swept.healed, swept.resolved, swept.rings) == (0, 0, 0)
+    assert {(one.healed, one.resolved, one.rings) for one in swept} == {(0, 0, 0)}
 
 
 def deadlocks(url: str) -> int:
