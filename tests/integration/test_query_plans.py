@@ -99,7 +99,7 @@ WRITES = Expected(rows=0)
 TASKS = Expected("task_pkey")
 PLANS = {
     # What runs all the time.
-    "claim": Expected("task_runnable body_pkey", rows=2 * BATCH + 20),
+    "claim": Expected("task_runnable body_pkey", rows=2 * BATCH + 20, pages=8 * BATCH),
     "lease": TASKS,
     "hold": TASKS,
     "settle": TASKS,

@@ -50,6 +50,7 @@ class Laboratory:
         self._stores: list[SqlStore] = []
         self._connections: list[psycopg.Connection[Any]] = []
         self._gates: list[Gate] = []
+        self._calls: list[Background[Any]] = []
         self._at_the_end: list[Callable[[], object]] = []
 
     @property
@@ -98,7 +99,8 @@ class Laboratory:
 
     def in_background(self, call: Callable[[], T]) -> Background[T]:
         """Run a store's call in a thread of its own."""
-        return Background(call)
+        self._calls.append(Background(call))
+        return self._calls[-1]
 
     def await_standstill(self, *calls: Background[Any]) -> None:
         """Wait until each of these calls has either ended or waits for a lock."""
@@ -133,8 +135,10 @@ class Laboratory:
             gate.open()
         for connection in self._connections:
             connection.close()
-        for call in self._at_the_end:
-            call()
+        for call in self._calls:
+            call.join()
+        for last in self._at_the_end:
+            last()
         for store in self._stores:
             store.close()
 
@@ -232,10 +236,14 @@ class Background(Generic[T]):
     def ended(self) -> bool:
         return not self._thread.is_alive()
 
-    def result(self) -> T:
-        """What the call returned, or raised."""
+    def join(self) -> None:
+        """Wait for the end of the call, whatever it is."""
         self._thread.join(PATIENCE_SECONDS)
         assert self.ended, "the call never came back"
+
+    def result(self) -> T:
+        """What the call returned, or raised."""
+        self.join()
         if self._errors:
             raise self._errors[0]
         return self._results[0]

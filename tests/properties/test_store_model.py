@@ -78,7 +78,7 @@ def test_sqlite_answers_and_stands_as_the_model_does(open_sqlite: OpenStore) -> 
 
 
 def test_postgres_answers_and_stands_as_the_model_does(open_postgres: OpenStore) -> None:
-    run_state_machine_as_test(lambda: StoreMachine(open_postgres), settings=settings(QUICK, max_examples=60))
+    run_state_machine_as_test(lambda: StoreMachine(open_postgres), settings=settings(QUICK, max_examples=40))
 
 
 @pytest.mark.soak

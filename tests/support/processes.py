@@ -48,7 +48,7 @@ def until(condition: Callable[[], bool], what: str, within: float = PATIENCE_SEC
     give_up_at = time.monotonic() + within
     while not condition():
         assert time.monotonic() < give_up_at, f"after {within} s still not so: {what}"
-        time.sleep(0.005)
+        time.sleep(0.01)
 
 
 class Lines:
