@@ -331,7 +331,7 @@ def test_commits_are_synchronous_whatever_the_server_says(fragile_server: Postgr
 def test_a_server_that_turned_read_only_is_unavailable_until_it_is_writable_again(
     fragile_server: PostgresServer, fragile_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened(fragile_url) as store:
+    with opened(fragile_url, connections=1) as store:
         id = submit_one(store)
         with server_setting(fragile_server, "default_transaction_read_only", "on"), monkeypatch.context() as patch:
             with pytest.raises(StoreUnavailable, match=r"cannot execute .* in a read-only transaction"):

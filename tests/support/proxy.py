@@ -20,6 +20,8 @@ HOST = "127.0.0.1"
 PATIENCE_SECONDS = 30.0
 
 _COMMIT = b"COMMIT\0"
+_COMMIT_ALONE = b"Q\0\0\0\x0bCOMMIT\0"
+_SYNC = b"S\0\0\0\x04"
 _OUTCOMES = (_COMMIT, b"ROLLBACK\0")
 
 
@@ -146,7 +148,7 @@ class Wire(threading.Thread):
         if fault is None:
             self._server.sendall(said)
             return bool(said)
-        self._strike(fault, said)
+        self._strike(fault, self._whole(said))
         return False
 
     def _commits(self, said: bytes) -> bool:
@@ -154,6 +156,15 @@ class Wire(threading.Thread):
         seen = self._tail + said
         self._tail = seen[-len(_COMMIT) + 1 :]
         return _COMMIT in seen
+
+    def _whole(self, said: bytes) -> bytes:
+        """The same with what belongs to it: the server answers a pipeline only at its end, which may come by itself."""
+        while not (said.endswith(_SYNC) or _COMMIT_ALONE in said):
+            more = self._client.recv(65_536)
+            if not more:
+                break
+            said += more
+        return said
 
     def _strike(self, fault: Fault, said: bytes) -> None:
         if fault is Fault.ANSWER_LOST:

@@ -166,7 +166,10 @@ def conclude(task: AsStored, settlement: Settlement, now: Micros) -> Settlement:
 
 
 def stands_already(task: AsStored, settlement: Settlement) -> bool:
-    """Whether a report under the latest lease repeats what is written: the first answer was lost on its way."""
+    """Whether a report under the latest lease repeats what is written: the first answer was lost on its way.
+
+    A task that is runnable again does not tell whether a release or the sweep made it so; either way it is no news.
+    """
     return (
         task.state is settlement.state
         or (task.cancel_requested and task.state is State.CANCELLED)

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from windlass.core.graph import End, check_fan_in, check_graph, check_unique, unblock
 from windlass.core.ids import fresh_id, keyed_id
@@ -20,7 +21,7 @@ from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.names import check_name, check_text, shown
 from windlass.core.ordering import Place, Queue, place
 from windlass.core.payload import canonical, encode_args
-from windlass.core.task import NewTask, Rules, Task, TaskId
+from windlass.core.task import NewTask, OnFailure, Rules, Task, TaskId
 from windlass.core.times import Micros, when
 from windlass.errors import InvalidTask
 
@@ -138,6 +139,8 @@ def in_scope(new: NewTask, tenant: str, workflow: str | None) -> bool:
 
 def _draft(new: NewTask, now: Micros, random: Callable[[], int]) -> Draft:
     _check_fields(new)
+    if type(new.on_failure) is not OnFailure:
+        new = replace(new, on_failure=_policy(new.on_failure))
     prerequisites, by_key = _prerequisites(new) if new.prerequisites else ((), frozenset[TaskId]())
     id = fresh_id(now, random()) if new.key is None else keyed_id(new.tenant, new.workflow, new.key)
     check_fan_in(new.key or id, prerequisites)
@@ -167,6 +170,13 @@ def _check_fields(new: NewTask) -> None:
         raise InvalidTask(f"slots={new.slots} is out of range; give 1 to 1000")
     if new.delay is not None and new.at is not None:
         raise InvalidTask("delay and at are both given; give one of them")
+
+
+def _policy(name: object) -> OnFailure:
+    try:
+        return OnFailure(name)
+    except ValueError:
+        raise InvalidTask(f"on_failure={shown(name)} is not known; give cancel or run") from None
 
 
 def _prerequisites(new: NewTask) -> tuple[tuple[TaskId, ...], frozenset[TaskId]]:

@@ -27,7 +27,7 @@ class OnFailure(StrEnum):
     """It runs all the same."""
 
 
-class NewTask(Struct, frozen=True, kw_only=True):
+class NewTask(Struct, frozen=True, kw_only=True, gc=False):
     """A task as its caller writes it.
 
     >>> NewTask(handler="mail.send", args={"to": "a@b.c"}, queue="mail", priority=5, key="welcome:42")

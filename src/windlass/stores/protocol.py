@@ -18,6 +18,7 @@ from windlass.core.ordering import Queue
 from windlass.core.settlement import Settlement
 from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, SessionId, Task, TaskId
 from windlass.core.times import Micros
+from windlass.errors import InvalidTask
 
 SESSION_TTL = timedelta(seconds=15)
 CANCEL_GRACE = timedelta(seconds=10)
@@ -135,6 +136,12 @@ class Neighbourhood(Struct, frozen=True):
 
     prerequisites: list[Neighbour]
     dependents: list[Neighbour]
+
+
+def check_limit(limit: int) -> None:
+    """Refuse a page of nothing."""
+    if limit < 1:
+        raise InvalidTask(f"limit={limit} is no page; give 1 or more")
 
 
 class TaskStore(Protocol):

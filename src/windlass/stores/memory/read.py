@@ -9,7 +9,7 @@ from uuid import UUID
 from windlass.core.ordering import Queue
 from windlass.core.task import Attempt, Task, TaskId
 from windlass.stores.memory.tables import Tables
-from windlass.stores.protocol import Count, Cursor, Filter, Neighbour, Neighbourhood, Page
+from windlass.stores.protocol import Count, Cursor, Filter, Neighbour, Neighbourhood, Page, check_limit
 
 
 class MemoryReader:
@@ -23,6 +23,7 @@ class MemoryReader:
             return [self._tables.tasks.get(id) for id in tasks]
 
     def find(self, filter: Filter, *, limit: int = 100, after: Cursor | None = None) -> Page:
+        check_limit(limit)
         with self._lock:
             matching = [task for task in self._tables.tasks.values() if filter.matches(task)]
         matching.sort(key=lambda task: (task.submitted, task.id), reverse=True)

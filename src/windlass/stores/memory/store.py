@@ -15,6 +15,7 @@ from windlass.clock import Clock, SystemClock, entropy
 from windlass.core.amend import amend
 from windlass.core.graph import MAX_PLACEHOLDERS, End, find_ring
 from windlass.core.ids import fresh_id, workflow_id
+from windlass.core.lease import next_fence
 from windlass.core.lifecycle import QUEUED, State
 from windlass.core.names import check_name, check_text
 from windlass.core.ordering import Queue, place
@@ -359,7 +360,7 @@ class MemoryStore(MemoryReader):
             if task.expires is not None and task.expires <= now:
                 late.append(id)  # The sweep will end it.
                 continue
-            fence = max(task.fence, self._tables.epoch << 40) + 1
+            fence = next_fence(task.fence, epoch=self._tables.epoch, submitted=task.submitted)
             task = self._tables.move(id, State.LEASED, fence=fence, session=session, claimed=now)
             claims.append(Claim(Lease(id, fence, session), task))
         for id in late:

@@ -11,6 +11,7 @@ import msgspec
 
 from windlass.clock import SystemClock, entropy
 from windlass.core.ids import fresh_id
+from windlass.core.lease import next_fence
 from windlass.core.lifecycle import State
 from windlass.core.settlement import RELEASED, Settlement, conclude, stands_already
 from windlass.core.task import Claim, Lease, SessionId, TaskId
@@ -19,7 +20,7 @@ from windlass.errors import SessionLost
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql.database import Database, Transaction, Values
 from windlass.stores.sql.graph import resolve
-from windlass.stores.sql.rows import Counts, Row, fence_of, rows_from, task_from, uuids
+from windlass.stores.sql.rows import Counts, Row, fence_of, rows_from, submitted_of, task_from, uuids
 
 CHUNK = 500
 T = TypeVar("T")
@@ -194,7 +195,8 @@ class Endings:
 
 def _granted(db: Database, session: SessionId, line: Values, counts: Counts) -> Claim:
     epoch, now, id = line[:3]
-    lease = Lease(TaskId(db.uuid(id)), max(fence_of(line[2:]), epoch << 40) + 1, session)
+    fence = next_fence(fence_of(line[2:]), epoch=epoch, submitted=submitted_of(line[2:]))
+    lease = Lease(TaskId(db.uuid(id)), fence, session)
     task = task_from(db, line[2:], lease=lease, now=now)
     counts.add(task.queue, task.tenant, State.RUNNABLE, -1)
     counts.add(task.queue, task.tenant, State.LEASED, 1)

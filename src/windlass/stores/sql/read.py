@@ -10,7 +10,7 @@ from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
 from windlass.core.retry import Error
 from windlass.core.task import Attempt, SessionId, Task, TaskId
-from windlass.stores.protocol import Count, Cursor, Filter, Neighbour, Neighbourhood, Page
+from windlass.stores.protocol import Count, Cursor, Filter, Neighbour, Neighbourhood, Page, check_limit
 from windlass.stores.sql.database import Database, Values
 from windlass.stores.sql.rows import queue_from, task_from
 
@@ -29,6 +29,7 @@ def get(db: Database, ids: Sequence[TaskId]) -> list[Task | None]:
 
 def find(db: Database, filter: Filter, limit: int, after: Cursor | None) -> Page:
     """A page of tasks; one more than asked for is read, to know whether it is the last."""
+    check_limit(limit)
     rows = db.read(
         lambda tx: tx.ask(
             "find",

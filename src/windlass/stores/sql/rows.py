@@ -127,6 +127,11 @@ def fence_of(values: Values) -> int:
     return values[11]
 
 
+def submitted_of(values: Values) -> Micros:
+    """When a task was submitted, from the same line as `task_from`."""
+    return values[_WIDTH + 8]
+
+
 def first_due_of(values: Values) -> Micros:
     """The due time by which a task is ordered, from the same line as `task_from`."""
     return values[_WIDTH + 7]
