@@ -27,6 +27,7 @@ from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
 from windlass.core.settlement import Returned, Stopped
 from windlass.core.task import OnFailure, TaskId
+from windlass.errors import InvalidTask
 from windlass.stores.protocol import Store
 
 BAD_ENDS = [State.FAILED, State.CANCELLED, State.EXPIRED]
@@ -222,3 +223,21 @@ def test_a_replayed_report_resolves_no_edge_twice(store: Store, clock: ManualClo
 
     task = task_of(store, child)
     assert (task.state, task.waiting) == (State.WAITING, 1)
+
+
+@pytest.mark.parametrize("policy", ["cancel", "run"])
+def test_a_policy_may_be_written_as_text(store: Store, clock: ManualClock, policy: str) -> None:
+    parent, child = submit(store, a_task(key="a", retry=NO_RETRY), after("b", "a", on_failure=policy))
+
+    clock.advance(SECOND)
+    run(store, GAVE_UP)
+
+    assert states_of(store, [parent, child]) == [
+        State.FAILED,
+        State.CANCELLED if policy == "cancel" else State.RUNNABLE,
+    ]
+
+
+def test_an_unknown_policy_is_refused_by_name(store: Store) -> None:
+    with pytest.raises(InvalidTask, match="on_failure"):
+        store.submit([a_task(on_failure="explode")])

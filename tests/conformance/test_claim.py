@@ -27,10 +27,10 @@ from windlass.clock import ManualClock
 from windlass.core.ids import fresh_id
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
-from windlass.core.settlement import Crashed, Released
+from windlass.core.settlement import COMPLETED, Crashed, Released, Settlement
 from windlass.core.task import Change, Lease, SessionId
 from windlass.errors import SessionLost
-from windlass.stores.protocol import Store
+from windlass.stores.protocol import LeaseLost, Store
 
 
 def test_a_claimed_task_is_leased_to_the_session(store: Store, clock: ManualClock) -> None:
@@ -210,3 +210,18 @@ def test_many_claimers_at_once_never_share_a_task(store: Store) -> None:
 
     assert sorted(lease.task for lease in leases) == sorted(ids)
     assert set(states_of(store, ids)) == {State.LEASED}
+
+
+def test_a_key_that_was_purged_and_comes_again_goes_on_above_its_old_fences(store: Store, clock: ManualClock) -> None:
+    session = a_session(store)
+    id = submit_one(store, key="k")
+    [old] = store.claim(session, ["default"], limit=1)
+    store.settle([(old.lease, Settlement(state=State.FAILED, attempts=1))])
+    store.purge([id])
+    clock.advance(SECOND)
+
+    submit_one(store, key="k")
+    [new] = store.claim(session, ["default"], limit=1)
+
+    assert new.lease.fence > old.lease.fence
+    assert store.settle([(old.lease, COMPLETED)]) == [LeaseLost(old.lease)]

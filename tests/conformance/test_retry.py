@@ -11,6 +11,7 @@ from tests.support.builders import (
     RAISED,
     SECOND,
     a_task,
+    after,
     claim_all,
     claim_one,
     claimed_ids,
@@ -18,6 +19,7 @@ from tests.support.builders import (
     in_state,
     report,
     run,
+    run_all,
     state_of,
     states_of,
     submit,
@@ -111,3 +113,35 @@ def test_retrying_by_filter_takes_all_that_match(store: Store) -> None:
 
     assert store.retry(Filter(handler="bad", states=frozenset({State.FAILED}))) == 2
     assert states_of(store, ids) == [State.COMPLETED, State.RUNNABLE, State.RUNNABLE]
+
+
+def test_tasks_brought_back_together_wait_for_each_other_again(store: Store) -> None:
+    a, b, c = submit(store, a_task(key="a", retry=NO_RETRY), after("b", "a"), after("c", "b"))
+    run(store, RAISED)
+    assert states_of(store, [a, b, c]) == [State.FAILED, State.CANCELLED, State.CANCELLED]
+
+    assert store.retry(Filter()) == 3
+
+    assert states_of(store, [a, b, c]) == [State.RUNNABLE, State.WAITING, State.WAITING]
+    assert run_all(store) == [a, b, c]
+
+
+def test_a_task_brought_back_waits_for_a_prerequisite_that_came_back_before_it(store: Store) -> None:
+    a, b = submit(store, a_task(key="a", retry=NO_RETRY), after("b", "a"))
+    run(store, RAISED)
+    store.retry([a])
+
+    store.retry([b])
+
+    assert (state_of(store, b), task_of(store, b).waiting) == (State.WAITING, 1)
+    run(store, Returned())
+    assert state_of(store, b) is State.RUNNABLE
+
+
+def test_a_task_brought_back_alone_passes_over_what_ended_badly(store: Store) -> None:
+    a, b = submit(store, a_task(key="a", retry=NO_RETRY), after("b", "a"))
+    run(store, RAISED)
+
+    store.retry([b])
+
+    assert states_of(store, [a, b]) == [State.FAILED, State.RUNNABLE]

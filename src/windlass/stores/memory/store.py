@@ -188,10 +188,13 @@ class MemoryStore(MemoryReader):
         with self._lock:
             now = self._clock.now()
             chosen = [task for task in self._chosen(which) if task.state.ended_badly]
+            coming_back = {task.id for task in chosen}
             for task in chosen:
+                waiting = task.waiting + self._reopen(task.id, coming_back)
                 self._tables.move(
                     task.id,
-                    State.WAITING if task.waiting else State.RUNNABLE,
+                    State.WAITING if waiting else State.RUNNABLE,
+                    waiting=waiting,
                     generation=task.generation + 1,
                     attempts=0,
                     crashes=0,
@@ -345,6 +348,17 @@ class MemoryStore(MemoryReader):
         if isinstance(which, Filter):
             return [task for task in tasks.values() if which.matches(task)]
         return [tasks[id] for id in dict.fromkeys(which) if id in tasks]
+
+    def _reopen(self, id: TaskId, coming_back: set[TaskId]) -> int:
+        """Wait again for prerequisites that are unfinished, or are just being brought back; how many."""
+        edges, tasks = self._tables.prerequisites.get(id, {}), self._tables.tasks
+        reopened = [
+            above
+            for above, resolved in edges.items()
+            if resolved and (above in coming_back or (above in tasks and not tasks[TaskId(above)].state.final))
+        ]
+        edges.update(dict.fromkeys(reopened, False))
+        return len(reopened)
 
     def _alive(self, session: SessionId) -> Session:
         known = self._tables.sessions.get(session)

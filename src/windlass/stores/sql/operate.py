@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from uuid import UUID
@@ -41,27 +42,13 @@ def cancel(db: Database, which: Which, reason: str, grace: timedelta) -> int:
 
 
 def retry(db: Database, which: Which) -> int:
-    """Bring tasks that ended badly back."""
-
-    def step(moves: Moves, row: Row, now: Micros) -> bool:
-        if not row.state.ended_badly:
-            return False
-        moves.move(
-            row,
-            State.WAITING if row.waiting else State.RUNNABLE,
-            generation=row.generation + 1,
-            attempts=0,
-            crashes=0,
-            losses=0,
-            cancel_requested=False,
-            reason=None,
-            finished=None,
-            due=now,
-            expires=None if row.expires is not None and row.expires <= now else row.expires,
-        )
-        return True
-
-    return _each(db, which, step)
+    """Bring tasks that ended badly back, the oldest first: prerequisites before what waits for them."""
+    brought_back = 0
+    for ids in reversed(list(_chosen(db, which))):
+        count, wake = db.transact(lambda tx, ids=ids: _bring_back(db, tx, ids))
+        db.ring(wake)
+        brought_back += count
+    return brought_back
 
 
 def purge(db: Database, which: Which) -> int:
@@ -154,6 +141,50 @@ def _step_all(
     ended = [(row.id, ends.value) for row in changed if ends is not None and row.state is not State.LEASED]
     announced = uuids(db, tx.ask("announce", ended).rows()) if ended else []
     return len(changed), announced, moves.counts.wake
+
+
+def _bring_back(db: Database, tx: Transaction, ids: Sequence[TaskId]) -> tuple[int, set[str]]:
+    """Prerequisites that are unfinished, or are just being brought back, are waited for again.
+
+    They are locked together with the tasks themselves, in one set and in id order.
+    """
+    asked = tx.ask("now", now=db.now())
+    pending = tx.ask("take_ended", [(id,) for id in sorted(ids)])
+    told = tx.ask("resolved_edges", [(id,) for id in sorted(ids)])
+    [(now,)] = asked.rows()
+    edges = [(TaskId(db.uuid(child)), TaskId(db.uuid(parent))) for child, parent in told.rows()]
+    held = tx.ask("hold", [(id,) for id in sorted({*ids, *(parent for _, parent in edges)})])
+    rows = {row.id: row for row in rows_from(db, held.rows())}
+    back = [rows[id] for id in ids if id in rows and rows[id].state.ended_badly]
+    unfinished = {row.id for row in back} | {row.id for row in rows.values() if not row.state.final}
+    reopened = [(child, parent) for child, parent in edges if parent in unfinished]
+    more = Counter(child for child, _ in reopened)
+    moves = Moves()
+    for row in back:
+        _revive(moves, row, row.waiting + more[row.id], now)
+    coming = {row.id for row in back}
+    tx.tell("reopen_edges", sorted(edge for edge in reopened if edge[0] in coming))
+    # What had not been told of the old end waits for the new one instead.
+    tx.tell("close_ended", [(parent,) for parent in uuids(db, pending.rows()) if parent in coming])
+    moves.write(tx)
+    return len(back), moves.counts.wake
+
+
+def _revive(moves: Moves, row: Row, waiting: int, now: Micros) -> None:
+    moves.move(
+        row,
+        State.WAITING if waiting else State.RUNNABLE,
+        waiting=waiting,
+        generation=row.generation + 1,
+        attempts=0,
+        crashes=0,
+        losses=0,
+        cancel_requested=False,
+        reason=None,
+        finished=None,
+        due=now,
+        expires=None if row.expires is not None and row.expires <= now else row.expires,
+    )
 
 
 def _chosen(db: Database, which: Which) -> Iterator[list[TaskId]]:

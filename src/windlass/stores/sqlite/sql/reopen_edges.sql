@@ -1,0 +1,3 @@
+-- reopen_edges: this is waited for again.
+-- batch: child blob, parent blob
+UPDATE edge SET resolved = 0 WHERE child = :child AND parent = :parent;
