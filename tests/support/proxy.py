@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 30.0
 _COMMIT = b"COMMIT\0"
 _COMMIT_ALONE = b"Q\0\0\0\x0bCOMMIT\0"
 _SYNC = b"S\0\0\0\x04"
-_OUTCOMES = (_COMMIT, b"ROLLBACK\0")
+_READY = b"Z\0\0\0\x05"
 
 
 class Fault(Enum):
@@ -169,19 +169,19 @@ class Wire(threading.Thread):
     def _strike(self, fault: Fault, said: bytes) -> None:
         if fault is Fault.ANSWER_LOST:
             self._server.sendall(said)
-            self._await_outcome()
+            self._await_answer()
         _reset(self._client)
         self._proxy.struck.release()
         if fault is Fault.ARRIVES_LATE:
             assert self._proxy.deliver.wait(PATIENCE_SECONDS), "nobody let the late commit arrive"
             self._server.sendall(said)
-            self._await_outcome()
+            self._await_answer()
             self._proxy.delivered.release()
 
-    def _await_outcome(self) -> None:
-        """Read what the server says, and keep it from the client, until the transaction is over."""
+    def _await_answer(self) -> None:
+        """Read what the server says, and keep it from the client, until it has said all."""
         answer = b""
-        while not any(outcome in answer for outcome in _OUTCOMES):
+        while _READY not in answer:
             said = self._server.recv(65_536)
             if not said:
                 return
