@@ -78,12 +78,12 @@ def test_eight_claimers_lease_and_complete_every_task_exactly_once(
     stop(claimers)
 
     lines = read_logs(tmp_path)
-    once = Counter((id, 1) for id in ids)
-    assert len(once) == total
-    assert Counter((line.task, line.fence) for line in lines if line.what == "granted") == once
-    assert Counter((line.task, line.fence) for line in lines if line.what == "completed") == once
+    granted = Counter((line.task, line.fence) for line in lines if line.what == "granted")
+    assert len(set(ids)) == total
+    assert Counter(task for task, _ in granted.elements()) == Counter(ids)
+    assert Counter((line.task, line.fence) for line in lines if line.what == "completed") == granted
     assert len(lines) == 2 * total
-    assert {(task.state, task.attempts, task.fence) for task in store.get(ids) if task} == {(State.COMPLETED, 1, 1)}
+    assert {(task.state, task.attempts, task.losses) for task in store.get(ids) if task} == {(State.COMPLETED, 1, 0)}
     assert counted(store) == {(QUEUE, "default", State.COMPLETED): total}
 
 
@@ -115,7 +115,8 @@ def test_claimers_killed_in_the_midst_of_their_work_lose_and_double_nothing(
     assert {task.state for task in stored.values()} == {State.COMPLETED}
     assert {line.fence - stored[line.task].fence for line in lines if line.what == "completed"} == {0}
     assert {task.attempts for task in stored.values()} == {1}
-    assert {task.fence - task.losses for task in stored.values()} == {1}, "a lease ended neither well nor by loss"
+    leases = Counter(task for task, _ in granted)
+    assert all(leases[id] <= stored[id].losses + 1 for id in ids), "a lease ended neither well nor by loss"
     assert counted(store) == {(QUEUE, "default", State.COMPLETED): total}
 
 

@@ -148,9 +148,6 @@ def test_operators_and_sweeps_get_over_a_lost_commit(
     assert counted(store) == recounted(store)
 
 
-@pytest.mark.xfail(
-    reason="open_session inserts without ON CONFLICT: its own row refuses every further try", strict=True
-)
 def test_a_session_is_open_after_a_lost_commit(store: PostgresStore, proxy: Proxy) -> None:
     submit_one(store)
 
@@ -208,9 +205,6 @@ def test_a_settle_whose_commit_arrives_late_is_written_once(
     assert task_of(store, id).attempts == 1
 
 
-@pytest.mark.xfail(
-    reason="claim's recover looks without a lock, so before the commit that is still to come", strict=True
-)
 def test_a_claim_whose_commit_arrives_late_leaves_no_lease_that_nobody_knows_of(
     store: PostgresStore, cut_off: PostgresStore, late: Late
 ) -> None:

@@ -143,6 +143,8 @@ PLANS = {
     "prerequisites": Expected("edge_pkey task_pkey"),
     "dependents": Expected("edge_parent task_pkey", rows=2 * BATCH),
     "ancestors": Expected("edge_pkey"),
+    "resolved_edges": Expected("edge_pkey", rows=3 * BATCH),
+    "reopen_edges": Expected("edge_pkey|edge_parent"),
 }
 ANY_PLAN = {"find"}
 """Pages for people: any filter may be asked for, and how to go about it is left to the database."""

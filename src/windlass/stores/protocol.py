@@ -152,7 +152,8 @@ class TaskStore(Protocol):
 
         A key that is known with the same body is answered with the task it named, whatever became of it. Refusals
         (see `errors`) leave nothing behind. With `conn`, the caller's own PostgreSQL connection, the batch commits or
-        rolls back with the caller's transaction; prerequisites that end meanwhile are resolved after that commit.
+        rolls back with the caller's transaction; prerequisites that end meanwhile are resolved after that commit. In a
+        transaction with a snapshot of its own (REPEATABLE READ and above) its tasks run after the next sweep.
         """
         ...
 

@@ -77,9 +77,15 @@ def claim(db: Database, session: SessionId, queues: Sequence[str], limit: int) -
         return list(chosen)
 
     def recover() -> list[Claim] | None:
-        """After a commit whose answer was lost: the leases stand all or none. None: it did not happen, try again."""
-        found = db.read(lambda tx: tx.ask("get", [(one.lease.task,) for one in chosen]).rows())
-        stored = {task.id: (task.fence, task.session) for task in (task_from(db, line) for line in found)}
+        """After a commit whose answer was lost: the leases stand all or none. None: it did not happen, try again.
+
+        The rows are locked to look at them, because that commit may still be on its way.
+        """
+        if not chosen:
+            return None
+        ids = sorted((one.lease.task,) for one in chosen)
+        held = db.transact(lambda tx: tx.ask("hold", ids).rows())
+        stored = {row.id: (row.fence, row.session) for row in rows_from(db, held)}
         stand = [one for one in chosen if stored.get(one.lease.task) == (one.lease.fence, session)]
         return stand or None
 

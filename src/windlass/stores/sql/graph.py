@@ -8,7 +8,7 @@ prerequisite and a dependent together: every set of tasks is locked once, in id 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -82,8 +82,7 @@ def _tell(db: Database, tx: Transaction, ended: Sequence[UUID]) -> Told:
     ends = {db.uuid(parent): (End(how), db.uuid(after)) for parent, how, after in taken.rows()}
     if not ends:
         return Told(0, [], None, set())
-    open_edges = tx.ask("open_edges", [(parent, after) for parent, (_, after) in ends.items()], limit=CHUNK).rows()
-    edges = [(db.uuid(parent), TaskId(db.uuid(child))) for parent, child in open_edges][:CHUNK]
+    edges = _open_edges(db, tx, ends)
     reached: dict[TaskId, list[tuple[UUID, End]]] = {}
     for parent, child in edges:
         reached.setdefault(child, []).append((parent, ends[parent][0]))
@@ -95,7 +94,20 @@ def _tell(db: Database, tx: Transaction, ended: Sequence[UUID]) -> Told:
     tx.tell("resolve_edges", sorted((child, parent) for parent, child in edges))
     moves.write(tx)
     announced = tx.ask("announce", [(row.id, State.CANCELLED.value) for row in cancelled]) if cancelled else None
-    return Told(len(edges), _close(tx, ends, edges, full=len(open_edges) >= CHUNK), announced, moves.counts.wake)
+    return Told(len(edges), _close(tx, ends, edges, full=len(edges) == CHUNK), announced, moves.counts.wake)
+
+
+def _open_edges(db: Database, tx: Transaction, ends: Mapping[UUID, tuple[End, UUID]]) -> list[tuple[UUID, TaskId]]:
+    """The first edges to be told, at most `CHUNK`. A few ends are asked about at a time, for each may have as many."""
+    edges: list[tuple[UUID, TaskId]] = []
+    todo = [(parent, after) for parent, (_, after) in ends.items()]
+    few = 16
+    while todo and len(edges) < CHUNK:
+        batch, todo = todo[:few], todo[few:]
+        found = tx.ask("open_edges", batch, limit=CHUNK - len(edges)).rows()
+        edges += [(db.uuid(parent), TaskId(db.uuid(child))) for parent, child in found]
+        few *= 2
+    return edges[:CHUNK]
 
 
 def _cancels(moves: Moves, row: Row, ends: Sequence[tuple[UUID, End]], now: int) -> bool:
@@ -150,8 +162,11 @@ def _fail_one_ring(db: Database, tx: Transaction, workflow: UUID, tenant: str, n
     if not ring:
         tx.tell("check_later", [(workflow, False)])
         return []
+    held = rows_from(db, tx.ask("hold", [(id,) for id in sorted(ring)]).rows())
+    if len(held) < len(ring) or any(row.state is not State.WAITING for row in held):
+        return []  # Somebody has broken the ring meanwhile; the next sweep looks again.
     moves = Moves()
-    for row in rows_from(db, tx.ask("hold", [(id,) for id in sorted(ring)]).rows()):
+    for row in held:
         moves.move(row, State.FAILED, finished=now, reason=str(CycleFound(ring)))
     moves.write(tx)
     tx.ask("announce", [(id, State.FAILED.value) for id in sorted(ring)]).rows()

@@ -52,8 +52,12 @@ def retry(db: Database, which: Which) -> int:
 
 
 def purge(db: Database, which: Which) -> int:
-    """Remove finished tasks for good."""
-    return sum(db.transact(lambda tx, ids=ids: forget(db, tx, ids)) for ids in _chosen(db, which))
+    """Remove finished tasks for good, once those that waited for them have been told."""
+    removed = 0
+    for ids in _chosen(db, which):
+        db.ring(resolve(db, ids))
+        removed += db.transact(lambda tx, ids=ids: forget(db, tx, ids))
+    return removed
 
 
 def update(db: Database, id: TaskId, change: Change) -> Task:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from windlass.core.graph import CYCLE_BUDGET, MAX_PLACEHOLDERS, End, find_ring, too_many_placeholders
 from windlass.core.ids import workflow_id
@@ -62,11 +63,13 @@ class Submit:
         prepared = tx.ask("prepare", queues=sorted({one.new.queue for one in self._drafts}), now=self._db.now())
         opened = self._workflows(tx)
         known = self._known(tx)
-        now, queues = self._prepared(prepared)
+        now, sees_commits, queues = self._prepared(prepared)
         fresh = self._fresh(known)
         ahead = self._check_prerequisites(tx, fresh, known, opened, now)
         self._check_room(tx, queues, fresh)
         births = self._births(fresh, known, opened, queues, now)
+        if not sees_commits:
+            births = [_put_off(birth) for birth in births]
         counts = self._write(tx, fresh, births)
         self._fill_and_add_placeholders(tx, fresh, opened, ahead)
         announced = self._announce(tx, births)
@@ -109,9 +112,10 @@ class Submit:
             for id, tenant, workflow, state, fingerprint in rows
         }
 
-    def _prepared(self, answer: Answer) -> tuple[Micros, dict[str, Queue]]:
+    def _prepared(self, answer: Answer) -> tuple[Micros, bool, dict[str, Queue]]:
         rows = answer.rows()
-        return rows[0][0], {name: queue_from((name, *rest)) for _, name, *rest in rows if name is not None}
+        queues = {name: queue_from((name, *rest)) for _, _, name, *rest in rows if name is not None}
+        return rows[0][0], bool(rows[0][1]), queues
 
     def _fresh(self, known: Mapping[TaskId, Known]) -> list[Draft]:
         """The drafts whose key is not taken yet."""
@@ -285,6 +289,13 @@ def _seal(one: Draft, batch: Mapping[TaskId, NewTask], opened: Mapping[UUID, Ope
         return ()
     id = workflow_id(one.new.tenant, one.new.workflow)
     return () if id not in opened or opened[id].sealed else (id,)
+
+
+def _put_off(birth: Birth) -> Birth:
+    """Inside a caller's old snapshot a task is left for the sweep to make runnable: only that sees what is open now."""
+    if birth.task.state is not State.RUNNABLE:
+        return birth
+    return replace(birth, task=replace(birth.task, state=State.SCHEDULED))
 
 
 def _as_uuid(fingerprint: bytes | None) -> UUID | None:

@@ -118,8 +118,8 @@ class Sweep:
         self._edges_seen_to = (_NOBODY, _NOBODY) if whole else (self._db.uuid(seen[-1][0]), self._db.uuid(seen[-1][1]))
         untold = {
             self._db.uuid(parent): state
-            for _, parent, resolved, state, finished, noted in seen
-            if not resolved and noted is None and finished is not None and finished < now - _LATE
+            for _, parent, resolved, state, finished, noted, joining in seen
+            if not resolved and not noted and not joining and finished is not None and finished < now - _LATE
         }
         if untold:
             self._db.transact(lambda tx: tx.tell("announce", sorted(untold.items())))
@@ -163,8 +163,11 @@ class Sweep:
 
 
 def forget(db: Database, tx: Transaction, ids: Sequence[UUID]) -> int:
-    """Remove these tasks, if they have ended, and everything about them; how many."""
-    gone = [row for row in rows_from(db, tx.ask("seize", [(id,) for id in sorted(ids)]).rows()) if row.state.final]
+    """Remove these tasks, if they have ended and everyone has been told, and everything about them; how many."""
+    batch = [(id,) for id in sorted(ids)]
+    untold = set(uuids(db, tx.ask("untold", batch).rows()))
+    rows = rows_from(db, tx.ask("seize", batch).rows())
+    gone = [row for row in rows if row.state.final and row.id not in untold]
     counts = Counts()
     for row in gone:
         counts.add(row.queue, row.tenant, row.state, -1)

@@ -1,8 +1,9 @@
 -- edges_after: some edges, in order, with what the stall detector needs to see whether a wake-up was lost.
-SELECT e.child, e.parent, e.resolved, p.state, p.finished, d.parent
+SELECT e.child, e.parent, e.resolved, p.state, p.finished, d.parent IS NOT NULL, j.child IS NOT NULL
   FROM (SELECT child, parent, resolved FROM edge
          WHERE (child, parent) > (:child, :parent)
          ORDER BY child, parent LIMIT :limit) AS e
   LEFT JOIN task AS p ON p.id = e.parent
   LEFT JOIN ended AS d ON d.parent = e.parent
+  LEFT JOIN joining AS j ON j.child = e.child
  ORDER BY e.child, e.parent;

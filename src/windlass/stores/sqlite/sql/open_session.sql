@@ -1,3 +1,4 @@
--- open_session: begin a node's session.
+-- open_session: begin a node's session. A second try after a lost answer finds its own row.
 INSERT INTO session (id, node, ttl, renewed, boot)
-VALUES (:session, :node, :ttl, :now, :boot);
+VALUES (:session, :node, :ttl, :now, :boot)
+    ON CONFLICT (id) DO NOTHING;

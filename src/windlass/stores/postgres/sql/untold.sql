@@ -1,0 +1,5 @@
+-- untold: which of these ends somebody still waits for.
+-- batch: id uuid
+SELECT i.id
+  FROM unnest(:id::uuid[]) AS i (id)
+ CROSS JOIN LATERAL (SELECT FROM windlass.edge AS e WHERE e.parent = i.id AND NOT e.resolved LIMIT 1) AS open_edge;
