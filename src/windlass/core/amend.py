@@ -1,6 +1,8 @@
-"""What a change of priority, deadline or due time makes of an unfinished task."""
+"""What people make of a task by hand: a change of priority, deadline or due time, and bringing it back."""
 
 from __future__ import annotations
+
+from typing import Any, Protocol
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -45,6 +47,32 @@ def amend(task: Task, first_due: Micros, queue: Queue, change: Change, now: Micr
         first_due=first_due,
         place=place(queue, priority=priority, deadline=deadline, due=first_due),
     )
+
+
+class Ended(Protocol):
+    """A task that has ended badly, as a store has it."""
+
+    @property
+    def generation(self) -> int: ...
+    @property
+    def expires(self) -> Micros | None: ...
+
+
+def brought_back(task: Ended, waiting: int, now: Micros) -> dict[str, Any]:
+    """What an operator's retry changes of a task, by field: fresh counters, and a hard limit only if it lies ahead."""
+    return {
+        "state": State.WAITING if waiting else State.RUNNABLE,
+        "waiting": waiting,
+        "generation": task.generation + 1,
+        "attempts": 0,
+        "crashes": 0,
+        "losses": 0,
+        "cancel_requested": False,
+        "reason": None,
+        "finished": None,
+        "due": now,
+        "expires": None if task.expires is not None and task.expires <= now else task.expires,
+    }
 
 
 def _state_when_due(state: State, *, later: bool) -> State:

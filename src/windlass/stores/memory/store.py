@@ -12,7 +12,7 @@ from threading import Condition, RLock
 from uuid import UUID
 
 from windlass.clock import Clock, SystemClock, entropy
-from windlass.core.amend import amend
+from windlass.core.amend import amend, brought_back
 from windlass.core.graph import MAX_PLACEHOLDERS, End, find_ring
 from windlass.core.ids import fresh_id, workflow_id
 from windlass.core.lease import next_fence
@@ -191,20 +191,7 @@ class MemoryStore(MemoryReader):
             coming_back = {task.id for task in chosen}
             for task in chosen:
                 waiting = task.waiting + self._reopen(task.id, coming_back)
-                self._tables.move(
-                    task.id,
-                    State.WAITING if waiting else State.RUNNABLE,
-                    waiting=waiting,
-                    generation=task.generation + 1,
-                    attempts=0,
-                    crashes=0,
-                    losses=0,
-                    cancel_requested=False,
-                    reason=None,
-                    finished=None,
-                    due=now,
-                    expires=None if task.expires is not None and task.expires <= now else task.expires,
-                )
+                self._tables.move(task.id, **brought_back(task, waiting, now))
             self._work.notify_all()
             return len(chosen)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from windlass.core.amend import amend
+from windlass.core.amend import amend, brought_back
 from windlass.core.graph import End
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import UNFINISHED, State
@@ -165,30 +165,13 @@ def _bring_back(db: Database, tx: Transaction, ids: Sequence[TaskId]) -> tuple[i
     more = Counter(child for child, _ in reopened)
     moves = Moves()
     for row in back:
-        _revive(moves, row, row.waiting + more[row.id], now)
+        moves.move(row, **brought_back(row, row.waiting + more[row.id], now))
     coming = {row.id for row in back}
     tx.tell("reopen_edges", sorted(edge for edge in reopened if edge[0] in coming))
     # What had not been told of the old end waits for the new one instead.
     tx.tell("close_ended", [(parent,) for parent in uuids(db, pending.rows()) if parent in coming])
     moves.write(tx)
     return len(back), moves.counts.wake
-
-
-def _revive(moves: Moves, row: Row, waiting: int, now: Micros) -> None:
-    moves.move(
-        row,
-        State.WAITING if waiting else State.RUNNABLE,
-        waiting=waiting,
-        generation=row.generation + 1,
-        attempts=0,
-        crashes=0,
-        losses=0,
-        cancel_requested=False,
-        reason=None,
-        finished=None,
-        due=now,
-        expires=None if row.expires is not None and row.expires <= now else row.expires,
-    )
 
 
 def _chosen(db: Database, which: Which) -> Iterator[list[TaskId]]:
