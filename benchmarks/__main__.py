@@ -49,14 +49,22 @@ def _arguments() -> argparse.Namespace:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="under a minute, for a look whether all of it works")
     size.add_argument("--full", action="store_true", help="every cell in every condition, longer: about half an hour")
-    parser.add_argument("--rows", type=float, action="append", metavar="N", help="finished rows, as 1e7; repeatable")
+    parser.add_argument(
+        "--rows", type=_whole, action="append", default=[], metavar="N", help="also with N finished rows, as 10^7"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the results there too")
     return parser.parse_args()
 
 
 def _plan(asked: argparse.Namespace) -> Plan:
     plan = QUICK if asked.quick else FULL if asked.full else DEFAULT
-    return replace(plan, finished=tuple(map(int, asked.rows))) if asked.rows else plan
+    return replace(plan, finished=(*plan.finished, *asked.rows))
+
+
+def _whole(text: str) -> int:
+    """A large number as people write it: 10^7, 1e7, 10_000_000."""
+    base, power, exponent = text.partition("^")
+    return int(base) ** int(exponent) if power else int(float(text))
 
 
 def _measured(name: str, plan: Plan) -> Report:
@@ -68,7 +76,7 @@ def _measured(name: str, plan: Plan) -> Report:
     finally:
         home.close()
     results += pinned.last_windows(declines)
-    print(f"\n{name}\n{table.as_text(results)}", flush=True)
+    print(f"\n{name}\n{table.as_text(table.beside_empty(results))}", flush=True)
     if declines:
         print(f"\n{name}, while an idle reader holds its snapshot\n{pinned.as_text(declines)}", flush=True)
     return Report(store=name, results=results, declines=declines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -80,9 +80,10 @@ class BarePostgres:
             [(now,)] = asked.fetchall()
             held.fetchall()
             finished = "{" + ",".join([str(now)] * many) + "}"
-            self._run("settle", ids, ones, session, completed, ones, finished, ones, zeros, zeros, nulls)
+            settled = self._run("settle", ids, ones, session, completed, ones, finished, ones, zeros, zeros, nulls)
             self._run("count", *_deltas("leased", "completed", many))
             self._run("announce", ids, completed)
+        assert settled.rowcount == many, "these are not the statements of the store any more"
 
     def _run(self, statement: str, *columns: str, **scalars: object) -> RawCursor[tuple[Any, ...]]:
         values = [*columns, *(scalars[name] for name in self._statements[statement].scalars)]
@@ -96,7 +97,7 @@ class BarePostgres:
         return [array(type, values) for type, values in zip(types, zip(*call.batch, strict=True), strict=True)]
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self) -> Generator[None]:
         with self._connection.pipeline():
             yield
             self._connection.commit()

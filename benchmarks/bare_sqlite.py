@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import process_time
@@ -81,9 +81,12 @@ class BareSQLite:
             self._one("now", now=now)
             self._many("hold", [(row[2],) for row in claimed])
             ends = [(row[2], 1, self._session, "completed", row[9], now, 1, 0, 0, None) for row in claimed]
+            before = self._connection.total_changes()
             self._many("settle", ends)
+            settled = self._connection.total_changes() - before
             self._count(SETTLED, len(claimed))
             self._many("announce", [(row[2], "completed") for row in claimed])
+        assert settled == len(claimed), "these are not the statements of the store any more"
 
     def _count(self, deltas: Sequence[tuple[str, int]], many: int) -> None:
         self._many("count", [(QUEUE, "default", state, sign * many) for state, sign in deltas])
@@ -101,7 +104,7 @@ class BareSQLite:
         return [(*map(_bindable, line), *fixed) for line in ([()] if call.batch is None else call.batch)]
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self) -> Generator[None]:
         fcntl.flock(self._lock_file, fcntl.LOCK_EX)
         try:
             self._connection.execute("BEGIN IMMEDIATE")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,6 +38,8 @@ class Home(Protocol):
     """Whether other processes reach the same data."""
     fastest: int
     """More tasks a second than a claim loop will ever take: what has to be there for a second of it."""
+    largest: int
+    """More finished rows than these are not asked of it."""
 
     def empty(self) -> None:
         """Remove every task."""
@@ -71,7 +73,7 @@ class Home(Protocol):
 class MemoryHome:
     """Data in this process."""
 
-    name, shared, fastest = "memory", False, 400_000
+    name, shared, fastest, largest = "memory", False, 120_000, 100_000
 
     def __init__(self) -> None:
         self._store = MemoryStore()
@@ -95,7 +97,7 @@ class MemoryHome:
         raise NotImplementedError("the memory store has no statements")
 
     @contextmanager
-    def pinned(self) -> Iterator[None]:
+    def pinned(self) -> Generator[None]:
         yield
 
     def close(self) -> None:
@@ -105,7 +107,7 @@ class MemoryHome:
 class SQLiteHome:
     """A file in a folder of its own, on the disk of the temporary files."""
 
-    name, shared, fastest = "sqlite", True, 150_000
+    name, shared, fastest, largest = "sqlite", True, 120_000, 10**9
 
     def __init__(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="windlass-bench-")
@@ -133,7 +135,7 @@ class SQLiteHome:
             connection.close()
 
     @contextmanager
-    def pinned(self) -> Iterator[None]:
+    def pinned(self) -> Generator[None]:
         connection: Any = apsw.Connection(self._path)  # its stubs are partly unknown
         connection.execute("BEGIN").fetchall()
         connection.execute("SELECT count(*) FROM meta").fetchall()
@@ -149,7 +151,7 @@ class SQLiteHome:
 class PostgresHome:
     """A database on a server of its own: as installed, so with fsync and 128 MB of shared buffers."""
 
-    name, shared, fastest = "postgres", True, 60_000
+    name, shared, fastest, largest = "postgres", True, 50_000, 10**9
 
     def __init__(self) -> None:
         self._server = PostgresServer(settings={"fsync": "on", "synchronous_commit": "on"})
@@ -177,7 +179,7 @@ class PostgresHome:
             return cursor.fetchall() if cursor.description else []
 
     @contextmanager
-    def pinned(self) -> Iterator[None]:
+    def pinned(self) -> Generator[None]:
         with psycopg.connect(self.url) as connection:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.execute("SELECT count(*) FROM windlass.meta")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from collections.abc import Iterator
 
 import apsw
@@ -11,7 +12,6 @@ import psutil
 import psycopg
 
 from tests.support.servers import ServerMissing, find_postgres
-from tests.support.servers import _version as version_of  # pyright: ignore[reportPrivateUsage]
 
 
 def described() -> Iterator[str]:
@@ -25,6 +25,7 @@ def described() -> Iterator[str]:
 
 def _postgres() -> str:
     try:
-        return f"PostgreSQL {'.'.join(map(str, version_of(find_postgres())))}"
+        server = find_postgres() / "postgres"
+        return subprocess.run([server, "--version"], check=True, capture_output=True, text=True).stdout.strip()
     except ServerMissing:
         return "no PostgreSQL"

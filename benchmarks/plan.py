@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-BATCHES = (1, 10, 100, 1_000)
-PROCESSES = (1, 2, 8)
 AIMED_AT = 100
 """The batch size for which there is an aim."""
 
@@ -26,10 +24,12 @@ class Plan(Struct, frozen=True, kw_only=True):
     seconds: float
     """How long each process claims and settles."""
     rounds: int
-    """How often a cell of one process is measured, Windlass and bare in turns; the best round counts."""
+    """How often what an aim is held against is measured, Windlass and bare in turns; the best round counts."""
+    batches: tuple[int, ...] = (1, 10, 100, 1_000)
+    processes: tuple[int, ...] = (1, 2, 8)
     finished: tuple[int, ...]
     """How many finished rows stand in the tables, one condition each, after the empty one."""
-    whole: bool
+    whole: bool = False
     """Whether every condition has all cells, or all but the empty one only the telling ones."""
     singles: int
     """How many tasks are submitted one by one."""
@@ -40,25 +40,28 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     def cells(self, finished: int) -> Iterator[Cell]:
         """What is measured with so many finished rows in the tables."""
-        for batch in BATCHES:
-            for processes in PROCESSES:
+        for batch in self.batches:
+            for processes in self.processes:
                 if not finished or self.whole or processes == 1 or batch == AIMED_AT:
                     yield Cell(batch, processes)
 
     def rounds_of(self, cell: Cell) -> int:
-        """How often a cell is measured: those that an aim is held against more often than the others."""
+        """How often a cell is measured."""
         return self.rounds if cell.processes == 1 and cell.batch >= AIMED_AT else 1
 
 
-QUICK = Plan(seconds=0.3, rounds=1, finished=(20_000,), whole=False, singles=300, bulk=10_000, pinned={100: 10_000})
+QUICK = Plan(
+    seconds=0.25,
+    rounds=1,
+    batches=(1, 100, 1_000),
+    processes=(1, 2),
+    finished=(20_000,),
+    singles=200,
+    bulk=10_000,
+    pinned={100: 12_000},
+)
 DEFAULT = Plan(
-    seconds=0.8,
-    rounds=3,
-    finished=(100_000, 1_000_000),
-    whole=False,
-    singles=2_000,
-    bulk=50_000,
-    pinned={100: 60_000, 500: 60_000},
+    seconds=0.8, rounds=3, finished=(100_000, 1_000_000), singles=1_500, bulk=40_000, pinned={100: 60_000, 500: 60_000}
 )
 FULL = Plan(
     seconds=2.0,

@@ -22,7 +22,7 @@ def together(processes: int, job: Callable[[Ready], T]) -> list[T]:
     """
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(processes)
-    ends: list[Connection] = []
+    ends: list[Any] = []
     children: list[Any] = []
     for _ in range(processes):
         receiver, sender = context.Pipe(duplex=False)
@@ -52,7 +52,7 @@ def _run(job: Callable[[Ready], T], barrier: Any, sender: Connection) -> None:
         sender.send((False, traceback.format_exc()))
 
 
-def _answer(end: Connection) -> Any:
+def _answer(end: Any) -> Any:
     went_well, answer = end.recv()
     if not went_well:
         raise RuntimeError(f"a process of the benchmark failed:\n{answer}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from time import perf_counter
 
@@ -73,7 +74,7 @@ def _threads(home: Home, plan: Plan) -> Result:
         shares = [[[task] for task in new_tasks(plan.singles // 4, keyed=False)] for _ in range(THREADS)]
         with ThreadPoolExecutor(THREADS) as threads:
             start = perf_counter()
-            list(threads.map(lambda share: _through(store, share), shares))
+            list(threads.map(partial(_through, store), shares))
             return THREADS * (plan.singles // 4) / (perf_counter() - start)
 
     return Result(what=f"submit, one by one, {THREADS} threads", batch=1, windlass=_measured(home, work))
@@ -91,7 +92,7 @@ def _measured(home: Home, work: Callable[[Store], float]) -> float:
 
     def job(_: Ready) -> float:
         store = home.store()
-        for _ in range(6):
+        for _warm_up in range(6):
             store.submit([NewTask(handler="bench.noop")])
         return work(store)
 

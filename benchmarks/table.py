@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -19,6 +20,8 @@ class Result(Struct, frozen=True, kw_only=True):
     bare: float | None = None
     """Tasks a second by the same statements alone."""
     aim: str = ""
+    of_empty: float | None = None
+    """The rate over that of the same batch and processes with empty tables: 1 is a flat line."""
 
     @property
     def ratio(self) -> float | None:
@@ -26,12 +29,24 @@ class Result(Struct, frozen=True, kw_only=True):
         return self.windlass / self.bare if self.bare else None
 
 
-HEAD = ("what", "condition", "batch", "processes", "windlass/s", "bare/s", "ratio", "aim")
+EMPTY = "empty tables"
+HEAD = ("what", "condition", "batch", "processes", "windlass/s", "bare/s", "ratio", "of empty", "aim")
 
 
 def as_text(results: Iterable[Result]) -> str:
     """All results of one store as a plain table."""
-    return columns(HEAD, [_line(one) for one in results], right=range(2, 7))
+    return columns(HEAD, [_line(one) for one in results], right=range(2, 8))
+
+
+def beside_empty(results: Sequence[Result]) -> list[Result]:
+    """The results with `of_empty` filled in where there is something to compare with."""
+    empty = {(one.batch, one.processes): one.windlass for one in results if one.condition == EMPTY}
+    return [
+        replace(one, of_empty=one.windlass / empty[one.batch, one.processes])
+        if one.condition not in ("", EMPTY) and (one.batch, one.processes) in empty
+        else one
+        for one in results
+    ]
 
 
 def columns(head: Sequence[str], lines: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
@@ -53,8 +68,12 @@ def rate(tasks_a_second: float | None) -> str:
     return "–" if tasks_a_second is None else f"{tasks_a_second:,.0f}"
 
 
+def part(of_one: float | None) -> str:
+    """A proportion as people read it."""
+    return "–" if of_one is None else f"{of_one:.2f}"
+
+
 def _line(one: Result) -> list[str]:
-    ratio = "–" if one.ratio is None else f"{one.ratio:.2f}"
     return [
         one.what,
         one.condition,
@@ -62,6 +81,7 @@ def _line(one: Result) -> list[str]:
         str(one.processes),
         rate(one.windlass),
         rate(one.bare),
-        ratio,
+        part(one.ratio),
+        part(one.of_empty),
         one.aim,
     ]

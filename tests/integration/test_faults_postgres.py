@@ -92,10 +92,11 @@ def test_a_conflict_in_a_claim_or_a_settle_is_retried_unseen(
 
     with failing(admin, "task", code, times=1):
         [claim] = claim_all(store)
+    leased = leased_now(store)
     with failing(admin, "task", code, times=1):
         [verdict] = complete(store, claim)
 
-    assert (claim.task.id, claim.lease.fence) == (parent, 1)
+    assert leased == granted([claim]) == {(parent, claim.lease.fence)}
     assert verdict == Settled(claim.lease, State.COMPLETED)
     assert (task_of(store, parent).attempts, len(store.attempts(parent))) == (1, 1)
     assert state_of(store, child) is State.RUNNABLE

@@ -99,6 +99,7 @@ def no_wake_up_is_lost_when_submit_meets_settle(lab: Laboratory) -> None:
     """The submitter has seen the parent unfinished and has not committed; now the parent is completed."""
     submitter, settler = lab.open(), lab.open()
     parent = submit_one(settler)
+    sweep_until_quiet(settler)  # With a snapshot of its own, a submit leaves it to the sweep to make a task runnable.
     claim = claim_one(settler)
     gate = lab.gate(submitter, "submit")
 

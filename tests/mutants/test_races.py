@@ -87,6 +87,28 @@ def test_a_member_of_a_ring_that_is_cancelled_meanwhile_does_not_stop_the_sweep(
     assert {task.state for task in all_tasks(store)} <= {State.CANCELLED, State.FAILED}
 
 
+@pytest.mark.xfail(reason="the edge of a dependent that comes during the purge goes with the purged task")
+@POSTGRES
+def test_a_dependent_that_a_caller_commits_during_the_purge_of_its_prerequisite_does_not_wait_for_ever(
+    laboratory: Laboratory,
+) -> None:
+    purger, store = laboratory.open(), laboratory.open()
+    parent = submit_one(store)
+    complete(store, claim_one(store))
+    connection = laboratory.connect()
+    [child] = store.submit([a_task(prerequisites=[parent])], conn=connection)
+    gate = laboratory.gate(purger, "forget_edges")
+
+    purging = laboratory.in_background(lambda: purger.purge([parent]))
+    gate.await_somebody()
+    connection.commit()
+    gate.open()
+    purging.result()
+    sweep_until_quiet(store)
+
+    assert state_of(store, child.id) is not State.WAITING
+
+
 @pytest.mark.xfail(reason="a submit that began before its workflow was opened for forward references fills none")
 @POSTGRES
 def test_a_forward_reference_to_a_task_that_is_just_being_submitted_is_filled(laboratory: Laboratory) -> None:
