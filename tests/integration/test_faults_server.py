@@ -195,7 +195,7 @@ def test_a_server_that_stays_away_is_unavailable(
         fragile_server.stop("fast")
         try:
             for call in (lambda: submit_one(store), lambda: store.get([id]), store.sweep):
-                with pytest.raises(StoreUnavailable, match="refused"):
+                with pytest.raises(StoreUnavailable):
                     call()
             with pytest.raises(StoreUnavailable, match="refused"):
                 PostgresStore(fragile_url)
