@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from benchmarks import pinned, table
 from benchmarks.drains import drains
 from benchmarks.homes import HOMES, Home
-from benchmarks.machine import described
+from benchmarks.machine import Neighbours, described
 from benchmarks.plan import DEFAULT, FULL, QUICK, Plan
 from benchmarks.submits import submits
 
@@ -68,6 +68,7 @@ def _whole(text: str) -> int:
 
 
 def _measured(name: str, plan: Plan) -> Report:
+    neighbours = Neighbours()
     make: Any = HOMES[name]
     home: Home = make()
     try:
@@ -79,6 +80,7 @@ def _measured(name: str, plan: Plan) -> Report:
     print(f"\n{name}\n{table.as_text(table.beside_empty(results))}", flush=True)
     if declines:
         print(f"\n{name}, while an idle reader holds its snapshot\n{pinned.as_text(declines)}", flush=True)
+    print(neighbours, flush=True)
     return Report(store=name, results=results, declines=declines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
 
@@ -10,6 +11,9 @@ from windlass.core.settlement import COMPLETED
 from windlass.stores.protocol import Store
 
 QUEUE = "default"
+LONG = timedelta(hours=1)
+"""How long a session lives here, because nobody renews it and somebody may sweep."""
+
 WARM_UP = 6
 """Cycles before the clock starts: psycopg prepares a statement when it has been sent five times."""
 
@@ -31,7 +35,7 @@ class Drained(NamedTuple):
 
 def through(store: Store) -> Cycle:
     """Cycles through a store, in a session of their own."""
-    session = store.open_session("benchmark")
+    session = store.open_session("benchmark", ttl=LONG)
 
     def cycle(batch: int) -> int:
         claims = store.claim(session, [QUEUE], batch)

@@ -87,7 +87,6 @@ def test_a_member_of_a_ring_that_is_cancelled_meanwhile_does_not_stop_the_sweep(
     assert {task.state for task in all_tasks(store)} <= {State.CANCELLED, State.FAILED}
 
 
-@pytest.mark.xfail(reason="the edge of a dependent that comes during the purge goes with the purged task")
 @POSTGRES
 def test_a_dependent_that_a_caller_commits_during_the_purge_of_its_prerequisite_does_not_wait_for_ever(
     laboratory: Laboratory,
