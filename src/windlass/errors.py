@@ -10,7 +10,14 @@
     ├── QueueFull (RuntimeError)            the queue's `max_waiting` is reached
     ├── UnknownTask (LookupError)           no such task
     ├── NotAllowed (RuntimeError)           the task's state does not allow this move
+    ├── EndedBadly (RuntimeError)           the task whose result was awaited has none, and never will
+    │   ├── TaskFailed                      its attempts are used up
+    │   ├── TaskCancelled                   it was cancelled
+    │   └── TaskExpired                     its hard time limit passed
+    ├── StillUnfinished (TimeoutError)      the wait was given up; the task goes on
     ├── SessionLost (RuntimeError)          the node's session is gone, and with it every lease it held
+    ├── StaleLease (RuntimeError)           what was done in the name of an attempt came after its lease had ended
+    ├── UnknownCron (LookupError)           no such cron
     └── StoreError (RuntimeError)
         ├── StoreUnavailable                the store cannot be reached now; nothing is known to be written
         ├── CommitUnknown                   the connection was lost while a commit was under way
@@ -119,6 +126,44 @@ class NotAllowed(WindlassError, RuntimeError):
     code = "not_allowed"
 
 
+class EndedBadly(WindlassError, RuntimeError):
+    """The awaited task ended in any other way than completed; `state` and `reason` say how, `task` is all of it."""
+
+    code = "ended_badly"
+
+    def __init__(self, id: object, state: str, reason: str | None, task: object = None) -> None:
+        self.id, self.state, self.reason, self.task = id, state, reason, task
+        super().__init__(f"task {id} is {state}: {reason or 'no reason is recorded'}")
+
+
+class TaskFailed(EndedBadly):
+    """The awaited task used up its attempts, or gave up."""
+
+    code = "task_failed"
+
+
+class TaskCancelled(EndedBadly):
+    """The awaited task was cancelled: by a person, or because a prerequisite ended badly."""
+
+    code = "task_cancelled"
+
+
+class TaskExpired(EndedBadly):
+    """The hard time limit of the awaited task passed."""
+
+    code = "task_expired"
+
+
+class StillUnfinished(WindlassError, TimeoutError):
+    """The task did not end while it was waited for. It is not touched by that: wait again, or ask `why`."""
+
+    code = "still_unfinished"
+
+    def __init__(self, id: object, timeout: float) -> None:
+        self.id, self.timeout = id, timeout
+        super().__init__(f"task {id} has not ended within {timeout:g} s")
+
+
 class SessionLost(WindlassError, RuntimeError):
     """The session ran out or was closed: whatever it held may already run elsewhere, so drop it."""
 
@@ -127,6 +172,26 @@ class SessionLost(WindlassError, RuntimeError):
     def __init__(self, session: object) -> None:
         self.session = session
         super().__init__(f"session lost: {session}; stop its work and open a new one")
+
+
+class StaleLease(WindlassError, RuntimeError):
+    """The attempt no longer holds its task: what it asked for was not done, and nothing was written."""
+
+    code = "stale_fence"
+
+    def __init__(self, lease: object) -> None:
+        self.lease = lease
+        super().__init__(f"stale lease: {lease} has ended, and its task may run elsewhere; nothing was written")
+
+
+class UnknownCron(WindlassError, LookupError):
+    """No cron of this name was ever published."""
+
+    code = "unknown_cron"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"unknown cron: {name!r}")
 
 
 class StoreError(WindlassError, RuntimeError):

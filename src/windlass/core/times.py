@@ -6,10 +6,14 @@ the public API say `datetime` and `timedelta`; they are converted here, once, at
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from windlass.errors import InvalidTask
+
+Duration: TypeAlias = timedelta | float | str
+"""A length of time as people write it: a `timedelta`, seconds, or text such as "30s", "10m", "1h30m"."""
 
 Micros: TypeAlias = int
 """An instant (microseconds since 1970, UTC) or a duration, as the name of the variable says."""
@@ -25,6 +29,9 @@ LONGEST = timedelta(days=3_650)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_PART = r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)"
+_TEXT = re.compile(rf"\s*{_PART}(?:\s*{_PART})*\s*")
 
 
 def micros(duration: timedelta) -> Micros:
@@ -62,3 +69,24 @@ def when(moment: object, now: Micros, field: str) -> Micros | None:
     if not -LATEST <= instant <= LATEST:
         raise InvalidTask(f"{field}={moment!r} is beyond the year 9999; give a time that will come")
     return instant
+
+
+def duration(value: object, field: str) -> timedelta:
+    """What a caller wrote for a length of time: a `timedelta`, seconds, or text such as "30s" or "1h30m"."""
+    if isinstance(value, timedelta):
+        return value
+    seconds: object = value
+    if isinstance(value, str) and len(value) < 100 and _TEXT.fullmatch(value):
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, value))
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and abs(seconds) < 1e12:
+        return timedelta(seconds=seconds)
+    raise InvalidTask(f'{field}={value!r} is not a length of time; give a timedelta, seconds, or text such as "30s"')
+
+
+def moment(value: object, field: str) -> datetime | timedelta:
+    """What a caller wrote for a point in time: a `datetime` with a zone, or a length of time from now."""
+    if not isinstance(value, datetime):
+        return duration(value, field)
+    if value.tzinfo is None:
+        raise InvalidTask(f"{field}={value!r} has no time zone; give a datetime with one")
+    return value
