@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -156,6 +157,86 @@ def test_a_database_from_the_future_is_refused_and_left_as_it_is(dialect: str, u
 def test_migrations_are_numbered_without_a_gap(dialect: str) -> None:
     assert [migration.version for migration in migrations(dialect)] == list(range(1, LATEST[dialect] + 1))
     assert pending(dialect, LATEST[dialect]) == []
+
+
+def folder(dialect: str) -> Path:
+    return Path(schema.__file__).parents[1] / dialect
+
+
+POSTGRES_PARTS = [
+    "SELECT table_name, column_name, data_type, collation_name, is_nullable, column_default"
+    " FROM information_schema.columns WHERE table_schema = 'windlass' AND table_name <> 'migration'",
+    "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint"
+    " WHERE connamespace = 'windlass'::regnamespace AND conrelid IS DISTINCT FROM to_regclass('windlass.migration')",
+    "SELECT indexdef FROM pg_indexes WHERE schemaname = 'windlass' AND tablename <> 'migration'",
+    "SELECT relname, reloptions FROM pg_class WHERE relnamespace = 'windlass'::regnamespace AND relname <> 'migration'"
+    " AND relkind = 'r'",
+    "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'windlass'::regnamespace",
+    "SELECT * FROM windlass.meta",
+]
+SQLITE_PARTS = [
+    "SELECT tables.name, tables.wr, tables.strict, columns.* FROM pragma_table_list AS tables,"
+    " pragma_table_xinfo(tables.name) AS columns WHERE tables.name NOT LIKE 'sqlite_%'",
+    "SELECT tables.name, indexes.name, indexes.'unique', indexes.origin, columns.*"
+    " FROM pragma_table_list AS tables, pragma_index_list(tables.name) AS indexes,"
+    " pragma_index_xinfo(indexes.name) AS columns",
+    "SELECT name, sql FROM sqlite_schema WHERE type <> 'table' AND sql IS NOT NULL",
+    "SELECT * FROM meta",
+]
+
+
+def tables(url: str) -> list[list[str]]:
+    """Every table, column, constraint, index and function of ours, whatever the order in which they were made."""
+    parts = POSTGRES_PARTS if url.startswith("postgresql:") else SQLITE_PARTS
+    return [sorted(map(repr, query(url, part))) for part in parts]
+
+
+def checks(url: str) -> set[str]:
+    """The conditions of SQLite's tables, which it knows only as text."""
+    found = query(url, "SELECT sql FROM sqlite_schema WHERE type = 'table'")
+    return {" ".join(check.split()) for (text,) in found for check in re.findall(r"CHECK\s*(\(.*)", text or "")}
+
+
+def test_the_schema_for_reading_is_what_the_migrations_make(dialect: str, url: str, tmp_path: Path) -> None:
+    with opened(url):
+        migrated = tables(url)
+    read = url if dialect == "postgres" else str(tmp_path / "read.db")
+    if dialect == "postgres":
+        query(url, "DROP SCHEMA windlass CASCADE; CREATE SCHEMA windlass")
+
+    query(read, (folder(dialect) / "schema.sql").read_text())
+
+    assert all(migrated)
+    assert tables(read) == migrated
+    assert dialect == "postgres" or checks(read) == checks(url)
+
+
+def test_a_store_that_was_at_work_before_the_latest_migration_goes_on_after_it(dialect: str, url: str) -> None:
+    first, *_ = migrations(dialect)
+    if dialect == "postgres":
+        query(url, "CREATE SCHEMA windlass; CREATE TABLE windlass.migration (version integer PRIMARY KEY, name text)")
+        query(url, "ALTER TABLE windlass.migration ADD COLUMN applied timestamptz NOT NULL DEFAULT clock_timestamp()")
+        query(url, first.script)
+        query(url, "INSERT INTO windlass.migration VALUES (1, '0001_tables')")
+        query(url, "INSERT INTO windlass.session VALUES (gen_random_uuid(), 'old', 1, 1, '')")
+    else:
+        query(url, f"{first.script}; PRAGMA user_version = 1")
+        query(url, "INSERT INTO session VALUES (randomblob(16), 'old', 1, 1, '', 0)")
+
+    with opened(url) as store:
+        assert [(session.node, session.about) for session in store.sessions()] == [("old", "")]
+        assert works(store)
+
+    assert applied(url)[-1][0] == LATEST[dialect]
+
+
+def test_the_second_migration_may_be_run_again(postgres_url: str) -> None:
+    with opened(postgres_url):
+        before = tables(postgres_url)
+
+    query(postgres_url, migrations("postgres")[1].script)
+
+    assert tables(postgres_url) == before
 
 
 def plan(dialect: str, script: str) -> Callable[[str, int], list[Migration]]:

@@ -114,6 +114,7 @@ PLANS = {
     "submit": WRITES,
     "submit_bodies": WRITES,
     "submit_edges": WRITES,
+    "progress": TASKS,
     "cancelling": Expected("task_held", rows=LEASED),
     "held": Expected("task_held"),
     # The sweep.
@@ -153,6 +154,7 @@ ANY_PLAN = {"find"}
 ABOUT = {
     "lease": "runnable",
     "settle": "leased",
+    "progress": "leased",
     "bump_fences": "leased",
     "move": "scheduled",
     "untold": "runnable",
@@ -296,6 +298,7 @@ SEARCHES = {
     "seize": "task USING PRIMARY KEY (id=?)",
     "settle": "task USING PRIMARY KEY (id=?)",
     "move": "task USING PRIMARY KEY (id=?)",
+    "progress": "task USING PRIMARY KEY (id=?)",
     "place": "task USING PRIMARY KEY (id=?)",
     "parents": "t USING PRIMARY KEY (id=?)",
     "announce": "e EXISTS USING INDEX edge_parent (parent=?)",

@@ -77,6 +77,8 @@ class Settlement(Struct, frozen=True, kw_only=True, gc=False):
     """How much is added to each of the three counters."""
     crashes: int = 0
     losses: int = 0
+    log: str | None = None
+    """What the handler printed during the attempt."""
 
     @property
     def charged(self) -> bool:
@@ -151,9 +153,13 @@ def conclude(task: AsStored, settlement: Settlement, now: Micros) -> Settlement:
 
     What a handler said may be any text and any delay; what no database can hold is replaced, so that it is written.
     """
-    if settlement.error is not None or settlement.reason is not None:
-        error = settlement.error and settlement.error.storable()
-        settlement = replace(settlement, error=error, reason=settlement.reason and storable(settlement.reason))
+    if settlement.error is not None or settlement.reason is not None or settlement.log is not None:
+        settlement = replace(
+            settlement,
+            error=settlement.error and settlement.error.storable(),
+            reason=settlement.reason and storable(settlement.reason),
+            log=settlement.log and storable(settlement.log),
+        )
     if settlement.delay > LATEST - now:
         settlement = replace(settlement, delay=LATEST - now)
     if task.cancel_requested:

@@ -63,7 +63,7 @@ def draft(tasks: Sequence[NewTask], now: Micros, random: Callable[[], int]) -> l
         )
     # Ids of one batch grow with their place in it: neighbours in time are neighbours in every index.
     drafts = [_draft(new, now + nth, random) for nth, new in enumerate(tasks)]
-    check_unique([draft.id for draft in drafts if draft.new.key is not None])
+    check_unique([draft.id for draft in drafts if is_named(draft.new)])
     if any(draft.prerequisites for draft in drafts):
         check_graph({draft.id: draft.prerequisites for draft in drafts})
     return drafts
@@ -116,6 +116,11 @@ def born(
     )
 
 
+def is_named(new: NewTask) -> bool:
+    """Whether the caller knows the task's id, as such or by its key: then it may have been submitted before."""
+    return new.key is not None or new.id is not None
+
+
 def check_priority(priority: int) -> None:
     """Refuse a priority so large that it would not fit into a place."""
     if type(priority) is not int or not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
@@ -142,7 +147,7 @@ def _draft(new: NewTask, now: Micros, random: Callable[[], int]) -> Draft:
     if type(new.on_failure) is not OnFailure:
         new = replace(new, on_failure=_policy(new.on_failure))
     prerequisites, by_key = _prerequisites(new) if new.prerequisites else ((), frozenset[TaskId]())
-    id = fresh_id(now, random()) if new.key is None else keyed_id(new.tenant, new.workflow, new.key)
+    id = new.id or (fresh_id(now, random()) if new.key is None else keyed_id(new.tenant, new.workflow, new.key))
     check_fan_in(new.key or id, prerequisites)
     return Draft(
         id=id,
@@ -157,7 +162,7 @@ def _draft(new: NewTask, now: Micros, random: Callable[[], int]) -> Draft:
 
 def _check_fields(new: NewTask) -> None:
     if new.id is not None:
-        raise InvalidTask(f"id={shown(new.id)} is for Scheduler alone; give key= and the store makes the id")
+        _check_id(new)
     check_name("handler", new.handler)
     check_name("queue", new.queue)
     check_name("tenant", new.tenant)
@@ -170,6 +175,14 @@ def _check_fields(new: NewTask) -> None:
         raise InvalidTask(f"slots={new.slots} is out of range; give 1 to 1000")
     if new.delay is not None and new.at is not None:
         raise InvalidTask("delay and at are both given; give one of them")
+
+
+def _check_id(new: NewTask) -> None:
+    """Of version 7 alone: nobody else makes the same one by chance, and none can be taken for that of a key."""
+    if not isinstance(new.id, UUID) or new.id.version != 7:
+        raise InvalidTask(f"id={shown(new.id)} is not a version 7 UUID; leave it out, or give key= instead")
+    if new.key is not None:
+        raise InvalidTask(f"id={shown(new.id)} and key={shown(new.key)} are both given; give one of them")
 
 
 def _policy(name: object) -> OnFailure:

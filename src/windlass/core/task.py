@@ -11,7 +11,7 @@ from uuid import UUID
 from msgspec import UNSET, Struct, UnsetType
 
 from windlass.core.lifecycle import State
-from windlass.core.retry import Error, Retry
+from windlass.core.retry import Error, Retry, storable
 from windlass.core.times import Micros
 
 TaskId = NewType("TaskId", UUID)
@@ -39,7 +39,8 @@ class NewTask(Struct, frozen=True, kw_only=True, gc=False):
     args: Mapping[str, Any] = {}
     """Plain JSON by argument name."""
     id: Any = None
-    """For `Scheduler` alone: any hashable, orderable value. Stores make ids themselves, from `key` if there is one."""
+    """For `Scheduler` any hashable, orderable value. Stores make ids themselves, from `key` if there is one; without a
+    key they take a version 7 UUID that the caller has made, so that a task can be referred to before it is there."""
     key: str | None = None
     workflow: str | None = None
     tenant: str = "default"
@@ -142,6 +143,21 @@ class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     state: State
     """Where the attempt left the task."""
     error: Error | None = None
+
+
+class Progress(Struct, frozen=True, kw_only=True, gc=False):
+    """How far an attempt has come, in its own words."""
+
+    lease: Lease
+    share: float | None = None
+    """From 0 to 1."""
+    message: str | None = None
+
+    def storable(self) -> Progress:
+        """The same as a store keeps it: a report is never refused for what a handler has put into it."""
+        share = None if self.share is None or self.share != self.share else min(1.0, max(0.0, float(self.share)))
+        message = None if self.message is None else storable(self.message)
+        return Progress(lease=self.lease, share=share, message=message)
 
 
 class Change(Struct, frozen=True, kw_only=True):

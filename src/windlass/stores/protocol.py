@@ -14,19 +14,22 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from windlass.core.lifecycle import State
+from windlass.core.manifest import CronState, HandlerSeen, Manifest
 from windlass.core.ordering import Queue
 from windlass.core.settlement import Settlement
-from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, SessionId, Task, TaskId
+from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import InvalidTask
 
 SESSION_TTL = timedelta(seconds=15)
 CANCEL_GRACE = timedelta(seconds=10)
 RETENTION = timedelta(days=7)
+SESSIONS_SHOWN = timedelta(days=1)
+"""For how long after its last renewal a session that was closed or lost is still listed."""
 
 
 class Receipt(Struct, frozen=True, gc=False):
-    """The answer to one submitted task. `created` is False when its key had been submitted before."""
+    """The answer to one submitted task. `created` is False when its key or id had been submitted before."""
 
     id: TaskId
     created: bool
@@ -138,6 +141,35 @@ class Neighbourhood(Struct, frozen=True):
     dependents: list[Neighbour]
 
 
+class Log(Struct, frozen=True):
+    """What the handler printed during one attempt."""
+
+    fence: int
+    text: str
+
+
+class ProgressSeen(Struct, frozen=True):
+    """The latest that an attempt has said about how far it has come. A later attempt may not have said anything yet."""
+
+    fence: int
+    share: float | None
+    message: str | None
+    at: Micros
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """A node's session as others see it."""
+
+    id: SessionId
+    node: str
+    about: str
+    """What the node serves, as JSON text; empty if it did not say."""
+    age: timedelta
+    """How long ago it was opened or renewed last."""
+    lost: bool
+    """Swept or closed: it holds nothing any more, or will not for long."""
+
+
 def check_limit(limit: int) -> None:
     """Refuse a page of nothing."""
     if limit < 1:
@@ -147,18 +179,34 @@ def check_limit(limit: int) -> None:
 class TaskStore(Protocol):
     """The write path: callers submit; nodes open a session, claim, settle, renew; anyone may sweep."""
 
-    def submit(self, tasks: Sequence[NewTask], *, conn: object | None = None) -> list[Receipt]:
+    def submit(
+        self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
+    ) -> list[Receipt]:
         """Store a batch, whole or not at all, and answer in its order; when this returns, the batch is durable.
 
-        A key that is known with the same body is answered with the task it named, whatever became of it. Refusals
+        A key that is known with the same body is answered with the task it named, whatever became of it; so is an id
+        that the caller has made. With `lease` the batch is submitted on behalf of that attempt: if the task is not
+        leased under it at the moment of the commit, nothing is written and `StaleLease` is raised. Refusals
         (see `errors`) leave nothing behind. With `conn`, the caller's own PostgreSQL connection, the batch commits or
         rolls back with the caller's transaction; prerequisites that end meanwhile are resolved after that commit. In a
         transaction with a snapshot of its own (REPEATABLE READ and above) its tasks run after the next sweep.
         """
         ...
 
-    def open_session(self, node: str, ttl: timedelta = SESSION_TTL) -> SessionId:
-        """Begin a node's session. It must be renewed within every `ttl` or the sweep takes all it holds."""
+    def fire(self, cron: str, nominal: Micros, tasks: Sequence[NewTask]) -> list[Receipt] | None:
+        """Submit the tasks of a cron for one nominal time, in the same transaction that notes it as fired.
+
+        None, and nothing written, when the cron is paused or was fired for this time or a later one: so it is fired at
+        most once for each, whatever the number of nodes. Without tasks the time is only noted as passed over. Raises
+        `UnknownCron`, and whatever `submit` refuses; then the time is not noted.
+        """
+        ...
+
+    def open_session(self, node: str, ttl: timedelta = SESSION_TTL, about: str = "") -> SessionId:
+        """Begin a node's session. It must be renewed within every `ttl` or the sweep takes all it holds.
+
+        `about` says what the node serves, as JSON text for `sessions`.
+        """
         ...
 
     def renew(self, session: SessionId) -> list[Lease]:
@@ -185,6 +233,13 @@ class TaskStore(Protocol):
 
         A stale lease changes nothing and harms no neighbour. Reporting the same end twice is answered `Settled` as
         long as the first one still stands. A cancel request turns every outcome into cancelled.
+        """
+        ...
+
+    def progress(self, reports: Sequence[Progress]) -> list[Lease]:
+        """Keep how far attempts have come, the latest report of each; answers with the leases that have ended.
+
+        Those changed nothing. What is kept here is for people: it is no part of the task, and nothing waits for it.
         """
         ...
 
@@ -241,6 +296,14 @@ class Operator(Protocol):
         """Let an unsealed workflow run. `NotAllowed` while forward references are open, unless `missing` ends them."""
         ...
 
+    def publish(self, manifest: Manifest) -> None:
+        """Make handlers and crons known, by name. Others stay as they are; a cron keeps its pause and what it fired."""
+        ...
+
+    def pause_cron(self, name: str, paused: bool, *, by: str = "", why: str = "") -> None:
+        """Let a cron fire no more, or fire again. Raises `UnknownCron`."""
+        ...
+
     def raise_epoch(self) -> int:
         """After a restore or failover: make every later fence greater than any handed out before it."""
         ...
@@ -265,12 +328,32 @@ class TaskReader(Protocol):
         """Every ended attempt with its error, oldest first; released ones, which cost nothing, are left out."""
         ...
 
+    def logs(self, task: TaskId) -> list[Log]:
+        """What each ended attempt printed, oldest first; attempts that printed nothing are left out."""
+        ...
+
+    def progress_of(self, tasks: Sequence[TaskId]) -> list[ProgressSeen | None]:
+        """How far these tasks have come, in this order; None where nothing was ever reported."""
+        ...
+
     def neighbourhood(self, task: TaskId, *, limit: int = 1_000) -> Neighbourhood:
         """What stands around a task in its graph."""
         ...
 
     def queues(self) -> list[Queue]:
         """The settings of every queue that was configured, by name."""
+        ...
+
+    def sessions(self) -> list[Session]:
+        """The sessions that are alive, and those closed or lost of late; the newest first."""
+        ...
+
+    def handlers(self) -> list[HandlerSeen]:
+        """Every handler that was ever published, by name."""
+        ...
+
+    def crons(self) -> list[CronState]:
+        """Every cron that was ever published, by name."""
         ...
 
 

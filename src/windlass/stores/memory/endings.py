@@ -11,6 +11,7 @@ from windlass.core.settlement import Settlement, conclude
 from windlass.core.task import Attempt, Task, TaskId
 from windlass.core.times import Micros
 from windlass.stores.memory.tables import Tables
+from windlass.stores.protocol import Log
 
 
 def end_attempt(tables: Tables, task: Task, settlement: Settlement, now: Micros) -> State:
@@ -29,6 +30,8 @@ def end_attempt(tables: Tables, task: Task, settlement: Settlement, now: Micros)
                 error=end.error,
             )
         )
+    if end.log:
+        tables.logs[task.id].append(Log(task.fence, end.log))
     tables.cancel_by.pop(task.id, None)
     tables.move(
         task.id,

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from threading import RLock
 from uuid import UUID
 
+from windlass.clock import Clock
+from windlass.core.manifest import CronState, HandlerSeen
 from windlass.core.ordering import Queue
 from windlass.core.task import Attempt, Task, TaskId
+from windlass.core.times import micros
 from windlass.stores.memory.tables import Tables
-from windlass.stores.protocol import Count, Cursor, Filter, Neighbour, Neighbourhood, Page, check_limit
+from windlass.stores.protocol import (
+    SESSIONS_SHOWN,
+    Count,
+    Cursor,
+    Filter,
+    Log,
+    Neighbour,
+    Neighbourhood,
+    Page,
+    ProgressSeen,
+    Session,
+    check_limit,
+)
 
 
 class MemoryReader:
     """Reads over the store's tables, each under the store's lock."""
 
+    _clock: Clock
     _tables: Tables
     _lock: RLock
 
@@ -40,6 +57,14 @@ class MemoryReader:
         with self._lock:
             return list(self._tables.attempts.get(task, ()))
 
+    def logs(self, task: TaskId) -> list[Log]:
+        with self._lock:
+            return list(self._tables.logs.get(task, ()))
+
+    def progress_of(self, tasks: Sequence[TaskId]) -> list[ProgressSeen | None]:
+        with self._lock:
+            return [self._tables.progress.get(id) for id in tasks]
+
     def neighbourhood(self, task: TaskId, *, limit: int = 1_000) -> Neighbourhood:
         with self._lock:
             above = self._tables.prerequisites.get(task, {})
@@ -49,6 +74,29 @@ class MemoryReader:
     def queues(self) -> list[Queue]:
         with self._lock:
             return [self._tables.queues[name] for name in sorted(self._tables.queues)]
+
+    def sessions(self) -> list[Session]:
+        with self._lock:
+            now = self._clock.now()
+            return [
+                Session(
+                    id=id,
+                    node=one.node,
+                    about=one.about,
+                    age=timedelta(microseconds=max(0, now - one.renewed)),
+                    lost=one.lost,
+                )
+                for id, one in sorted(self._tables.sessions.items(), reverse=True)
+                if not one.lost or now - one.renewed < micros(SESSIONS_SHOWN)
+            ]
+
+    def handlers(self) -> list[HandlerSeen]:
+        with self._lock:
+            return [self._tables.handlers[name] for name in sorted(self._tables.handlers)]
+
+    def crons(self) -> list[CronState]:
+        with self._lock:
+            return [self._tables.crons[name] for name in sorted(self._tables.crons)]
 
     def _neighbours(self, edges: dict[UUID, bool] | dict[TaskId, bool], limit: int) -> list[Neighbour]:
         ids = sorted(TaskId(id) for id in edges if not self._is_workflow(id))[:limit]

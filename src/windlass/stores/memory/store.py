@@ -11,6 +11,8 @@ from datetime import timedelta
 from threading import Condition, RLock
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from windlass.clock import Clock, SystemClock, entropy
 from windlass.core.amend import amend, brought_back
 from windlass.core.graph import MAX_PLACEHOLDERS, End, find_ring
@@ -19,6 +21,7 @@ from windlass.core.lease import next_fence
 from windlass.core.lifecycle import QUEUED, State
 from windlass.core.names import check_name, check_text
 from windlass.core.ordering import Queue, place
+from windlass.core.retry import storable
 from windlass.core.settlement import RELEASED, Settlement, stands_already
 from windlass.core.submission import Birth, Draft, begins, born, draft, in_scope
 from windlass.core.task import Change, Claim, Lease, NewTask, SessionId, Task, TaskId
@@ -30,10 +33,12 @@ from windlass.errors import (
     NotAllowed,
     QueueFull,
     SessionLost,
+    StaleLease,
     UnknownPrerequisite,
     UnknownTask,
 )
 from windlass.stores.memory.endings import end_attempt, resolve, resolve_edges
+from windlass.stores.memory.notes import MemoryNotes
 from windlass.stores.memory.read import MemoryReader
 from windlass.stores.memory.sweep import sweep
 from windlass.stores.memory.tables import Placeholder, Session, Tables, Workflow
@@ -51,7 +56,7 @@ from windlass.stores.protocol import (
 )
 
 
-class MemoryStore(MemoryReader):
+class MemoryStore(MemoryReader, MemoryNotes):
     """The specification of a store, and a fast store for tests and for work that may be lost with the process.
 
     >>> store = MemoryStore()
@@ -68,12 +73,16 @@ class MemoryStore(MemoryReader):
         self._lock = RLock()
         self._work = Condition(self._lock)
 
-    def submit(self, tasks: Sequence[NewTask], *, conn: object | None = None) -> list[Receipt]:
+    def submit(
+        self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
+    ) -> list[Receipt]:
         if conn is not None:
             raise NotAllowed("conn= joins a PostgreSQL transaction; this store is in memory")
         with self._lock:
             now = self._clock.now()
             drafts = draft(tasks, now, entropy(len(tasks)))
+            if lease is not None and drafts and not self._tables.holds(lease):
+                raise StaleLease(lease)
             fresh = self._fresh(drafts)
             missing = self._check_prerequisites(fresh)
             self._check_room(fresh)
@@ -90,13 +99,22 @@ class MemoryStore(MemoryReader):
             new = {one.id for one in fresh}
             return [Receipt(one.id, one.id in new, self._tables.tasks[one.id].state) for one in drafts]
 
-    def open_session(self, node: str, ttl: timedelta = SESSION_TTL) -> SessionId:
+    def fire(self, cron: str, nominal: Micros, tasks: Sequence[NewTask]) -> list[Receipt] | None:
+        with self._lock:
+            known = self._cron(cron)
+            if known.paused or (known.fired is not None and known.fired >= nominal):
+                return None
+            receipts = self.submit(tasks)
+            self._tables.crons[cron] = replace(known, fired=nominal)
+            return receipts
+
+    def open_session(self, node: str, ttl: timedelta = SESSION_TTL, about: str = "") -> SessionId:
         check_text("node", node)
         length = span(ttl, "ttl")
         with self._lock:
             now = self._clock.now()
             session = SessionId(fresh_id(now, entropy(1)()))
-            self._tables.sessions[session] = Session(node=node, ttl=length, renewed=now)
+            self._tables.sessions[session] = Session(node=node, ttl=length, renewed=now, about=storable(about))
             return session
 
     def renew(self, session: SessionId) -> list[Lease]:

@@ -13,10 +13,12 @@ from msgspec.structs import replace
 from windlass.core.graph import End
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import MOVES, State
+from windlass.core.manifest import CronState, HandlerSeen
 from windlass.core.ordering import Place, Queue
 from windlass.core.submission import Birth
-from windlass.core.task import Attempt, SessionId, Task, TaskId
+from windlass.core.task import Attempt, Lease, SessionId, Task, TaskId
 from windlass.core.times import Micros
+from windlass.stores.protocol import Log, ProgressSeen
 
 
 class Session(Struct, kw_only=True):
@@ -25,6 +27,7 @@ class Session(Struct, kw_only=True):
     node: str
     ttl: Micros
     renewed: Micros
+    about: str = ""
     lost: bool = False
 
 
@@ -55,6 +58,8 @@ class Tables:
         self.prerequisites: dict[TaskId, dict[UUID, bool]] = {}
         self.dependents: defaultdict[UUID, list[TaskId]] = defaultdict(list)
         self.attempts: defaultdict[TaskId, list[Attempt]] = defaultdict(list)
+        self.logs: defaultdict[TaskId, list[Log]] = defaultdict(list)
+        self.progress: dict[TaskId, ProgressSeen] = {}
         self.cancel_by: dict[TaskId, Micros] = {}
         self.sessions: dict[SessionId, Session] = {}
         self.held: defaultdict[SessionId, set[TaskId]] = defaultdict(set)
@@ -62,6 +67,8 @@ class Tables:
         self.members: defaultdict[UUID, set[TaskId]] = defaultdict(set)
         self.placeholders: dict[TaskId, Placeholder] = {}
         self.queues: dict[str, Queue] = {}
+        self.handlers: dict[str, HandlerSeen] = {}
+        self.crons: dict[str, CronState] = {}
         self.counts: Counter[tuple[str, str, State]] = Counter()
         self.epoch = 0
         self._runnable: defaultdict[str, list[tuple[Place, TaskId]]] = defaultdict(list)
@@ -108,8 +115,9 @@ class Tables:
         self.counts[task.queue, task.tenant, task.state] -= 1
         if task.workflow is not None:
             self.members[workflow_id(task.tenant, task.workflow)].discard(id)
-        for table in (self.places, self.first_due, self.fingerprints, self.attempts, self.cancel_by):
+        for table in (self.places, self.first_due, self.fingerprints, self.attempts, self.logs, self.progress):
             table.pop(id, None)
+        self.cancel_by.pop(id, None)
         for above in self.prerequisites.pop(id, {}):
             self.dependents[above].remove(id)
         for below in self.dependents.pop(id, []):
@@ -124,6 +132,13 @@ class Tables:
             if task is not None and task.state is State.RUNNABLE and self.places[id] == place:
                 return id
         return None
+
+    def holds(self, lease: Lease) -> bool:
+        """Whether this lease is the one under which its task is leased now."""
+        task = self.tasks.get(lease.task)
+        if task is None or task.state is not State.LEASED:
+            return False
+        return (task.fence, task.session) == (lease.fence, lease.session)
 
     def next_due(self) -> tuple[Micros, TaskId] | None:
         """The scheduled or retrying task that is due next, if any; it stays there."""

@@ -32,5 +32,6 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
     "text": _text,
     "bigint": _plain,
     "integer": _plain,
+    "float8": _plain,
     "boolean": _plain,
 }

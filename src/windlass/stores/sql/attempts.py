@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -13,12 +13,13 @@ from windlass.clock import SystemClock, entropy
 from windlass.core.ids import fresh_id
 from windlass.core.lease import next_fence
 from windlass.core.lifecycle import State
+from windlass.core.retry import storable
 from windlass.core.settlement import RELEASED, Settlement, conclude, stands_already
 from windlass.core.task import Claim, Lease, SessionId, TaskId
 from windlass.core.times import Micros, span
 from windlass.errors import SessionLost
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
-from windlass.stores.sql.database import Database, Transaction, Values
+from windlass.stores.sql.database import Database, Dialect, Transaction, Values
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.rows import Counts, Row, fence_of, rows_from, submitted_of, task_from, uuids
 
@@ -27,13 +28,12 @@ T = TypeVar("T")
 _error = msgspec.json.Encoder()
 
 
-def open_session(db: Database, node: str, ttl: timedelta) -> SessionId:
+def open_session(db: Database, node: str, ttl: timedelta, about: str) -> SessionId:
     """Begin a node's session."""
     length = span(ttl, "ttl")
     session = SessionId(fresh_id(SystemClock().now(), entropy(1)()))
-    db.transact(
-        lambda tx: tx.tell("open_session", session=session, node=node, ttl=length, now=db.lease_now(), boot=db.boot())
-    )
+    row: dict[str, Any] = {"session": session, "node": node, "ttl": length, "about": storable(about)}
+    db.transact(lambda tx: tx.tell("open_session", **row, now=db.lease_now(), boot=db.boot()))
     return session
 
 
@@ -97,18 +97,23 @@ def settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> list[Ve
     if not reports:
         return []
 
-    def work(tx: Transaction) -> tuple[list[Verdict], Callable[[], list[UUID]], set[str]]:
-        asked = tx.ask("now", now=db.now())
-        held = tx.ask("hold", [(id,) for id in sorted({lease.task for lease, _ in reports})])
-        [(now,)] = asked.rows()
-        rows = {row.id: row for row in rows_from(db, held.rows())}
-        endings = Endings(now)
-        verdicts = [_verdict(rows, lease, settlement, endings) for lease, settlement in reports]
-        return verdicts, endings.write(db, tx), endings.counts.wake
+    def work(tx: Transaction) -> tuple[list[Verdict], Endings, Callable[[], list[UUID]]]:
+        verdicts, endings = ended(db, tx, reports)
+        return verdicts, endings, endings.write(db, tx)
 
-    verdicts, announced, wake = db.transact(work)
-    db.ring(wake | resolve(db, announced()))
+    verdicts, endings, announced = db.transact(work)
+    db.ring(endings.counts.wake | resolve(db, announced() + endings.repeated))
     return verdicts
+
+
+def ended(db: Dialect, tx: Transaction, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], Endings]:
+    """Lock the tasks of these reports and decide about each; what is to be written comes back with the verdicts."""
+    asked = tx.ask("now", now=db.now())
+    held = tx.ask("hold", [(id,) for id in sorted({lease.task for lease, _ in reports})])
+    [(now,)] = asked.rows()
+    rows = {row.id: row for row in rows_from(db, held.rows())}
+    endings = Endings(now)
+    return [_verdict(rows, lease, settlement, endings) for lease, settlement in reports], endings
 
 
 def end_in_chunk(
@@ -121,17 +126,17 @@ def end_in_chunk(
         seized = tx.ask("seize", [(id,) for id in sorted(ids)])
         [(now,)] = asked.rows()
         endings = Endings(now)
-        ended = 0
+        count = 0
         for row in rows_from(db, seized.rows()):
             settlement = decide(row) if row.state is State.LEASED else None
             if settlement is not None:
                 endings.end(row, settlement, bump_fence=bump_fence)
-                ended += 1
-        return ended, endings.write(db, tx), endings.counts.wake
+                count += 1
+        return count, endings.write(db, tx), endings.counts.wake
 
-    ended, announced, wake = db.transact(work)
+    count, announced, wake = db.transact(work)
     db.ring(wake | resolve(db, announced()))
-    return ended
+    return count
 
 
 class Endings:
@@ -144,7 +149,10 @@ class Endings:
         self._results: list[Values] = []
         self._final: list[Values] = []
         self._bumps: list[Values] = []
+        self._logs: list[Values] = []
         self.counts = Counts()
+        self.repeated: list[UUID] = []
+        """Tasks that had ended before, by a report that was only repeated: whoever wrote it may have told nobody."""
 
     def end(self, row: Row, settlement: Settlement, *, bump_fence: bool = False) -> Row:
         """Note the end of one attempt of a locked, leased task."""
@@ -179,6 +187,8 @@ class Endings:
             self._attempts.append((row.id, row.fence, row.session, row.claimed, self._now, state.value, error))
         if end.result is not None:
             self._results.append((row.id, end.result))
+        if end.log:
+            self._logs.append((row.id, row.fence, end.log))
         if final:
             self._final.append((row.id, state.value))
         if bump_fence:
@@ -186,17 +196,26 @@ class Endings:
         self.counts.moved(row, state)
         return new
 
-    def write(self, db: Database, tx: Transaction) -> Callable[[], list[UUID]]:
+    def write(self, db: Dialect, tx: Transaction) -> Callable[[], list[UUID]]:
         """Write all of it. What comes back, called after the commit, says which ends somebody still waits for."""
-        tx.tell("settle", self._settled)
-        tx.tell("bump_fences", self._bumps)
-        tx.tell("record_attempts", self._attempts)
-        tx.tell("record_results", self._results)
-        self.counts.write(tx)
+        self._write_all_but_the_news(tx)
         if not self._final:
             return list
         announced = tx.ask("announce", self._final)
         return lambda: uuids(db, announced.rows())
+
+    def write_joined(self, tx: Transaction) -> None:
+        """Write all of it inside a caller's transaction, which cannot know who waits: every end is noted."""
+        self._write_all_but_the_news(tx)
+        tx.tell("note_ended", self._final)
+
+    def _write_all_but_the_news(self, tx: Transaction) -> None:
+        tx.tell("settle", self._settled)
+        tx.tell("bump_fences", self._bumps)
+        tx.tell("record_attempts", self._attempts)
+        tx.tell("record_results", self._results)
+        tx.tell("record_logs", self._logs)
+        self.counts.write(tx)
 
 
 def _granted(db: Database, session: SessionId, line: Values, counts: Counts) -> Claim:
@@ -216,4 +235,8 @@ def _verdict(rows: dict[TaskId, Row], lease: Lease, settlement: Settlement, endi
     if row.state is State.LEASED:
         row = rows[row.id] = endings.end(row, settlement)
         return Settled(lease, row.state)
-    return Settled(lease, row.state) if stands_already(row, settlement) else LeaseLost(lease)
+    if not stands_already(row, settlement):
+        return LeaseLost(lease)
+    if row.state.final:
+        endings.repeated.append(row.id)
+    return Settled(lease, row.state)

@@ -36,7 +36,19 @@ class Transaction(Protocol):
         ...
 
 
-class Database(Protocol):
+class Dialect(Protocol):
+    """How a kind of database gives back ids, and by whose clock its statements go."""
+
+    def uuid(self, value: Any) -> UUID:
+        """A UUID as the driver gives it back."""
+        ...
+
+    def now(self) -> Micros | None:
+        """The moment for statements; None where the database's own clock is to be asked."""
+        ...
+
+
+class Database(Dialect, Protocol):
     """A PostgreSQL or SQLite database with the Windlass tables in it."""
 
     def transact(self, work: Callable[[Transaction], T], *, recover: Callable[[], T | None] | None = None) -> T:
@@ -49,14 +61,6 @@ class Database(Protocol):
 
     def join(self, conn: object, work: Callable[[Transaction], T]) -> T:
         """Run `work` inside the transaction of the caller's own connection, which commits or rolls it back."""
-        ...
-
-    def uuid(self, value: Any) -> UUID:
-        """A UUID as the driver gives it back."""
-        ...
-
-    def now(self) -> Micros | None:
-        """The moment for statements; None where the database's own clock is to be asked."""
         ...
 
     def lease_now(self) -> Micros | None:

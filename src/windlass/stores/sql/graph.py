@@ -142,7 +142,7 @@ def _adopt(db: Database, tx: Transaction, children: Sequence[UUID]) -> list[UUID
     if not batch:
         return []
     sealed = {db.uuid(id): bool(done) for id, done, _ in tx.ask("hold_workflows", batch).rows()}
-    states = {db.uuid(id): State(state) for id, _, _, state, _ in tx.ask("parents", batch).rows()}
+    states = {db.uuid(id): State(state) for id, _, _, state, *_ in tx.ask("parents", batch).rows()}
     to_come = set(uuids(db, tx.ask("open_placeholders", batch).rows()))
     ends = [(id, End.SEALED) for id, done in sealed.items() if done]
     ends += [(id, End(state.value)) for id, state in states.items() if state.final]

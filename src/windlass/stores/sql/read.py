@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import msgspec
 
 from windlass.core.lifecycle import State
+from windlass.core.manifest import CronInfo, CronState, HandlerSeen
 from windlass.core.ordering import Queue
 from windlass.core.retry import Error
 from windlass.core.task import Attempt, SessionId, Task, TaskId
-from windlass.stores.protocol import Count, Cursor, Filter, Neighbour, Neighbourhood, Page, check_limit
+from windlass.core.times import micros
+from windlass.stores.protocol import (
+    SESSIONS_SHOWN,
+    Count,
+    Cursor,
+    Filter,
+    Log,
+    Neighbour,
+    Neighbourhood,
+    Page,
+    ProgressSeen,
+    Session,
+    check_limit,
+)
 from windlass.stores.sql.database import Database, Values
 from windlass.stores.sql.rows import queue_from, task_from
 
@@ -69,6 +84,20 @@ def attempts(db: Database, task: TaskId) -> list[Attempt]:
     ]
 
 
+def logs(db: Database, task: TaskId) -> list[Log]:
+    """What each ended attempt of a task printed."""
+    return [Log(fence, text) for fence, text in db.read(lambda tx: tx.ask("logs", task=task).rows())]
+
+
+def progress_of(db: Database, ids: Sequence[TaskId]) -> list[ProgressSeen | None]:
+    """How far tasks have come, in the order asked for."""
+    if not ids:
+        return []
+    found = db.read(lambda tx: tx.ask("progress_of", [(id,) for id in sorted(set(ids))]).rows())
+    seen = {db.uuid(id): ProgressSeen(*rest) for id, *rest in found}
+    return [seen.get(id) for id in ids]
+
+
 def neighbourhood(db: Database, task: TaskId, limit: int) -> Neighbourhood:
     """What stands around a task."""
     above = db.read(lambda tx: tx.ask("prerequisites", task=task, limit=limit).rows())
@@ -79,6 +108,48 @@ def neighbourhood(db: Database, task: TaskId, limit: int) -> Neighbourhood:
 def queues(db: Database) -> list[Queue]:
     """The settings of all queues that were configured."""
     return [queue_from(line) for line in db.read(lambda tx: tx.ask("queues").rows())]
+
+
+def sessions(db: Database) -> list[Session]:
+    """The sessions that are alive, and those closed or lost of late."""
+    shown = micros(SESSIONS_SHOWN)
+    rows = db.read(lambda tx: tx.ask("sessions", now=db.lease_now(), boot=db.boot(), age=shown).rows())
+    return [
+        Session(id=SessionId(db.uuid(id)), node=node, about=about, age=timedelta(microseconds=age), lost=bool(lost))
+        for id, node, about, age, lost in rows
+    ]
+
+
+def handlers(db: Database) -> list[HandlerSeen]:
+    """Every handler that was published."""
+    rows = db.read(lambda tx: tx.ask("handlers").rows())
+    return [
+        HandlerSeen(
+            name=name,
+            is_async=bool(is_async),
+            queue=queue,
+            parameters=parameters,
+            returns=returns,
+            doc=doc,
+            seen=seen,
+        )
+        for name, is_async, queue, parameters, returns, doc, seen in rows
+    ]
+
+
+def crons(db: Database) -> list[CronState]:
+    """Every cron that was published."""
+    rows = db.read(lambda tx: tx.ask("crons").rows())
+    return [
+        CronState(
+            info=CronInfo(name=name, handler=handler, schedule=schedule, timezone=timezone, misfire=misfire, args=args),
+            fired=fired,
+            paused=bool(paused),
+            paused_by=paused_by,
+            paused_why=paused_why,
+        )
+        for name, handler, schedule, timezone, misfire, args, fired, paused, paused_by, paused_why in rows
+    ]
 
 
 def _neighbours(db: Database, rows: Sequence[Values]) -> list[Neighbour]:

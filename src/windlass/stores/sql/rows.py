@@ -13,7 +13,7 @@ from windlass.core.ordering import Queue, Strategy
 from windlass.core.submission import decode_rules
 from windlass.core.task import Lease, OnFailure, SessionId, Task, TaskId
 from windlass.core.times import Micros, micros
-from windlass.stores.sql.database import Database, Transaction, Values
+from windlass.stores.sql.database import Dialect, Transaction, Values
 
 _STATES = {state.value: state for state in State}
 _POLICIES = {policy.value: policy for policy in OnFailure}
@@ -47,7 +47,7 @@ class Row(NamedTuple):
     reason: str | None
 
 
-def row_from(db: Database, values: Values) -> Row:
+def row_from(db: Dialect, values: Values) -> Row:
     """A line of `task` as a statement gave it."""
     id, queue, tenant, state, band, rank, tie, due, expires, waiting, on_failure, fence, session, *rest = values
     claimed, finished, attempts, crashes, losses, generation, cancel_requested, cancel_by, reason = rest
@@ -77,12 +77,12 @@ def row_from(db: Database, values: Values) -> Row:
     )
 
 
-def rows_from(db: Database, values: Sequence[Values]) -> list[Row]:
+def rows_from(db: Dialect, values: Sequence[Values]) -> list[Row]:
     """Lines of `task`, in id order whatever the order in which they came."""
     return sorted((row_from(db, line) for line in values), key=lambda row: row.id.int)
 
 
-def task_from(db: Database, values: Values, *, lease: Lease | None = None, now: Micros | None = None) -> Task:
+def task_from(db: Dialect, values: Values, *, lease: Lease | None = None, now: Micros | None = None) -> Task:
     """A whole task: a line of `task`, what the caller wrote, and the result if the statement asked for it.
 
     With `lease`, as it stands once that is granted.
@@ -237,6 +237,6 @@ class Moves:
         self.counts.write(tx)
 
 
-def uuids(db: Database, values: Sequence[Values]) -> list[UUID]:
+def uuids(db: Dialect, values: Sequence[Values]) -> list[UUID]:
     """The first column of some rows, as ids."""
     return [db.uuid(line[0]) for line in values]

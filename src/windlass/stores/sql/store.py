@@ -6,29 +6,33 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from windlass.clock import SystemClock, entropy
+from windlass.core.manifest import CronState, HandlerSeen, Manifest
 from windlass.core.names import check_name, check_text
 from windlass.core.ordering import Queue
 from windlass.core.settlement import Settlement
-from windlass.core.submission import draft
-from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, SessionId, Task, TaskId
-from windlass.core.times import micros
+from windlass.core.submission import Draft, draft
+from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
+from windlass.core.times import Micros, micros
 from windlass.stores.protocol import (
     CANCEL_GRACE,
     SESSION_TTL,
     Count,
     Cursor,
     Filter,
+    Log,
     Neighbourhood,
     Page,
+    ProgressSeen,
     Receipt,
+    Session,
     Swept,
     Verdict,
     Which,
 )
-from windlass.stores.sql import attempts, operate, read
+from windlass.stores.sql import attempts, notes, operate, read
 from windlass.stores.sql.database import Database
 from windlass.stores.sql.graph import resolve
-from windlass.stores.sql.submit import Submit
+from windlass.stores.sql.submit import Fire, Submit, Submitted
 from windlass.stores.sql.sweep import Sweep
 
 
@@ -39,14 +43,26 @@ class SqlStore:
         self._db = db
         self._sweep = Sweep(db, micros(retention))
 
-    def submit(self, tasks: Sequence[NewTask], *, conn: object | None = None) -> list[Receipt]:
-        # The ids are made once, before the first try: whatever a lost answer leaves unknown, the next try finds.
-        drafts = draft(tasks, self._db.now() or SystemClock().now(), entropy(len(tasks)))
+    def submit(
+        self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
+    ) -> list[Receipt]:
+        drafts = self._drafts(tasks)
         if not drafts:
             return []
         if conn is not None:
-            return self._db.join(conn, Submit(self._db, drafts, joined=True)).receipts
-        submitted = self._db.transact(Submit(self._db, drafts, joined=False))
+            return self._db.join(conn, Submit(self._db, drafts, joined=True, lease=lease)).receipts
+        return self._after(self._db.transact(Submit(self._db, drafts, joined=False, lease=lease)))
+
+    def fire(self, cron: str, nominal: Micros, tasks: Sequence[NewTask]) -> list[Receipt] | None:
+        fired = self._db.transact(Fire(self._db, self._drafts(tasks), cron, nominal))
+        return None if fired is None else self._after(fired)
+
+    def _drafts(self, tasks: Sequence[NewTask]) -> list[Draft]:
+        """The ids are made once, before the first try: whatever a lost answer leaves unknown, the next try finds."""
+        return draft(tasks, self._db.now() or SystemClock().now(), entropy(len(tasks)))
+
+    def _after(self, submitted: Submitted) -> list[Receipt]:
+        """What follows the commit of a batch: those that wait are told, and nodes are woken."""
         self._db.ring(submitted.wake | resolve(self._db, submitted.announced))
         return self._as_resolved(submitted.receipts) if submitted.announced else submitted.receipts
 
@@ -56,9 +72,9 @@ class SqlStore:
         pairs = zip(receipts, tasks, strict=True)
         return [Receipt(old.id, old.created, task.state if task else old.state) for old, task in pairs]
 
-    def open_session(self, node: str, ttl: timedelta = SESSION_TTL) -> SessionId:
+    def open_session(self, node: str, ttl: timedelta = SESSION_TTL, about: str = "") -> SessionId:
         check_text("node", node)
-        return attempts.open_session(self._db, node, ttl)
+        return attempts.open_session(self._db, node, ttl, about)
 
     def renew(self, session: SessionId) -> list[Lease]:
         return attempts.renew(self._db, session)
@@ -71,6 +87,9 @@ class SqlStore:
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
         return attempts.settle(self._db, reports)
+
+    def progress(self, reports: Sequence[Progress]) -> list[Lease]:
+        return notes.progress(self._db, reports)
 
     def sweep(self) -> Swept:
         return self._sweep()
@@ -108,6 +127,12 @@ class SqlStore:
     def seal_workflow(self, workflow: str, *, tenant: str = "default", missing: bool = False) -> None:
         operate.seal_workflow(self._db, workflow, tenant, missing=missing)
 
+    def publish(self, manifest: Manifest) -> None:
+        notes.publish(self._db, manifest)
+
+    def pause_cron(self, name: str, paused: bool, *, by: str = "", why: str = "") -> None:
+        notes.pause_cron(self._db, name, paused, by, why)
+
     def raise_epoch(self) -> int:
         return operate.raise_epoch(self._db)
 
@@ -123,8 +148,23 @@ class SqlStore:
     def attempts(self, task: TaskId) -> list[Attempt]:
         return read.attempts(self._db, task)
 
+    def logs(self, task: TaskId) -> list[Log]:
+        return read.logs(self._db, task)
+
+    def progress_of(self, tasks: Sequence[TaskId]) -> list[ProgressSeen | None]:
+        return read.progress_of(self._db, tasks)
+
     def neighbourhood(self, task: TaskId, *, limit: int = 1_000) -> Neighbourhood:
         return read.neighbourhood(self._db, task, limit)
 
     def queues(self) -> list[Queue]:
         return read.queues(self._db)
+
+    def sessions(self) -> list[Session]:
+        return read.sessions(self._db)
+
+    def handlers(self) -> list[HandlerSeen]:
+        return read.handlers(self._db)
+
+    def crons(self) -> list[CronState]:
+        return read.crons(self._db)

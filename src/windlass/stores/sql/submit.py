@@ -17,12 +17,12 @@ from windlass.core.graph import CYCLE_BUDGET, MAX_PLACEHOLDERS, End, find_ring, 
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
-from windlass.core.submission import Birth, Draft, begins, born, encode_rules, in_scope
-from windlass.core.task import NewTask, TaskId
+from windlass.core.submission import Birth, Draft, begins, born, encode_rules, in_scope, is_named
+from windlass.core.task import Lease, NewTask, TaskId
 from windlass.core.times import Micros
-from windlass.errors import CycleFound, KeyConflict, NotAllowed, QueueFull, UnknownPrerequisite
+from windlass.errors import CycleFound, KeyConflict, NotAllowed, QueueFull, StaleLease, UnknownCron, UnknownPrerequisite
 from windlass.stores.protocol import Receipt
-from windlass.stores.sql.database import Answer, Database, Transaction
+from windlass.stores.sql.database import Answer, Dialect, Transaction
 from windlass.stores.sql.rows import Counts, queue_from, uuids
 
 
@@ -33,6 +33,8 @@ class Known(NamedTuple):
     workflow: str | None
     state: State
     fingerprint: UUID | None
+    fence: int
+    session: UUID | None
 
 
 class Opened(NamedTuple):
@@ -51,19 +53,25 @@ class Submitted(Struct, frozen=True):
 
 
 class Submit:
-    """One batch on its way through one transaction. `joined` says that the transaction is the caller's own."""
+    """One batch on its way through one transaction. `joined` says that the transaction is the caller's own.
 
-    def __init__(self, db: Database, drafts: Sequence[Draft], *, joined: bool) -> None:
+    With `lease` it goes in the name of an attempt, whose task is locked together with the prerequisites.
+    """
+
+    def __init__(self, db: Dialect, drafts: Sequence[Draft], *, joined: bool, lease: Lease | None = None) -> None:
         self._db = db
         self._drafts = drafts
         self._joined = joined
-        self._tried = False
+        self._lease = lease
+        self._tries = 0
 
     def __call__(self, tx: Transaction) -> Submitted:
+        self._tries += 1
         prepared = tx.ask("prepare", queues=sorted({one.new.queue for one in self._drafts}), now=self._db.now())
         opened = self._workflows(tx)
         known = self._known(tx)
         now, sees_commits, queues = self._prepared(prepared)
+        self._check_lease(known)
         fresh = self._fresh(known)
         ahead = self._check_prerequisites(tx, fresh, known, opened, now)
         self._check_room(tx, queues, fresh)
@@ -95,9 +103,10 @@ class Submit:
 
     def _known(self, tx: Transaction) -> dict[TaskId, Known]:
         """What stands already under the batch's prerequisites and keys."""
-        # A task without a key has an id nobody else can know; only a second try may find it, written by the first.
-        wanted = {one.id for one in self._drafts if one.new.key is not None or self._tried}
-        self._tried = True
+        # An id that was made here is known to nobody else; only a second try may find it, written by the first.
+        wanted = {one.id for one in self._drafts if is_named(one.new) or self._tries > 1}
+        if self._lease is not None:
+            wanted.add(self._lease.task)
         if any(one.prerequisites for one in self._drafts):
             own = {one.id for one in self._drafts}
             wanted.update(above for one in self._drafts for above in one.prerequisites if above not in own)
@@ -107,10 +116,24 @@ class Submit:
         rows = tx.ask(statement, [(id,) for id in sorted(wanted)]).rows()
         return {
             TaskId(self._db.uuid(id)): Known(
-                tenant, workflow, State(state), None if fingerprint is None else self._db.uuid(fingerprint)
+                tenant, workflow, State(state), self._uuid(fingerprint), fence, self._uuid(session)
             )
-            for id, tenant, workflow, state, fingerprint in rows
+            for id, tenant, workflow, state, fingerprint, fence, session in rows
         }
+
+    def _uuid(self, value: object) -> UUID | None:
+        return None if value is None else self._db.uuid(value)
+
+    def _check_lease(self, known: Mapping[TaskId, Known]) -> None:
+        if self._lease is None:
+            return
+        holder = known.get(self._lease.task)
+        held = None if holder is None or holder.state is not State.LEASED else (holder.fence, holder.session)
+        if held == (self._lease.fence, self._lease.session):
+            return
+        # What an earlier try has committed was submitted in time, whatever became of the attempt since.
+        if self._tries == 1 or any(one.id not in known for one in self._drafts):
+            raise StaleLease(self._lease)
 
     def _prepared(self, answer: Answer) -> tuple[Micros, bool, dict[str, Queue]]:
         rows = answer.rows()
@@ -195,7 +218,7 @@ class Submit:
             return [Receipt(birth.task.id, True, birth.task.state) for birth in births]
         state = {birth.task.id: birth.task.state for birth in births}
         return [
-            Receipt(one.id, one.id in state or one.new.key is None, state.get(one.id) or known[one.id].state)
+            Receipt(one.id, one.id in state or not is_named(one.new), state.get(one.id) or known[one.id].state)
             for one in self._drafts
         ]
 
@@ -281,6 +304,33 @@ class Submit:
         if ring:
             raise CycleFound(ring)
         return len(edges) <= CYCLE_BUDGET
+
+
+class Fire:
+    """A cron's batch on its way: only whoever moves the cron on to its nominal time submits it. None: not this one."""
+
+    def __init__(self, db: Dialect, drafts: Sequence[Draft], cron: str, nominal: Micros) -> None:
+        self._db = db
+        self._drafts = drafts
+        self._cron = cron
+        self._nominal = nominal
+        self._submit = Submit(db, drafts, joined=False)
+        self._tries = 0
+
+    def __call__(self, tx: Transaction) -> Submitted | None:
+        self._tries += 1
+        moved = tx.ask("fire", name=self._cron, nominal=self._nominal).rows()
+        if not moved and not tx.ask("cron_is_known", name=self._cron).rows():
+            raise UnknownCron(self._cron)
+        if not moved and not self._was_here(tx):
+            return None
+        return self._submit(tx) if self._drafts else Submitted([], [], set())
+
+    def _was_here(self, tx: Transaction) -> bool:
+        """Whether an earlier try of this very call has committed, and only its answer was lost."""
+        if self._tries == 1 or not self._drafts:
+            return False
+        return len(tx.ask("peek_parents", [(one.id,) for one in self._drafts]).rows()) == len(self._drafts)
 
 
 def _seal(one: Draft, batch: Mapping[TaskId, NewTask], opened: Mapping[UUID, Opened]) -> Iterable[UUID]:

@@ -15,7 +15,7 @@ from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.settlement import OVERSTAYED, lost
 from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
-from windlass.stores.protocol import Swept
+from windlass.stores.protocol import SESSIONS_SHOWN, Swept
 from windlass.stores.sql.attempts import end_in_chunk
 from windlass.stores.sql.database import Database, Transaction
 from windlass.stores.sql.graph import adopt, fail_rings, resolve, resolve_counted
@@ -25,7 +25,16 @@ CHUNK = 1_000
 FOLD_ABOVE = 500
 _NOBODY = UUID(int=0)
 _LATE = micros(timedelta(seconds=5))
-_FORGET_SESSIONS_AFTER = micros(timedelta(days=1))
+_FORGET_SESSIONS_AFTER = micros(SESSIONS_SHOWN)
+_FORGET = (
+    "forget_edges",
+    "forget_attempts",
+    "forget_logs",
+    "forget_progress",
+    "forget_results",
+    "forget_bodies",
+    "forget_tasks",
+)
 
 
 class Sweep:
@@ -172,7 +181,7 @@ def forget(db: Database, tx: Transaction, ids: Sequence[UUID]) -> int:
     for row in gone:
         counts.add(row.queue, row.tenant, row.state, -1)
     batch = [(row.id,) for row in gone]
-    for statement in ("forget_edges", "forget_attempts", "forget_results", "forget_bodies", "forget_tasks"):
+    for statement in _FORGET:
         tx.tell(statement, batch)
     counts.write(tx)
     return len(gone)

@@ -1,0 +1,45 @@
+-- What nodes and workers tell about themselves and their attempts. Safe to run twice.
+
+-- What the node serves, as JSON text.
+ALTER TABLE windlass.session ADD COLUMN IF NOT EXISTS about text NOT NULL DEFAULT '';
+
+-- What handlers printed, one row an attempt that printed anything.
+CREATE TABLE IF NOT EXISTS windlass.log (
+    task  uuid NOT NULL,
+    fence bigint NOT NULL,
+    text  text NOT NULL,
+    PRIMARY KEY (task, fence)
+);
+
+-- How far attempts have come: beside the hot row, and written again and again in its place (HOT updates).
+CREATE TABLE IF NOT EXISTS windlass.progress (
+    task    uuid PRIMARY KEY,
+    fence   bigint NOT NULL,
+    share   double precision CHECK (share BETWEEN 0 AND 1),
+    message text,
+    at      bigint NOT NULL
+) WITH (fillfactor = 50);
+
+CREATE TABLE IF NOT EXISTS windlass.handler (
+    name       text COLLATE "C" PRIMARY KEY,
+    is_async   boolean NOT NULL,
+    queue      text COLLATE "C" NOT NULL,
+    parameters text NOT NULL,
+    returns    text NOT NULL,
+    doc        text NOT NULL,
+    seen       bigint NOT NULL
+);
+
+-- `fired` is the latest nominal time that was fired or passed over: whoever moves it on does the firing.
+CREATE TABLE IF NOT EXISTS windlass.cron (
+    name       text COLLATE "C" PRIMARY KEY,
+    handler    text COLLATE "C" NOT NULL,
+    schedule   text NOT NULL,
+    timezone   text NOT NULL,
+    misfire    text COLLATE "C" NOT NULL,
+    args       text NOT NULL,
+    fired      bigint,
+    paused     boolean NOT NULL DEFAULT false,
+    paused_by  text,
+    paused_why text
+);

@@ -1,0 +1,219 @@
+-- The tables of Windlass as all migrations leave them, for reading: a test builds a database from this file and one from the
+-- migrations, and compares them.
+--
+-- Every time is a bigint of microseconds since 1970, UTC.
+--
+-- `task` is narrow, because it is the only table that changes while tasks run: what callers wrote is in `body`, what
+-- handlers gave back in `result`, what went wrong in `attempt`. Rows are locked in id order, one set a transaction
+-- (docs/architecture/stores.md). There are no foreign keys: each would cost a lock on the parent for every row.
+
+CREATE FUNCTION windlass.clock(given bigint) RETURNS bigint
+    LANGUAGE sql VOLATILE PARALLEL SAFE
+    AS $$ SELECT coalesce(given, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) $$;
+
+CREATE TABLE windlass.meta (
+    one   boolean PRIMARY KEY DEFAULT true CHECK (one),
+    epoch bigint NOT NULL DEFAULT 0
+);
+INSERT INTO windlass.meta DEFAULT VALUES;
+
+CREATE TABLE windlass.task (
+    id               uuid PRIMARY KEY,
+    queue            text COLLATE "C" NOT NULL,
+    tenant           text COLLATE "C" NOT NULL,
+    state            text COLLATE "C" NOT NULL CHECK (state IN (
+                         'waiting', 'scheduled', 'runnable', 'leased', 'retrying',
+                         'completed', 'failed', 'cancelled', 'expired')),
+    band             bigint NOT NULL,
+    rank             bigint NOT NULL,
+    tie              bigint NOT NULL,
+    due              bigint NOT NULL,
+    expires          bigint,
+    waiting          integer NOT NULL CHECK (waiting >= 0),
+    on_failure       text COLLATE "C" NOT NULL,
+    fence            bigint NOT NULL DEFAULT 0,
+    session          uuid,
+    claimed          bigint,
+    finished         bigint,
+    attempts         integer NOT NULL DEFAULT 0,
+    crashes          integer NOT NULL DEFAULT 0,
+    losses           integer NOT NULL DEFAULT 0,
+    generation       integer NOT NULL DEFAULT 0,
+    cancel_requested boolean NOT NULL DEFAULT false,
+    cancel_by        bigint,
+    reason           text,
+    lot              bigint NOT NULL DEFAULT 0,
+    CONSTRAINT leased_by_somebody CHECK (state <> 'leased' OR (session IS NOT NULL AND claimed IS NOT NULL)),
+    CONSTRAINT finished_at_the_end CHECK
+        ((finished IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled', 'expired'))),
+    CONSTRAINT runs_after_its_prerequisites CHECK (waiting = 0 OR state IN ('waiting', 'failed', 'cancelled', 'expired'))
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
+
+-- Each index holds only the rows that somebody will look for, so finished tasks weigh on none but the last.
+CREATE INDEX task_runnable ON windlass.task (queue, lot, band, rank, tie, id) WHERE state = 'runnable';
+CREATE INDEX task_due ON windlass.task (due) WHERE state IN ('scheduled', 'retrying');
+CREATE INDEX task_held ON windlass.task (session) WHERE state = 'leased';
+CREATE INDEX task_cancel_by ON windlass.task (cancel_by) WHERE cancel_by IS NOT NULL;
+CREATE INDEX task_expires ON windlass.task (expires) WHERE expires IS NOT NULL AND finished IS NULL;
+CREATE INDEX task_failed ON windlass.task (finished) WHERE state = 'failed';
+CREATE INDEX task_finished ON windlass.task (finished, id) WHERE finished IS NOT NULL;
+
+CREATE TABLE windlass.body (
+    id          uuid PRIMARY KEY,
+    handler     text COLLATE "C" NOT NULL,
+    args        text NOT NULL,
+    rules       text,
+    workflow    text COLLATE "C",
+    key         text COLLATE "C",
+    fingerprint uuid,
+    priority    integer NOT NULL,
+    deadline    bigint,
+    first_due   bigint NOT NULL,
+    submitted   bigint NOT NULL
+);
+CREATE INDEX body_submitted ON windlass.body (submitted, id);
+CREATE INDEX body_workflow ON windlass.body (workflow, id) WHERE workflow IS NOT NULL;
+
+CREATE TABLE windlass.result (
+    id    uuid PRIMARY KEY,
+    value text NOT NULL
+);
+
+-- Attempts that did not end well; the good one is in the task itself.
+CREATE TABLE windlass.attempt (
+    task    uuid NOT NULL,
+    fence   bigint NOT NULL,
+    session uuid NOT NULL,
+    started bigint NOT NULL,
+    ended   bigint NOT NULL,
+    state   text COLLATE "C" NOT NULL,
+    error   text,
+    PRIMARY KEY (task, fence)
+);
+
+-- No index has `resolved`, so that resolving an edge writes no index (a HOT update).
+CREATE TABLE windlass.edge (
+    child    uuid NOT NULL,
+    parent   uuid NOT NULL,
+    resolved boolean NOT NULL,
+    PRIMARY KEY (child, parent)
+) WITH (fillfactor = 80);
+CREATE INDEX edge_parent ON windlass.edge (parent, child);
+
+-- What has ended and whose dependents have not all been told. `after` is how far the telling has come.
+CREATE TABLE windlass.ended (
+    parent uuid PRIMARY KEY,
+    how    text COLLATE "C" NOT NULL,
+    after  uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000'
+);
+
+-- Tasks submitted inside a caller's transaction: their prerequisites may have ended while it was open.
+CREATE TABLE windlass.joining (
+    child uuid PRIMARY KEY
+);
+
+-- While somebody's long transaction keeps PostgreSQL from cleaning up, entries of tasks long claimed stay at the head of
+-- `task_runnable`, and every claim must pass over them. So runnable tasks are kept in lots: once the head of the open lot
+-- is slow to pass, a new one is opened, and of a closed one only what lies behind its mark is looked at
+-- (docs/decisions/0004-a-pinned-horizon.md). A queue without a row here has one open lot, number 0.
+CREATE TABLE windlass.lot (
+    queue         text COLLATE "C" NOT NULL,
+    number        bigint NOT NULL,
+    band          bigint NOT NULL DEFAULT -9223372036854775808,
+    rank          bigint NOT NULL DEFAULT -9223372036854775808,
+    tie           bigint NOT NULL DEFAULT -9223372036854775808,
+    id            uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000',
+    closed_before xid8,
+    PRIMARY KEY (queue, number)
+);
+
+CREATE TABLE windlass.session (
+    id      uuid PRIMARY KEY,
+    node    text NOT NULL,
+    ttl     bigint NOT NULL,
+    renewed bigint NOT NULL,
+    boot    text NOT NULL,
+    lost    boolean NOT NULL DEFAULT false,
+    about   text NOT NULL DEFAULT ''
+) WITH (fillfactor = 50);
+
+CREATE TABLE windlass.workflow (
+    id          uuid PRIMARY KEY,
+    tenant      text COLLATE "C" NOT NULL,
+    name        text COLLATE "C" NOT NULL,
+    sealed      boolean NOT NULL,
+    forward     bigint,
+    check_later boolean NOT NULL DEFAULT false
+);
+CREATE INDEX workflow_check_later ON windlass.workflow (id) WHERE check_later;
+
+CREATE TABLE windlass.placeholder (
+    id       uuid PRIMARY KEY,
+    workflow uuid NOT NULL,
+    expires  bigint NOT NULL
+);
+CREATE INDEX placeholder_workflow ON windlass.placeholder (workflow);
+CREATE INDEX placeholder_expires ON windlass.placeholder (expires);
+
+CREATE TABLE windlass.queue (
+    name        text COLLATE "C" PRIMARY KEY,
+    strategy    text COLLATE "C" NOT NULL,
+    horizon     bigint NOT NULL,
+    step        bigint NOT NULL,
+    paused      boolean NOT NULL,
+    paused_by   text,
+    paused_why  text,
+    max_waiting integer,
+    max_leased  integer,
+    weight      integer NOT NULL,
+    fair        boolean NOT NULL
+);
+
+-- Counts are sums over appended deltas, so no two transactions ever wait for each other here; the sweep folds them.
+CREATE TABLE windlass.tally (
+    queue  text COLLATE "C" NOT NULL,
+    tenant text COLLATE "C" NOT NULL,
+    state  text COLLATE "C" NOT NULL,
+    tasks  bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- What handlers printed, one row an attempt that printed anything.
+CREATE TABLE windlass.log (
+    task  uuid NOT NULL,
+    fence bigint NOT NULL,
+    text  text NOT NULL,
+    PRIMARY KEY (task, fence)
+);
+
+-- How far attempts have come: beside the hot row, and written again and again in its place (HOT updates).
+CREATE TABLE windlass.progress (
+    task    uuid PRIMARY KEY,
+    fence   bigint NOT NULL,
+    share   double precision CHECK (share BETWEEN 0 AND 1),
+    message text,
+    at      bigint NOT NULL
+) WITH (fillfactor = 50);
+
+CREATE TABLE windlass.handler (
+    name       text COLLATE "C" PRIMARY KEY,
+    is_async   boolean NOT NULL,
+    queue      text COLLATE "C" NOT NULL,
+    parameters text NOT NULL,
+    returns    text NOT NULL,
+    doc        text NOT NULL,
+    seen       bigint NOT NULL
+);
+
+-- `fired` is the latest nominal time that was fired or passed over: whoever moves it on does the firing.
+CREATE TABLE windlass.cron (
+    name       text COLLATE "C" PRIMARY KEY,
+    handler    text COLLATE "C" NOT NULL,
+    schedule   text NOT NULL,
+    timezone   text NOT NULL,
+    misfire    text COLLATE "C" NOT NULL,
+    args       text NOT NULL,
+    fired      bigint,
+    paused     boolean NOT NULL DEFAULT false,
+    paused_by  text,
+    paused_why text
+);

@@ -1,0 +1,3 @@
+-- pause_cron: let a cron fire no more, or again. No row back means that there is none of this name.
+UPDATE windlass.cron SET paused = :paused, paused_by = :paused_by, paused_why = :paused_why WHERE name = :name
+RETURNING name;

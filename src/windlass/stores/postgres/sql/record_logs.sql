@@ -1,0 +1,3 @@
+-- record_logs: keep what handlers printed.
+-- batch: task uuid, fence bigint, text text
+INSERT INTO windlass.log (task, fence, text) SELECT * FROM unnest(:task::uuid[], :fence::bigint[], :text::text[]);

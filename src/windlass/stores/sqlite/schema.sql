@@ -1,0 +1,198 @@
+-- The tables of Windlass as all migrations leave them, for reading: a test builds a database from this file and one from the
+-- migrations, and compares them.
+--
+-- Every time is a number of microseconds since 1970, UTC; ids are 16 bytes.
+--
+-- `task` is narrow, because it is the only table that changes while tasks run: what callers wrote is in `body`, what
+-- handlers gave back in `result`, what went wrong in `attempt`. There are no foreign
+-- keys: each would cost a look-up for every row.
+
+CREATE TABLE meta (
+    one   INTEGER PRIMARY KEY DEFAULT 1 CHECK (one = 1),
+    epoch INTEGER NOT NULL DEFAULT 0
+) STRICT;
+INSERT INTO meta DEFAULT VALUES;
+
+CREATE TABLE task (
+    id               BLOB PRIMARY KEY,
+    queue            TEXT NOT NULL,
+    tenant           TEXT NOT NULL,
+    state            TEXT NOT NULL CHECK (state IN (
+                         'waiting', 'scheduled', 'runnable', 'leased', 'retrying',
+                         'completed', 'failed', 'cancelled', 'expired')),
+    band             INTEGER NOT NULL,
+    rank             INTEGER NOT NULL,
+    tie              INTEGER NOT NULL,
+    due              INTEGER NOT NULL,
+    expires          INTEGER,
+    waiting          INTEGER NOT NULL CHECK (waiting >= 0),
+    on_failure       TEXT NOT NULL,
+    fence            INTEGER NOT NULL DEFAULT 0,
+    session          BLOB,
+    claimed          INTEGER,
+    finished         INTEGER,
+    attempts         INTEGER NOT NULL DEFAULT 0,
+    crashes          INTEGER NOT NULL DEFAULT 0,
+    losses           INTEGER NOT NULL DEFAULT 0,
+    generation       INTEGER NOT NULL DEFAULT 0,
+    cancel_requested INTEGER NOT NULL DEFAULT 0,
+    cancel_by        INTEGER,
+    reason           TEXT,
+    CONSTRAINT leased_by_somebody CHECK (state <> 'leased' OR (session IS NOT NULL AND claimed IS NOT NULL)),
+    CONSTRAINT finished_at_the_end CHECK
+        ((finished IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled', 'expired'))),
+    CONSTRAINT runs_after_its_prerequisites CHECK (waiting = 0 OR state IN ('waiting', 'failed', 'cancelled', 'expired'))
+) STRICT, WITHOUT ROWID;
+
+-- Each index holds only the rows that somebody will look for, so finished tasks weigh on none but the last.
+CREATE INDEX task_runnable ON task (queue, band, rank, tie, id) WHERE state = 'runnable';
+CREATE INDEX task_due ON task (due) WHERE state IN ('scheduled', 'retrying');
+CREATE INDEX task_held ON task (session) WHERE state = 'leased';
+CREATE INDEX task_cancel_by ON task (cancel_by) WHERE cancel_by IS NOT NULL;
+CREATE INDEX task_expires ON task (expires) WHERE expires IS NOT NULL AND finished IS NULL;
+CREATE INDEX task_failed ON task (finished) WHERE state = 'failed';
+CREATE INDEX task_finished ON task (finished, id) WHERE finished IS NOT NULL;
+
+CREATE TABLE body (
+    id          BLOB PRIMARY KEY,
+    handler     TEXT NOT NULL,
+    args        TEXT NOT NULL,
+    rules       TEXT,
+    workflow    TEXT,
+    key         TEXT,
+    fingerprint BLOB,
+    priority    INTEGER NOT NULL,
+    deadline    INTEGER,
+    first_due   INTEGER NOT NULL,
+    submitted   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX body_submitted ON body (submitted, id);
+CREATE INDEX body_workflow ON body (workflow, id) WHERE workflow IS NOT NULL;
+
+CREATE TABLE result (
+    id    BLOB PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Attempts that did not end well; the good one is in the task itself.
+CREATE TABLE attempt (
+    task    BLOB NOT NULL,
+    fence   INTEGER NOT NULL,
+    session BLOB NOT NULL,
+    started INTEGER NOT NULL,
+    ended   INTEGER NOT NULL,
+    state   TEXT NOT NULL,
+    error   TEXT,
+    PRIMARY KEY (task, fence)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE edge (
+    child    BLOB NOT NULL,
+    parent   BLOB NOT NULL,
+    resolved INTEGER NOT NULL,
+    PRIMARY KEY (child, parent)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX edge_parent ON edge (parent, child);
+
+-- What has ended and whose dependents have not all been told. `after` is how far the telling has come.
+CREATE TABLE ended (
+    parent BLOB PRIMARY KEY,
+    how    TEXT NOT NULL,
+    after  BLOB NOT NULL DEFAULT x'00000000000000000000000000000000'
+) STRICT, WITHOUT ROWID;
+
+-- Tasks submitted inside a caller's transaction: their prerequisites may have ended while it was open.
+CREATE TABLE joining (
+    child BLOB PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE session (
+    id      BLOB PRIMARY KEY,
+    node    TEXT NOT NULL,
+    ttl     INTEGER NOT NULL,
+    renewed INTEGER NOT NULL,
+    boot    TEXT NOT NULL,
+    lost    INTEGER NOT NULL DEFAULT 0,
+    about   TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE workflow (
+    id          BLOB PRIMARY KEY,
+    tenant      TEXT NOT NULL,
+    name        TEXT NOT NULL,
+    sealed      INTEGER NOT NULL,
+    forward     INTEGER,
+    check_later INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE INDEX workflow_check_later ON workflow (id) WHERE check_later;
+
+CREATE TABLE placeholder (
+    id       BLOB PRIMARY KEY,
+    workflow BLOB NOT NULL,
+    expires  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX placeholder_workflow ON placeholder (workflow);
+CREATE INDEX placeholder_expires ON placeholder (expires);
+
+CREATE TABLE queue (
+    name        TEXT PRIMARY KEY,
+    strategy    TEXT NOT NULL,
+    horizon     INTEGER NOT NULL,
+    step        INTEGER NOT NULL,
+    paused      INTEGER NOT NULL,
+    paused_by   TEXT,
+    paused_why  TEXT,
+    max_waiting INTEGER,
+    max_leased  INTEGER,
+    weight      INTEGER NOT NULL,
+    fair        INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Counts are sums over appended deltas, which the sweep folds, exactly as on PostgreSQL.
+CREATE TABLE tally (
+    queue  TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    state  TEXT NOT NULL,
+    tasks  INTEGER NOT NULL
+) STRICT;
+
+-- What handlers printed, one row an attempt that printed anything.
+CREATE TABLE log (
+    task  BLOB NOT NULL,
+    fence INTEGER NOT NULL,
+    text  TEXT NOT NULL,
+    PRIMARY KEY (task, fence)
+) STRICT, WITHOUT ROWID;
+
+-- How far attempts have come.
+CREATE TABLE progress (
+    task    BLOB PRIMARY KEY,
+    fence   INTEGER NOT NULL,
+    share   REAL CHECK (share BETWEEN 0 AND 1),
+    message TEXT,
+    at      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE handler (
+    name       TEXT PRIMARY KEY,
+    is_async   INTEGER NOT NULL,
+    queue      TEXT NOT NULL,
+    parameters TEXT NOT NULL,
+    returns    TEXT NOT NULL,
+    doc        TEXT NOT NULL,
+    seen       INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- `fired` is the latest nominal time that was fired or passed over: whoever moves it on does the firing.
+CREATE TABLE cron (
+    name       TEXT PRIMARY KEY,
+    handler    TEXT NOT NULL,
+    schedule   TEXT NOT NULL,
+    timezone   TEXT NOT NULL,
+    misfire    TEXT NOT NULL,
+    args       TEXT NOT NULL,
+    fired      INTEGER,
+    paused     INTEGER NOT NULL DEFAULT 0,
+    paused_by  TEXT,
+    paused_why TEXT
+) STRICT, WITHOUT ROWID;

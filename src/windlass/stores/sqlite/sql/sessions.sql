@@ -1,0 +1,6 @@
+-- sessions: the sessions that are alive, and those closed or lost of late.
+-- One from before the machine was started is at least as old as that.
+SELECT id, node, about, max(0, CASE WHEN boot = :boot THEN :now - renewed ELSE :now END), lost
+  FROM session
+ WHERE lost = 0 OR CASE WHEN boot = :boot THEN :now - renewed ELSE :now END < :age
+ ORDER BY id DESC;
