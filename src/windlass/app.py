@@ -1,0 +1,205 @@
+"""An app: where functions become handlers, and from where tasks are enqueued.
+
+Thin on purpose: registering is here, enqueuing is in `handlers`, waiting in `handle`, the way to the store in `access`.
+Nothing is opened when an app is made, so that a module with one can be imported anywhere.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
+from uuid import UUID
+
+import msgspec
+
+from windlass.access import Access, bind_all, forbid_stores
+from windlass.core.manifest import CronInfo, Manifest
+from windlass.core.payload import MAX_BYTES
+from windlass.core.task import Task
+from windlass.crons import Misfire, cron_of
+from windlass.errors import InvalidTask
+from windlass.handle import Handle
+from windlass.handlers import Bound, Handler
+from windlass.many import aenqueue_all, enqueue_all
+from windlass.options import TaskOptions
+from windlass.stores.protocol import Store
+from windlass.workflow import Workflow
+
+__all__ = ["App", "bind_all", "forbid_stores"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Hook = TypeVar("Hook", bound=Callable[[], object])
+
+
+class Decorator(Protocol):
+    """What `@app.task(...)` is: it makes a handler of a `def` or an `async def`."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Handler[P, Coroutine[Any, Any, R], R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Handler[P, R, R]: ...
+
+
+class App:
+    """Handlers, and a store for their tasks.
+
+    >>> app = App("memory:")
+    >>> @app.task(queue="mail", retries=5, timeout="30s")
+    ... def send(to: str, subject: str = "") -> int: ...
+    >>> handle = send.enqueue("a@b.c")
+
+    Without a URL the store is that of `$WINDLASS_URL`, else a SQLite file in the current folder.
+    """
+
+    def __init__(
+        self, url: str | None = None, *, store: Store | None = None, max_result_bytes: int = MAX_BYTES
+    ) -> None:
+        self.max_result_bytes = max_result_bytes
+        self.start_hooks: list[Callable[[], object]] = []
+        self.stop_hooks: list[Callable[[], object]] = []
+        self._handlers: dict[str, Handler[..., Any, Any]] = {}
+        self._crons: dict[str, CronInfo] = {}
+        self._access = Access(url, store, self._result_of)
+
+    @property
+    def handlers(self) -> Mapping[str, Handler[..., Any, Any]]:
+        """The registered handlers by name."""
+        return MappingProxyType(self._handlers)
+
+    @property
+    def store(self) -> Store:
+        """The store; opened when this is first asked."""
+        return self._access.store
+
+    @property
+    def access(self) -> Access:
+        """The way to the store, for those who run or test this app."""
+        return self._access
+
+    def use_store(self, store: Store | None) -> None:
+        """Use this store from now on; with None, again the one of the URL."""
+        self._access.use(store)
+
+    def close(self) -> None:
+        """Close the store if this app opened it. The app can be used on, and then opens it again."""
+        self._access.close()
+
+    @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Handler[P, Coroutine[Any, Any, R], R]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> Handler[P, R, R]: ...
+    @overload
+    def task(self, /, *, name: str | None = None, **options: Unpack[TaskOptions]) -> Decorator: ...
+    def task(
+        self, function: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Unpack[TaskOptions]
+    ) -> Any:
+        """Register a function as a handler, with what holds for all of its tasks.
+
+        Its name, under which tasks know it, is that of its module and itself unless one is given.
+        """
+
+        def register(function: Callable[..., Any]) -> Handler[..., Any, Any]:
+            return self._register(function, name, options)
+
+        return register if function is None else register(function)
+
+    def cron(
+        self,
+        schedule: str,
+        *,
+        tz: str = "UTC",
+        misfire: Misfire = "last",
+        name: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> Decorator:
+        """Run a function by the clock: a cron expression of five fields, in a time zone.
+
+        A plain function becomes a handler with these options; one that is a handler already gets one more schedule.
+        """
+
+        def register(function: Callable[..., Any]) -> Handler[..., Any, Any]:
+            handler = self._handlers.get(getattr(function, "name", ""))
+            if handler is None or handler is not function:
+                handler = self._register(function, None, options)
+            encoded = handler.signature.encode((), args or {})
+            cron = cron_of(name or handler.name, handler.name, schedule, tz=tz, misfire=misfire, args=encoded)
+            if self._crons.setdefault(cron.name, cron) != cron:
+                raise InvalidTask(f"the cron {cron.name!r} is there already with another schedule; give name=")
+            return handler
+
+        return register
+
+    def on_worker_start(self, hook: Hook) -> Hook:
+        """Call this once in every worker process before its first task: for a model, a connection, a cache."""
+        self.start_hooks.append(hook)
+        return hook
+
+    def on_worker_stop(self, hook: Hook) -> Hook:
+        """Call this once in every worker process after its last task, if it ends in peace."""
+        self.stop_hooks.append(hook)
+        return hook
+
+    def enqueue_many(self, calls: Iterable[Bound[R]]) -> list[Handle[R]]:
+        """Enqueue many calls, as `send.bind(x) for x in addresses`: read lazily, in atomic chunks of 1,000.
+
+        An error carries a note that says how many had been enqueued before the chunk in which it happened.
+        """
+        return enqueue_all(self._access, calls)
+
+    async def aenqueue_many(self, calls: Iterable[Bound[R]] | AsyncIterable[Bound[R]]) -> list[Handle[R]]:
+        """The twin of `enqueue_many`."""
+        return await aenqueue_all(self._access, calls)
+
+    def workflow(self, name: str, *, tenant: str = "default") -> Workflow:
+        """Build a named group of tasks that depend on each other; it is submitted on leaving the block.
+
+        >>> with app.workflow("nightly") as wf:
+        ...     a = wf.add(extract, "2026-11-15")
+        ...     wf.add(report, a)
+        """
+        return Workflow(self._access, name, tenant)
+
+    def handle(self, id: UUID | str) -> Handle[Any]:
+        """A handle of the task with this id, whether it exists or not."""
+        return Handle(self._access, UUID(id) if isinstance(id, str) else id)
+
+    def manifest(self) -> Manifest:
+        """What this app has to offer, for those who do not import it."""
+        handlers = tuple(handler.info() for handler in self._handlers.values())
+        return Manifest(handlers=handlers, crons=tuple(self._crons.values()))
+
+    def _register(
+        self, function: Callable[..., Any], name: str | None, options: Mapping[str, Any]
+    ) -> Handler[..., Any, Any]:
+        handler: Handler[..., Any, Any] = Handler(self._access, name or name_of(function), function, options)
+        known = self._handlers.get(handler.name)
+        # At a prompt or in a notebook a definition is often sent again; in a file, a second one is a mistake.
+        if known is not None and hasattr(sys.modules.get(function.__module__), "__file__"):
+            raise InvalidTask(
+                f"the handler name {handler.name!r} is taken by {known.function!r}; give the other one a name="
+            )
+        self._handlers[handler.name] = handler
+        return handler
+
+    def _result_of(self, task: Task) -> Any:
+        handler = self._handlers.get(task.handler)
+        if handler is not None:
+            return handler.signature.decode_result(task.result)
+        return None if task.result is None else msgspec.json.decode(task.result)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """A function's name as tasks carry it: the same whether its module was imported or run as a program."""
+    module = function.__module__
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        spec = getattr(main, "__spec__", None)
+        path = str(getattr(main, "__file__", None) or "__main__")
+        module = spec.name if spec is not None else re.split(r"[\\/]", path)[-1].removesuffix(".py")
+    whole = f"{module}.{function.__qualname__}".replace(".<locals>", "")
+    return re.sub(r"[^A-Za-z0-9_.:-]", "_", whole)[-128:]

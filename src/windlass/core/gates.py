@@ -1,0 +1,162 @@
+"""Why a task does not run: the gates on its way, in the order in which it meets them. Pure.
+
+Each gate says whether it is open, what it saw, and what would open it. The first closed one is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from msgspec import Struct
+
+from windlass.core.lifecycle import State
+from windlass.core.ordering import Queue
+from windlass.core.task import Task, TaskId
+from windlass.core.times import to_datetime
+
+
+class Gate(Struct, frozen=True, kw_only=True):
+    """One thing that must be so before the task runs."""
+
+    name: str
+    open: bool
+    text: str
+    fix: str | None = None
+    """What would open it, where anything would."""
+
+
+class Prerequisite(Struct, frozen=True):
+    """One task that another waits for; `state` is None when it was named but not submitted yet."""
+
+    id: TaskId
+    state: State | None
+
+
+class Serving(Struct, frozen=True):
+    """A node that is alive, and the queues that it takes tasks from; None when it does not say."""
+
+    node: str
+    queues: frozenset[str] | None
+
+
+class Why(Struct, frozen=True, kw_only=True):
+    """The answer. `str(why)` is for people."""
+
+    task: Task
+    gates: tuple[Gate, ...]
+
+    @property
+    def closed(self) -> Gate | None:
+        """The gate at which the task stands; None when nothing holds it."""
+        return next((gate for gate in self.gates if not gate.open), None)
+
+    def __str__(self) -> str:
+        task = self.task
+        lines = [f"{task.handler} · {task.id} · queue {task.queue} · tenant {task.tenant} · {task.state.value}"]
+        for gate in self.gates:
+            here = "●" if gate is self.closed else "✓" if gate.open else "○"
+            lines.append(f"  {here} {gate.name}: {gate.text}")
+        if self.closed is not None and self.closed.fix is not None:
+            lines.append(f"  fix: {self.closed.fix}")
+        return "\n".join(lines)
+
+
+def gates(
+    task: Task,
+    *,
+    queue: Queue | None,
+    prerequisites: Sequence[Prerequisite],
+    handlers: Collection[str],
+    serving: Sequence[Serving],
+) -> tuple[Gate, ...]:
+    """Every gate on the task's way, in order."""
+    if task.state.final:
+        return (_ended(task),)
+    if task.state is State.LEASED:
+        return (_running(task),)
+    return (
+        _prerequisites(task, prerequisites),
+        _due(task),
+        _queue(task, queue),
+        _handler(task, handlers),
+        _node(task, serving),
+        Gate(name="turn", open=True, text="it runs when the tasks before it in its queue have been taken"),
+    )
+
+
+def _ended(task: Task) -> Gate:
+    if task.state is State.COMPLETED:
+        return Gate(name="end", open=False, text="it has run and is completed")
+    return Gate(
+        name="end",
+        open=False,
+        text=f"it is {task.state.value}: {task.reason or 'no reason is recorded'}",
+        fix=f"windlass tasks retry {task.id}",
+    )
+
+
+def _running(task: Task) -> Gate:
+    since = "" if task.claimed is None else f" since {to_datetime(task.claimed):%Y-%m-%d %H:%M:%S} UTC"
+    asked = ", and is asked to stop" if task.cancel_requested else ""
+    return Gate(name="lease", open=True, text=f"it runs now, in attempt {task.attempts + 1}{since}{asked}")
+
+
+def _prerequisites(task: Task, prerequisites: Sequence[Prerequisite]) -> Gate:
+    if task.state is not State.WAITING:
+        return Gate(name="prerequisites", open=True, text="none is open")
+    still = [each for each in prerequisites if each.state is None or not each.state.final]
+    if not still:
+        return Gate(
+            name="prerequisites",
+            open=False,
+            text=f"{task.waiting} open: its workflow is not sealed yet, or their end was not passed on yet",
+            fix="seal the workflow, or keep a node running: its sweep passes ends on",
+        )
+    shown = ", ".join(f"{each.id} ({'not submitted' if each.state is None else each.state})" for each in still[:3])
+    more = f" and {len(still) - 3} more" if len(still) > 3 else ""
+    return Gate(
+        name="prerequisites",
+        open=False,
+        text=f"{task.waiting} open: {shown}{more}",
+        fix=f"windlass why {still[0].id}",
+    )
+
+
+def _due(task: Task) -> Gate:
+    moment = f"{to_datetime(task.due):%Y-%m-%d %H:%M:%S} UTC"
+    if task.state is State.SCHEDULED:
+        return Gate(name="due", open=False, text=f"not before {moment}", fix="update its due time (at)")
+    if task.state is State.RETRYING:
+        text = f"attempt {task.attempts} went wrong; the next one is due at {moment}"
+        return Gate(name="due", open=False, text=text, fix="update its due time (at)")
+    return Gate(name="due", open=True, text=f"due since {moment}")
+
+
+def _queue(task: Task, queue: Queue | None) -> Gate:
+    if queue is None or not queue.paused:
+        return Gate(name="queue", open=True, text=f"{task.queue} is not paused")
+    by = f" by {queue.paused_by}" if queue.paused_by else ""
+    reason = f': "{queue.paused_why}"' if queue.paused_why else ""
+    fix = f"windlass queues resume {task.queue}"
+    return Gate(name="queue", open=False, text=f"{task.queue} is paused{by}{reason}", fix=fix)
+
+
+def _handler(task: Task, handlers: Collection[str]) -> Gate:
+    if task.handler in handlers:
+        return Gate(name="handler", open=True, text=f"{task.handler} is known")
+    return Gate(
+        name="handler",
+        open=False,
+        text=f"no node has ever offered a handler {task.handler}",
+        fix="start a worker whose app registers it, or mend its name",
+    )
+
+
+def _node(task: Task, serving: Sequence[Serving]) -> Gate:
+    if not serving:
+        return Gate(name="node", open=False, text="no node is alive", fix="windlass worker APP")
+    nodes = [each.node for each in serving if each.queues is None or task.queue in each.queues]
+    if nodes:
+        return Gate(name="node", open=True, text=f"served by {', '.join(nodes[:3])}")
+    text = f"{len(serving)} node(s) alive, and none serves the queue {task.queue}"
+    return Gate(name="node", open=False, text=text, fix=f"windlass worker APP --queues {task.queue}")

@@ -1,0 +1,35 @@
+"""Schedules, checked when they are written. Firing them is the node's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from windlass.core.manifest import CronInfo
+from windlass.core.names import check_text
+from windlass.core.payload import encode_args
+from windlass.errors import InvalidTask
+
+Misfire: TypeAlias = Literal["last", "skip", "all"]
+"""What becomes of the times that passed while no node was there: the last one is made good, none, or all of them."""
+
+
+def cron_of(name: str, handler: str, schedule: str, *, tz: str, misfire: Misfire, args: Mapping[str, Any]) -> CronInfo:
+    """A schedule that can be kept, or a refusal that says what is wrong with it."""
+    from cronsim import CronSim, CronSimError
+
+    check_text("cron", name)
+    if misfire not in get_args(Misfire):
+        raise InvalidTask(f"misfire={misfire!r} is not known; give last, skip or all")
+    try:
+        next(CronSim(schedule, datetime(2026, 1, 1, tzinfo=UTC)))
+    except (CronSimError, StopIteration) as error:
+        reason = str(error) or "it names a time that never comes"
+        raise InvalidTask(f"schedule={schedule!r} is not a cron expression ({reason}); give five fields") from None
+    try:
+        ZoneInfo(tz)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidTask(f"tz={tz!r} is not a time zone; give a name such as Europe/Berlin") from None
+    return CronInfo(name=name, handler=handler, schedule=schedule, timezone=tz, misfire=misfire, args=encode_args(args))

@@ -1,0 +1,38 @@
+"""What `core.gates` needs to know about a task, read from the store."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.core.gates import Prerequisite, Serving, Why, gates
+from windlass.core.lifecycle import State
+from windlass.core.task import Task
+from windlass.stores.protocol import Session, TaskReader
+
+
+class _About(msgspec.Struct):
+    """What of a node's words about itself matters here."""
+
+    queues: frozenset[str] | None = None
+
+
+def explain(store: TaskReader, task: Task) -> Why:
+    """Why this task does not run, as things stand."""
+    waits = task.state is State.WAITING
+    around = store.neighbourhood(task.id).prerequisites if waits else []
+    found = gates(
+        task,
+        queue=next((queue for queue in store.queues() if queue.name == task.queue), None),
+        prerequisites=[Prerequisite(each.id, each.state) for each in around],
+        handlers={handler.name for handler in store.handlers()},
+        serving=[_serving(session) for session in store.sessions() if not session.lost],
+    )
+    return Why(task=task, gates=found)
+
+
+def _serving(session: Session) -> Serving:
+    try:
+        about = msgspec.json.decode(session.about, type=_About)
+    except msgspec.DecodeError:
+        about = _About()
+    return Serving(session.node, about.queues)
