@@ -1,0 +1,108 @@
+"""What happened, said in the past tense: logs, metrics, the live stream and tests are listeners.
+
+A listener is called in the thread where it happened and must be quick. One that fails is reported and harms nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from windlass.core.lifecycle import State
+from windlass.core.task import Lease, SessionId
+
+logger = logging.getLogger("windlass")
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """Something that has happened on this node."""
+
+
+class WorkerMoved(Event, frozen=True):
+    """A worker went from one state to another."""
+
+    pool: str
+    worker: int
+    pid: int
+    before: str
+    after: str
+    why: str = ""
+    seconds: float = 0.0
+    """How long it had been in the state before."""
+
+
+class PoolResized(Event, frozen=True):
+    """A pool was given another size."""
+
+    pool: str
+    before: int
+    after: int
+    why: str
+
+
+class AttemptEnded(Event, frozen=True):
+    """An attempt's end was written down; `state` is where it left the task."""
+
+    lease: Lease
+    handler: str
+    queue: str
+    state: State
+    seconds: float
+
+
+class ReportRefused(Event, frozen=True):
+    """An attempt's end came too late: its lease had ended before."""
+
+    lease: Lease
+    handler: str
+
+
+class SessionOpened(Event, frozen=True):
+    """The node has a session and may claim."""
+
+    session: SessionId
+
+
+class SessionEnded(Event, frozen=True):
+    """The node has given up a session, or lost it; whatever it ran under it was stopped."""
+
+    session: SessionId
+    why: str
+
+
+class StoreTroubled(Event, frozen=True):
+    """A call to the store failed and will be made again."""
+
+    doing: str
+    error: str
+
+
+class NurseryBroke(Event, frozen=True):
+    """The warm parent died or could not import the app; it is started again."""
+
+    why: str
+
+
+Listener: TypeAlias = Callable[[Event], None]
+
+
+class Events:
+    """Tells listeners what has happened."""
+
+    def __init__(self, *listeners: Listener) -> None:
+        self._listeners = list(listeners)
+
+    def listen(self, listener: Listener) -> None:
+        """Be told of everything from now on."""
+        self._listeners.append(listener)
+
+    def emit(self, event: Event) -> None:
+        """Tell everyone."""
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                logger.exception("a listener failed on %r", event)

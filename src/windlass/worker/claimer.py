@@ -1,0 +1,119 @@
+"""The thread that leases tasks for one pool: as many as it has room for, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from windlass.clock import jitter, monotonic
+from windlass.core.order import order_of
+from windlass.core.references import referred, with_results
+from windlass.core.retry import Error
+from windlass.core.settlement import Outcome, Raised, Released
+from windlass.core.task import Claim, TaskId
+from windlass.core.times import micros
+from windlass.errors import CommitUnknown, InvalidPayload, SessionLost, StoreUnavailable
+from windlass.events import Events, StoreTroubled
+from windlass.stores.protocol import Store
+from windlass.worker.given import Work
+from windlass.worker.hub import Hub
+from windlass.worker.keeper import Keeper
+from windlass.worker.pool import Pool
+from windlass.worker.settler import Settler
+
+BRISK_SECONDS = 0.1
+"""How long after any work the store is asked again and again before the claimer sleeps."""
+
+NOT_HERE = micros(timedelta(seconds=5))
+"""For how long a task is put back that no worker of this node can run."""
+
+
+class Claimer:
+    """Keeps one pool in work."""
+
+    def __init__(
+        self, store: Store, pool: Pool, hub: Hub, keeper: Keeper, settler: Settler, events: Events, tags: frozenset[str]
+    ) -> None:
+        self.handlers: frozenset[str] = frozenset()
+        """The names that the app's workers know."""
+        self._store = store
+        self._pool = pool
+        self._hub = hub
+        self._keeper = keeper
+        self._settler = settler
+        self._events = events
+        self._tags = tags
+        self._brisk_until = 0.0
+
+    def step(self) -> None:
+        """Claim for what room there is and hand it out; wait if there is no room, or nothing to claim."""
+        session, limit = self._keeper.current, self._limit()
+        if session is None or not limit:
+            self._wait_for_room()
+            return
+        claimed_at = monotonic()
+        queues = self._pool.next_queues()
+        try:
+            claims = self._store.claim(session, queues, limit)
+        except SessionLost:
+            self._keeper.lost(session, "it was swept")
+            return
+        except CommitUnknown as error:
+            self._keeper.retire(session, str(error))
+            return
+        except StoreUnavailable as error:
+            self._events.emit(StoreTroubled(doing="claim", error=str(error)))
+            self._wait_for_room()
+            return
+        if claims:
+            self._brisk_until = monotonic() + BRISK_SECONDS
+            self._hand_out(claims, claimed_at)
+        else:
+            brisk = monotonic() < self._brisk_until
+            self._store.wait_for_work(queues, timedelta(seconds=0.005 if brisk else jitter(0.5, 1.0)))
+
+    def _limit(self) -> int:
+        """How many to claim; nothing as long as nobody is hungry and a larger claim will soon be worth more."""
+        with self._hub.lock:
+            room = 0 if self._hub.crew.draining else self._pool.room()
+            return room if room and (self._pool.hungry() or room >= 100) else 0
+
+    def _wait_for_room(self) -> None:
+        with self._hub.freed:
+            self._hub.freed.wait(0.05)
+
+    def _hand_out(self, claims: Sequence[Claim], claimed_at: float) -> None:
+        results = self._results(claims)
+        work: list[Work] = []
+        refused: list[tuple[Claim, Outcome]] = []
+        for claim in claims:
+            ready = self._ready(claim, results, claimed_at)
+            if isinstance(ready, Work):
+                work.append(ready)
+            else:
+                refused.append((claim, ready))
+        with self._hub.lock:
+            for claim, outcome in refused:
+                self._settler.put(claim, outcome, seconds=0.0, log=None)
+            self._hub.crew.hand_out(self._pool, work, monotonic())
+
+    def _ready(self, claim: Claim, results: dict[TaskId, str | None], claimed_at: float) -> Work | Outcome:
+        """The task with its references resolved; or what becomes of it, because it cannot run here."""
+        task = claim.task
+        if (
+            task.handler not in self.handlers
+            or task.rules.slots > self._pool.settings.threads
+            or not self._tags.issuperset(task.rules.requires)
+        ):
+            return Released(NOT_HERE)
+        try:
+            return Work(claim, order_of(claim, with_results(task.args, results) if results else None), claimed_at)
+        except InvalidPayload as error:
+            return Raised(Error(kind="InvalidPayload", message=str(error)), give_up=True)
+
+    def _results(self, claims: Sequence[Claim]) -> dict[TaskId, str | None]:
+        wanted = list(dict.fromkeys(id for claim in claims for id in referred(claim.task.args)))
+        if not wanted:
+            return {}
+        found = self._store.get(wanted)
+        return {id: None if task is None else task.result for id, task in zip(wanted, found, strict=True)}

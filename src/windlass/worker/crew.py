@@ -1,0 +1,313 @@
+"""Who runs what on this node: the rules of the floor, without a socket, a thread or a store in sight.
+
+The hub tells the crew what it hears and that time passes; the claimer hands it tasks. What the crew decides it says to
+its `Outlet`: send this, fork, kill, settle. Every method is called under one lock; `now` is the machine's steady clock.
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from windlass.config import PoolSettings
+from windlass.core.lifecycle import State
+from windlass.core.retry import Error
+from windlass.core.settlement import Crashed, Outcome, Released, Stopped
+from windlass.core.task import Claim, Lease, SessionId
+from windlass.events import Events, NurseryBroke, PoolResized
+from windlass.worker.given import Given, Work
+from windlass.worker.pool import Pool
+from windlass.worker.states import WorkerState
+from windlass.worker.wire import (
+    Ask,
+    Back,
+    Beat,
+    Broken,
+    Call,
+    Done,
+    FromWorker,
+    Hello,
+    Interrupt,
+    Quit,
+    Recall,
+    Run,
+    ToWorker,
+    outcome_of,
+)
+from windlass.worker.worker import Worker
+
+UNBEGUN_SECONDS = 1.0
+"""How long an order may wait in a worker for its turn before it is asked back."""
+
+GONE_SECONDS = 1.0
+"""How long a worker whose socket has closed may take to be reported dead."""
+
+
+class Outlet(Protocol):
+    """What the crew has done by others. None of it blocks."""
+
+    def send(self, worker: Worker, message: ToWorker) -> None: ...
+    def fork(self, worker: Worker) -> None: ...
+    def kill(self, worker: Worker) -> None: ...
+    def memory(self, worker: Worker) -> int: ...
+    def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None: ...
+    def progress(self, lease: Lease, share: float | None, message: str | None) -> None: ...
+    def call(self, worker: Worker, lease: Lease | None, call: Call) -> None: ...
+
+
+class Crew:
+    """All pools of a node and their workers."""
+
+    def __init__(self, pools: Sequence[PoolSettings], outlet: Outlet, events: Events) -> None:
+        self.pools = {settings.name: Pool(settings) for settings in pools}
+        self.workers: dict[int, Worker] = {}
+        self.draining = False
+        self.warm = False
+        """Whether there is a nursery to fork from."""
+        self._outlet = outlet
+        self._events = events
+        self._numbers = itertools.count(1)
+        self._tickets = itertools.count(1)
+
+    @property
+    def held(self) -> int:
+        """How many tasks the crew has in its hands."""
+        given = sum(len(worker.given) for worker in self.workers.values())
+        return given + sum(len(pool.backlog) for pool in self.pools.values())
+
+    def sessions(self) -> set[SessionId]:
+        """The sessions under which something is still in somebody's hands."""
+        leases = [one.work.claim.lease for worker in self.workers.values() for one in worker.given.values()]
+        leases += [work.claim.lease for pool in self.pools.values() for work in pool.backlog]
+        return {lease.session for lease in leases}
+
+    def resize(self, name: str, size: int, why: str) -> None:
+        """Give a pool another size; it is reached as workers start and end."""
+        pool = self.pools[name]
+        if size != pool.target:
+            before, pool.target = pool.target, size
+            self._events.emit(PoolResized(pool=name, before=before, after=size, why=why))
+
+    # Handing out
+
+    def hand_out(self, pool: Pool, work: Iterable[Work], now: float) -> None:
+        """Give tasks to the pool's workers, the least loaded first."""
+        parcels: dict[Worker, list[Given]] = {}
+        for one in work:
+            needs = self._needs(pool, one.claim)
+            worker = None if self.draining else pool.next_worker(needs)
+            if worker is None:
+                self._release(one.claim)
+                continue
+            given = Given(next(self._tickets), one, needs, now)
+            worker.give(given, now)
+            parcels.setdefault(worker, []).append(given)
+        for worker, orders in parcels.items():
+            self._outlet.send(worker, Run([(one.ticket, one.work.order) for one in orders]))
+
+    def _needs(self, pool: Pool, claim: Claim) -> int:
+        """A task that was there when a process died runs alone, so that nobody else can be suspected in its place."""
+        return pool.settings.threads if claim.task.crashes else claim.task.rules.slots
+
+    # Hearing
+
+    def heard(self, worker: Worker, message: FromWorker, now: float) -> None:
+        """A worker has said something."""
+        match message:
+            case Done():
+                self._done(worker, message, now)
+            case Back(tickets):
+                self._came_back(worker, tickets, now)
+            case Beat(ticket, share, text):
+                given = worker.given.get(ticket)
+                if given is not None:
+                    given.beat_at = now
+                    self._outlet.progress(given.work.claim.lease, share, text)
+            case Call(_, ticket):
+                given = worker.given.get(ticket)
+                self._outlet.call(worker, given.work.claim.lease if given else None, message)
+            case Hello():
+                if worker.state is WorkerState.STARTING:
+                    worker.move(WorkerState.IDLE, now)
+            case Broken(text):
+                self._events.emit(NurseryBroke(why=text))
+
+    def _done(self, worker: Worker, said: Done, now: float) -> None:
+        given = worker.take(said.ticket, now)
+        if given is None:
+            return  # Its session was lost, and it with it.
+        outcome = outcome_of(said)
+        if isinstance(outcome, Stopped):
+            outcome = Stopped(given.stop, outcome.reason)
+        worker.ran += 1
+        pool = self.pools[worker.pool]
+        pool.measured(said.seconds)
+        pool.lived()
+        self._outlet.settle(given.work.claim, outcome, seconds=said.seconds, log=said.log)
+
+    def _came_back(self, worker: Worker, tickets: Sequence[int], now: float) -> None:
+        pool = self.pools[worker.pool]
+        returned = [given.work for ticket in tickets if (given := worker.take(ticket, now)) is not None]
+        pool.backlog.extend(returned)
+        self._clear_backlog(pool, now)
+
+    def gone(self, worker: Worker, now: float) -> None:
+        """Its socket has closed; how it ended is reported by the nursery."""
+        worker.gone_at = worker.gone_at or now
+
+    def died(self, worker: Worker, code: int, now: float, why: str = "") -> None:
+        """Its process has ended: settle what it ran, hand on what it had not begun, replace it."""
+        if worker.state.over:
+            return
+        pool = self.pools[worker.pool]
+        left_well = worker.state is WorkerState.DRAINING and code == 0 and not worker.begun
+        how = why or worker.verdict or ("left" if left_well else _how_it_ended(code))
+        begun, unbegun = worker.begun, worker.unbegun
+        for given in begun:
+            self._outlet.settle(given.work.claim, self._fate(worker, given, how), seconds=0.0, log=None)
+        pool.backlog.extend(given.work for given in unbegun)
+        worker.given.clear()
+        del self.workers[worker.number], pool.workers[worker.number]
+        worker.move(WorkerState.STOPPED if left_well else WorkerState.FAILED, now, how)
+        if not left_well and worker.verdict is None:
+            pool.failed(now)
+        self._clear_backlog(pool, now)
+
+    def _fate(self, worker: Worker, given: Given, how: str) -> Outcome:
+        """What a worker's death means for what it ran: the reason for which it was killed, nothing, or a crash."""
+        if given.verdict is not None:
+            return given.verdict
+        if worker.verdict is not None:
+            return Released()  # An innocent neighbour of what was killed.
+        kind = "OutOfMemory" if "memory" in how else "WorkerDied"
+        return Crashed(Error(kind=kind, message=f"the worker process {how}"))
+
+    # The passing of time
+
+    def tick(self, now: float) -> None:
+        """Look at every limit; start, retire and replace workers. Cheap enough for ten times a second."""
+        for worker in list(self.workers.values()):
+            if worker.gone_at is not None and now - worker.gone_at > GONE_SECONDS:
+                self._outlet.kill(worker)
+                self.died(worker, 0, now, "closed its socket")
+                continue
+            self._watch(worker, now)
+        for pool in self.pools.values():
+            self._clear_backlog(pool, now)
+            self._upkeep(pool, now)
+
+    def _watch(self, worker: Worker, now: float) -> None:
+        for given in worker.begun:
+            if given.asked_at is None and given.expired(now):
+                self._ask(worker, given, State.EXPIRED, now)
+            cancelled = given.to_interrupt(now)
+            if cancelled is not None:
+                given.interrupted = True
+                self._outlet.send(worker, Interrupt(given.ticket, cancelled))
+            outcome = given.overrun(now)
+            if outcome is not None and worker.verdict is None:
+                given.verdict = outcome
+                self._kill(worker, f"was killed: {given.work.claim.task.handler} had overrun its limits")
+        waiting = [given for given in worker.unbegun if not given.recalled]
+        if waiting and now - waiting[0].given_at > UNBEGUN_SECONDS:
+            for given in waiting:
+                given.recalled = True
+            self._outlet.send(worker, Recall([given.ticket for given in waiting]))
+
+    def _upkeep(self, pool: Pool, now: float) -> None:
+        for worker in pool.surplus():
+            self.retire(worker, now, "the pool shrinks")
+        for worker in list(pool.workers.values()):
+            if worker.state.working and (why := self._worn_out(pool, worker, now)):
+                self.retire(worker, now, why)
+        for _ in range(pool.missing(now) if self.warm and not self.draining else 0):
+            worker = Worker(next(self._numbers), pool.settings.name, pool.settings.threads, now, self._events)
+            self.workers[worker.number] = pool.workers[worker.number] = worker
+            self._outlet.fork(worker)
+
+    def _worn_out(self, pool: Pool, worker: Worker, now: float) -> str | None:
+        """Why a worker is to be replaced by a fresh one."""
+        settings = pool.settings
+        if settings.recycle_after is not None and worker.ran >= settings.recycle_after:
+            return f"ran {worker.ran} tasks"
+        if settings.memory_limit is None or now - worker.weighed_at < 1.0:
+            return None
+        worker.weighed_at = now
+        held = self._outlet.memory(worker)
+        return f"holds {held:,} bytes" if held > settings.memory_limit else None
+
+    def _clear_backlog(self, pool: Pool, now: float) -> None:
+        """Give what came back to whoever is free; the rest goes back to the store, where others may take it."""
+        while pool.backlog:
+            worker = (
+                None if self.draining else pool.next_worker(self._needs(pool, pool.backlog[0].claim), only_free=True)
+            )
+            if worker is None:
+                break
+            self.hand_out(pool, [pool.backlog.popleft()], now)
+        while pool.backlog:
+            self._release(pool.backlog.popleft().claim)
+
+    # Stopping
+
+    def retire(self, worker: Worker, now: float, why: str) -> None:
+        """Let a worker end what it has begun, and leave."""
+        worker.move(WorkerState.DRAINING, now, why)
+        self._outlet.send(worker, Quit())
+
+    def cancel(self, leases: Iterable[Lease], now: float) -> None:
+        """These are to be cancelled: ask their handlers to stop."""
+        wanted = {(lease.task, lease.fence) for lease in leases}
+        for worker in self.workers.values():
+            for given in worker.given.values():
+                lease = given.work.claim.lease
+                if (lease.task, lease.fence) in wanted and given.asked_at is None:
+                    self._ask(worker, given, State.CANCELLED, now)
+
+    def drain(self, now: float) -> None:
+        """Let every worker end what it has begun and leave; nothing new is taken."""
+        self.draining = True
+        for pool in self.pools.values():
+            pool.target = 0
+            self._clear_backlog(pool, now)
+            self._upkeep(pool, now)
+
+    def stop_now(self, why: str) -> None:
+        """Kill every worker; what they ran is released and charged nothing."""
+        for worker in self.workers.values():
+            self._kill(worker, why)
+
+    def forsake(self, session: SessionId, why: str) -> None:
+        """The session is lost, and with it every lease: stop what runs under it, and report none of it."""
+        for pool in self.pools.values():
+            pool.backlog = deque(work for work in pool.backlog if work.claim.lease.session != session)
+        for worker in list(self.workers.values()):
+            mine = [one for one in worker.given.values() if one.work.claim.lease.session == session]
+            if mine:
+                worker.forget(mine)
+                self._kill(worker, why)
+
+    def _ask(self, worker: Worker, given: Given, stop: State, now: float) -> None:
+        given.asked_at, given.stop = now, stop
+        self._outlet.send(worker, Ask(given.ticket))
+
+    def _kill(self, worker: Worker, why: str) -> None:
+        if worker.verdict is None:
+            worker.verdict = why
+            self._outlet.kill(worker)
+
+    def _release(self, claim: Claim, delay: int = 0) -> None:
+        self._outlet.settle(claim, Released(delay), seconds=0.0, log=None)
+
+
+def _how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"ended by itself with exit status {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was ended by {name}"

@@ -1,0 +1,250 @@
+"""The thread that speaks with the nursery and the workers, and lets time pass for the crew.
+
+It owns every socket. What it hears it tells the crew, under the lock; the crew decides, and speaks through `Outlet`.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol, cast
+
+from windlass.clock import monotonic
+from windlass.config import NodeSettings
+from windlass.core.manifest import Manifest
+from windlass.core.settlement import Outcome
+from windlass.core.task import Claim, Lease
+from windlass.events import Events, NurseryBroke
+from windlass.worker.crew import Crew
+from windlass.worker.line import Line
+from windlass.worker.warm import WarmParent, own_environment
+from windlass.worker.wire import Answer, Born, Broken, Call, Died, FromNursery, FromWorker, Ready, ToWorker, Unborn
+from windlass.worker.worker import Worker
+
+TICK_SECONDS = 0.05
+_LONGEST_BACK_OFF = 30.0
+_BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
+
+
+class Office(Protocol):
+    """What the hub hands on to those who speak with the store. None of it blocks."""
+
+    def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None: ...
+    def progress(self, lease: Lease, share: float | None, message: str | None) -> None: ...
+    def call(self, worker: Worker, lease: Lease | None, call: Call) -> None: ...
+    def ready(self, manifest: Manifest) -> None: ...
+    def tick(self, now: float) -> None: ...
+
+
+class Hub:
+    """The sockets of a node."""
+
+    def __init__(self, settings: NodeSettings, store_url: str, office: Office, events: Events) -> None:
+        self.lock = threading.RLock()
+        self.crew = Crew(settings.pools, self, events)
+        self.freed = threading.Condition(self.lock)
+        """Told when a worker may have room for more."""
+        self.broken: str | None = None
+        """Why the app could not be imported, when the latest try failed."""
+        self._app = settings.app
+        self._environment = own_environment(store_url, pass_store_url=settings.pass_store_url)
+        self._office = office
+        self._events = events
+        self._selector = selectors.DefaultSelector()
+        self._wake_end, self._wake_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector.register(self._wake_end, selectors.EVENT_READ)
+        self._lines: dict[int, Line[FromWorker]] = {}
+        self._blocked: set[int] = set()
+        self._warm: WarmParent | None = None
+        self._warm_at = 0.0
+        self._cold_starts = 0
+        self._next_tick = 0.0
+        self._oom_kills = _oom_kills()
+
+    def step(self) -> None:
+        """Hear what there is to hear, and let time pass."""
+        for key, _ in self._selector.select(max(0.0, self._next_tick - monotonic())):
+            with self.lock:
+                self._ready(cast("int | Worker | WarmParent", key.data or key.fd))
+                self.freed.notify_all()
+        with self.lock:
+            self._flush_blocked()
+        now = monotonic()
+        if now >= self._next_tick:
+            self._next_tick = now + TICK_SECONDS
+            with self.lock:
+                self._keep_warm(now)
+                self._office.tick(now)
+                self.crew.tick(now)
+                self.freed.notify_all()
+
+    def wake(self) -> None:
+        """Make `step` look up."""
+        with suppress(BlockingIOError):
+            os.write(self._wake_fd, b"!")
+
+    def close(self) -> None:
+        """End the nursery, and with it every worker."""
+        with self.lock:
+            if self._warm is not None:
+                self._warm.close()
+            for line in self._lines.values():
+                line.close()
+            self._selector.close()
+            os.close(self._wake_end)
+            os.close(self._wake_fd)
+
+    # The crew's outlet
+
+    def send(self, worker: Worker, message: ToWorker) -> None:
+        line = self._lines.get(worker.number)
+        if line is not None and line.send(message):
+            self._blocked.add(worker.number)
+            self.wake()
+
+    def fork(self, worker: Worker) -> None:
+        assert self._warm is not None, "the crew forks only while there is a nursery"
+        mine, theirs = socket.socketpair()
+        line: Line[FromWorker] = Line(mine, FromWorker)
+        self._lines[worker.number] = line
+        self._selector.register(mine, selectors.EVENT_READ, worker)
+        self._warm.fork(worker.number, worker.threads, theirs)
+
+    def kill(self, worker: Worker) -> None:
+        if self._warm is not None:
+            self._warm.kill(worker.number)
+
+    def memory(self, worker: Worker) -> int:
+        """The bytes that a worker holds; 0 when the system does not say."""
+        try:
+            pages = Path(f"/proc/{worker.pid}/statm").read_text().split()[1]
+        except (OSError, IndexError):
+            return 0
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
+        self._office.settle(claim, outcome, seconds=seconds, log=log)
+
+    def progress(self, lease: Lease, share: float | None, message: str | None) -> None:
+        self._office.progress(lease, share, message)
+
+    def call(self, worker: Worker, lease: Lease | None, call: Call) -> None:
+        self._office.call(worker, lease, call)
+
+    def answer(self, worker: Worker, answer: Answer) -> None:
+        """Answer a worker's call; one that has died meanwhile does not hear it."""
+        with self.lock:
+            self.send(worker, answer)
+
+    # Hearing
+
+    def _ready(self, source: int | Worker | WarmParent) -> None:
+        match source:
+            case int():
+                with suppress(BlockingIOError):
+                    os.read(self._wake_end, 4_096)
+            case Worker():
+                self._hear(source)
+            case WarmParent():
+                self._hear_warm(source)
+
+    def _hear(self, worker: Worker) -> None:
+        line = self._lines[worker.number]
+        messages, open_still = line.receive()
+        now = monotonic()
+        for message in messages:
+            self.crew.heard(worker, message, now)
+        if not open_still:
+            self._selector.unregister(line.socket)
+            self.crew.gone(worker, now)
+
+    def _hear_warm(self, warm: WarmParent) -> None:
+        messages, open_still = warm.line.receive()
+        for message in messages:
+            self._heard_warm(message)
+        if not open_still and warm is self._warm:
+            self._lose_warm()
+
+    def _heard_warm(self, message: FromNursery) -> None:
+        now = monotonic()
+        match message:
+            case Ready(manifest):
+                self.broken, self._cold_starts, self.crew.warm = None, 0, True
+                self._office.ready(manifest)
+            case Broken(text):
+                self.broken = text
+            case Born(number, pid):
+                if number in self.crew.workers:
+                    self.crew.workers[number].pid = pid
+            case Unborn(number, reason):
+                self._buried(number, 1, reason, now)
+            case Died(number, code):
+                self._buried(number, code, self._out_of_memory(code), now)
+
+    def _buried(self, number: int, code: int, why: str, now: float) -> None:
+        """A worker's process is gone; what it said before stands."""
+        worker = self.crew.workers.get(number)
+        line = self._lines.pop(number, None)
+        if line is None:
+            return
+        if worker is not None:
+            messages, _ = line.receive()
+            for message in messages:
+                self.crew.heard(worker, message, now)
+            self.crew.died(worker, code, now, why)
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(line.socket)
+        line.close()
+
+    def _out_of_memory(self, code: int) -> str:
+        """The kernel says how often it has killed for want of memory, not whom; ours was killed, and it has again."""
+        if code != -signal.SIGKILL:
+            return ""
+        before, self._oom_kills = self._oom_kills, _oom_kills()
+        return "was killed by the kernel: out of memory" if self._oom_kills > before else ""
+
+    # The nursery
+
+    def _keep_warm(self, now: float) -> None:
+        if self._warm is not None or self.crew.draining or now < self._warm_at:
+            return
+        self._warm = WarmParent(self._app, self._environment)
+        self._selector.register(self._warm.line.socket, selectors.EVENT_READ, self._warm)
+
+    def _lose_warm(self) -> None:
+        """The nursery has died, and the kernel kills its workers; their groups are killed by us."""
+        assert self._warm is not None
+        warm, self._warm, self.crew.warm = self._warm, None, False
+        self._selector.unregister(warm.line.socket)
+        status = warm.close()
+        for worker in list(self.crew.workers.values()):
+            if worker.pid:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(worker.pid, signal.SIGKILL)
+            self._buried(worker.number, -signal.SIGKILL, "died with its parent", monotonic())
+        self._warm_at = monotonic() + (min(_LONGEST_BACK_OFF, 0.2 * 2**self._cold_starts) if self._cold_starts else 0)
+        self._cold_starts += 1
+        self._events.emit(NurseryBroke(why=self.broken or f"the nursery ended with status {status}"))
+
+    def _flush_blocked(self) -> None:
+        """Send what full sockets did not take, and be woken by them as long as something is left."""
+        for number in list(self._blocked):
+            line, worker = self._lines.get(number), self.crew.workers.get(number)
+            left = line is not None and worker is not None and line.flush()
+            if not left:
+                self._blocked.discard(number)
+            if line is not None and worker is not None and worker.gone_at is None:
+                self._selector.modify(line.socket, _BOTH if left else selectors.EVENT_READ, worker)
+
+
+def _oom_kills() -> int:
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

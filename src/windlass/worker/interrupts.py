@@ -1,0 +1,121 @@
+"""Raising in a handler from outside: at its soft time limit, or when it does not heed a cancel.
+
+In the main thread a signal does it, which ends even a blocking call. Other threads get an asynchronous exception, which
+they see when they next run Python: a blocking call there ends only by itself, or with its process. Nothing is raised
+while a message to the node is half sent (`shield`), or once the attempt is over.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TypeAlias
+
+from windlass.context import Cancelled, SoftTimeout
+from windlass.core.lifecycle import State
+from windlass.core.retry import Error
+from windlass.core.settlement import Outcome, Raised, Stopped
+
+_SIGNAL = signal.SIGUSR1
+Interruption: TypeAlias = "type[SoftTimeout] | type[Cancelled]"
+
+
+class Interrupts:
+    """Who runs what in this process, and how to raise in it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads: dict[int, int] = {}
+        self._coroutines: dict[int, Callable[[Interruption], None]] = {}
+        self._main = 0
+        self._pending: tuple[int, Interruption] | None = None
+        self._shielded: set[int] = set()
+        self._deferred: dict[int, Interruption] = {}
+
+    def by_signal(self) -> None:
+        """From now on the main thread runs handlers, and is interrupted by a signal."""
+        self._main = threading.get_ident()
+        signal.signal(_SIGNAL, self._on_signal)
+
+    @contextmanager
+    def thread(self, ticket: int) -> Generator[None]:
+        """While in here, this thread runs the attempt with this ticket."""
+        me = threading.get_ident()
+        with self._lock:
+            self._threads[ticket] = me
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._threads.pop(ticket, None)
+            _raise_in_thread(me, None)  # One that was set but not yet seen is for nobody any more.
+
+    @contextmanager
+    def coroutine(self, ticket: int, interrupt: Callable[[Interruption], None]) -> Generator[None]:
+        """While in here, the attempt with this ticket is a coroutine, which `interrupt` knows how to cancel."""
+        self._coroutines[ticket] = interrupt
+        try:
+            yield
+        finally:
+            self._coroutines.pop(ticket, None)
+
+    @contextmanager
+    def shield(self) -> Generator[None]:
+        """While in here, nothing is raised in this thread; what should have been is raised at the end."""
+        me = threading.get_ident()
+        with self._lock:
+            self._shielded.add(me)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._shielded.discard(me)
+                deferred = self._deferred.pop(me, None)
+            if deferred is not None:
+                raise deferred
+
+    def raise_in(self, ticket: int, *, cancelled: bool) -> None:
+        """Raise in the attempt with this ticket, if it still runs."""
+        error: Interruption = Cancelled if cancelled else SoftTimeout
+        interrupt = self._coroutines.get(ticket)
+        if interrupt is not None:
+            interrupt(error)
+            return
+        with self._lock:  # While we hold it, the thread cannot leave its attempt for another one.
+            thread = self._threads.get(ticket)
+            if thread is None:
+                return
+            if thread in self._shielded:
+                self._deferred[thread] = error
+            elif thread == self._main:
+                self._pending = (ticket, error)
+                signal.pthread_kill(thread, _SIGNAL)
+            else:
+                _raise_in_thread(thread, error)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        """Runs in the main thread, between two steps of whatever it does: perhaps no longer the attempt meant."""
+        pending, self._pending = self._pending, None
+        if pending is None or pending[0] not in self._threads:
+            return
+        if self._main in self._shielded:
+            self._deferred[self._main] = pending[1]
+        else:
+            raise pending[1]
+
+
+def interrupted(error: Interruption) -> Outcome:
+    """What an attempt that let our interruption through has come to."""
+    if error is SoftTimeout:
+        return Raised(Error(kind="SoftTimeout", message="the handler ran into its soft time limit"))
+    return Stopped(State.CANCELLED)
+
+
+def _raise_in_thread(thread: int, error: Interruption | None) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), None if error is None else ctypes.py_object(error)
+    )

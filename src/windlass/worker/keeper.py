@@ -1,0 +1,136 @@
+"""The thread that keeps the node's session: opens it, renews it, and gives up in time when it cannot.
+
+A session that could not be renewed is stopped here before the store lets others have its tasks: three seconds earlier,
+counted on this machine's steady clock from before the latest good renewal was sent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+from windlass.clock import monotonic
+from windlass.core.task import Lease, SessionId
+from windlass.errors import SessionLost, StoreError
+from windlass.events import Events, SessionEnded, SessionOpened, StoreTroubled
+from windlass.stores.protocol import SESSION_TTL, Store
+
+RENEW_SECONDS = 3.0
+MARGIN_SECONDS = 3.0
+
+
+class Keeper:
+    """The sessions of a node: the current one, and those that only wait for the last of their tasks to end."""
+
+    def __init__(
+        self,
+        store: Store,
+        node: str,
+        about: Callable[[], str],
+        events: Events,
+        *,
+        ttl: timedelta = SESSION_TTL,
+    ) -> None:
+        self._store = store
+        self._node = node
+        self._about = about
+        self._events = events
+        self._ttl = ttl
+        self._good_for = ttl.total_seconds() - min(MARGIN_SECONDS, ttl.total_seconds() / 5)
+        self._renew_every = min(RENEW_SECONDS, ttl.total_seconds() / 5)
+        self._lock = threading.Lock()
+        self._valid_until: dict[SessionId, float] = {}
+        self.current: SessionId | None = None
+        self.wanted = True
+        """Whether a session is to be opened when there is none."""
+        self.turned = threading.Event()
+        self.on_cancel: Callable[[list[Lease]], None] = lambda _: None
+        self.on_lost: Callable[[SessionId, str], None] = lambda _session, _why: None
+        self.in_use: Callable[[], set[SessionId]] = set
+
+    def step(self) -> None:
+        """Renew every session, close what nobody uses, open one if there is none; then wait for the next time."""
+        for session in list(self._valid_until):
+            self._renew(session)
+        self._close_unused()
+        if self.current is None and self.wanted:
+            self._open()
+        self.turned.wait(self._renew_every if self.current is not None else 0.5)
+        self.turned.clear()
+
+    def overdue(self, now: float) -> None:
+        """Give up every session that could not be renewed in time. Called often, from other threads."""
+        for session, until in list(self._valid_until.items()):
+            if now > until:
+                self.lost(session, "it could not be renewed in time")
+
+    def lost(self, session: SessionId, why: str) -> None:
+        """The session is over: whatever runs under it must stop."""
+        with self._lock:
+            known = self._valid_until.pop(session, None) is not None
+            if self.current == session:
+                self.current = None
+        if known:
+            self.on_lost(session, why)
+            self._events.emit(SessionEnded(session=session, why=why))
+            self.turned.set()
+
+    def retire(self, session: SessionId, why: str) -> None:
+        """Claim no more under it; when the last of its tasks has ended it is closed, which releases all others."""
+        with self._lock:
+            if self.current == session:
+                self.current = None
+        self._events.emit(StoreTroubled(doing="claim", error=why))
+        self.turned.set()
+
+    def close(self) -> None:
+        """Close every session; what they still hold is released."""
+        self.wanted = False
+        for session in list(self._valid_until):
+            self._close(session)
+
+    def _open(self) -> None:
+        sent = monotonic()
+        try:
+            session = self._store.open_session(self._node, self._ttl, self._about())
+        except StoreError as error:
+            self._events.emit(StoreTroubled(doing="open a session", error=str(error)))
+            return
+        with self._lock:
+            self._valid_until[session] = sent + self._good_for
+            self.current = session
+        self._events.emit(SessionOpened(session=session))
+
+    def _renew(self, session: SessionId) -> None:
+        sent = monotonic()
+        try:
+            cancelled = self._store.renew(session)
+        except SessionLost:
+            self.lost(session, "the store has taken it")
+            return
+        except StoreError as error:
+            self._events.emit(StoreTroubled(doing="renew", error=str(error)))
+            return
+        with self._lock:
+            if session in self._valid_until:
+                self._valid_until[session] = sent + self._good_for
+        if cancelled:
+            self.on_cancel(cancelled)
+
+    def _close_unused(self) -> None:
+        used = self.in_use()
+        for session in list(self._valid_until):
+            if session != self.current and session not in used:
+                self._close(session)
+
+    def _close(self, session: SessionId) -> None:
+        with self._lock:
+            self._valid_until.pop(session, None)
+            if self.current == session:
+                self.current = None
+        try:
+            self._store.close_session(session)
+        except StoreError as error:  # It runs out by itself.
+            self._events.emit(StoreTroubled(doing="close a session", error=str(error)))
+        self._events.emit(SessionEnded(session=session, why="closed"))

@@ -1,0 +1,85 @@
+"""One end of a Unix socket that never makes its owner wait: what cannot be sent now is kept and sent later."""
+
+from __future__ import annotations
+
+import array
+import socket
+import threading
+from collections import deque
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+from windlass.worker.wire import Frames, Message, frame
+
+T = TypeVar("T")
+
+
+class Line(Generic[T]):
+    """The node's end of the socket to a worker, or to the nursery. Any thread may send; one receives."""
+
+    def __init__(self, end: socket.socket, kind: object) -> None:
+        end.setblocking(False)
+        self.socket = end
+        self._frames: Frames[T] = Frames(kind)
+        self._sending = threading.Lock()
+        self._unsent: deque[tuple[memoryview, list[int]]] = deque()
+
+    def send(self, message: Message, *, with_socket: int | None = None) -> bool:
+        """Send, or keep for later; True when something is left to be flushed."""
+        descriptors = [] if with_socket is None else [with_socket]
+        with self._sending:
+            self._unsent.append((memoryview(frame(message)), descriptors))
+            return self._flush()
+
+    def flush(self) -> bool:
+        """Send what was kept; True when something is still left."""
+        with self._sending:
+            return self._flush()
+
+    def receive(self) -> tuple[list[T], bool]:
+        """What has come in, and whether more may come: False when the other end has gone."""
+        messages: list[T] = []
+        while True:
+            try:
+                data = self.socket.recv(1 << 18)
+            except BlockingIOError:
+                return messages, True
+            except (ConnectionResetError, OSError):
+                return messages, False
+            if not data:
+                return messages, False
+            messages += self._frames.feed(data)
+            if len(data) < 1 << 18:
+                return messages, True
+
+    def close(self) -> None:
+        """Hang up."""
+        with self._sending:
+            self._unsent.clear()
+            self.socket.close()
+
+    def _flush(self) -> bool:
+        while self._unsent:
+            data, descriptors = self._unsent[0]
+            try:
+                sent = self._send(data, descriptors)
+            except BlockingIOError:
+                return True
+            except OSError:  # The other end has gone; whoever receives finds out.
+                self._unsent.clear()
+                return False
+            if sent < len(data):
+                self._unsent[0] = (data[sent:], [])
+            else:
+                self._unsent.popleft()
+        return False
+
+    def _send(self, data: memoryview, descriptors: list[int]) -> int:
+        if not descriptors:
+            return self.socket.send(data)
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
+        sent = self.socket.sendmsg([data], [rights])
+        for descriptor in descriptors:  # The kernel has a copy on the way; ours has done its part.
+            with suppress(OSError):
+                socket.close(descriptor)
+        return sent

@@ -1,0 +1,74 @@
+"""Where `async def` handlers run: one event loop in a thread of its own, made when the first of them comes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+
+from windlass.app import App
+from windlass.context import Channel
+from windlass.core.order import Order
+from windlass.core.retry import Error
+from windlass.core.settlement import Outcome, Raised
+from windlass.execution import aperform
+from windlass.worker.interrupts import Interruption, Interrupts, interrupted
+
+_BY_ITSELF = Raised(Error(kind="CancelledError", message="the handler cancelled itself"))
+
+
+class Loop:
+    """An event loop that outlives each single attempt, so that what handlers keep on it (sessions, pools) does too."""
+
+    def __init__(self, interrupts: Interrupts) -> None:
+        self._interrupts = interrupts
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._making = threading.Lock()
+
+    def perform(self, ticket: int, app: App, order: Order, channel: Channel) -> Outcome:
+        """Run one attempt on the loop, and wait for its end."""
+        loop = self._running()
+        over: Future[Outcome] = Future()
+        reasons: list[Interruption] = []
+
+        running: list[asyncio.Task[None]] = []
+
+        async def attempt() -> None:
+            running.extend(filter(None, [asyncio.current_task()]))
+            try:
+                over.set_result(await aperform(app, order, channel))
+            except asyncio.CancelledError:
+                over.set_result(interrupted(reasons[0]) if reasons else _BY_ITSELF)
+            except BaseException as error:  # noqa: BLE001 - the waiting thread must hear of it
+                over.set_exception(error)
+
+        def cancel() -> None:
+            """Cancelled before its first step, a coroutine would not even reach its own `except`: so wait for that."""
+            if running:
+                running[0].cancel()
+            else:
+                loop.call_soon(cancel)
+
+        def interrupt(error: Interruption) -> None:
+            reasons.append(error)
+            loop.call_soon_threadsafe(cancel)
+
+        asyncio.run_coroutine_threadsafe(attempt(), loop)
+        with self._interrupts.coroutine(ticket, interrupt):
+            return over.result()
+
+    def close(self) -> None:
+        """Stop the loop and wait for its thread."""
+        if self._loop is not None and self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._making:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="windlass-loop", daemon=True)
+                self._thread.start()
+            return self._loop

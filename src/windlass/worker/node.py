@@ -1,0 +1,230 @@
+"""A node: the threads that lease tasks, hand them to workers and write down how they ended.
+
+Each duty is an object with a `step()`; a `Duty` thread does nothing but call it again and again. A duty that breaks
+takes the whole node down, loudly: half a node that looks alive is worse than none. No user code runs in this process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+import msgspec
+
+from windlass.clock import monotonic
+from windlass.config import NodeSettings
+from windlass.core.manifest import Manifest
+from windlass.core.settlement import Outcome
+from windlass.core.task import Claim, Lease, SessionId
+from windlass.errors import WindlassError
+from windlass.events import Events
+from windlass.stores.protocol import SESSION_TTL, Store
+from windlass.sweeper import Sweeper
+from windlass.worker.claimer import Claimer
+from windlass.worker.clerk import Clerk
+from windlass.worker.crons import Crons
+from windlass.worker.hub import Hub
+from windlass.worker.keeper import Keeper
+from windlass.worker.settler import Settler
+from windlass.worker.wire import Call
+from windlass.worker.worker import Worker
+
+logger = logging.getLogger("windlass.node")
+START_PATIENCE = 120.0
+HURRY_SECONDS = 5.0
+
+
+class AppBroken(WindlassError, ImportError):
+    """The app could not be imported; the message has its traceback."""
+
+    code = "app_broken"
+
+
+class Duty(threading.Thread):
+    """Calls one `step` until the node ends."""
+
+    def __init__(
+        self, name: str, step: Callable[[], None], over: threading.Event, failed: Callable[[str], None]
+    ) -> None:
+        super().__init__(name=f"windlass-{name}", daemon=True)
+        self._step = step
+        self._over = over
+        self._failed = failed
+
+    def run(self) -> None:
+        try:
+            while not self._over.is_set():
+                self._step()
+        except Exception:
+            logger.exception("the duty %s broke", self.name)
+            self._failed(self.name)
+
+
+class Node:
+    """One supervisor process. `start`, then `resize` and `drain` as wished, then `close`.
+
+    >>> node = Node(NodeSettings(app="shop:app"), open_store, "sqlite:///shop.db")
+    >>> node.start()
+    >>> node.drain()
+    >>> node.close()
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        open_store: Callable[[], Store],
+        store_url: str,
+        events: Events | None = None,
+        *,
+        ttl: timedelta = SESSION_TTL,
+    ) -> None:
+        settings.check()
+        self.events = events or Events()
+        self.failure: str | None = None
+        """The duty that broke, if one did."""
+        self.ended = threading.Event()
+        """Set when the node has drained, or broken."""
+        self._settings = settings
+        self._store = open_store()
+        self._keepers_store = open_store()  # A renewal must not wait for a connection that a large claim is using.
+        self._over = threading.Event()
+        self._manifest: Manifest | None = None
+        self._imported = threading.Event()
+        self._drain_until: float | None = None
+        self._hub = Hub(settings, store_url, self, self.events)
+        self._settler = Settler(self._store, self.events)
+        self._clerk = Clerk(self._store, self._hub.answer, self.events)
+        self._sweeper = Sweeper(self._store, self.events)
+        self._crons = Crons(self._store, self.events)
+        name = settings.name or f"{socket.gethostname()}:{os.getpid()}"
+        self._keeper = Keeper(self._keepers_store, name, self._about, self.events, ttl=ttl)
+        self._keeper.on_cancel, self._keeper.on_lost = self._cancel, self._forsake
+        self._keeper.in_use = self._sessions
+        self._claimers = [
+            Claimer(self._store, pool, self._hub, self._keeper, self._settler, self.events, frozenset(settings.tags))
+            for pool in self._hub.crew.pools.values()
+        ]
+        self._duties = {
+            "hub": self._hub.step,
+            "settler": self._settler.step,
+            "keeper": self._keeper.step,
+            "sweeper": self._sweeper.step,
+            "crons": self._crons.step,
+            **{f"claimer-{number}": claimer.step for number, claimer in enumerate(self._claimers)},
+        }
+        self._threads: list[Duty] = []
+
+    def start(self) -> None:
+        """Import the app in a nursery and begin to work; `AppBroken` when it cannot be imported."""
+        self._begin("hub")
+        give_up_at = monotonic() + START_PATIENCE
+        while not self._imported.wait(0.01):
+            if self._hub.broken is not None or monotonic() > give_up_at:
+                why = self._hub.broken or f"{self._settings.app} was not imported within {START_PATIENCE:.0f} s"
+                self.close()
+                raise AppBroken(why)
+        for name in self._duties:
+            if name != "hub":
+                self._begin(name)
+
+    def resize(self, pool: str, size: int, why: str = "by hand") -> None:
+        """Give a pool another size; 0 pauses it."""
+        with self._hub.lock:
+            self._hub.crew.resize(pool, size, why)
+
+    def drain(self) -> None:
+        """Begin to leave: take nothing new, end what runs, give back the rest. `ended` is set when that is done."""
+        limit = self._settings.drain_timeout
+        with self._hub.lock:
+            self._drain_until = None if limit is None else monotonic() + limit.total_seconds()
+            self._hub.crew.drain(monotonic())
+        self._hub.wake()
+
+    def hurry(self) -> None:
+        """Leave sooner: what still runs in a few seconds is stopped and given back."""
+        with self._hub.lock:
+            self._drain_until = min(self._drain_until or float("inf"), monotonic() + HURRY_SECONDS)
+
+    def kill(self) -> None:
+        """Leave now: stop everything and give it back."""
+        with self._hub.lock:
+            self._drain_until = 0.0
+
+    def close(self) -> None:
+        """Stop every thread, close the sessions (what they hold is released), end the nursery."""
+        self._over.set()
+        self._settler.wake()
+        self._hub.wake()
+        for turned in (self._keeper.turned, self._sweeper.turned, self._crons.turned):
+            turned.set()
+        for thread in self._threads:
+            thread.join(timeout=10)
+        self._keeper.close()
+        self._hub.close()
+        self._clerk.close()
+        self._store.close()
+        self._keepers_store.close()
+
+    # What the hub hands on (windlass.worker.hub.Office)
+
+    def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
+        self._settler.put(claim, outcome, seconds=seconds, log=log)
+
+    def progress(self, lease: Lease, share: float | None, message: str | None) -> None:
+        self._clerk.progress(lease, share, message)
+
+    def call(self, worker: Worker, lease: Lease | None, call: Call) -> None:
+        self._clerk.call(worker, lease, call)
+
+    def ready(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._crons.handlers = {handler.name: handler for handler in manifest.handlers}
+        for claimer in self._claimers:
+            claimer.handlers = frozenset(self._crons.handlers)
+        self._clerk.publish(manifest)
+        self._imported.set()
+
+    def tick(self, now: float) -> None:
+        self._keeper.overdue(now)
+        self._clerk.tick(now)
+        crew = self._hub.crew
+        if not crew.draining:
+            return
+        if self._drain_until is not None and now >= self._drain_until:
+            crew.stop_now("the node leaves")
+        if not crew.workers and not crew.held and not self._settler.open:
+            self.ended.set()
+
+    def _begin(self, name: str) -> None:
+        thread = Duty(name, self._duties[name], self._over, self._break)
+        self._threads.append(thread)
+        thread.start()
+
+    def _break(self, duty: str) -> None:
+        self.failure = duty
+        self.ended.set()
+
+    def _cancel(self, leases: list[Lease]) -> None:
+        with self._hub.lock:
+            self._hub.crew.cancel(leases, monotonic())
+
+    def _forsake(self, session: SessionId, why: str) -> None:
+        with self._hub.lock:
+            self._hub.crew.forsake(session, why)
+
+    def _sessions(self) -> set[SessionId]:
+        with self._hub.lock:
+            return self._hub.crew.sessions()
+
+    def _about(self) -> str:
+        pools = {
+            pool.name: {"queues": pool.queues, "threads": pool.threads, "size": self._hub.crew.pools[pool.name].target}
+            for pool in self._settings.pools
+        }
+        handlers = sorted(self._crons.handlers)
+        about = {"app": self._settings.app, "pools": pools, "tags": self._settings.tags, "handlers": handlers}
+        return msgspec.json.encode(about).decode()

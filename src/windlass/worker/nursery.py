@@ -1,0 +1,222 @@
+"""The warm parent: it imports the app once, and forks workers that have it already.
+
+A program of its own with one thread: `python -m windlass.worker.nursery SOCKET APP`. It tells the node what it found in
+the app, or why it could not be imported; then it only forks, kills and reports deaths. When the node's socket closes it
+kills every worker's process group and ends, so nothing outlives a killed node. The kernel kills workers should the
+nursery itself die.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import gc
+import importlib
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+
+from windlass.app import App, forbid_stores
+from windlass.clock import monotonic
+from windlass.worker.process import work
+from windlass.worker.wire import Born, Broken, Died, Fork, Frames, Kill, Message, Ready, ToNursery, Unborn, frame
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_OOM_SCORE = 300
+"""How much sooner than others the kernel shall choose a worker when memory runs out."""
+
+
+def main(descriptor: str, target: str) -> int:
+    """Be the nursery of the node at the other end of this socket."""
+    with socket.socket(fileno=int(descriptor)) as node:
+        began = monotonic()
+        try:
+            forbid_stores("the app is being imported: enqueue from a function, not from the module itself")
+            app = load(target)
+            ready = Ready(app.manifest(), monotonic() - began)
+        except BaseException as error:  # noqa: BLE001 - whatever the app raises, the node must hear of it
+            node.sendall(frame(Broken(_import_failure(target, error))))
+            return 1
+        node.sendall(frame(ready))
+        Nursery(node, app).run()
+    return 0
+
+
+def load(target: str) -> App:
+    """The app that `module:name` names; the name may be left out when it is `app`."""
+    module, _, name = target.partition(":")
+    if os.getcwd() not in sys.path:  # noqa: PTH109 - compared with text
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109
+    found: object = importlib.import_module(module)
+    for part in (name or "app").split("."):
+        found = getattr(found, part)
+    if not isinstance(found, App):
+        raise TypeError(f"{target} is a {type(found).__name__}; give the windlass.App of your program, as in shop:app")
+    return found
+
+
+class Nursery:
+    """Forks, kills and buries workers as the node says."""
+
+    def __init__(self, node: socket.socket, app: App) -> None:
+        self._node = node
+        self._app = app
+        self._workers: dict[int, int] = {}
+        self._frames: Frames[ToNursery] = Frames(ToNursery)
+        self._sockets: deque[int] = deque()
+        self._deaths, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the node, which then tells us.
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+    def run(self) -> None:
+        """Serve until the node has gone."""
+        gc.collect()
+        gc.freeze()  # What is shared with every worker is not looked at again, and so stays shared.
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._node, selectors.EVENT_READ)
+            selector.register(self._deaths, selectors.EVENT_READ)
+            served = True
+            while served:
+                for key, _ in selector.select():
+                    served = self._serve(key.fd) and served
+        for pid in self._workers.values():
+            _kill_group(pid)
+        self._kill_orphans()
+
+    def _serve(self, ready: int) -> bool:
+        """Handle what has come; False when the node has gone."""
+        if ready == self._deaths:
+            os.read(self._deaths, 4_096)
+            self._bury()
+            return True
+        data = self._receive()
+        for message in self._frames.feed(data):
+            match message:
+                case Fork():
+                    self._fork(message)
+                case Kill(worker):
+                    if worker in self._workers:
+                        _kill_group(self._workers[worker])
+        return bool(data)
+
+    def _receive(self) -> bytes:
+        room = socket.CMSG_SPACE(64 * array.array("i").itemsize)
+        try:
+            data, extra, _, _ = self._node.recvmsg(65_536, room)
+        except ConnectionResetError:
+            return b""
+        for level, kind, payload in extra:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                self._sockets.extend(array.array("i", payload))
+        return data
+
+    def _fork(self, order: Fork) -> None:
+        with socket.socket(fileno=self._sockets.popleft()) as line:
+            others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+            if others:
+                reason = f"importing the app started threads ({', '.join(others)}); start them in @app.on_worker_start"
+                self._say(Unborn(order.worker, reason))
+                return
+            try:
+                pid = os.fork()
+            except OSError as error:
+                self._say(Unborn(order.worker, f"the system gave no process: {error}"))
+                return
+            if pid == 0:
+                self._be_a_worker(line, order.threads)
+        self._workers[order.worker] = pid
+        with suppress(OSError):  # The child does it too; whoever comes first.
+            os.setpgid(pid, pid)
+        self._say(Born(order.worker, pid))
+
+    def _be_a_worker(self, line: socket.socket, threads: int) -> None:
+        """In the child: become a process of its own, run orders, never come back."""
+        status = 1
+        try:
+            parent = os.getppid()
+            os.setpgid(0, 0)
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(1)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.close(self._deaths)
+            self._node.close()
+            with suppress(OSError):
+                Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
+            status = work(self._app, line, threads)
+        except BaseException:  # noqa: BLE001 - the end of the process: whoever reads its errors must see this
+            traceback.print_exc()
+        finally:
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(status)
+
+    def _bury(self) -> None:
+        """Report who has died, after killing what they left behind: until we look, no other process has their id."""
+        by_pid = {pid: worker for worker, pid in self._workers.items()}
+        while (dead := _next_dead()) is not None:
+            worker = by_pid.get(dead)
+            if worker is not None:
+                _kill_group(dead)
+            _, status = os.waitpid(dead, 0)
+            if worker is not None:
+                del self._workers[worker]
+                self._kill_orphans()
+                self._say(Died(worker, os.waitstatus_to_exitcode(status)))
+
+    def _kill_orphans(self) -> None:
+        """Kill what workers have left behind outside their process groups: as their reaper, we are its parent now."""
+        own = Path(f"/proc/self/task/{os.getpid()}/children")
+        with suppress(OSError):
+            for pid in map(int, own.read_text().split()):
+                if pid not in self._workers.values():
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+    def _say(self, message: Message) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):  # Then the next read finds that the node has gone.
+            self._node.sendall(frame(message))
+
+
+def _next_dead() -> int | None:
+    """A child that has ended and not been waited for."""
+    try:
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return None if found is None else found.si_pid
+
+
+def _kill_group(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # It may not have become the leader of its group yet.
+        os.kill(pid, signal.SIGKILL)
+
+
+def _import_failure(target: str, error: BaseException) -> str:
+    """Why the app could not be imported, with the frames that are the app's own."""
+    frames = error.__traceback__
+    while frames is not None and _is_machinery(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    shown = "".join(traceback.format_exception(type(error), error, frames))
+    return f"{target} could not be imported: {type(error).__name__}: {error}\n{shown}"
+
+
+def _is_machinery(file: str) -> bool:
+    return file in (__file__, importlib.__file__) or file.startswith("<frozen importlib")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))

@@ -1,0 +1,218 @@
+"""A worker, as it is inside: it runs orders in the order in which they come, and reports each end as it happens.
+
+One thread reads what the node says, so that a recall or a cancel is heard while a handler runs; `threads` of them run
+handlers, or the main thread alone when that is one, where a signal can interrupt even a blocking call. It never touches
+a store: what a handler asks of one goes to the node. When the node has gone, it kills its whole process group.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import traceback
+from queue import SimpleQueue
+from typing import cast
+
+from windlass.app import App, bind_all
+from windlass.clock import monotonic
+from windlass.context import Cancelled, SoftTimeout
+from windlass.core.order import Order
+from windlass.core.settlement import Outcome
+from windlass.core.task import Lease
+from windlass.execution import perform
+from windlass.stores.protocol import Store
+from windlass.worker.capture import Capture
+from windlass.worker.interrupts import Interrupts, interrupted
+from windlass.worker.loop import Loop
+from windlass.worker.remote import RemoteStore
+from windlass.worker.wire import (
+    Answer,
+    Ask,
+    Back,
+    Beat,
+    Broken,
+    Call,
+    Frames,
+    FromWorker,
+    Hello,
+    Interrupt,
+    Quit,
+    Recall,
+    Run,
+    ToWorker,
+    done,
+    frame,
+)
+
+_BEAT_SECONDS = 0.2
+"""Progress of one attempt is told at most this often; the node writes it down more rarely still."""
+
+
+def work(app: App, line: socket.socket, threads: int) -> int:
+    """Be a worker until told to leave; the exit status."""
+    worker = Worker(app, line, threads)
+    try:
+        for hook in app.start_hooks:
+            hook()
+    except BaseException:  # noqa: BLE001 - whatever the app's own hook raises, the node must hear of it
+        worker.say(Broken(f"a start hook failed:\n{traceback.format_exc(limit=-10)}"))
+        return 1
+    worker.run()
+    for hook in app.stop_hooks:
+        hook()
+    return 0
+
+
+class Worker:
+    """The worker's end of its socket, and what it has been told to do."""
+
+    def __init__(self, app: App, line: socket.socket, threads: int) -> None:
+        self._app = app
+        self._line = line
+        self._threads = threads
+        self._sending = threading.Lock()
+        self._tickets: SimpleQueue[int | None] = SimpleQueue()
+        self._waiting: dict[int, Order] = {}
+        self._running: dict[tuple[object, int], int] = {}
+        self._asked: set[int] = set()
+        self._beats: dict[int, float] = {}
+        self._turn = threading.Lock()
+        self._free = threads
+        self._freed = threading.Condition()
+        self._interrupts = Interrupts()
+        self._loop = Loop(self._interrupts)
+        self._capture = Capture()
+        self._remote = RemoteStore(self._call, self._ticket_of)
+        bind_all(lambda: cast("Store", self._remote))  # as far as a handler may use one
+        threading.Thread(target=self._listen, name="windlass-listen", daemon=True).start()
+
+    def run(self) -> None:
+        """Run orders until the node says to leave and all have ended."""
+        self._capture.install()
+        self.say(Hello())
+        if self._threads == 1:
+            self._interrupts.by_signal()
+            while (ticket := self._tickets.get()) is not None:
+                self._begin(ticket)
+        else:
+            runners = [threading.Thread(target=self._take_turns, name=f"task-{n}") for n in range(self._threads)]
+            for runner in runners:
+                runner.start()
+            for runner in runners:
+                runner.join()
+        self._loop.close()
+
+    def say(self, message: FromWorker) -> None:
+        """Tell the node something."""
+        data = frame(message)
+        with self._sending:
+            self._line.sendall(data)
+
+    # What a running attempt asks of us (windlass.context.Channel).
+
+    def progress(self, order: Order, share: float | None, message: str | None) -> None:
+        """Pass a handler's progress on, unless it was only just told."""
+        ticket = self._ticket_of(order.lease)
+        now = monotonic()
+        if ticket and now - self._beats.get(ticket, 0) >= _BEAT_SECONDS:
+            self._beats[ticket] = now
+            with self._interrupts.shield():
+                self.say(Beat(ticket, share, message))
+
+    def cancelled(self, order: Order) -> bool:
+        """Whether the node has asked for this attempt to stop."""
+        return self._ticket_of(order.lease) in self._asked
+
+    def _take_turns(self) -> None:
+        """One of several threads: they begin orders strictly in turn, each when there is room for it."""
+        while True:
+            with self._turn:
+                ticket = self._tickets.get()
+                if ticket is None:
+                    self._tickets.put(None)  # for the next thread
+                    return
+                order = self._waiting.get(ticket)
+                needed = 1 if order is None else min(order.slots, self._threads)
+                with self._freed:
+                    self._freed.wait_for(lambda n=needed: self._free >= n)
+                    self._free -= needed
+            try:
+                self._begin(ticket)
+            finally:
+                with self._freed:
+                    self._free += needed
+                    self._freed.notify()
+
+    def _begin(self, ticket: int) -> None:
+        """Run one order and report its end; one that was recalled meanwhile is no longer ours."""
+        order = self._waiting.pop(ticket, None)
+        if order is None:
+            return
+        name = (order.task, order.fence)
+        self._running[name] = ticket
+        began = monotonic()
+        log = self._capture.begin()
+        outcome = self._perform(ticket, order)
+        text = log.end()
+        seconds = monotonic() - began
+        del self._running[name]
+        self._asked.discard(ticket)
+        self._beats.pop(ticket, None)
+        self.say(done(ticket, seconds, outcome, text))
+
+    def _perform(self, ticket: int, order: Order) -> Outcome:
+        handler = self._app.handlers.get(order.handler)
+        if handler is not None and handler.is_async:
+            return self._loop.perform(ticket, self._app, order, self)
+        try:
+            with self._interrupts.thread(ticket):
+                return perform(self._app, order, self)
+        except (SoftTimeout, Cancelled) as error:
+            return interrupted(type(error))
+
+    def _call(self, call: Call) -> None:
+        with self._interrupts.shield():
+            self.say(call)
+
+    def _ticket_of(self, lease: Lease) -> int:
+        return self._running.get((lease.task, lease.fence), 0)
+
+    def _listen(self) -> None:
+        """Hear the node, whatever the handlers do."""
+        frames: Frames[ToWorker] = Frames(ToWorker)
+        while data := self._receive():
+            for message in frames.feed(data):
+                self._heed(message)
+        # The node is gone: nothing we do counts any more, and nobody is left to kill us.
+        os.killpg(0, signal.SIGKILL)
+
+    def _receive(self) -> bytes:
+        try:
+            return self._line.recv(1 << 18)
+        except ConnectionResetError:
+            return b""
+
+    def _heed(self, message: ToWorker) -> None:
+        match message:
+            case Run(orders):
+                self._waiting.update(orders)
+                for ticket, _ in orders:
+                    self._tickets.put(ticket)
+            case Recall(tickets):
+                self._give_back(tickets)
+            case Ask(ticket):
+                self._asked.add(ticket)
+            case Interrupt(ticket, cancelled):
+                self._interrupts.raise_in(ticket, cancelled=cancelled)
+            case Quit():
+                self._give_back(list(self._waiting))
+                self._tickets.put(None)
+            case Answer():
+                self._remote.answered(message)
+
+    def _give_back(self, tickets: list[int]) -> None:
+        """Taking an order out of the dict is one step of the interpreter: either we get it or a runner does."""
+        returned = [ticket for ticket in tickets if self._waiting.pop(ticket, None) is not None]
+        self.say(Back(returned))

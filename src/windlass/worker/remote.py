@@ -1,0 +1,183 @@
+"""The store as a handler sees it: every call goes to the node, under the lease of the attempt that makes it.
+
+What may be called is what stands in `METHODS`; everything that claims or settles is the node's alone. A value travels
+as msgpack by the types of the store's own protocol; where a caller may write several kinds (moments, ids), as an
+extension.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from inspect import signature
+from queue import SimpleQueue
+from typing import Any, cast, get_type_hints
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from windlass import errors
+from windlass.context import current_lease
+from windlass.core.task import Change, Lease, NewTask, TaskId
+from windlass.core.times import micros, to_datetime, to_instant
+from windlass.errors import NotAllowed, WindlassError
+from windlass.stores.protocol import Receipt, Store
+from windlass.worker.wire import Answer, Call
+
+METHODS = frozenset(
+    {
+        *("submit", "cancel", "update", "retry", "purge", "configure", "open_workflow", "seal_workflow", "pause_cron"),
+        *("get", "find", "counts", "attempts", "neighbourhood", "queues", "logs", "progress_of", "sessions"),
+        *("handlers", "crons"),
+    }
+)
+_SPAN, _MOMENT, _ID = 1, 2, 3
+
+
+class Given(Struct, frozen=True, array_like=True):
+    """The arguments of a call, each encoded by itself."""
+
+    positional: list[msgspec.Raw]
+    named: dict[str, msgspec.Raw]
+
+
+class Refusal(Struct, frozen=True):
+    """An error as it travels: its code, its words, and the plain values it carries."""
+
+    code: str
+    message: str
+    carries: dict[str, Any]
+
+
+class RemoteStore:
+    """What a worker binds every `App` to. Looks like a `Store` as far as a handler may use one."""
+
+    def __init__(self, say: Callable[[Call], None], ticket_of: Callable[[Lease], int]) -> None:
+        self._say = say
+        self._ticket_of = ticket_of
+        self._numbers = itertools.count(1)
+        self._awaited: dict[int, SimpleQueue[Answer]] = {}
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        if method not in METHODS:
+            raise NotAllowed(f"a handler may not call {method}: claiming and settling are its node's alone")
+        return lambda *positional, **named: self._call(method, positional, named)
+
+    def submit(
+        self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
+    ) -> list[Receipt]:
+        if conn is not None:
+            from windlass.wiring import submit_in
+
+            return submit_in(conn, tasks, lease)
+        return self._call("submit", ([portable(task) for task in tasks],), {"lease": lease})
+
+    def update(self, task: TaskId, change: Change) -> Any:
+        return self._call("update", (task, portable(change)), {})
+
+    def close(self) -> None:
+        """Nothing: the socket is the worker's."""
+
+    def answered(self, answer: Answer) -> None:
+        """The node has answered."""
+        awaited = self._awaited.get(answer.call)
+        if awaited is not None:
+            awaited.put(answer)
+
+    def _call(self, method: str, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        number = next(self._numbers)
+        lease = current_lease()
+        ticket = 0 if lease is None else self._ticket_of(lease)
+        answers = self._awaited[number] = SimpleQueue()
+        try:
+            self._say(Call(number, ticket, method, encode_call(positional, named)))
+            answer = answers.get()
+        finally:
+            del self._awaited[number]
+        if answer.error is not None:
+            raise _rebuilt(msgspec.msgpack.decode(answer.error, type=Refusal))
+        return None if answer.value is None else decode_answer(method, answer.value)
+
+
+def portable(value: Any) -> Any:
+    """A `NewTask` or `Change` whose loosely typed fields survive the journey."""
+    loose = [field for field in ("id", "deadline", "at", "expires") if field in value.__struct_fields__]
+    changes: dict[str, Any] = {field: _extension(getattr(value, field)) for field in loose}
+    if isinstance(value, NewTask):
+        changes["prerequisites"] = [_extension(above) for above in value.prerequisites]
+    return replace(value, **changes)
+
+
+def encode_call(positional: Sequence[Any], named: Mapping[str, Any]) -> bytes:
+    """The arguments of a call."""
+    raw = [msgspec.Raw(_encode(value)) for value in positional]
+    return _encode(Given(raw, {name: msgspec.Raw(_encode(value)) for name, value in named.items()}))
+
+
+def decode_call(method: str, value: bytes) -> tuple[list[Any], dict[str, Any]]:
+    """The inverse of `encode_call`, by the types of the store's method."""
+    given = msgspec.msgpack.decode(value, type=Given)
+    hints = get_type_hints(getattr(Store, method))
+    names = list(signature(getattr(Store, method)).parameters)[1:]
+    positional = [_decode(raw, hints[name]) for name, raw in zip(names, given.positional, strict=False)]
+    return positional, {name: _decode(raw, hints[name]) for name, raw in given.named.items()}
+
+
+def encode_answer(value: Any) -> bytes:
+    """What a call gave back."""
+    return _encode(value)
+
+
+def decode_answer(method: str, value: bytes) -> Any:
+    """The inverse of `encode_answer`."""
+    return _decode(value, get_type_hints(getattr(Store, method))["return"])
+
+
+def encode_refusal(error: WindlassError) -> bytes:
+    """An error of the store, so that the handler can catch it by its class."""
+    carries = {name: _plain(value) for name, value in vars(error).items()}
+    return _encode(Refusal(error.code, str(error), carries))
+
+
+def _rebuilt(refusal: Refusal) -> WindlassError:
+    ours = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, WindlassError)]
+    kind = next((kind for kind in ours if kind.code == refusal.code), WindlassError)
+    error = kind.__new__(kind, refusal.message)
+    error.args = (refusal.message,)
+    vars(error).update(refusal.carries)
+    return error
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (list, tuple)):
+        return [_plain(member) for member in cast("Sequence[object]", value)]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+def _extension(value: object) -> object:
+    match value:
+        case timedelta():
+            return msgspec.msgpack.Ext(_SPAN, str(micros(value)).encode())
+        case datetime() if value.tzinfo is not None:
+            return msgspec.msgpack.Ext(_MOMENT, str(to_instant(value)).encode())
+        case UUID():
+            return msgspec.msgpack.Ext(_ID, value.bytes)
+        case _:
+            return value
+
+
+def _unextended(code: int, data: memoryview) -> object:
+    if code == _ID:
+        return UUID(bytes=bytes(data))
+    number = int(bytes(data))
+    return timedelta(microseconds=number) if code == _SPAN else to_datetime(number).astimezone(UTC)
+
+
+_encode = msgspec.msgpack.Encoder(uuid_format="bytes").encode
+
+
+def _decode(value: bytes | msgspec.Raw, kind: Any) -> Any:
+    return msgspec.msgpack.decode(value, type=kind, ext_hook=_unextended)

@@ -1,0 +1,119 @@
+"""The thread that writes the ends of attempts. What comes in while one batch is written is the next batch."""
+
+from __future__ import annotations
+
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from windlass.clock import jitter, sleep
+from windlass.core.lifecycle import State
+from windlass.core.retry import Error
+from windlass.core.settlement import Outcome, Settlement, settle
+from windlass.core.task import Claim
+from windlass.errors import CommitUnknown, StoreError, StoreUnavailable
+from windlass.events import AttemptEnded, Events, ReportRefused, StoreTroubled
+from windlass.stores.protocol import LeaseLost, Store, Verdict
+
+MOST = 1_000
+_chance = partial(jitter, 0.0, 1.0)
+
+
+class Report(NamedTuple):
+    """The end of one attempt, decided but not yet written."""
+
+    claim: Claim
+    settlement: Settlement
+    seconds: float
+
+
+class Settler:
+    """Collects ends and writes them, many in one call."""
+
+    def __init__(self, store: Store, events: Events) -> None:
+        self._store = store
+        self._events = events
+        self._reports: SimpleQueue[Report | None] = SimpleQueue()
+        self._put = self._written = 0
+
+    @property
+    def open(self) -> int:
+        """How many ends are not written yet."""
+        return self._put - self._written
+
+    def put(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
+        """Decide what the outcome does to its task, and have it written soon. Called under the crew's lock."""
+        settlement = settle(claim.task, outcome, _chance)
+        if log is not None:
+            settlement = replace(settlement, log=log)
+        self._put += 1
+        self._reports.put(Report(claim, settlement, seconds))
+
+    def step(self) -> None:
+        """Write what is there; wait for something if there is nothing."""
+        first = self._reports.get()
+        batch = [] if first is None else [first]
+        try:
+            while len(batch) < MOST:
+                if (more := self._reports.get_nowait()) is not None:
+                    batch.append(more)
+        except Empty:
+            pass
+        if batch:
+            self._write(batch)
+
+    def wake(self) -> None:
+        """Make a waiting `step` return."""
+        self._reports.put(None)
+
+    def _write(self, batch: list[Report]) -> None:
+        """Write a batch; as long as the store cannot be reached it is kept, for its leases may well outlast that."""
+        try:
+            for report, verdict in zip(batch, self._settled(batch), strict=True):
+                self._tell(report, verdict)
+        except StoreError as error:
+            self._one_by_one(batch, error)
+        self._written += len(batch)
+
+    def _settled(self, batch: list[Report]) -> list[Verdict]:
+        tries = 0
+        while True:
+            try:
+                return self._store.settle([(report.claim.lease, report.settlement) for report in batch])
+            except (StoreUnavailable, CommitUnknown) as error:
+                # Writing the same end twice is harmless, so what is unknown is simply written again.
+                self._events.emit(StoreTroubled(doing="settle", error=str(error)))
+                tries += 1
+                sleep(jitter(0.5, 1.0) * min(2.0, 0.05 * 2**tries))
+
+    def _one_by_one(self, batch: list[Report], error: StoreError) -> None:
+        """The store refuses the batch: whichever report is at fault must not keep its neighbours from being written."""
+        if len(batch) > 1:
+            for report in batch:
+                self._write([report])
+                self._written -= 1
+            return
+        [report] = batch
+        self._events.emit(StoreTroubled(doing=f"settle {report.claim.task.id}", error=str(error)))
+        refused = Error(kind=type(error).__name__, message=f"the end of the attempt could not be stored: {error}")
+        failed = Settlement(state=State.FAILED, error=refused, reason=refused.message[:500], attempts=1)
+        if report.settlement.state is not State.FAILED:
+            self._write([report._replace(settlement=failed)])
+            self._written -= 1
+
+    def _tell(self, report: Report, verdict: Verdict) -> None:
+        task = report.claim.task
+        if isinstance(verdict, LeaseLost):
+            self._events.emit(ReportRefused(lease=verdict.lease, handler=task.handler))
+        elif report.settlement.charged:
+            self._events.emit(
+                AttemptEnded(
+                    lease=verdict.lease,
+                    handler=task.handler,
+                    queue=task.queue,
+                    state=verdict.state,
+                    seconds=report.seconds,
+                )
+            )

@@ -1,0 +1,63 @@
+"""The nursery as its node sees it: a child program at the end of a socket, which forks workers on request."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from windlass.worker.line import Line
+from windlass.worker.wire import Fork, FromNursery, Kill
+
+HIDDEN = ("WINDLASS_URL", "WINDLASS_LISTEN_URL", "DATABASE_URL", "PGPASSWORD", "PGSERVICE", "PGPASSFILE")
+"""What workers do not see unless they may: a handler has no business with the store itself."""
+
+
+class WarmParent:
+    """One nursery process."""
+
+    def __init__(self, app: str, environment: Mapping[str, str]) -> None:
+        mine, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "windlass.worker.nursery", str(theirs.fileno()), app],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                process_group=0,  # Ctrl-C in the terminal is for the node alone.
+            )
+        self.line: Line[FromNursery] = Line(mine, FromNursery)
+
+    def fork(self, worker: int, threads: int, end: socket.socket) -> None:
+        """Have a worker forked that speaks over this socket, which is the nursery's from now on."""
+        self.line.send(Fork(worker, threads), with_socket=end.detach())
+
+    def kill(self, worker: int) -> None:
+        """Have a worker's process group killed."""
+        self.line.send(Kill(worker))
+
+    def close(self) -> int:
+        """Hang up, which ends it and every worker; its exit status."""
+        self.line.close()
+        try:
+            return self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+def scrubbed(environment: Mapping[str, str], store_url: str) -> dict[str, str]:
+    """The environment of workers: without the store's URL, under whatever name it stands."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in HIDDEN and not (len(store_url) > len("sqlite:///") and store_url in value)
+    }
+
+
+def own_environment(store_url: str, *, pass_store_url: bool) -> dict[str, str]:
+    """What the nursery is started with."""
+    found = dict(os.environ) if pass_store_url else scrubbed(os.environ, store_url)
+    return {**found, "WINDLASS_NODE_PID": str(os.getpid())}

@@ -1,0 +1,101 @@
+"""One worker as its node sees it: its state, what it was given, what of that has begun."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from windlass.events import Events, WorkerMoved
+from windlass.worker.given import Given
+from windlass.worker.states import MOVES, WorkerState
+
+
+class Worker:
+    """A worker process, from the order to fork it to its end."""
+
+    def __init__(self, number: int, pool: str, threads: int, now: float, events: Events) -> None:
+        self.number = number
+        self.pool = pool
+        self.threads = threads
+        self.state = WorkerState.STARTING
+        self.since = now
+        self.pid = 0
+        self.given: dict[int, Given] = {}
+        self.ran = 0
+        self.weighed_at = now
+        self.taken = 0
+        """Slots of everything given; of what has begun, `_used`."""
+        self.verdict: str | None = None
+        """Why it was killed by us; None as long as it was not."""
+        self.gone_at: float | None = None
+        """When its socket closed, if we do not know yet how it ended."""
+        self._events = events
+        self._used = 0
+        self._unbegun: deque[Given] = deque()
+
+    @property
+    def unbegun(self) -> list[Given]:
+        """What waits in the worker for its turn."""
+        return list(self._unbegun)
+
+    @property
+    def begun(self) -> list[Given]:
+        """What it runs."""
+        return [one for one in self.given.values() if one.begun_at is not None]
+
+    @property
+    def free(self) -> int:
+        """Slots that nothing has been given for."""
+        return max(0, self.threads - self.taken)
+
+    def give(self, one: Given, now: float) -> None:
+        """It was sent this order."""
+        self.given[one.ticket] = one
+        self.taken += one.needs
+        self._unbegun.append(one)
+        self._begin_next(now)
+        if self.state is WorkerState.IDLE:
+            self.move(WorkerState.BUSY, now)
+
+    def take(self, ticket: int, now: float) -> Given | None:
+        """This order is over, or came back."""
+        one = self.given.pop(ticket, None)
+        if one is None:
+            return None
+        self.taken -= one.needs
+        if one.begun_at is None:
+            self._unbegun.remove(one)
+        else:
+            self._used -= one.needs
+        self._begin_next(now)
+        if not self.given and self.state is WorkerState.BUSY:
+            self.move(WorkerState.IDLE, now)
+        return one
+
+    def forget(self, given: Iterable[Given]) -> None:
+        """These orders count no more, whatever the worker says of them."""
+        for one in given:
+            del self.given[one.ticket]
+        self._unbegun = deque(one for one in self._unbegun if one.ticket in self.given)
+
+    def move(self, after: WorkerState, now: float, why: str = "") -> None:
+        """Go to another state. One that the table does not have is a mistake of ours."""
+        assert after in MOVES[self.state], f"worker {self.number}: {self.state} → {after}"
+        before, since, self.state, self.since = self.state, self.since, after, now
+        self._events.emit(
+            WorkerMoved(
+                pool=self.pool,
+                worker=self.number,
+                pid=self.pid,
+                before=before,
+                after=after,
+                why=why,
+                seconds=now - since,
+            )
+        )
+
+    def _begin_next(self, now: float) -> None:
+        while self._unbegun and self._used + self._unbegun[0].needs <= self.threads:
+            one = self._unbegun.popleft()
+            self._used += one.needs
+            one.begin(now)
