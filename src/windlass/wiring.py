@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import timedelta
+from types import ModuleType
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from windlass.clock import Clock
+from windlass.core.settlement import Settlement
+from windlass.core.task import Lease, NewTask
 from windlass.errors import StoreError
-from windlass.stores.protocol import RETENTION, Store
+from windlass.stores.protocol import RETENTION, Receipt, Store, Verdict
 
 DEFAULT_URL = "sqlite:///windlass.db"
 
@@ -40,6 +44,38 @@ def open_store(url: str | None = None, *, clock: Clock | None = None, retention:
             raise StoreError(f"a store URL begins with memory:, sqlite: or postgresql:, not with {scheme!r}")
 
 
+def submit_in(conn: object, tasks: Sequence[NewTask], lease: Lease | None = None) -> list[Receipt]:
+    """Submit in the transaction of the caller's own PostgreSQL connection, without a store."""
+    return _joined().submit_in(conn, tasks, lease)
+
+
+async def asubmit_in(conn: object, tasks: Sequence[NewTask], lease: Lease | None = None) -> list[Receipt]:
+    """The same for psycopg's asynchronous connections, and for SQLAlchemy's asynchronous connections and sessions."""
+    return await _joined().asubmit_in(conn, tasks, lease)
+
+
+def complete_in(conn: object, lease: Lease, settlement: Settlement) -> Verdict:
+    """Write the end of an attempt in the transaction of its handler's own PostgreSQL connection, without a store."""
+    return _joined().complete_in(conn, lease, settlement)
+
+
+async def acomplete_in(conn: object, lease: Lease, settlement: Settlement) -> Verdict:
+    """The same for asynchronous connections and sessions."""
+    return await _joined().acomplete_in(conn, lease, settlement)
+
+
+def _joined() -> ModuleType:
+    try:
+        from windlass.stores.postgres import joined
+    except ModuleNotFoundError as error:
+        raise _no_psycopg() from error
+    return joined
+
+
+def _no_psycopg() -> StoreError:
+    return StoreError("PostgreSQL needs psycopg: pip install 'windlass[postgres]'")
+
+
 def _file(url: str) -> str:
     path = url.removeprefix("sqlite:///")
     if path == url or not path:
@@ -51,7 +87,7 @@ def _open_postgres(url: str, clock: Clock | None, retention: timedelta) -> Store
     try:
         from windlass.stores.postgres import PostgresStore
     except ModuleNotFoundError as error:
-        raise StoreError("PostgreSQL needs psycopg: pip install 'windlass[postgres]'") from error
+        raise _no_psycopg() from error
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
     pooler = options.pop("pooler", None)

@@ -402,6 +402,8 @@ def test_a_workflow_with_forward_references_is_refused(store: PostgresStore, url
     with psycopg_default(url) as (conn, _), pytest.raises(NotAllowed, match="without it"):
         store.submit([a_task(workflow="flow")], conn=conn)
 
+    assert all_tasks(store) == []
+
 
 # Connections without a transaction that could be joined.
 

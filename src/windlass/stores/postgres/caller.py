@@ -1,42 +1,83 @@
-"""A submit on the caller's own connection: psycopg itself, SQLAlchemy (connection or session), Django.
+"""The caller's own connection: psycopg itself, SQLAlchemy (connection or session), Django; the asynchronous ones too.
 
 Nothing is imported from those packages: what they wrap is found by the attributes they document.
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+from inspect import iscoroutinefunction
+from typing import Any, TypeAlias, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from windlass.errors import NotAllowed
 
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+AsyncConnection: TypeAlias = "psycopg.AsyncConnection[tuple[Any, ...]]"
 
-def callers_connection(conn: Any) -> psycopg.Connection[tuple[Any, ...]]:
+
+def callers_connection(conn: Any) -> Connection:
     """The psycopg connection inside `conn`, with a transaction to join."""
     found: object = _unwrapped(conn)
     if not isinstance(found, psycopg.Connection):
-        raise NotAllowed(
-            f"conn={type(conn).__qualname__} has no psycopg 3 connection inside: give one of psycopg, a SQLAlchemy "
-            "connection or session that uses the psycopg driver, or a Django connection to PostgreSQL"
-        )
-    if found.autocommit and found.info.transaction_status is TransactionStatus.IDLE:
-        raise NotAllowed("conn= is in autocommit and has no transaction open; begin one, so that there is one to join")
+        raise _no_connection(conn)
+    _check_transaction(cast("Connection", found))
     if hasattr(conn, "in_transaction") and not conn.in_transaction():
         conn.begin()  # SQLAlchemy begins by itself, but only for statements of its own; its commit would do nothing.
-    return cast("psycopg.Connection[tuple[Any, ...]]", found)
+    return cast("Connection", found)
+
+
+async def callers_async_connection(conn: Any) -> AsyncConnection:
+    """The same of an asynchronous one."""
+    found: object = await _async_unwrapped(conn)
+    if not isinstance(found, psycopg.AsyncConnection):
+        raise _no_connection(conn)
+    _check_transaction(cast("AsyncConnection", found))
+    return cast("AsyncConnection", found)
+
+
+def is_async(conn: Any) -> bool:
+    """Whether `conn` is used with `await`."""
+    return isinstance(conn, psycopg.AsyncConnection) or hasattr(conn, "sync_connection") or _is_async_session(conn)
+
+
+def _is_async_session(conn: Any) -> bool:
+    """Of SQLAlchemy: itself, or the one that stands for another in each task."""
+    return hasattr(conn, "get_bind") and iscoroutinefunction(getattr(conn, "connection", None))
 
 
 def _unwrapped(conn: Any) -> Any:
     if isinstance(conn, psycopg.Connection):
         return cast("object", conn)
+    if is_async(conn):
+        return None
     if hasattr(conn, "ensure_connection"):  # Django: opened when first used
         conn.ensure_connection()
         return conn.connection
-    if hasattr(conn, "sync_session") or hasattr(conn, "sync_connection"):  # SQLAlchemy's asynchronous ones
-        return None
     if hasattr(conn, "get_bind") and hasattr(conn, "connection"):  # a SQLAlchemy session
         conn = conn.connection()
     pooled = getattr(conn, "connection", None)  # a SQLAlchemy connection
     return getattr(pooled, "dbapi_connection", None)
+
+
+async def _async_unwrapped(conn: Any) -> Any:
+    if isinstance(conn, psycopg.AsyncConnection) or not is_async(conn):
+        return cast("object", conn)
+    if _is_async_session(conn):
+        conn = await conn.connection()
+    if not conn.in_transaction():
+        await conn.begin()  # As above: otherwise its commit would do nothing.
+    return (await conn.get_raw_connection()).driver_connection
+
+
+def _check_transaction(found: Connection | AsyncConnection) -> None:
+    if found.autocommit and found.info.transaction_status is TransactionStatus.IDLE:
+        raise NotAllowed("conn= is in autocommit and has no transaction open; begin one, so that there is one to join")
+
+
+def _no_connection(conn: object) -> NotAllowed:
+    return NotAllowed(
+        f"conn={type(conn).__qualname__} has no psycopg 3 connection inside: give one of psycopg, a SQLAlchemy "
+        "connection or session that uses the psycopg driver, or a Django connection to PostgreSQL"
+    )

@@ -8,7 +8,7 @@ yet share a round trip, the COMMIT included. Every process has connections of it
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
@@ -41,11 +41,12 @@ PATIENCE = 10.0
 HINT_PATIENCE = 0.5
 """Seconds that a wake-up hint waits for a connection: what is hinted at is done already, and its caller waits."""
 
-# No statement may outlive a session: one that did could lease tasks in the name of a session long swept.
+# Nothing of ours may outlive a session, a statement or an open transaction: one that did could lease tasks in the name
+# of a session long swept.
 SETTINGS = {
     "statement_timeout": "12s",
     "lock_timeout": "8s",
-    "idle_in_transaction_session_timeout": "30s",
+    "idle_in_transaction_session_timeout": "10s",
     "synchronous_commit": "on",
     "search_path": "pg_catalog",  # Ours are all named in full, and nobody's can stand in for the server's own.
 }
@@ -67,16 +68,13 @@ class Rows:
 class PostgresTransaction:
     """A transaction on one connection."""
 
-    def __init__(self, connection: Connection, statements: dict[str, Statement]) -> None:
+    def __init__(self, connection: Connection, statements: Mapping[str, Statement]) -> None:
         self._connection = connection
         self._statements = statements
 
     def ask(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Rows:
         known = self._statements[statement]
-        values: list[object] = [scalars[name] for name in known.scalars]
-        if batch is not None:
-            columns = zip(*batch, strict=True) if batch else ((),) * len(known.batch)
-            values = [*map(array, (column.type for column in known.batch), columns), *values]
+        values = bound(known, batch, scalars)
         cursor = RawCursor(self._connection, row_factory=tuple_row)
         # A plan made for unknown values would not use the index of the state that is asked for.
         prepare = False if statement == "find" else None
@@ -85,6 +83,15 @@ class PostgresTransaction:
     def tell(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
         if batch is None or batch:
             self.ask(statement, batch, **scalars)
+
+
+def bound(statement: Statement, batch: Sequence[Values] | None, scalars: Mapping[str, object]) -> list[object]:
+    """What a statement is sent with: the columns of its batch as arrays, then the rest."""
+    values = [scalars[name] for name in statement.scalars]
+    if batch is None:
+        return values
+    columns = zip(*batch, strict=True) if batch else ((),) * len(statement.batch)
+    return [*map(array, (column.type for column in statement.batch), columns), *values]
 
 
 class Lines(NamedTuple):
@@ -122,7 +129,7 @@ class PostgresDatabase:
             except psycopg.Error as error:
                 last = attempt == TRIES or monotonic() > give_up_at
                 if last or not _is_passing(error):
-                    raise _translated(error) from error
+                    raise translated(error) from error
                 self._lines().pool.check()
             except CommitUnknown as unknown:
                 try:
@@ -143,18 +150,14 @@ class PostgresDatabase:
                     return work(PostgresTransaction(connection, self._statements))
             except psycopg.Error as error:
                 if attempt == TRIES or not _is_passing(error):
-                    raise _translated(error) from error
+                    raise translated(error) from error
                 self._lines().pool.check()
             sleep(jitter(0, min(1.0, 0.02 * 2**attempt)))
         raise AssertionError("the last try returns or raises")
 
     def join(self, conn: object, work: Callable[[Transaction], T]) -> T:
-        try:
+        with callers_errors():
             return work(PostgresTransaction(callers_connection(conn), self._statements))
-        except psycopg.errors.UniqueViolation as error:
-            raise StoreError("the same key was submitted elsewhere at this moment: roll back and try again") from error
-        except psycopg.Error as error:
-            raise _translated(error) from error
 
     def uuid(self, value: Any) -> UUID:
         return cast("UUID", value)
@@ -259,7 +262,7 @@ class PostgresDatabase:
                 return
             except psycopg.Error as error:
                 if monotonic() > give_up_at or not _is_passing(error):
-                    raise _translated(error) from error
+                    raise translated(error) from error
             sleep(jitter(0, 0.5))
 
     def _why_not(self) -> str:
@@ -328,10 +331,21 @@ def _errors() -> Generator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise _translated(error) from error
+        raise translated(error) from error
 
 
-def _translated(error: psycopg.Error) -> StoreError:
+@contextmanager
+def callers_errors() -> Generator[None]:
+    """The same inside a caller's transaction, where nothing can be tried again."""
+    try:
+        yield
+    except psycopg.errors.UniqueViolation as error:
+        raise StoreError("the same key was submitted elsewhere at this moment: roll back and try again") from error
+    except psycopg.Error as error:
+        raise translated(error) from error
+
+
+def translated(error: psycopg.Error) -> StoreError:
     """PostgreSQL's errors in our words; the URL, which may hold a password, is in none of them."""
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
         return StoreError("the Windlass tables are not in this database: is it the one the store uses?")

@@ -73,6 +73,8 @@ class Submit:
         now, sees_commits, queues = self._prepared(prepared)
         self._check_lease(known)
         fresh = self._fresh(known)
+        if self._joined and fresh and any(one.forward is not None for one in opened.values()):
+            raise NotAllowed("a workflow with forward references takes no submit with conn=; submit without it")
         ahead = self._check_prerequisites(tx, fresh, known, opened, now)
         self._check_room(tx, queues, fresh)
         births = self._births(fresh, known, opened, queues, now)
@@ -281,8 +283,6 @@ class Submit:
         """Refuse a task that closes a cycle through a placeholder it fills."""
         if not fresh or not any(one.forward is not None for one in opened.values()):
             return
-        if self._joined:
-            raise NotAllowed("a workflow with forward references takes no submit with conn=; submit without it")
         tx.tell("add_placeholders", [(id, workflow, expires) for id, (workflow, expires) in sorted(ahead.items())])
         filled = set(uuids(self._db, tx.ask("fill_placeholders", [(one.id,) for one in fresh]).rows()))
         for one in fresh:
