@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
-from windlass import wiring
 from windlass.committer import Committer
 from windlass.context import current_lease
 from windlass.core.task import Lease, NewTask, Task, TaskId
 from windlass.errors import NotAllowed
 from windlass.stores.protocol import Receipt, Store
 from windlass.waiting import Waiting
+from windlass.wiring import asubmit_in, open_store
 
 
 class _Process:
@@ -80,16 +81,25 @@ class Access:
         store = _process.store() or self._given or self._opened
         if store is None:
             with self._opening:
-                store = self._opened = self._opened or wiring.open_store(self._url)
+                store = self._opened = self._opened or open_store(self._url)
         return store
 
-    def use(self, store: Store | None, *, direct: bool = False) -> Store | None:
-        """Use this store from now on, or again the one of the URL; answers with what was given before.
+    def use(self, store: Store | None) -> None:
+        """Use this store from now on; with None, again the one of the URL."""
+        self._given = store
+
+    @contextmanager
+    def instead(self, store: Store, *, direct: bool = False) -> Generator[None]:
+        """In this block, use this store.
 
         With `direct` every submit is a call of its own, made by its caller: for tests that run tasks inside of it.
         """
-        before, self._given, self._is_direct = self._given, store, direct
-        return before
+        before = self._given, self._is_direct
+        self._given, self._is_direct = store, direct
+        try:
+            yield
+        finally:
+            self._given, self._is_direct = before
 
     def close(self) -> None:
         """Close the store if it was opened here."""
@@ -111,7 +121,7 @@ class Access:
         if conn is None and not self._is_direct:
             return await self._committer.asubmit(tasks, lease)
         if conn is not None and _is_async(conn):
-            return await wiring.asubmit_in(conn, tasks, lease)
+            return await asubmit_in(conn, tasks, lease)
         return self._write(tasks, lease, conn)
 
     def _get(self, ids: Sequence[TaskId]) -> list[Task | None]:

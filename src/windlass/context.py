@@ -21,7 +21,20 @@ from windlass.core.settlement import Returned
 from windlass.core.task import Lease, TaskId
 from windlass.core.times import Duration, duration, to_datetime
 from windlass.errors import NotAllowed
-from windlass.transaction import Transaction, settling
+from windlass.transaction import Cancelled, Transaction
+
+__all__ = [
+    "Cancelled",
+    "Channel",
+    "Context",
+    "GiveUp",
+    "RetryIn",
+    "SoftTimeout",
+    "current",
+    "current_lease",
+    "log",
+    "running",
+]
 
 log = logging.getLogger("windlass.task")
 
@@ -47,10 +60,6 @@ class GiveUp(Exception):
 class SoftTimeout(Exception):
     """Raised in a handler that has run longer than its `soft_timeout`. It may catch it to clean up, and goes on to its
     hard limit, `timeout`; uncaught, it is an error like any other."""
-
-
-class Cancelled(BaseException):
-    """Raised in a handler that does not heed a cancel. `except Exception` does not catch it, as it is none."""
 
 
 class Channel(Protocol):
@@ -143,20 +152,24 @@ class Context:
         fields = {"task_id": str(order.task), "handler": order.handler, "queue": order.queue}
         return logging.LoggerAdapter(log, {**fields, "tenant": order.tenant, "attempt": order.attempt})
 
-    @contextmanager
-    def transaction(self, conn: Any) -> Generator[Transaction]:
+    def transaction(self, conn: Any) -> Transaction:
         """Commit the handler's own rows and the task's completion together, on a connection to the store's PostgreSQL.
 
-        The block is the work; at its end the completion is written as the last statement and all is committed. What
-        `tx.result(value)` was given is the task's result; what the handler returns afterwards is not recorded any more.
-        If the lease was lost meanwhile, everything is rolled back and `StaleLease` raised. An error in the block rolls
-        back too. Exactly once holds for rows of this transaction, and for nothing else.
+        >>> with current().transaction(conn) as tx:
+        ...     conn.execute("INSERT INTO invoice ...")
+        ...     tx.result("invoice 42")
+
+        At the end of the block the completion is written as the last statement, and all is committed. What `tx.result`
+        was given is the task's result; what the handler returns afterwards is not recorded any more. If the lease was
+        lost meanwhile everything is rolled back and `StaleLease` raised; an error, or a cancel, rolls back too. Exactly
+        once holds for rows of this transaction, and for nothing else. An asynchronous `conn` takes `async with`.
         """
         if self.written is not None:
             raise NotAllowed("the completion of this task is committed already; one transaction can carry it")
-        with settling(conn, self.lease, self._encode) as transaction:
-            yield transaction
-        self.written = Returned(transaction.text)
+        return Transaction(conn, self.lease, self._encode, self._is_written)
+
+    def _is_written(self, result: str | None) -> None:
+        self.written = Returned(result)
 
 
 _current: ContextVar[Context] = ContextVar("windlass_current")

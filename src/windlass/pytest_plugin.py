@@ -1,0 +1,47 @@
+"""Fixtures for the tests of those who use Windlass; pytest finds them when Windlass is installed.
+
+Everything is imported inside of the fixtures, because this module is read by every run of pytest in the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from windlass.app import App
+    from windlass.clock import ManualClock
+
+
+@pytest.fixture
+def windlass_clock() -> ManualClock:
+    """A clock in the test's hand. It starts at the present moment, and as good as stands still until it is moved."""
+    from windlass.clock import SystemClock
+    from windlass.testing import TickingClock
+
+    return TickingClock(SystemClock().now())
+
+
+@pytest.fixture
+def windlass_app(windlass_clock: ManualClock) -> Iterator[Callable[[App], App]]:
+    """Gives an app a fresh memory store for the length of the test, with `windlass_clock` as its clock.
+
+    >>> def test_welcome(windlass_app, windlass_clock):
+    ...     windlass_app(app)
+    ...     sign_up("a@b.c")
+    ...     drain(app, clock=windlass_clock, advance=True)
+    """
+    from windlass.wiring import open_store
+
+    with ExitStack() as stack:
+
+        def use(app: App) -> App:
+            store = open_store("memory:", clock=windlass_clock)
+            stack.callback(store.close)
+            stack.enter_context(app.access.instead(store))
+            return app
+
+        yield use

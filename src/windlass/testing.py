@@ -1,0 +1,223 @@
+"""Helpers for the tests of those who use Windlass.
+
+`drain` runs what is enqueued, over the real claim path of a real store, with a clock in the test's hand. `immediate`
+runs each task at the very call that enqueues it. `assert_enqueued` looks at what is there. In all of them arguments and
+results go through JSON, as they do in production.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from datetime import timedelta
+from threading import Thread
+from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from windlass.app import App
+from windlass.clock import ManualClock, SystemClock
+from windlass.core.order import Order, order_of
+from windlass.core.references import referred, with_results
+from windlass.core.settlement import Outcome, Raised, settle
+from windlass.core.task import Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
+from windlass.core.times import LONGEST, Micros
+from windlass.errors import InvalidPayload, NotAllowed
+from windlass.execution import aperform, error_of, perform
+from windlass.handlers import Handler
+from windlass.stores.protocol import Cursor, Filter, Receipt, Store, Swept
+from windlass.wiring import open_store
+
+__all__ = ["ManualClock", "TickingClock", "assert_enqueued", "drain", "immediate"]
+
+
+class TickingClock(ManualClock):
+    """A clock in the test's hand that moves by one microsecond at each look, so that what is enqueued later is later.
+
+    On a clock that stands quite still, tasks of two calls would be equally old and come in any order.
+    """
+
+    def now(self) -> Micros:
+        self.advance(timedelta(microseconds=1))
+        return super().now()
+
+
+def drain(app: App, *, clock: ManualClock | None = None, advance: bool = False, limit: int = 10_000) -> int:
+    """Run everything that can run now, and what comes of it, until nothing is left; how many attempts were made.
+
+    It claims, runs and settles one task after the other, in the order of the queues, in this thread. With `advance` it
+    moves `clock`, which must be the store's, on to when the next task is due, so that delays and retries cost no time;
+    the jitter of retries is left out. More than `limit` attempts are taken for a task that enqueues itself for ever.
+    """
+    return _Drain(app, app.store, clock if advance else None, limit).run()
+
+
+@contextmanager
+def immediate(app: App) -> Generator[None]:
+    """In this block, `enqueue` runs the task at once, before it returns, with a memory store of its own.
+
+    Delays are skipped and nothing is retried. An error is stored, and raised by `handle.result()`. Ask handles inside
+    of the block: afterwards the app has its own store again.
+    """
+    clock = TickingClock(SystemClock().now())
+    store = _RunningStore(app, open_store("memory:", clock=clock), clock)
+    with app.access.instead(cast("Store", store), direct=True):
+        yield
+
+
+def assert_enqueued(
+    app: App, handler: Handler[..., Any, Any], *args: Any, times: int | None = None, **kwargs: Any
+) -> list[Task]:
+    """Assert that this handler was enqueued, with exactly these arguments if any are given; the tasks.
+
+    Without `times` once or more; with it exactly so often, and 0 says never. Tasks that have ended count too.
+    """
+    there = list(_every_task(app.store, handler.name))
+    wanted = _plain(handler.signature.encode(args, kwargs)) if args or kwargs else None
+    found = [task for task in there if wanted is None or msgspec.json.decode(task.args) == wanted]
+    if (times is None and not found) or (times is not None and len(found) != times):
+        expected = "at least once" if times is None else f"{times} times"
+        shown = "\n".join(f"  {task.state.value} {task.args}" for task in there[:10]) or "  nothing"
+        what = handler.name if wanted is None else f"{handler.name} with {msgspec.json.encode(wanted).decode()}"
+        raise AssertionError(
+            f"{what} was enqueued {len(found)} times, not {expected}. Of this handler there is:\n{shown}"
+        )
+    return found
+
+
+class _Drain:
+    """One session on the store, and the loop that empties it."""
+
+    def __init__(self, app: App, store: Store, clock: ManualClock | None, limit: int, *, retries: bool = True) -> None:
+        self._app = app
+        self._store = store
+        self._clock = clock
+        self._limit = limit
+        self._retries = retries
+        self._channel = _StoreChannel(store)
+
+    def run(self) -> int:
+        session = self._store.open_session("drain", ttl=LONGEST)
+        attempts = 0
+        try:
+            while claim := self._next(session):
+                attempts += 1
+                if attempts > self._limit:
+                    raise AssertionError(f"drain: more than {self._limit:,} attempts, and still something to do")
+                outcome = self._perform(claim)
+                self._store.settle([(claim.lease, settle(claim.task, outcome, lambda: 0.5))])
+        finally:
+            self._store.close_session(session)
+        return attempts
+
+    def _next(self, session: SessionId) -> Claim | None:
+        """The next task, after letting as much time pass as that needs."""
+        while True:
+            swept = self._sweep()
+            queues = sorted({count.queue for count in self._store.counts()})
+            claims = self._store.claim(session, queues, 1)
+            if claims:
+                return claims[0]
+            if self._clock is None or swept.next_due is None or swept.next_due <= self._clock.now():
+                return None
+            self._clock.advance(timedelta(microseconds=swept.next_due - self._clock.now()))
+
+    def _sweep(self) -> Swept:
+        while not (swept := self._store.sweep()).quiet:
+            pass
+        return swept
+
+    def _perform(self, claim: Claim) -> Outcome:
+        handler = self._app.handlers.get(claim.task.handler)
+        if handler is None:
+            raise NotAllowed(f"drain: task {claim.task.id} needs {claim.task.handler!r}, which this app does not have")
+        try:
+            order = order_of(claim, self._arguments(claim.task.args))
+        except InvalidPayload as error:
+            return Raised(error_of(error), give_up=True)
+        run = _perform_coroutine if handler.is_async else perform
+        outcome = run(self._app, order, self._channel)
+        if isinstance(outcome, Raised) and not self._retries:
+            return replace(outcome, give_up=True)
+        return outcome
+
+    def _arguments(self, args: str) -> str:
+        needed = referred(args)
+        tasks = self._store.get(needed) if needed else []
+        return with_results(args, {id: task and task.result for id, task in zip(needed, tasks, strict=True)})
+
+
+class _StoreChannel:
+    """What a running attempt asks, answered by the store itself."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def progress(self, order: Order, share: float | None, message: str | None) -> None:
+        self._store.progress([Progress(lease=order.lease, share=share, message=message)])
+
+    def cancelled(self, order: Order) -> bool:
+        [task] = self._store.get([TaskId(order.task)])
+        return task is None or task.cancel_requested
+
+
+class _RunningStore:
+    """A store that runs what it is given before it answers."""
+
+    def __init__(self, app: App, store: Store, clock: ManualClock) -> None:
+        self._app = app
+        self._store = store
+        self._clock = clock
+
+    def submit(
+        self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
+    ) -> list[Receipt]:
+        receipts = self._store.submit(tasks)
+        _Drain(self._app, self._store, self._clock, 100_000, retries=False).run()
+        return receipts
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def _perform_coroutine(app: App, order: Order, channel: _StoreChannel) -> Outcome:
+    """Run it on a loop of its own: in this thread, or in another one if this thread has a loop that is running."""
+
+    def run() -> Outcome:
+        return asyncio.run(aperform(app, order, channel))
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run()
+    return _in_another_thread(run)
+
+
+def _in_another_thread(function: Callable[[], Outcome]) -> Outcome:
+    future: Future[Outcome] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for it
+            future.set_exception(error)
+
+    Thread(target=run, name="windlass-testing").start()
+    return future.result()
+
+
+def _every_task(store: Store, handler: str) -> Generator[Task]:
+    after: Cursor | None = None
+    while True:
+        page = store.find(Filter(handler=handler), limit=1_000, after=after)
+        yield from page.tasks
+        after = page.after
+        if after is None:
+            return
+
+
+def _plain(args: Mapping[str, Any]) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(args))

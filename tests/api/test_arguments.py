@@ -1,0 +1,216 @@
+"""Arguments and results: what round-trips by annotation, and how the rest is refused."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import attrs
+import msgspec
+import pydantic
+import pytest
+
+from windlass import App, InvalidPayload, InvalidTask, TaskFailed
+from windlass.testing import drain
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclass
+class Point:
+    x: int
+    at: datetime
+
+
+class Line(msgspec.Struct):
+    points: list[Point]
+
+
+@attrs.define
+class Box:
+    size: Decimal
+
+
+class Model(pydantic.BaseModel):
+    when: datetime
+    tags: set[str] = set()
+
+
+class Opaque:
+    def __repr__(self) -> str:
+        return "Opaque()"
+
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (int, 3),
+        (float, 2.5),
+        (str, "naïve"),
+        (bool, True),
+        (bytes, b"\x00\xff"),
+        (Decimal, Decimal("1.10")),
+        (UUID, UUID(int=7)),
+        (datetime, NOON),
+        (date, date(2026, 11, 15)),
+        (timedelta, timedelta(seconds=90)),
+        (Colour, Colour.RED),
+        (Point, Point(1, NOON)),
+        (Line, Line([Point(1, NOON)])),
+        (Box, Box(Decimal("0.30"))),
+        (Model, Model(when=NOON, tags={"a"})),
+        (Model | None, None),
+        (list[Point], [Point(1, NOON)]),
+        (dict[int, str], {1: "a"}),
+        (set[int], {1, 2}),
+        (tuple[int, str], (1, "a")),
+        (int | None, None),
+        (Any, {"a": [1, None, "b"]}),
+    ],
+    ids=str,
+)
+def test_a_value_round_trips_by_its_annotation(app: App, annotation: Any, value: Any) -> None:
+    seen: list[Any] = []
+
+    def echo(value: Any) -> Any:
+        seen.append(value)
+        return value
+
+    echo.__annotations__ = {"value": annotation, "return": annotation}
+    handle = app.task(echo).enqueue(value)
+    drain(app)
+
+    assert seen == [value]
+    assert type(seen[0]) is type(value)
+    assert handle.result(0) == value
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "says"),
+    [
+        (int, "3", "value: Expected `int`, got `str`"),
+        (int, True, "value: Expected `int`, got `bool`"),
+        (datetime, 3, "value: Expected `datetime`, got `int`"),
+        (Point, {"x": 1}, "value: Object missing required field `at`"),
+        (list[int], [1, "b"], "value: Expected `int`, got `str`"),
+        (Model, {"when": "never"}, "value: 1 validation error for Model"),
+        (float, float("nan"), "value: nan is not JSON"),
+        (Opaque, Opaque(), "value: a Opaque cannot be kept as JSON"),
+        (Any, Opaque(), "value: a Opaque is not JSON"),
+        (Any, NOON, "value: a datetime is not JSON"),
+        (Any, {"deep": {"$result": "x"}}, 'value: a dict with the key "$result"'),
+        (dict[str, Any], {"$result": "x"}, 'value: a dict with the key "$result"'),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused_at_the_call_naming_the_argument(
+    app: App, annotation: Any, value: Any, says: str
+) -> None:
+    def take(value: Any) -> None: ...
+
+    take.__annotations__ = {"value": annotation}
+    handler = app.task(take)
+
+    with pytest.raises(InvalidPayload) as refusal:
+        handler.enqueue(value)
+    assert str(refusal.value).startswith(says)
+    assert app.store.counts() == []
+
+
+def test_a_call_that_does_not_fit_the_signature_fails_as_it_would_in_python(app: App) -> None:
+    @app.task
+    def send(to: str, /, subject: str = "", *, urgent: bool = False) -> None: ...
+
+    with pytest.raises(TypeError, match="missing a required argument: 'to'"):
+        send.enqueue()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match="too many positional"):
+        send.enqueue("a", "b", "c")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        send.enqueue("a", colour=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match="multiple values"):
+        send.enqueue("a", "b", subject="c")  # type: ignore[misc]  # pyright: ignore[reportCallIssue]
+
+
+def test_every_kind_of_parameter_reaches_the_handler(app: App) -> None:
+    calls: list[Any] = []
+
+    @app.task
+    def gather(first: int, /, second: int = 2, *rest: int, named: str = "n", **others: float) -> None:
+        calls.append((first, second, rest, named, others))
+
+    gather.enqueue(1)
+    gather.enqueue(1, 5, 6, 7, named="m", z=0.5)
+    drain(app)
+
+    assert calls == [(1, 2, (), "n", {}), (1, 5, (6, 7), "m", {"z": 0.5})]
+
+
+def test_an_annotation_that_does_not_exist_at_run_time_is_refused_by_name(app: App) -> None:
+    def take(value: Any) -> None: ...
+
+    take.__annotations__ = {"value": "Missing"}
+    handler = app.task(take)
+
+    with pytest.raises(InvalidTask, match="the annotation of 'value', 'Missing', cannot be resolved"):
+        handler.enqueue(1)
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (Opaque(), "result: a Opaque is not JSON"),
+        (float("inf"), "result: inf is not JSON"),
+        ("x" * 300_000, "result: 300,002 bytes of JSON; at most 262,144"),
+    ],
+    ids=["opaque", "infinite", "large"],
+)
+def test_a_result_that_cannot_be_stored_fails_the_task_and_says_so(app: App, value: Any, says: str) -> None:
+    @app.task
+    def give():
+        return value
+
+    handle = give.enqueue()
+    assert drain(app) == 1
+
+    with pytest.raises(TaskFailed) as failure:
+        handle.result(0)
+    assert says in str(failure.value.reason)
+
+
+def test_arguments_that_no_longer_fit_the_handler_fail_the_task_without_a_retry(app: App) -> None:
+    @app.task(name="job")
+    def before(number: int) -> None: ...
+
+    handle = before.enqueue(1)
+    later = App(store=app.store)
+
+    @later.task(name="job")
+    def after(text: str) -> None: ...
+
+    assert drain(later) == 1
+    assert "the arguments do not fit the handler: text: the handler needs this argument" in str(handle.task().reason)
+
+
+def test_the_schemas_in_the_manifest_describe_arguments_and_result(app: App) -> None:
+    @app.task
+    def draw(line: Line, width: int = 1) -> Box:
+        """Draw a line."""
+        raise NotImplementedError
+
+    [info] = app.manifest().handlers
+    schema = msgspec.json.decode(info.parameters)
+
+    assert schema["required"] == ["line"]
+    assert schema["properties"]["width"] == {"type": "integer"}
+    assert schema["$defs"]["Point"]["required"] == ["x", "at"]
+    assert msgspec.json.decode(info.returns)["$ref"] == "#/$defs/Box"
+    assert info.doc == "Draw a line."
