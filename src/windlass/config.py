@@ -1,13 +1,22 @@
-"""What a node is told: its pools and its limits. One frozen value, checked once, all faults reported together."""
+"""What a node is told: its pools and its limits. One frozen value, checked once, all faults reported together.
+
+A flag counts more than the environment, that more than `windlass.yaml`, that more than the defaults here.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
+from typing import cast
 
+import msgspec
+import yaml
 from msgspec import Struct
 
 from windlass.core.names import check_name
+from windlass.core.times import duration
 from windlass.errors import InvalidTask, WindlassError
+from windlass.stores.protocol import SESSION_TTL
 
 
 class InvalidSettings(WindlassError, ValueError):
@@ -16,7 +25,7 @@ class InvalidSettings(WindlassError, ValueError):
     code = "invalid_settings"
 
 
-class PoolSettings(Struct, frozen=True, kw_only=True):
+class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A named set of workers that serve some queues."""
 
     name: str = "default"
@@ -74,6 +83,8 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     """How long a drain waits for running tasks before they are stopped and released; None for as long as they take."""
     pass_store_url: bool = False
     """Whether workers see the store's URL in their environment."""
+    session_ttl: timedelta = SESSION_TTL
+    """How long after its last renewal the node counts as lost."""
 
     def check(self) -> None:
         """Refuse what cannot be followed, all of it at once."""
@@ -82,7 +93,52 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
         found += [
             f"pools.{name} stands twice; give each pool its own name" for name in {*names} if names.count(name) > 1
         ]
+        if not timedelta(seconds=1) <= self.session_ttl <= timedelta(hours=1):
+            found.append(f"session_ttl={self.session_ttl} is out of range; give one second to one hour")
         if not self.pools:
             found.append("pools is empty; a node without a pool would run nothing")
         if found:
             raise InvalidSettings("settings: " + "; ".join(found))
+
+
+class FileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `windlass.yaml` may say."""
+
+    app: str | None = None
+    store: str | None = None
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    drain_timeout: timedelta | None = timedelta(seconds=30)
+    pass_store_url: bool = False
+    session_ttl: timedelta = SESSION_TTL
+    pools: tuple[PoolSettings, ...] = ()
+
+
+def read_settings(path: Path | None = None) -> FileSettings:
+    """The settings of a file; without one, those of `windlass.yaml` in this folder, if there is one."""
+    chosen = path or Path("windlass.yaml")
+    if path is None and not chosen.exists():
+        return FileSettings()
+    try:
+        raw: object = yaml.safe_load(chosen.read_text())
+        return msgspec.convert(_named(raw), FileSettings)
+    except OSError as error:
+        raise InvalidSettings(f"settings: {chosen} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise InvalidSettings(f"settings: {chosen}: {error}") from error
+
+
+def _named(raw: object) -> object:
+    """The file as it is written, with pools by name, as the structs have it; times as people write them."""
+    if not isinstance(raw, dict):
+        return {} if raw is None else raw
+    found = cast("dict[str, object]", raw)
+    pools = found.get("pools")
+    if isinstance(pools, dict):
+        named = cast("dict[str, dict[str, object] | None]", pools)
+        found["pools"] = [{"queues": [name], **(pool or {}), "name": name} for name, pool in named.items()]
+    for field in ("drain_timeout", "session_ttl"):
+        limit = found.get(field)
+        if isinstance(limit, str | int | float):
+            found[field] = duration(limit, field) or None
+    return found

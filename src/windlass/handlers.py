@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
+import msgspec
 from msgspec import Struct
 
 from windlass.access import Access
@@ -95,4 +96,5 @@ class Handler(Using[P, R_co], Generic[P, C_co, R_co]):
             parameters=parameters,
             returns=returns,
             doc=inspect.getdoc(self.function) or "",
+            template=msgspec.json.encode(NewTask(**self.fields)).decode(),
         )

@@ -5,14 +5,16 @@ Server, CLI and `why` read it from the store, so none of them imports the app. S
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from windlass.core.names import check_name, check_text
 from windlass.core.retry import storable
+from windlass.core.task import NewTask
 from windlass.core.times import Micros
 
 
@@ -28,6 +30,13 @@ class HandlerInfo(Struct, frozen=True, kw_only=True):
     returns: str = ""
     """The JSON schema of its result."""
     doc: str = ""
+    template: str = "{}"
+    """The `NewTask` from which its tasks are made, as JSON: the handler's own options, without arguments."""
+
+    def new_task(self, args: Mapping[str, Any], fields: Mapping[str, Any] | None = None) -> NewTask:
+        """A task of this handler, with its options, and `fields` of the caller's on top."""
+        template = msgspec.json.decode(self.template, type=NewTask)
+        return replace(template, **{"handler": self.name, "args": args, "queue": self.queue, **(fields or {})})
 
 
 class HandlerSeen(HandlerInfo, frozen=True, kw_only=True):

@@ -242,10 +242,8 @@ class Crew:
     def _clear_backlog(self, pool: Pool, now: float) -> None:
         """Give what came back to whoever is free; the rest goes back to the store, where others may take it."""
         while pool.backlog:
-            worker = (
-                None if self.draining else pool.next_worker(self._needs(pool, pool.backlog[0].claim), only_free=True)
-            )
-            if worker is None:
+            needs = self._needs(pool, pool.backlog[0].claim)
+            if self.draining or pool.next_worker(needs, only_free=True) is None:
                 break
             self.hand_out(pool, [pool.backlog.popleft()], now)
         while pool.backlog:

@@ -67,9 +67,8 @@ class Crons:
         return submitted
 
     def _task(self, cron: CronInfo, nominal: Micros) -> NewTask:
-        handler = self.handlers[cron.handler]
         key = f"cron:{cron.name}:{to_datetime(nominal).isoformat()}"
-        return NewTask(handler=cron.handler, args=msgspec.json.decode(cron.args), queue=handler.queue, key=key)
+        return self.handlers[cron.handler].new_task(msgspec.json.decode(cron.args), {"key": key})
 
 
 def nominal_times(cron: CronInfo, after: Micros, until: Micros) -> Iterable[Micros]:

@@ -11,7 +11,6 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from datetime import timedelta
 
 import msgspec
 
@@ -22,7 +21,7 @@ from windlass.core.settlement import Outcome
 from windlass.core.task import Claim, Lease, SessionId
 from windlass.errors import WindlassError
 from windlass.events import Events
-from windlass.stores.protocol import SESSION_TTL, Store
+from windlass.stores.protocol import Store
 from windlass.sweeper import Sweeper
 from windlass.worker.claimer import Claimer
 from windlass.worker.clerk import Clerk
@@ -79,8 +78,6 @@ class Node:
         open_store: Callable[[], Store],
         store_url: str,
         events: Events | None = None,
-        *,
-        ttl: timedelta = SESSION_TTL,
     ) -> None:
         settings.check()
         self.events = events or Events()
@@ -101,7 +98,7 @@ class Node:
         self._sweeper = Sweeper(self._store, self.events)
         self._crons = Crons(self._store, self.events)
         name = settings.name or f"{socket.gethostname()}:{os.getpid()}"
-        self._keeper = Keeper(self._keepers_store, name, self._about, self.events, ttl=ttl)
+        self._keeper = Keeper(self._keepers_store, name, self._about, self.events, ttl=settings.session_ttl)
         self._keeper.on_cancel, self._keeper.on_lost = self._cancel, self._forsake
         self._keeper.in_use = self._sessions
         self._claimers = [
@@ -135,6 +132,12 @@ class Node:
         """Give a pool another size; 0 pauses it."""
         with self._hub.lock:
             self._hub.crew.resize(pool, size, why)
+
+    def grow(self, by: int) -> None:
+        """Make every pool larger, or smaller, by so many workers."""
+        with self._hub.lock:
+            for pool in self._hub.crew.pools.values():
+                self._hub.crew.resize(pool.settings.name, max(0, pool.target + by), "by a signal")
 
     def drain(self) -> None:
         """Begin to leave: take nothing new, end what runs, give back the rest. `ended` is set when that is done."""
@@ -226,5 +229,12 @@ class Node:
             for pool in self._settings.pools
         }
         handlers = sorted(self._crons.handlers)
-        about = {"app": self._settings.app, "pools": pools, "tags": self._settings.tags, "handlers": handlers}
+        queues = sorted({queue for pool in self._settings.pools for queue in pool.queues})
+        about = {
+            "app": self._settings.app,
+            "queues": queues,
+            "pools": pools,
+            "tags": self._settings.tags,
+            "handlers": handlers,
+        }
         return msgspec.json.encode(about).decode()

@@ -201,6 +201,7 @@ CREATE TABLE windlass.handler (
     parameters text NOT NULL,
     returns    text NOT NULL,
     doc        text NOT NULL,
+    template   text NOT NULL,
     seen       bigint NOT NULL
 );
 

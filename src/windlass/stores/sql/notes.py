@@ -16,7 +16,10 @@ from windlass.stores.sql.database import Database, Transaction
 def publish(db: Database, manifest: Manifest) -> None:
     """Make handlers and crons known, in the order of their names, so that two nodes that do so do not deadlock."""
     manifest = manifest.checked()
-    handlers = [(one.name, one.is_async, one.queue, one.parameters, one.returns, one.doc) for one in manifest.handlers]
+    handlers = [
+        (one.name, one.is_async, one.queue, one.parameters, one.returns, one.doc, one.template)
+        for one in manifest.handlers
+    ]
 
     def work(tx: Transaction) -> None:
         tx.tell("publish_handlers", handlers, now=db.now())

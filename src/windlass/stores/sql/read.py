@@ -131,9 +131,10 @@ def handlers(db: Database) -> list[HandlerSeen]:
             parameters=parameters,
             returns=returns,
             doc=doc,
+            template=template,
             seen=seen,
         )
-        for name, is_async, queue, parameters, returns, doc, seen in rows
+        for name, is_async, queue, parameters, returns, doc, template, seen in rows
     ]
 
 

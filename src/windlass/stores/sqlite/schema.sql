@@ -180,6 +180,7 @@ CREATE TABLE handler (
     parameters TEXT NOT NULL,
     returns    TEXT NOT NULL,
     doc        TEXT NOT NULL,
+    template   TEXT NOT NULL,
     seen       INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 

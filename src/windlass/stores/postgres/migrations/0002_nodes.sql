@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS windlass.handler (
     parameters text NOT NULL,
     returns    text NOT NULL,
     doc        text NOT NULL,
+    template   text NOT NULL,
     seen       bigint NOT NULL
 );
 

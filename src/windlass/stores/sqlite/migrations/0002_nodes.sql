@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS handler (
     parameters TEXT NOT NULL,
     returns    TEXT NOT NULL,
     doc        TEXT NOT NULL,
+    template   TEXT NOT NULL,
     seen       INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 

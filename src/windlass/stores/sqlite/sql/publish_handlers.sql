@@ -1,7 +1,8 @@
 -- publish_handlers: make handlers known, or known anew.
--- batch: name text, is_async integer, queue text, parameters text, returns text, doc text
-INSERT INTO handler (name, is_async, queue, parameters, returns, doc, seen)
-VALUES (:name, :is_async, :queue, :parameters, :returns, :doc, :now)
+-- batch: name text, is_async integer, queue text, parameters text, returns text, doc text,
+--   template text
+INSERT INTO handler (name, is_async, queue, parameters, returns, doc, template, seen)
+VALUES (:name, :is_async, :queue, :parameters, :returns, :doc, :template, :now)
     ON CONFLICT (name) DO UPDATE
    SET is_async = excluded.is_async, queue = excluded.queue, parameters = excluded.parameters,
-       returns = excluded.returns, doc = excluded.doc, seen = excluded.seen;
+       returns = excluded.returns, doc = excluded.doc, template = excluded.template, seen = excluded.seen;

@@ -1,0 +1,157 @@
+"""`windlass enqueue`: submit one task by its handler's name, checked against what the app's nodes have published."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from windlass.app import App
+from windlass.cli.shapes import print_json, task_json
+from windlass.cli.stores import json_option, store_option
+from windlass.core.lifecycle import State
+from windlass.core.manifest import HandlerInfo
+from windlass.core.times import duration
+from windlass.errors import InvalidTask
+from windlass.handle import Handle
+from windlass.options import fields_of
+from windlass.stores.protocol import Store
+from windlass.wiring import open_store
+
+
+@click.command()
+@click.argument("handler")
+@click.argument("args", nargs=-1)
+@store_option
+@json_option
+@click.option("--queue", help="Where it waits.  [default: the handler's own]")
+@click.option("--priority", type=int)
+@click.option("--in", "delay", metavar="TIME", help="Run it after so long, as in 5m.")
+@click.option("--at", metavar="MOMENT", help="Run it at this moment, as in 2026-11-15T06:00+01:00.")
+@click.option("--deadline", metavar="WHEN", help="When it should be done: a time from now, or a moment.")
+@click.option("--expires", metavar="WHEN", help="When it is no longer wanted.")
+@click.option("--tenant")
+@click.option("--key", help="Your own id for it: submitting it twice makes one task.")
+@click.option("--workflow")
+@click.option("--after", multiple=True, metavar="ID", help="What must have completed before. Repeatable.")
+@click.option("--retries", type=int)
+@click.option("--timeout", metavar="TIME")
+@click.option("--wait", is_flag=True, help="Wait for its end and print the result.")
+@click.option("--wait-timeout", metavar="TIME", help="Stop waiting after so long (exit status 7).")
+@click.option("--unchecked", is_flag=True, help="Take a handler that no node has published yet.")
+def enqueue(
+    handler: str,
+    args: Sequence[str],
+    store_url: str | None,
+    as_json: bool,
+    wait: bool,
+    wait_timeout: str | None,
+    unchecked: bool,
+    **options: Any,
+) -> None:
+    """Submit one task of HANDLER.
+
+    ARGS are name=text, name:=JSON, or @file.json with an object of them.
+    """
+    store = open_store(store_url)
+    info = None if unchecked else _published(store, handler)
+    given = _arguments(args)
+    if info is not None:
+        _check(info, given)
+    new = (HandlerInfo(name=handler) if info is None else info).new_task(given, fields_of(_given(options), {}))
+    [receipt] = store.submit([new])
+    app = App(store=store)
+    handle = app.handle(receipt.id)
+    if wait:
+        handle.wait(None if wait_timeout is None else duration(wait_timeout, "wait_timeout").total_seconds())
+    _report(handle, created=receipt.created, waited=wait, as_json=as_json)
+
+
+def _report(handle: Handle[Any], *, created: bool, waited: bool, as_json: bool) -> None:
+    task = handle.task()
+    if as_json:
+        print_json({**task_json(task), "created": created})
+    elif waited:
+        click.echo(task.result if task.state is State.COMPLETED else f"{task.state}: {task.reason}")
+    else:
+        click.echo(str(task.id))
+    if waited and task.state is not State.COMPLETED:
+        raise SystemExit(1)
+
+
+def _published(store: Store, name: str) -> HandlerInfo:
+    known = {handler.name: handler for handler in store.handlers()}
+    if name in known:
+        return known[name]
+    names = ", ".join(sorted(known)) or "none yet: start a worker once, or say --unchecked"
+    raise InvalidTask(f"handler={name!r} is not known to any node; published are: {names}")
+
+
+def _arguments(words: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for word in words:
+        if word.startswith("@"):
+            found.update(_file(word[1:]))
+            continue
+        name, sign, value = word.partition("=")
+        if not sign:
+            raise InvalidTask(f"argument {word!r} is not name=text, name:=JSON or @file.json")
+        found[name.removesuffix(":")] = _json(value, name[:-1]) if name.endswith(":") else value
+    return found
+
+
+def _file(name: str) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text()
+    except OSError as error:
+        raise InvalidTask(f"argument @{name} cannot be read: {error.strerror}") from error
+    value = _json(text, f"@{name}")
+    if not isinstance(value, dict):
+        raise InvalidTask(f"argument @{name} is not a JSON object of arguments by name")
+    return value  # pyright: ignore[reportUnknownVariableType] - JSON's keys are text
+
+
+def _json(text: str, name: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise InvalidTask(f"argument {name} is not JSON: {error}") from error
+
+
+def _check(info: HandlerInfo, given: dict[str, Any]) -> None:
+    """Refuse names that the handler does not have, and say which are missing."""
+    schema: dict[str, Any] = msgspec.json.decode(info.parameters or "{}")
+    known: dict[str, Any] = schema.get("properties", {})
+    required: list[str] = schema.get("required", [])
+    wrong = sorted(given.keys() - known.keys()) if known else []
+    missing = [name for name in required if name not in given]
+    if wrong or missing:
+        takes = ", ".join(known) or "no arguments"
+        raise InvalidTask(
+            f"{info.name} takes {takes}"
+            + (f"; unknown: {', '.join(wrong)}" if wrong else "")
+            + (f"; missing: {', '.join(missing)}" if missing else "")
+        )
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given, as the Python API takes them."""
+    found = {name: value for name, value in options.items() if value not in (None, ())}
+    for name in ("at", "deadline", "expires"):
+        if name in found:
+            found[name] = _when(found[name], name)
+    return found
+
+
+def _when(text: str, name: str) -> Any:
+    """A moment as people write it: ISO 8601, in this machine's zone if it names none; or a time from now."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return duration(text, name)
+    return moment if moment.tzinfo is not None else moment.astimezone()

@@ -1,0 +1,67 @@
+"""The command `windlass`. A subcommand's module is imported when it is called, so `--help` stays quick.
+
+Results go to standard output, talk to standard error. Exit statuses: 0 done, 1 a task or a duty failed, 2 the command
+line is wrong, and what `EXITS` says for our own errors.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from windlass.errors import WindlassError
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "worker": ("windlass.cli.worker:worker", "Run tasks: a node with its pools of workers."),
+    "enqueue": ("windlass.cli.enqueue:enqueue", "Submit one task."),
+    "tasks": ("windlass.cli.tasks:tasks", "Look at tasks, cancel and retry them."),
+    "why": ("windlass.cli.tasks:why", "Say why a task is not running."),
+    "demo": ("windlass.cli.demo:demo", "See the engine at work on a small shop."),
+}
+
+EXITS: Mapping[str, int] = {
+    "invalid_settings": 2,
+    "invalid_task": 2,
+    "invalid_payload": 2,
+    "app_broken": 3,
+    "unknown_task": 4,
+    "not_allowed": 5,
+    "queue_full": 6,
+    "key_conflict": 6,
+    "unfinished": 7,
+    "store_unavailable": 8,
+}
+"""Exit statuses by the code of the error; 1 for the others."""
+
+
+class Lazy(click.Group):
+    """A group whose commands are imported when they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        return getattr(importlib.import_module(module), name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except WindlassError as error:
+            click.echo(f"windlass: {error}", err=True)
+            ctx.exit(EXITS.get(error.code, 1))
+
+
+@click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="windlass")
+def main() -> None:
+    """Windlass: a durable task scheduler with a worker pool that sizes itself."""

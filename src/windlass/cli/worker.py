@@ -1,0 +1,169 @@
+"""`windlass worker APP`: one node on this machine, until it is told to leave."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from types import FrameType
+
+import click
+from msgspec.structs import replace
+
+from windlass.cli.logs import log_events
+from windlass.cli.stores import store_option
+from windlass.config import InvalidSettings, NodeSettings, PoolSettings, read_settings
+from windlass.core.times import duration
+from windlass.events import Events
+from windlass.wiring import DEFAULT_URL, open_store
+from windlass.worker.node import Node
+
+_POOL = re.compile(r"(?P<name>[^:=]+)(:(?P<queues>[^=]+))?(=(?P<size>\d+)(x(?P<threads>\d+))?)?")
+
+
+@click.command()
+@click.argument("app", required=False)
+@store_option
+@click.option("--config", type=click.Path(path_type=Path), help="Settings file.  [default: windlass.yaml if there]")
+@click.option("-Q", "--queues", metavar="A,B", help="The queues to serve, in turn.")
+@click.option("-n", "--size", type=int, help="How many workers.  [default: one for each processor]")
+@click.option("-t", "--threads", type=int, help="How many tasks a worker runs at once.  [default: 1]")
+@click.option(
+    "-p",
+    "--pool",
+    "pools",
+    multiple=True,
+    metavar="NAME[:A,B][=SIZE[xTHREADS]]",
+    help="A pool of this node, as in mail:mail,news=4x2; or a pool of the settings file by its name. Repeatable.",
+)
+@click.option("--name", help="What people call this node.  [default: host and process]")
+@click.option("--tag", "tags", multiple=True, help="What this machine has, for tasks that require it. Repeatable.")
+@click.option("--recycle-after", type=int, metavar="N", help="Replace a worker after N tasks.")
+@click.option("--memory-limit", type=int, metavar="MB", help="Replace a worker that holds more, between tasks.")
+@click.option("--drain-timeout", metavar="TIME", help="How long a drain waits for running tasks; 0 for ever. [30s]")
+@click.option("--session-ttl", metavar="TIME", help="After which silence this node counts as lost.  [15s]")
+@click.option("--pass-store-url", is_flag=True, default=None, help="Let workers see the store's URL.")
+def worker(
+    app: str | None,
+    store_url: str | None,
+    config: Path | None,
+    queues: str | None,
+    size: int | None,
+    threads: int | None,
+    pools: Sequence[str],
+    name: str | None,
+    tags: Sequence[str],
+    recycle_after: int | None,
+    memory_limit: int | None,
+    drain_timeout: str | None,
+    session_ttl: str | None,
+    pass_store_url: bool | None,
+) -> None:
+    """Run the tasks of APP, as in shop:app, on this machine.
+
+    SIGTERM or Ctrl-C drains: what runs is ended, the rest given back. A second one hurries, a third one kills. SIGTTIN
+    and SIGTTOU make every pool larger and smaller by one.
+    """
+    file = read_settings(config)
+    chosen = _pools(file.pools, pools, queues=queues, size=size, threads=threads)
+    more = {"recycle_after": recycle_after, "memory_limit": None if memory_limit is None else memory_limit << 20}
+    more = {field: value for field, value in more.items() if value is not None}
+    target = app or file.app
+    if target is None:
+        raise InvalidSettings("settings: no app; name it on the command line, as in `windlass worker shop:app`")
+    settings = NodeSettings(
+        app=target,
+        name=name or file.name,
+        pools=tuple(replace(pool, **more) for pool in chosen),
+        tags=(*file.tags, *tags),
+        drain_timeout=_limit(drain_timeout) if drain_timeout is not None else file.drain_timeout,
+        session_ttl=file.session_ttl if session_ttl is None else duration(session_ttl, "session_ttl"),
+        pass_store_url=file.pass_store_url if pass_store_url is None else pass_store_url,
+    )
+    run(settings, store_url or file.store or DEFAULT_URL)
+
+
+def run(settings: NodeSettings, url: str) -> None:
+    """Be a node until told to leave."""
+    events = Events()
+    log_events(events)
+    node = Node(settings, lambda: open_store(url), url, events)
+    signals = Signals(node, [pool.name for pool in settings.pools])
+    node.start()
+    click.echo(f"windlass: node of {settings.app}, pools {_described(settings.pools)}; Ctrl-C drains", err=True)
+    signals.wait()
+    node.close()
+    if node.failure is not None:
+        raise SystemExit(1)
+
+
+class Signals:
+    """What the operating system tells the node, done in the main thread."""
+
+    def __init__(self, node: Node, pools: Sequence[str]) -> None:
+        self._node = node
+        self._pools = pools
+        self._leaving = 0
+        self._woken = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._leave)
+        signal.signal(signal.SIGTTIN, lambda _number, _frame: self._resize(1))
+        signal.signal(signal.SIGTTOU, lambda _number, _frame: self._resize(-1))
+
+    def wait(self) -> None:
+        """Until the node has ended. The short naps let Python run the signal handlers."""
+        while not self._node.ended.wait(0.2):
+            pass
+
+    def _leave(self, _number: int, _frame: FrameType | None) -> None:
+        self._leaving += 1
+        steps = [self._node.drain, self._node.hurry, self._node.kill]
+        # In a thread of its own: the handler may have interrupted a thread that holds the lock it would wait for.
+        threading.Thread(target=steps[min(self._leaving, len(steps)) - 1]).start()
+
+    def _resize(self, by: int) -> None:
+        threading.Thread(target=self._node.grow, args=(by,)).start()
+
+
+def _pools(
+    known: Sequence[PoolSettings], named: Sequence[str], *, queues: str | None, size: int | None, threads: int | None
+) -> list[PoolSettings]:
+    """The pools of this node: those named, else those of the file, else one; `-Q`, `-n` and `-t` change all of them."""
+    chosen = [_pool(text, known) for text in named] or list(known) or [PoolSettings(size=os.cpu_count() or 1)]
+    changes = {
+        "queues": None if queues is None else tuple(queue.strip() for queue in queues.split(",")),
+        "size": size,
+        "threads": threads,
+    }
+    changes = {field: value for field, value in changes.items() if value is not None}
+    return [replace(pool, **changes) for pool in chosen]
+
+
+def _pool(text: str, known: Sequence[PoolSettings]) -> PoolSettings:
+    found = _POOL.fullmatch(text)
+    if found is None:
+        raise InvalidSettings(f"settings: --pool {text!r} is not NAME[:QUEUE,QUEUE][=SIZE[xTHREADS]]")
+    name, queues, size, threads = found["name"], found["queues"], found["size"], found["threads"]
+    pool = next((pool for pool in known if pool.name == name), None)
+    if pool is None:
+        pool = PoolSettings(name=name, queues=(name,), size=os.cpu_count() or 1)
+    changes: dict[str, object] = {}
+    if queues is not None:
+        changes["queues"] = tuple(queues.split(","))
+    if size is not None:
+        changes["size"] = int(size)
+    if threads is not None:
+        changes["threads"] = int(threads)
+    return replace(pool, **changes)
+
+
+def _limit(text: str) -> timedelta | None:
+    return duration(float(text) if text.replace(".", "").isdigit() else text, "drain_timeout") or None
+
+
+def _described(pools: Sequence[PoolSettings]) -> str:
+    return ", ".join(f"{pool.name} ({pool.size}×{pool.threads} for {', '.join(pool.queues)})" for pool in pools)
