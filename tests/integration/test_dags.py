@@ -179,7 +179,6 @@ def test_a_real_graph_streamed_in_parts_runs_in_order(
     check_streamed(store, clock, in_order(load_graph(dags_folder / f"{graph}.jsonl.gz"), order), name, chunk=1_000)
 
 
-@pytest.mark.xfail(reason="ends that have been told are asked about again in every round, and more ends each time")
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_the_work_of_telling_grows_no_faster_than_the_edges(store: SqlStore, clock: ManualClock, name: str) -> None:
     width = 150

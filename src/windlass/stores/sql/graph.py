@@ -35,6 +35,16 @@ class Told(NamedTuple):
     wake: set[str]
 
 
+class Page(NamedTuple):
+    """The edges that one transaction of telling is about."""
+
+    edges: list[tuple[UUID, TaskId]]
+    whole: list[UUID]
+    """Ends whose edges are all in it."""
+    cut: list[UUID]
+    """The end of which only the first edges had room, if there is one."""
+
+
 def resolve(db: Database, ended: Sequence[UUID]) -> set[str]:
     """Tell those that wait for these ends, and so on down; the queues that got something to run."""
     return resolve_counted(db, ended)[1]
@@ -82,32 +92,46 @@ def _tell(db: Database, tx: Transaction, ended: Sequence[UUID]) -> Told:
     ends = {db.uuid(parent): (End(how), db.uuid(after)) for parent, how, after in taken.rows()}
     if not ends:
         return Told(0, [], None, set())
-    edges = _open_edges(db, tx, ends)
+    page = _open_edges(db, tx, ends)
     reached: dict[TaskId, list[tuple[UUID, End]]] = {}
-    for parent, child in edges:
+    for parent, child in page.edges:
         reached.setdefault(child, []).append((parent, ends[parent][0]))
     moves = Moves()
     held = tx.ask("hold", [(child,) for child in sorted(reached)]) if reached else None
     cancelled = (
         [row for row in rows_from(db, held.rows()) if _cancels(moves, row, reached[row.id], now)] if held else []
     )
-    tx.tell("resolve_edges", sorted((child, parent) for parent, child in edges))
+    tx.tell("resolve_edges", sorted((child, parent) for parent, child in page.edges))
     moves.write(tx)
     announced = tx.ask("announce", [(row.id, State.CANCELLED.value) for row in cancelled]) if cancelled else None
-    return Told(len(edges), _close(tx, ends, edges, full=len(edges) == CHUNK), announced, moves.counts.wake)
+    return Told(len(page.edges), _close(tx, ends, page), announced, moves.counts.wake)
 
 
-def _open_edges(db: Database, tx: Transaction, ends: Mapping[UUID, tuple[End, UUID]]) -> list[tuple[UUID, TaskId]]:
+def _open_edges(db: Database, tx: Transaction, ends: Mapping[UUID, tuple[End, UUID]]) -> Page:
     """The first edges to be told, at most `CHUNK`. A few ends are asked about at a time, for each may have as many."""
-    edges: list[tuple[UUID, TaskId]] = []
+    page = Page([], [], [])
     todo = [(parent, after) for parent, (_, after) in ends.items()]
     few = 16
-    while todo and len(edges) < CHUNK:
+    while todo and not page.cut:
         batch, todo = todo[:few], todo[few:]
-        found = tx.ask("open_edges", batch, limit=CHUNK - len(edges)).rows()
-        edges += [(db.uuid(parent), TaskId(db.uuid(child))) for parent, child in found]
+        children: dict[UUID, list[TaskId]] = {parent: [] for parent, _ in batch}
+        # One more than there is room for, to know whether an end has more.
+        for parent, child in tx.ask("open_edges", batch, limit=CHUNK - len(page.edges) + 1).rows():
+            children[db.uuid(parent)].append(TaskId(db.uuid(child)))
+        _fill(page, children)
         few *= 2
-    return edges[:CHUNK]
+    return page
+
+
+def _fill(page: Page, children: Mapping[UUID, Sequence[TaskId]]) -> None:
+    """Put the edges of some ends into the page, end by end, until one has more than there is room for."""
+    for parent, below in children.items():
+        room = CHUNK - len(page.edges)
+        page.edges.extend((parent, child) for child in sorted(below)[:room])
+        if len(below) > room:
+            page.cut.append(parent)
+            return
+        page.whole.append(parent)
 
 
 def _cancels(moves: Moves, row: Row, ends: Sequence[tuple[UUID, End]], now: int) -> bool:
@@ -120,17 +144,13 @@ def _cancels(moves: Moves, row: Row, ends: Sequence[tuple[UUID, End]], now: int)
     return False
 
 
-def _close(
-    tx: Transaction, ends: dict[UUID, tuple[End, UUID]], edges: Sequence[tuple[UUID, TaskId]], *, full: bool
-) -> list[UUID]:
+def _close(tx: Transaction, ends: Mapping[UUID, tuple[End, UUID]], page: Page) -> list[UUID]:
     """Mark how far the telling has come; which ends still have somebody to be told."""
-    if not full:
-        tx.tell("close_ended", [(parent,) for parent in sorted(ends)])
-        return []
-    # The page was cut somewhere: go on from the last child of each end that is in it.
-    last = dict(edges)
-    tx.tell("advance_ended", sorted(last.items()))
-    return list(ends)
+    tx.tell("close_ended", [(parent,) for parent in sorted(page.whole)])
+    last = dict(page.edges)
+    tx.tell("advance_ended", [(parent, last[parent]) for parent in page.cut if parent in last])
+    told = set(page.whole)
+    return [parent for parent in ends if parent not in told]
 
 
 def _adopt(db: Database, tx: Transaction, children: Sequence[UUID]) -> list[UUID]:

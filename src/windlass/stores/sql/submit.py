@@ -63,10 +63,10 @@ class Submit:
         self._drafts = drafts
         self._joined = joined
         self._lease = lease
-        self._tries = 0
+        self._tried = self._again = False
 
     def __call__(self, tx: Transaction) -> Submitted:
-        self._tries += 1
+        self._again, self._tried = self._tried, True
         prepared = tx.ask("prepare", queues=sorted({one.new.queue for one in self._drafts}), now=self._db.now())
         opened = self._workflows(tx)
         known = self._known(tx)
@@ -106,7 +106,7 @@ class Submit:
     def _known(self, tx: Transaction) -> dict[TaskId, Known]:
         """What stands already under the batch's prerequisites and keys."""
         # An id that was made here is known to nobody else; only a second try may find it, written by the first.
-        wanted = {one.id for one in self._drafts if is_named(one.new) or self._tries > 1}
+        wanted = {one.id for one in self._drafts if is_named(one.new) or self._again}
         if self._lease is not None:
             wanted.add(self._lease.task)
         if any(one.prerequisites for one in self._drafts):
@@ -134,7 +134,7 @@ class Submit:
         if held == (self._lease.fence, self._lease.session):
             return
         # What an earlier try has committed was submitted in time, whatever became of the attempt since.
-        if self._tries == 1 or any(one.id not in known for one in self._drafts):
+        if not self._again or any(one.id not in known for one in self._drafts):
             raise StaleLease(self._lease)
 
     def _prepared(self, answer: Answer) -> tuple[Micros, bool, dict[str, Queue]]:
@@ -315,10 +315,10 @@ class Fire:
         self._cron = cron
         self._nominal = nominal
         self._submit = Submit(db, drafts, joined=False)
-        self._tries = 0
+        self._tried = self._again = False
 
     def __call__(self, tx: Transaction) -> Submitted | None:
-        self._tries += 1
+        self._again, self._tried = self._tried, True
         moved = tx.ask("fire", name=self._cron, nominal=self._nominal).rows()
         if not moved and not tx.ask("cron_is_known", name=self._cron).rows():
             raise UnknownCron(self._cron)
@@ -328,7 +328,7 @@ class Fire:
 
     def _was_here(self, tx: Transaction) -> bool:
         """Whether an earlier try of this very call has committed, and only its answer was lost."""
-        if self._tries == 1 or not self._drafts:
+        if not self._again or not self._drafts:
             return False
         return len(tx.ask("peek_parents", [(one.id,) for one in self._drafts]).rows()) == len(self._drafts)
 
