@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.e2e import shop
+from tests.support.nodes import NodeProcess
 from tests.support.processes import Crew, open_store
 from windlass.stores.protocol import Store
 
@@ -32,3 +35,34 @@ def crew(store: Store) -> Iterator[Crew]:
     """Processes that end with the test, before its store does."""
     with Crew() as crew:
         yield crew
+
+
+@pytest.fixture
+def effects(tmp_path: Path) -> Path:
+    """Where the handlers of `tests.e2e.shop` say what they did."""
+    return tmp_path / "effects.jsonl"
+
+
+@pytest.fixture
+def shop_store(url: str) -> Iterator[Store]:
+    """The store of `tests.e2e.shop`, for the test and for its nodes."""
+    store = open_store(url)
+    shop.app.use_store(store)
+    yield store
+    shop.app.use_store(None)
+    store.close()
+
+
+@pytest.fixture
+def node(url: str, effects: Path, shop_store: Store) -> Iterator[Callable[..., NodeProcess]]:
+    """Starts nodes of `tests.e2e.shop`; they end with the test."""
+    with ExitStack() as nodes:
+
+        def start(*flags: str, **variables: str) -> NodeProcess:
+            node = nodes.enter_context(
+                NodeProcess(url if "://" in url else f"sqlite:///{url}", effects, *flags, **variables)
+            )
+            node.await_workers()
+            return node
+
+        yield start

@@ -1,0 +1,240 @@
+"""The app that the tests' nodes serve. Handlers tell what they do by appending lines to the file `$WINDLASS_EFFECTS`."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import windlass
+
+app = windlass.App()
+started: list[str] = []
+
+
+def effect(what: str, **more: Any) -> None:
+    """Append one line; a single write with O_APPEND is never torn."""
+    context = windlass.current()
+    line = {
+        "what": what,
+        "task": str(context.task_id),
+        "fence": context.fence,
+        "attempt": context.attempt,
+        "pid": os.getpid(),
+        "at": time.monotonic(),
+        **more,
+    }
+    file = os.open(os.environ["WINDLASS_EFFECTS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, json.dumps(line).encode() + b"\n")
+    os.close(file)
+
+
+@app.on_worker_start
+def load() -> None:
+    started.append("hook")
+
+
+@app.task
+def add(a: int, b: int = 1) -> int:
+    effect("add")
+    return a + b
+
+
+@app.task
+def nothing() -> None:
+    effect("nothing")
+
+
+@app.task
+def hooks() -> list[str]:
+    return started
+
+
+@app.task
+async def aadd(a: int, b: int) -> int:
+    effect("aadd")
+    await asyncio.sleep(0)
+    return a + b
+
+
+@app.task
+async def nap(seconds: float) -> None:
+    effect("began")
+    await asyncio.sleep(seconds)
+    effect("ended")
+
+
+@app.task
+def sleep(seconds: float) -> str:
+    effect("began")
+    time.sleep(seconds)
+    effect("ended")
+    return "slept"
+
+
+@app.task
+def sleep_once(seconds: float) -> str:
+    """Long in its first attempt, at once in every later one."""
+    effect("began")
+    fences = os.environ["WINDLASS_EFFECTS"] + "." + str(windlass.current().task_id)
+    try:
+        os.close(os.open(fences, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return "again"
+    time.sleep(seconds)
+    effect("ended")
+    return "first"
+
+
+@app.task
+def spin() -> None:
+    """Never lets go of the interpreter for long, and does not care for signals."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    effect("began")
+    while True:
+        pass
+
+
+@app.task
+def block_in_c(seconds: int) -> None:
+    """Holds the interpreter lock inside C: no Python of this process runs meanwhile."""
+    effect("began")
+    ctypes.PyDLL(None).sleep(seconds)
+    effect("ended")
+
+
+@app.task
+def crash(how: str) -> None:
+    effect("began")
+    match how:
+        case "segfault":
+            ctypes.string_at(0)
+        case "abort":
+            os.abort()
+        case "exit 0":
+            os._exit(0)
+        case "exit 7":
+            os._exit(7)
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "parent":
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(60)
+        case _:
+            raise AssertionError(how)
+
+
+@app.task
+def leave(how: str) -> None:
+    effect("began")
+    match how:
+        case "sys.exit":
+            sys.exit(3)
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "in a thread":
+            thread = threading.Thread(target=sys.exit)
+            thread.start()
+            thread.join()
+        case _:
+            raise AssertionError(how)
+
+
+@app.task
+def eat_memory(megabytes: int) -> int:
+    limit = 400 << 20
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    effect("began")
+    return len(b"x" * (megabytes << 20))
+
+
+@app.task
+def have_children(seconds: int) -> None:
+    """Leaves one child in its process group, and one that has made itself a session of its own."""
+    plain = subprocess.Popen(["sleep", str(seconds)])
+    daemon = subprocess.Popen(["sleep", str(seconds)], start_new_session=True)
+    effect("began", children=[plain.pid, daemon.pid])
+    time.sleep(seconds)
+
+
+@app.task
+def give_back(what: str) -> Any:
+    effect("began")
+    ring: list[Any] = []
+    ring.append(ring)
+    return {"object": object(), "nan": float("nan"), "large": "x" * (100 << 20), "ring": ring, "set": {1}}[what]
+
+
+@app.task
+def speak(text: str) -> None:
+    print("out", text)
+    print("err", text, file=sys.stderr)
+    logging.getLogger("shop").warning("log %s", text)
+    windlass.current().log.info("ours %s", text)
+
+
+@app.task
+def close_stdout() -> None:
+    sys.stdout.close()
+    os.close(1)
+    print("to nobody")
+
+
+@app.task
+def environment() -> list[str]:
+    return sorted(os.environ)
+
+
+@app.task
+def wait_for_cancel() -> str:
+    effect("began")
+    while not windlass.current().cancelled:
+        time.sleep(0.01)
+    effect("heeded")
+    return "left in its own way"
+
+
+@app.task
+def beat(beats: int) -> int:
+    effect("began")
+    for number in range(beats):
+        windlass.current().progress(number / beats, f"{number} of {beats}")
+        time.sleep(0.1)
+    return beats
+
+
+@app.task
+def raise_it(message: str) -> None:
+    effect("began")
+    raise ValueError(message)
+
+
+@app.task
+def total(parts: list[int]) -> int:
+    effect("total")
+    return sum(parts)
+
+
+@app.task
+def enqueue_more(number: int) -> list[str]:
+    effect("began")
+    return [str(add.enqueue(n).id) for n in range(number)]
+
+
+@app.task
+def grow(megabytes: int) -> int:
+    kept.append(b"x" * (megabytes << 20))
+    effect("began")
+    return len(kept)
+
+
+kept: list[bytes] = []
