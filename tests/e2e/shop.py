@@ -1,4 +1,4 @@
-"""The app that the tests' nodes serve. Handlers tell what they do by appending lines to the file `$WINDLASS_EFFECTS`."""
+"""The app that the tests' nodes serve. Handlers say what they do by appending lines to the file `$WINDLASS_EFFECTS`."""
 
 from __future__ import annotations
 
