@@ -17,9 +17,9 @@ import msgspec
 
 from windlass.access import Access, bind_all, forbid_stores
 from windlass.core.manifest import CronInfo, Manifest
-from windlass.core.payload import MAX_BYTES
+from windlass.core.payload import MAX_BYTES, encode_args
 from windlass.core.task import Task
-from windlass.crons import Misfire, cron_of
+from windlass.crons import Misfire, check_schedule
 from windlass.errors import InvalidTask
 from windlass.handle import Handle
 from windlass.handlers import Bound, Handler
@@ -121,13 +121,20 @@ class App:
 
         A plain function becomes a handler with these options; one that is a handler already gets one more schedule.
         """
+        check_schedule(schedule, tz, misfire)
 
         def register(function: Callable[..., Any]) -> Handler[..., Any, Any]:
             handler = self._handlers.get(getattr(function, "name", ""))
             if handler is None or handler is not function:
                 handler = self._register(function, None, options)
-            encoded = handler.signature.encode((), args or {})
-            cron = cron_of(name or handler.name, handler.name, schedule, tz=tz, misfire=misfire, args=encoded)
+            cron = CronInfo(
+                name=name or handler.name,
+                handler=handler.name,
+                schedule=schedule,
+                timezone=tz,
+                misfire=misfire,
+                args=encode_args(handler.signature.encode((), args or {})),
+            )
             if self._crons.setdefault(cron.name, cron) != cron:
                 raise InvalidTask(f"the cron {cron.name!r} is there already with another schedule; give name=")
             return handler

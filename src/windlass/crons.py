@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from windlass.core.manifest import CronInfo
-from windlass.core.names import check_text
-from windlass.core.payload import encode_args
 from windlass.errors import InvalidTask
 
 Misfire: TypeAlias = Literal["last", "skip", "all"]
 """What becomes of the times that passed while no node was there: the last one is made good, none, or all of them."""
 
 
-def cron_of(name: str, handler: str, schedule: str, *, tz: str, misfire: Misfire, args: Mapping[str, Any]) -> CronInfo:
-    """A schedule that can be kept, or a refusal that says what is wrong with it."""
+def check_schedule(schedule: str, tz: str, misfire: str) -> None:
+    """Refuse a schedule that cannot be kept, saying what is wrong with it."""
     from cronsim import CronSim, CronSimError
 
-    check_text("cron", name)
     if misfire not in get_args(Misfire):
         raise InvalidTask(f"misfire={misfire!r} is not known; give last, skip or all")
     try:
@@ -32,4 +27,3 @@ def cron_of(name: str, handler: str, schedule: str, *, tz: str, misfire: Misfire
         ZoneInfo(tz)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InvalidTask(f"tz={tz!r} is not a time zone; give a name such as Europe/Berlin") from None
-    return CronInfo(name=name, handler=handler, schedule=schedule, timezone=tz, misfire=misfire, args=encode_args(args))

@@ -1,0 +1,203 @@
+"""Handles: results, waiting, cancelling, changing, and asking why."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from windlass import (
+    App,
+    GiveUp,
+    Queue,
+    State,
+    StillUnfinished,
+    TaskCancelled,
+    TaskExpired,
+    TaskFailed,
+    UnknownTask,
+)
+from windlass.clock import ManualClock
+from windlass.core.manifest import HandlerInfo, Manifest
+from windlass.core.task import Task, TaskId
+from windlass.testing import drain
+from windlass.waiting import Waiting
+
+PATIENCE = 60
+
+
+@pytest.fixture
+def work(app: App) -> Any:
+    @app.task(name="work")
+    def work(n: int = 0) -> int:
+        if n < 0:
+            raise GiveUp("negative")
+        return n
+
+    return work
+
+
+def test_a_result_comes_from_sync_and_async_alike(app: App, work: Any) -> None:
+    handle = work.enqueue(3)
+    drain(app)
+
+    async def ask() -> list[Any]:
+        return [await handle, await handle.aresult(), await handle.await_(), await handle.astate()]
+
+    assert handle.result(0) == 3
+    assert asyncio.run(ask()) == [3, 3, State.COMPLETED, State.COMPLETED]
+    assert app.handle(str(handle.id)).result(0) == 3
+    assert App(store=app.store).handle(handle.id).result(0) == 3
+
+
+def test_each_bad_end_has_its_error(app: App, work: Any, clock: ManualClock) -> None:
+    failed = work.enqueue(-1)
+    cancelled = work.enqueue()
+    expired = work.using(expires="1s", delay="1m").enqueue()
+    assert cancelled.cancel("not wanted")
+    assert not cancelled.cancel()
+    drain(app, clock=clock, advance=True)
+
+    for handle, error, reason in (
+        (failed, TaskFailed, "GiveUp: negative"),
+        (cancelled, TaskCancelled, "not wanted"),
+        (expired, TaskExpired, "its hard time limit passed"),
+    ):
+        with pytest.raises(error) as end:
+            handle.result(0)
+        assert end.value.reason == reason
+        assert end.value.task == handle.task()
+        assert handle.wait(0) == end.value.state
+
+
+def test_a_wait_that_is_given_up_leaves_the_task_alone(work: Any) -> None:
+    handle = work.enqueue()
+
+    with pytest.raises(StillUnfinished) as given_up:
+        handle.result("10ms")
+    with pytest.raises(TimeoutError):
+        asyncio.run(handle.aresult(0.01))
+
+    assert isinstance(given_up.value, TimeoutError)
+    assert handle.state is State.RUNNABLE
+
+
+def test_an_unknown_task_says_so(app: App, work: Any) -> None:
+    handle = app.handle("018f0000-0000-7000-8000-000000000000")
+
+    with pytest.raises(UnknownTask):
+        _ = handle.state
+    with pytest.raises(UnknownTask):
+        handle.result(1)
+    with pytest.raises(UnknownTask):
+        asyncio.run(handle.aresult(1))
+
+
+def test_an_update_changes_the_task(work: Any, clock: ManualClock) -> None:
+    handle = work.enqueue()
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+
+    task = handle.update(priority=9, deadline="1m", at=at)
+    later = asyncio.run(handle.aupdate(deadline=None))
+
+    assert (task.priority, task.state) == (9, State.SCHEDULED)
+    assert task.deadline is not None
+    assert later.deadline is None
+    assert later.priority == 9
+
+
+def test_those_who_wait_share_one_look_at_the_store(app: App, work: Any) -> None:
+    handles = [work.enqueue(n) for n in range(30)]
+    looks: list[int] = []
+    looked = threading.Semaphore(0)
+
+    def get(ids: Sequence[TaskId]) -> list[Task | None]:
+        looks.append(len(ids))
+        looked.release()
+        return app.store.get(ids)
+
+    waiting = Waiting(get)
+    ends = [waiting.end_of(handle.id) for handle in handles]
+    while 30 not in looks:
+        assert looked.acquire(timeout=PATIENCE)
+    drain(app)
+
+    assert [end.result(PATIENCE).state for end in ends] == [State.COMPLETED] * 30
+    assert len(looks) < 30 * 2
+
+
+def test_threads_and_coroutines_wait_until_somebody_runs_the_task(real_app: App) -> None:
+    @real_app.task(name="work")
+    def work(n: int) -> int:
+        return n
+
+    handles = [work.enqueue(n) for n in range(6)]
+
+    async def gather() -> list[int]:
+        return list(await asyncio.gather(*handles))
+
+    with ThreadPoolExecutor(8) as threads:
+        waits = [threads.submit(handle.result, PATIENCE) for handle in handles]
+        together = threads.submit(asyncio.run, gather())
+        drain(real_app)
+
+        assert [wait.result(PATIENCE) for wait in waits] == list(range(6))
+        assert together.result(PATIENCE) == list(range(6))
+
+
+def test_an_error_of_the_store_reaches_those_who_wait() -> None:
+    def get(ids: Sequence[TaskId]) -> list[Task | None]:
+        raise ConnectionError("gone")
+
+    waiting = Waiting(get)
+
+    with pytest.raises(ConnectionError):
+        waiting.end_of(TaskId(App("memory:").handle("018f0000-0000-7000-8000-000000000000").id)).result(PATIENCE)
+
+
+# why
+
+
+def closed(handle: Any) -> str | None:
+    gate = handle.why().closed
+    return None if gate is None else gate.name
+
+
+def test_why_names_the_gate_at_which_the_task_stands(app: App, work: Any, clock: ManualClock) -> None:
+    ran = work.enqueue()
+    drain(app)
+    first = work.using(queue="other").enqueue()
+    waits = work.using(after=[first]).enqueue()
+    later = work.using(delay="1h").enqueue()
+    ready = work.enqueue()
+
+    assert closed(ran) == "end"
+    assert closed(waits) == "prerequisites"
+    assert str(first.id) in str(waits.why())
+    assert closed(later) == "due"
+    assert closed(ready) == "handler"
+
+    app.store.publish(Manifest(handlers=(HandlerInfo(name="work"),)))
+    assert closed(ready) == "node"
+    assert "no node is alive" in str(ready.why())
+
+    app.store.open_session("elsewhere", about='{"queues": ["other"]}')
+    assert "none serves the queue default" in str(ready.why())
+
+    session = app.store.open_session("here", about='{"queues": ["default"]}')
+    assert closed(ready) is None
+
+    app.store.configure(Queue(name="default", paused=True, paused_by="ops", paused_why="import"))
+    assert 'default is paused by ops: "import"' in str(asyncio.run(ready.awhy()))
+
+    app.store.configure(Queue(name="default"))
+    app.store.claim(session, ["default"], 1)
+    assert "it runs now, in attempt 1" in str(ready.why())
+
+    clock.advance(timedelta(seconds=1))
+    assert str(later.why()).count("\n") >= 6
