@@ -270,11 +270,12 @@ def test_while_the_handler_commits_nobody_else_ends_the_attempt(
     assert state_of(store, id) is State.COMPLETED
 
 
-def waits(admin: psycopg.Connection) -> bool:
-    found = admin.execute(
-        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    )
-    return found.fetchone() is not None
+def waits(admin: psycopg.Connection, number: int = 1) -> bool:
+    """Whether so many statements in this database stand still because of others' transactions."""
+    [(found,)] = admin.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    ).fetchall()
+    return found >= number
 
 
 def test_what_an_attempt_submits_commits_with_its_completion(store: PostgresStore, url: str) -> None:
@@ -307,6 +308,39 @@ def test_a_stale_attempt_submits_nothing_and_its_transaction_stays_whole(
 
     assert len(all_tasks(store)) == 1
     assert count(admin, "public.orders") == 1
+
+
+def test_while_an_attempt_submits_nobody_else_ends_it(
+    store: PostgresStore, url: str, admin: psycopg.Connection
+) -> None:
+    submit_one(store)
+    claim = claim_one(store)
+
+    with psycopg.connect(url) as gate:
+        gate.execute("LOCK TABLE windlass.body IN EXCLUSIVE MODE")  # which a submit writes last
+        under_way = InThread(lambda: store.submit([a_task()], lease=claim.lease))
+        until(lambda: waits(admin), "the submit waits at the gate")
+        end = InThread(lambda: store.settle([(claim.lease, RELEASED)]))
+        until(lambda: waits(admin, 2), "the other report waits for the submit")
+
+    assert [receipt.created for receipt in under_way.answer()] == [True]
+    assert end.answer() == [Settled(claim.lease, State.RUNNABLE)]
+
+
+def test_a_submit_that_meets_the_end_of_its_attempt_waits_and_is_refused(
+    store: PostgresStore, url: str, admin: psycopg.Connection
+) -> None:
+    submit_one(store)
+    claim = claim_one(store)
+
+    with handler(url) as conn:
+        wiring.complete_in(conn, claim.lease, COMPLETED)
+        late = InThread(lambda: store.submit([a_task()], lease=claim.lease))
+        until(lambda: waits(admin), "the submit waits for the end of its attempt")
+
+    with pytest.raises(StaleLease):
+        late.answer()
+    assert len(all_tasks(store)) == 1
 
 
 def test_a_submit_without_a_store_or_a_lease_is_like_any_other(store: PostgresStore, url: str) -> None:

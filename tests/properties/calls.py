@@ -60,6 +60,8 @@ class Submit(NamedTuple):
     batch: list[TaskSpec]
     again: tuple[int, ...] = ()
     other_body: bool = False
+    under: int | None = None
+    """The lease in whose name it comes, one of all that ever were."""
 
 
 class ClaimTasks(NamedTuple):
@@ -219,6 +221,7 @@ _submits = weighted(
         (2, st.lists(_any_tasks, min_size=1, max_size=5).map(Submit)),
         (1, _fan_ins.map(Submit)),
         (1, st.builds(Submit, st.lists(_any_tasks, max_size=1), few(st.integers(0, 30), 2, least=1), st.booleans())),
+        (1, st.builds(Submit, st.lists(_any_tasks, min_size=1, max_size=3), under=st.integers(0, 9))),
     ]
 )
 

@@ -25,8 +25,8 @@ from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.core.retry import Retry
 from windlass.core.settlement import Outcome, settle
-from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, SessionId, Task, TaskId
-from windlass.errors import QueueFull, SessionLost, WindlassError
+from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
+from windlass.errors import QueueFull, SessionLost, StaleLease, WindlassError
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import SESSION_TTL, Cursor, Filter, LeaseLost, Settled, Store, Swept
 
@@ -58,14 +58,18 @@ class Side:
         self.store = store
         self.sessions: list[SessionId] = []
 
+    def lease(self, held: Held, forged: int = 0) -> Lease:
+        """A lease as this side has granted it, or one that nobody has."""
+        return Lease(held.id, held.fence + forged, self.sessions[held.session])
+
     def answer(self, call: Callable[[Side], Any]) -> Any:
         """What the store says to a call, refusals included."""
         try:
             return call(self)
         except QueueFull:  # if several are full, any of them may be named
             return Refusal(QueueFull, {}, "")
-        except SessionLost:  # it names the session, which is another on each side
-            return Refusal(SessionLost, {}, "")
+        except (SessionLost, StaleLease) as error:  # they name the session, which is another on each side
+            return Refusal(type(error), {}, "")
         except WindlassError as error:
             return Refusal(type(error), vars(error), str(error))
 
@@ -179,6 +183,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _look_closely(self, task: Task) -> None:
         self.both(lambda side: side.store.attempts(task.id))
+        self.both(lambda side: side.store.logs(task.id))
+        self.both(lambda side: side.store.progress_of([task.id]))
         around = self.both(lambda side: side.store.neighbourhood(task.id))
         self.watch.look_around(task, around, sealed=not (self.unsealed and task.workflow == "ahead"))
 
@@ -187,7 +193,8 @@ class StoreMachine(RuleBasedStateMachine):
         tasks = [replace(task, args={"n": 1}) for task in known] if call.other_body else known
         for spec in call.batch:
             tasks.append(self._task(spec, tasks))
-        receipts = self.both(lambda side: side.store.submit(tasks))
+        held: Held | None = next(iter(self._some(self.held, [] if call.under is None else [call.under])), None)
+        receipts = self.both(lambda side: side.store.submit(tasks, lease=held and side.lease(held)))
         if isinstance(receipts, list):
             self.bodies |= {receipt.id: task for receipt, task in zip(receipts, tasks, strict=True)}
 
@@ -219,11 +226,13 @@ class StoreMachine(RuleBasedStateMachine):
         )
 
     def _report(self, batch: Sequence[tuple[Held, Outcome, int]]) -> None:
-        ends = [settle(held.task, outcome, lambda: 0.5) for held, outcome, _ in batch]
+        """First how far the attempts have come, then how they ended, with something that they printed."""
+        ends = [replace(settle(held.task, outcome, lambda: 0.5), log=f"{held.fence}") for held, outcome, _ in batch]
 
         def report(side: Side) -> Any:
-            leases = [Lease(held.id, held.fence + forged, side.sessions[held.session]) for held, _, forged in batch]
-            return side.store.settle(list(zip(leases, ends, strict=True)))
+            leases = [side.lease(held, forged) for held, _, forged in batch]
+            said = [Progress(lease=lease, share=1 / (n + 1), message=f"{n}") for n, lease in enumerate(leases)]
+            return [side.store.progress(said), side.store.settle(list(zip(leases, ends, strict=True)))]
 
         self.both(report)
 
