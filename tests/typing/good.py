@@ -1,0 +1,92 @@
+"""What a type checker must take without a word. Read by test_typing.py; never run."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any, assert_type
+
+import windlass
+from windlass import Handle, Handler, Retry, State, Step
+from windlass.testing import assert_enqueued, drain, immediate
+
+app = windlass.App("memory:")
+
+
+@app.task
+def plain(to: str, subject: str = "") -> int:
+    return len(to + subject)
+
+
+@app.task(queue="mail", retries=5, timeout="30s", retry=Retry(retries=2), requires=["gpu"])
+def configured(to: str, *, copies: int = 1) -> list[str]:
+    return [to] * copies
+
+
+@app.task
+async def asynchronous(n: int) -> str:
+    return str(n)
+
+
+@app.task(priority=3, soft_timeout=timedelta(seconds=3))
+async def both(n: int) -> None: ...
+
+
+@app.cron("0 6 * * 1-5", tz="Europe/Berlin", misfire="skip")
+def daily() -> None: ...
+
+
+@app.on_worker_start
+def load() -> None: ...
+
+
+def calls() -> None:
+    assert_type(plain("a"), int)
+    assert_type(plain.enqueue("a", subject="b"), Handle[int])
+    assert_type(plain.enqueue("a").result(timeout=10), int)
+    assert_type(plain.enqueue("a").wait("5s"), State)
+    assert_type(configured.enqueue("a", copies=2).result(), list[str])
+    assert_type(asynchronous.enqueue(3), Handle[str])
+    coroutine: Coroutine[Any, Any, str] = asynchronous(3)
+    coroutine.close()
+    assert_type(both.enqueue(1), Handle[None])
+    assert_type(daily.enqueue(), Handle[None])
+    handler: Handler[..., Any, object] = plain
+    assert handler
+
+
+def options() -> None:
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+    other = plain.enqueue("a")
+    configured_handle = plain.using(
+        priority=5, deadline="10m", delay=5, tenant="acme", key="k", after=[other, "key", other.id], on_failure="run"
+    ).enqueue("a")
+    assert_type(configured_handle, Handle[int])
+    plain.using(at=at, expires=at, workflow="w", conn=object(), slots=2).using(deadline=timedelta(hours=1)).enqueue("a")
+    assert_type(app.enqueue_many(plain.bind(x) for x in "abc"), list[Handle[int]])
+    other.update(priority=9, deadline="1m", expires=None)
+    assert other.why().closed is None
+    assert other.cancel()
+
+
+async def coroutines() -> None:
+    assert_type(await asynchronous(3), str)
+    handle = await asynchronous.aenqueue(3)
+    assert_type(await handle, str)
+    assert_type(await handle.aresult(timeout="1s"), str)
+    assert_type(await handle.astate(), State)
+    assert_type(await plain.using(priority=1).aenqueue("a"), Handle[int])
+
+
+def building() -> None:
+    with app.workflow("nightly", tenant="acme") as wf:
+        a = wf.add(plain, "a")
+        assert_type(a, Step[int])
+        parts = [wf.add(asynchronous.using(priority=2), a) for _ in range(3)]
+        wf.add(configured, parts, after=[a], on_failure="run", key="last")
+
+
+def tests() -> None:
+    drain(app)
+    with immediate(app):
+        assert_enqueued(app, plain, "a", times=1)
