@@ -14,9 +14,14 @@ from windlass.core.manifest import CronInfo, Manifest
 from windlass.core.submission import draft
 from windlass.core.task import Progress
 from windlass.stores.postgres import PostgresStore
-from windlass.stores.sql.submit import Submit
+from windlass.stores.sql.database import Transaction
+from windlass.stores.sql.submit import Fire, Submit
 
 LOST = pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.NEVER_ARRIVES], ids=lambda fault: fault.name.lower())
+
+
+class Undo(Exception):
+    """Raised inside a transaction, which is then rolled back."""
 
 
 @pytest.fixture
@@ -46,6 +51,24 @@ def test_a_firing_happens_once_and_is_known_to_whoever_did_it(
     assert {task.id for task in all_tasks(store)} == {receipt.id for receipt in receipts}
     assert store.fire("daily", 1_000, [a_task()]) is None
     assert_sound(store)
+
+
+@pytest.mark.usefixtures("cut_off")
+def test_a_firing_that_has_to_be_tried_again_leaves_it_to_whoever_came_first(store: PostgresStore) -> None:
+    drafts = draft([a_task()], SystemClock().now(), entropy(1))
+    work = Fire(store._db, drafts, "daily", 1_000)
+
+    def fails(tx: Transaction) -> None:
+        work(tx)
+        raise Undo
+
+    with pytest.raises(Undo):
+        store._db.transact(fails)
+    other = store.fire("daily", 1_000, [a_task()])
+
+    assert store._db.transact(work) is None
+    assert other is not None
+    assert [task.id for task in all_tasks(store)] == [other[0].id]
 
 
 @LOST
