@@ -62,13 +62,10 @@ class App:
         self.start_hooks: list[Callable[[], object]] = []
         self.stop_hooks: list[Callable[[], object]] = []
         self._handlers: dict[str, Handler[..., Any, Any]] = {}
+        self.handlers: Mapping[str, Handler[..., Any, Any]] = MappingProxyType(self._handlers)
+        """The registered handlers by name."""
         self._crons: dict[str, CronInfo] = {}
         self._access = Access(url, store, self._result_of)
-
-    @property
-    def handlers(self) -> Mapping[str, Handler[..., Any, Any]]:
-        """The registered handlers by name."""
-        return MappingProxyType(self._handlers)
 
     @property
     def store(self) -> Store:

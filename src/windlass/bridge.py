@@ -6,7 +6,6 @@ come when they are first needed; a process that never awaits anything has none, 
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +21,8 @@ _THREADS = 8
 
 async def in_thread(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Call it in a thread, and await its answer."""
+    import asyncio
+
     context = copy_context()
     return await asyncio.wrap_future(begin(partial(context.run, partial(function, *args, **kwargs))))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias, get_args
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from windlass.errors import InvalidTask
 
@@ -14,6 +13,8 @@ Misfire: TypeAlias = Literal["last", "skip", "all"]
 
 def check_schedule(schedule: str, tz: str, misfire: str) -> None:
     """Refuse a schedule that cannot be kept, saying what is wrong with it."""
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     from cronsim import CronSim, CronSimError
 
     if misfire not in get_args(Misfire):

@@ -104,16 +104,16 @@ class _Attempt:
     """What both kinds of handler have in common."""
 
     def __init__(self, app: Handlers, order: Order, channel: Channel) -> None:
-        self._app = app
         self._order = order
+        self._handler = app.handlers.get(order.handler)
+        self._max_result_bytes = app.max_result_bytes
         self.context = Context(order, channel, self._encode)
 
     @property
     def handler(self) -> Runnable:
-        handler = self._app.handlers.get(self._order.handler)
-        if handler is None:
+        if self._handler is None:
             raise _UnknownHandler(self._order.handler)
-        return handler
+        return self._handler
 
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
         try:
@@ -146,7 +146,7 @@ class _Attempt:
                 return Raised(error_of(error))
 
     def _encode(self, value: Any) -> str | None:
-        return self.handler.signature.encode_result(value, self._app.max_result_bytes)
+        return self.handler.signature.encode_result(value, self._max_result_bytes)
 
 
 class _Steered:

@@ -5,7 +5,6 @@ A handle keeps nothing but the id; every question is asked of the store. Each ha
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -140,6 +139,8 @@ class Handle(Generic[R_co]):
             end.cancel()
 
     async def _aended(self, timeout: Duration | None) -> Task:
+        import asyncio
+
         limit = _seconds(timeout)
         end = self._access.waiting.end_of(self.id)
         try:
