@@ -65,12 +65,12 @@ class Access:
         self._is_direct = False
         self.decode = decode
         """A finished task's result, by the annotation of its handler."""
+        self._opened: Store | None = None
         self.start_afresh()
         _all.add(self)
 
     def start_afresh(self) -> None:
-        """Begin without an open store, callers or waiters, as a forked child does."""
-        self._opened: Store | None = None
+        """Begin without callers and waiters, as a forked child does; stores see to their own connections there."""
         self._opening = Lock()
         self._committer = Committer(self._write)
         self.waiting = Waiting(self._get)

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 from uuid import UUID
 
 import msgspec
@@ -159,14 +159,16 @@ class App:
         """The twin of `enqueue_many`."""
         return await aenqueue_all(self._access, calls)
 
-    def workflow(self, name: str, *, tenant: str = "default") -> Workflow:
+    def workflow(self, name: str, *, tenant: str = "default", conn: Any = None) -> Workflow:
         """Build a named group of tasks that depend on each other; it is submitted on leaving the block.
+
+        With `conn`, the caller's own connection to the store's PostgreSQL, it commits with the caller's transaction.
 
         >>> with app.workflow("nightly") as wf:
         ...     a = wf.add(extract, "2026-11-15")
         ...     wf.add(report, a)
         """
-        return Workflow(self._access, name, tenant)
+        return Workflow(self._access, name, tenant, conn)
 
     def handle(self, id: UUID | str) -> Handle[Any]:
         """A handle of the task with this id, whether it exists or not."""
@@ -180,10 +182,14 @@ class App:
     def _register(
         self, function: Callable[..., Any], name: str | None, options: Mapping[str, Any]
     ) -> Handler[..., Any, Any]:
+        if isinstance(function, Handler):  # of another app, or of this one under a further name
+            function = cast("Handler[..., Any, Any]", function).function
+        if not hasattr(function, "__qualname__") and name is None:
+            raise InvalidTask(f"{function!r} has no name of its own; give it one with name=")
         handler: Handler[..., Any, Any] = Handler(self._access, name or name_of(function), function, options)
         known = self._handlers.get(handler.name)
         # At a prompt or in a notebook a definition is often sent again; in a file, a second one is a mistake.
-        if known is not None and hasattr(sys.modules.get(function.__module__), "__file__"):
+        if known is not None and hasattr(sys.modules.get(_module_of(function)), "__file__"):
             raise InvalidTask(
                 f"the handler name {handler.name!r} is taken by {known.function!r}; give the other one a name="
             )
@@ -199,7 +205,7 @@ class App:
 
 def name_of(function: Callable[..., Any]) -> str:
     """A function's name as tasks carry it: the same whether its module was imported or run as a program."""
-    module = function.__module__
+    module = _module_of(function)
     if module == "__main__":
         main = sys.modules["__main__"]
         spec = getattr(main, "__spec__", None)
@@ -207,3 +213,7 @@ def name_of(function: Callable[..., Any]) -> str:
         module = spec.name if spec is not None else re.split(r"[\\/]", path)[-1].removesuffix(".py")
     whole = f"{module}.{function.__qualname__}".replace(".<locals>", "")
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", whole)[-128:]
+
+
+def _module_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__module__", "")

@@ -29,7 +29,7 @@ class Kind:
     def __init__(self, annotation: Any) -> None:
         self.annotation = annotation
         self.is_open = annotation is Any or annotation is inspect.Parameter.empty
-        self._scalar = annotation if annotation in (str, int, bool) else None
+        self._scalar = annotation if annotation in (str, int, float, bool) else None
 
     def encode(self, value: Any, where: str) -> Any:
         """The value as plain JSON, or `InvalidPayload` naming the argument and its type."""
@@ -104,8 +104,9 @@ def _resolved(function: Callable[..., Any], name: str, annotation: Any) -> Any:
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
         if name == "return":
             return inspect.Parameter.empty
+        owner = getattr(function, "__qualname__", repr(function))
         raise InvalidTask(
-            f"{function.__qualname__}: the annotation of {name!r}, {annotation!r}, cannot be resolved ({error}); "
+            f"{owner}: the annotation of {name!r}, {annotation!r}, cannot be resolved ({error}); "
             "import it at run time, at the top of its module"
         ) from None
 

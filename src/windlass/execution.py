@@ -51,12 +51,17 @@ class Handlers(Protocol):
 def perform(app: Handlers, order: Order, channel: Channel, capture: Capture | None = None) -> Outcome:
     """Run one attempt of a `def` handler, in this thread."""
     attempt = _Attempt(app, order, channel)
-    with running(attempt.context), capture(order) if capture else nullcontext():
-        try:
-            args, kwargs = attempt.arguments()
-            return attempt.returned(attempt.handler.function(*args, **kwargs))
-        except BaseException as error:  # noqa: BLE001 - the end of an attempt, whatever it is, is reported
-            return attempt.raised(error)
+    outcome: Outcome | None = None
+    try:
+        with running(attempt.context), capture(order) if capture else nullcontext():
+            try:
+                args, kwargs = attempt.arguments()
+                outcome = attempt.returned(attempt.handler.function(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - the end of an attempt, whatever it is, is reported
+                outcome = attempt.raised(error)
+    except (SoftTimeout, Cancelled) as late:  # raised from outside when the handler was already through
+        return outcome or attempt.raised(late)
+    return outcome
 
 
 async def aperform(app: Handlers, order: Order, channel: Channel, capture: Capture | None = None) -> Outcome:
@@ -93,7 +98,8 @@ def error_of(error: BaseException) -> Error:
         text, message = "".join(lines), str(error)
     except Exception as worse:  # noqa: BLE001 - a broken __str__ or __cause__ must not hide the error itself
         text, message = "", f"(its text cannot be shown: {type(worse).__name__})"
-    return Error(kind=type(error).__qualname__, message=_cut(message, MAX_MESSAGE), traceback=_cut(text, MAX_TRACEBACK))
+    kind = "OutOfMemory" if isinstance(error, MemoryError) else type(error).__qualname__
+    return Error(kind=kind, message=_cut(message, MAX_MESSAGE), traceback=_cut(text, MAX_TRACEBACK))
 
 
 class _UnknownHandler(Exception):

@@ -27,6 +27,7 @@ class Signature:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
+        self._name: str = getattr(function, "__qualname__", repr(function))
         self._signature = inspect.signature(function)
         parameters = self._signature.parameters.values()
         self._positional = tuple(p.name for p in parameters if p.kind in _BY_POSITION)
@@ -58,7 +59,7 @@ class Signature:
             given.update(kwargs)
         if not fits or not self.required <= given.keys():
             self._signature.bind(*args, **kwargs)
-            raise TypeError(f"{self._function.__qualname__}: the names of these arguments clash: {sorted(kwargs)}")
+            raise TypeError(f"{self._name}: the names of these arguments clash: {sorted(kwargs)}")
         if len(args) > len(self._positional) and self._rest is not None:
             given[self._rest] = list(args[len(self._positional) :])
         return given

@@ -107,12 +107,14 @@ class Workflow:
         if len(self._tasks) <= MAX_BATCH:
             self._access.submit(self._tasks, self._conn)
             return
+        if self._conn is not None:
+            raise NotAllowed(f"a workflow of more than {MAX_BATCH:,} tasks is submitted in parts, so not with conn=")
         store = self._access.store
         store.open_workflow(self.name, tenant=self.tenant, sealed=False)
         written = 0
         try:
             for written in range(0, len(self._tasks), _PART):
-                self._access.submit(self._tasks[written : written + _PART], self._conn)
+                self._access.submit(self._tasks[written : written + _PART])
         except BaseException:
             # Its roots wait for the seal, so nothing of it has begun; taken back, it is as if it had never come.
             ids = [step.id for step in self.steps[:written]]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,25 @@ def test_a_handler_is_still_a_function(app: App) -> None:
         "tests.api.test_handlers.test_a_handler_is_still_a_function.double",
         "tests.api.test_handlers.test_a_handler_is_still_a_function.halve",
     ]
+
+
+def test_anything_that_can_be_called_can_be_a_handler(app: App) -> None:
+    def power(base: int, exponent: int) -> int:
+        return base**exponent
+
+    @App("memory:").task
+    async def elsewhere(n: int) -> int:
+        return n
+
+    squares = app.task(name="square")(partial(power, exponent=2))
+    here = app.task(elsewhere)
+    with pytest.raises(InvalidTask, match="has no name of its own; give it one with name="):
+        app.task(partial(power, exponent=3))
+    handle, other = squares.enqueue(5), here.enqueue(6)
+    drain(app)
+
+    assert handle.result(0) == 25
+    assert other.result(0) == 6
 
 
 def test_two_handlers_of_one_name_are_refused(app: App) -> None:

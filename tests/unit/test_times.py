@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.times import FOREVER, LATEST, micros, to_datetime, to_instant, when
+from windlass.core.times import FOREVER, LATEST, duration, micros, moment, to_datetime, to_instant, when
 from windlass.errors import InvalidTask
 
 moments = st.datetimes(timezones=st.just(UTC))
@@ -55,3 +55,40 @@ def test_the_end_of_the_calendar_lies_well_before_forever() -> None:
     assert to_datetime(LATEST).year == 9999
     assert to_instant(datetime.max.replace(tzinfo=UTC)) == LATEST
     assert 2 * LATEST < FOREVER
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (timedelta(minutes=5), timedelta(minutes=5)),
+        (90, timedelta(seconds=90)),
+        (0.5, timedelta(milliseconds=500)),
+        ("30s", timedelta(seconds=30)),
+        ("10m", timedelta(minutes=10)),
+        ("1h30m", timedelta(minutes=90)),
+        ("1.5h", timedelta(minutes=90)),
+        ("250ms", timedelta(milliseconds=250)),
+        (" 2 d 1 h ", timedelta(days=2, hours=1)),
+        ("1w", timedelta(weeks=1)),
+    ],
+    ids=str,
+)
+def test_a_duration_may_be_written_in_several_ways(written: object, meant: timedelta) -> None:
+    assert duration(written, "timeout") == meant
+
+
+@pytest.mark.parametrize(
+    "written", ["soon", "", "30", "1y", "s", "-5s", None, True, float("nan"), 1e300, "9" * 80 + "w"]
+)
+def test_what_is_no_duration_is_refused_by_name(written: object) -> None:
+    with pytest.raises(InvalidTask, match=r"^timeout=.* is not a length of time"):
+        duration(written, "timeout")
+
+
+def test_a_moment_is_a_datetime_with_a_zone_or_a_duration() -> None:
+    noon = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+    assert moment(noon, "at") is noon
+    assert moment("10m", "deadline") == timedelta(minutes=10)
+    with pytest.raises(InvalidTask, match="has no time zone"):
+        moment(noon.replace(tzinfo=None), "at")
