@@ -101,6 +101,7 @@ PLANS = {
     # What runs all the time.
     "claim": Expected("task_runnable body_pkey", rows=2 * BATCH + 20, pages=8 * BATCH),
     "lease": TASKS,
+    "complete": Expected("task_pkey", rows=2 * BATCH),
     "hold": TASKS,
     "settle": TASKS,
     "record_attempts": WRITES,
@@ -153,6 +154,7 @@ ANY_PLAN = {"find"}
 
 ABOUT = {
     "lease": "runnable",
+    "complete": "leased",
     "settle": "leased",
     "progress": "leased",
     "bump_fences": "leased",
@@ -296,6 +298,7 @@ SEARCHES = {
     "lease": "task USING PRIMARY KEY (id=?)",
     "hold": "task USING PRIMARY KEY (id=?)",
     "seize": "task USING PRIMARY KEY (id=?)",
+    "complete": "task USING PRIMARY KEY (id=?)",
     "settle": "task USING PRIMARY KEY (id=?)",
     "move": "task USING PRIMARY KEY (id=?)",
     "progress": "task USING PRIMARY KEY (id=?)",

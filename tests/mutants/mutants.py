@@ -47,6 +47,13 @@ def no_fence_in_the_statement(lab: Laboratory) -> None:
         lab.replace("settle", " AND fence = :fence AND session = :session", " AND :fence >= 0 AND :session NOT NULL")
 
 
+def no_fence_in_complete(lab: Laboratory) -> None:
+    if lab.dialect == "postgres":
+        lab.replace("complete", " AND t.fence = i.fence AND t.session = i.session", "")
+    else:
+        lab.replace("complete", " AND fence = :fence AND session = :session", " AND :fence >= 0 AND :session NOT NULL")
+
+
 def no_fence_in_the_verdict(lab: Laboratory) -> None:
     def verdict(rows: Any, lease: Any, settlement: Any, endings: Any) -> Verdict:
         row = rows.get(lease.task)
@@ -111,18 +118,20 @@ def parents_locked_as_a_foreign_key_would(lab: Laboratory) -> None:
 def parents_and_children_locked_as_a_foreign_key_would(lab: Laboratory) -> None:
     parents_locked_as_a_foreign_key_would(lab)
     lab.replace("hold", "FOR UPDATE", "FOR NO KEY UPDATE")
+    lab.replace("complete", "FOR UPDATE OF t", "FOR NO KEY UPDATE OF t")
 
 
 def settle_and_announce_in_one_statement(lab: Laboratory) -> None:
-    lab.replace("hold", "FOR UPDATE", "")
+    lab.replace("complete", "FOR UPDATE OF t", "")
     lab.rewrite(
-        "settle",
+        "complete",
         lambda text: (
-            text.replace("UPDATE windlass.task", "WITH settled AS (UPDATE windlass.task").rstrip(" ;\n")
-            + """ RETURNING t.id, t.state)
+            text.replace("UPDATE windlass.task", ", settled AS (UPDATE windlass.task").rstrip(" ;\n")
+            + """), noted AS (
             INSERT INTO windlass.ended (parent, how)
-            SELECT s.id, s.state FROM settled AS s
-             WHERE EXISTS (SELECT FROM windlass.edge AS e WHERE e.parent = s.id AND NOT e.resolved)"""
+            SELECT s.id, 'completed' FROM settled AS s
+             WHERE EXISTS (SELECT FROM windlass.edge AS e WHERE e.parent = s.id AND NOT e.resolved))
+            SELECT id, queue, tenant FROM settled"""
         ),
     )
     lab.rewrite(
@@ -311,6 +320,7 @@ MUTANTS = [
     Mutant(
         "M1 no fence in settle, in the rules and in the statement", no_fence_at_all, scenarios.a_stale_lease_is_refused
     ),
+    Mutant("M1 no fence in complete", no_fence_in_complete, scenarios.a_stale_lease_is_refused),
     Mutant("M1 no fence in the rules alone", no_fence_in_the_verdict, scenarios.a_stale_lease_is_refused),
     Mutant(
         "M1 no fence in the statement alone",

@@ -85,6 +85,11 @@ class Settlement(Struct, frozen=True, kw_only=True, gc=False):
         """Whether the attempt counts at all, and so is kept in the task's history. A release does not."""
         return bool(self.attempts or self.crashes or self.losses)
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is the plain good end, on which nothing that the store knows but a cancel request has a bearing."""
+        return self.state is State.COMPLETED and self.attempts == 1 and self.error is None and self.reason is None
+
 
 COMPLETED = Settlement(state=State.COMPLETED, attempts=1)
 """The plain good end, without a result."""
