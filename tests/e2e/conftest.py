@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import shop
-from tests.support.nodes import NodeProcess
+from tests.support.nodes import NodeProcess, as_given
 from tests.support.processes import Crew, open_store
 from windlass.stores.protocol import Store
 
@@ -58,11 +58,10 @@ def node(url: str, effects: Path, shop_store: Store) -> Iterator[Callable[..., N
     """Starts nodes of `tests.e2e.shop`; they end with the test."""
     with ExitStack() as nodes:
 
-        def start(*flags: str, **variables: str) -> NodeProcess:
-            node = nodes.enter_context(
-                NodeProcess(url if "://" in url else f"sqlite:///{url}", effects, *flags, **variables)
-            )
-            node.await_workers()
+        def start(*flags: str, workers: int = 1, **variables: str) -> NodeProcess:
+            """A node, once so many of its workers are ready."""
+            node = nodes.enter_context(NodeProcess(as_given(url), effects, *flags, **variables))
+            node.await_workers(workers)
             return node
 
         yield start

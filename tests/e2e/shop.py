@@ -13,12 +13,20 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import psycopg
+
 import windlass
+from windlass.core.retry import Retry
 
 app = windlass.App()
 started: list[str] = []
+AT_ONCE = Retry(base=timedelta(0))
+"""Retries without a wait."""
 
 
 def effect(what: str, **more: Any) -> None:
@@ -81,16 +89,40 @@ def sleep(seconds: float) -> str:
     return "slept"
 
 
+def first_time() -> bool:
+    """Whether this task asks for the first time, whichever process and node it runs in."""
+    try:
+        os.close(os.open(f"{os.environ['WINDLASS_EFFECTS']}.{windlass.current().task_id}", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+def await_gate() -> None:
+    """Wait until the test opens the gate, by a file beside the effects."""
+    gate = Path(os.environ["WINDLASS_EFFECTS"]).with_name("gate")
+    while not gate.exists():
+        time.sleep(0.01)
+
+
 @app.task
 def sleep_once(seconds: float) -> str:
     """Long in its first attempt, at once in every later one."""
     effect("began")
-    fences = os.environ["WINDLASS_EFFECTS"] + "." + str(windlass.current().task_id)
-    try:
-        os.close(os.open(fences, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
+    if not first_time():
         return "again"
     time.sleep(seconds)
+    effect("ended")
+    return "first"
+
+
+@app.task
+def gated_once() -> str:
+    """Ends its first attempt when the test opens the gate, every later one at once."""
+    effect("began")
+    if not first_time():
+        return "again"
+    await_gate()
     effect("ended")
     return "first"
 
@@ -164,6 +196,74 @@ def have_children(seconds: int) -> None:
     daemon = subprocess.Popen(["sleep", str(seconds)], start_new_session=True)
     effect("began", children=[plain.pid, daemon.pid])
     time.sleep(seconds)
+
+
+@app.task
+def have_grandchildren(seconds: int) -> None:
+    """Leaves a session of its own behind, whose leader has a child in yet another one."""
+    script = f"setsid sleep {seconds} & echo $!; sleep {seconds}"
+    leader = subprocess.Popen(["sh", "-c", script], start_new_session=True, stdout=subprocess.PIPE, text=True)
+    assert leader.stdout is not None
+    effect("began", children=[leader.pid, int(leader.stdout.readline())])
+    time.sleep(seconds)
+
+
+@app.task
+def write_garbage() -> None:
+    """Writes into every socket of its process, the one to the node among them."""
+    effect("began")
+    for file in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            if str(file.readlink()).startswith("socket:"):
+                os.write(int(file.name), b"\0\0\0\3abc")
+    time.sleep(60)
+
+
+@app.task
+def catch_soft_limit() -> str:
+    try:
+        effect("began")
+        time.sleep(60)
+    except windlass.SoftTimeout:
+        return "cleaned up"
+    return "slept"
+
+
+@app.task
+async def acatch_soft_limit() -> str:
+    try:
+        effect("began")
+        await asyncio.sleep(60)
+    except windlass.SoftTimeout:
+        return "cleaned up"
+    return "slept"
+
+
+@app.task
+def step() -> None:
+    """A task of a graph."""
+    effect("step", key=windlass.current().key)
+
+
+@app.task
+def bill(trouble: str) -> None:
+    """Writes an invoice in one transaction with its own completion; the first attempt has trouble on the way."""
+    current, first = windlass.current(), first_time()
+    with psycopg.connect(os.environ["INVOICES_URL"]) as conn:
+        effect("began")
+        try:
+            with current.transaction(conn):
+                conn.execute("INSERT INTO invoice (task) VALUES (%s)", [current.task_id])
+                effect("inserted")
+                if first and trouble == "zombie":
+                    await_gate()
+                if first and trouble == "crash before the commit":
+                    os.kill(os.getpid(), signal.SIGKILL)
+        except windlass.StaleLease:
+            effect("refused")
+            raise
+    if first and trouble == "crash after the commit":
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @app.task

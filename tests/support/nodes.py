@@ -8,13 +8,22 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
 
 from tests.support.processes import ROOT, until
+
+PATIENCE = 30.0
+"""Seconds in which whatever a test waits for should have come true, however busy the machine."""
+
+
+def as_given(url: str) -> str:
+    """The address of a store as the command line takes it; tests name a SQLite file by its path."""
+    return url if "://" in url else f"sqlite:///{url}"
 
 
 class NodeProcess:
@@ -84,6 +93,16 @@ class NodeProcess:
     def send(self, number: int) -> None:
         self.process.send_signal(number)
 
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.send(signal.SIGKILL)
+        self.process.wait()
+
+    def await_event(self, name: str, number: int = 1, within: float = PATIENCE) -> list[dict[str, Any]]:
+        """Wait until the node has said so often that this happened."""
+        until(lambda: len(self.events(name)) >= number, f"{number} times {name}", within)
+        return self.events(name)
+
     def terminate(self, within: float = 60) -> int:
         """Drain it; its exit status."""
         self.send(signal.SIGTERM)
@@ -103,6 +122,24 @@ def await_effect(path: Path, what: str, number: int = 1, within: float = 60) -> 
     """Wait until handlers have said this so often."""
     until(lambda: len(read_effects(path, what)) >= number, f"{number} times {what}", within)
     return read_effects(path, what)
+
+
+def at(said: dict[str, Any]) -> float:
+    """When a handler said it, on the machine's steady clock, which all processes share."""
+    return said["at"]
+
+
+@contextmanager
+def stopped(*pids: int) -> Iterator[None]:
+    """Processes that stand still, as on a machine that is paused, until the end of the block."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 def gone(pid: int) -> bool:

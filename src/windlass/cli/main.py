@@ -31,7 +31,7 @@ EXITS: Mapping[str, int] = {
     "not_allowed": 5,
     "queue_full": 6,
     "key_conflict": 6,
-    "unfinished": 7,
+    "still_unfinished": 7,
     "store_unavailable": 8,
 }
 """Exit statuses by the code of the error; 1 for the others."""

@@ -10,7 +10,7 @@ from windlass.core.order import order_of
 from windlass.core.references import referred, with_results
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Raised, Released
-from windlass.core.task import Claim, TaskId
+from windlass.core.task import Claim, SessionId, TaskId
 from windlass.core.times import micros
 from windlass.errors import CommitUnknown, InvalidPayload, SessionLost, StoreUnavailable
 from windlass.events import Events, StoreTroubled
@@ -67,7 +67,7 @@ class Claimer:
             return
         if claims:
             self._brisk_until = monotonic() + BRISK_SECONDS
-            self._hand_out(claims, claimed_at)
+            self._hand_out(claims, self._results(session, claims), claimed_at)
         else:
             brisk = monotonic() < self._brisk_until
             self._store.wait_for_work(queues, timedelta(seconds=0.005 if brisk else jitter(0.5, 1.0)))
@@ -82,8 +82,7 @@ class Claimer:
         with self._hub.freed:
             self._hub.freed.wait(0.05)
 
-    def _hand_out(self, claims: Sequence[Claim], claimed_at: float) -> None:
-        results = self._results(claims)
+    def _hand_out(self, claims: Sequence[Claim], results: dict[TaskId, str | None], claimed_at: float) -> None:
         work: list[Work] = []
         refused: list[tuple[Claim, Outcome]] = []
         for claim in claims:
@@ -93,6 +92,8 @@ class Claimer:
             else:
                 refused.append((claim, ready))
         with self._hub.lock:
+            if not self._keeper.holds(claims[0].lease.session):
+                return  # It was lost meanwhile, and these leases with it.
             for claim, outcome in refused:
                 self._settler.put(claim, outcome, seconds=0.0, log=None)
             self._hub.crew.hand_out(self._pool, work, monotonic())
@@ -111,9 +112,16 @@ class Claimer:
         except InvalidPayload as error:
             return Raised(Error(kind="InvalidPayload", message=str(error)), give_up=True)
 
-    def _results(self, claims: Sequence[Claim]) -> dict[TaskId, str | None]:
+    def _results(self, session: SessionId, claims: Sequence[Claim]) -> dict[TaskId, str | None]:
         wanted = list(dict.fromkeys(id for claim in claims for id in referred(claim.task.args)))
         if not wanted:
             return {}
-        found = self._store.get(wanted)
-        return {id: None if task is None else task.result for id, task in zip(wanted, found, strict=True)}
+        while self._keeper.holds(session):
+            try:
+                found = self._store.get(wanted)
+            except StoreUnavailable as error:  # The claims are ours: they are handed out when the store answers again.
+                self._events.emit(StoreTroubled(doing="read results", error=str(error)))
+                self._wait_for_room()
+            else:
+                return {id: None if task is None else task.result for id, task in zip(wanted, found, strict=True)}
+        return {}

@@ -106,7 +106,7 @@ class Crew:
             worker.give(given, now)
             parcels.setdefault(worker, []).append(given)
         for worker, orders in parcels.items():
-            self._outlet.send(worker, Run([(one.ticket, one.work.order) for one in orders]))
+            self._outlet.send(worker, Run([(one.ticket, one.order) for one in orders]))
 
     def _needs(self, pool: Pool, claim: Claim) -> int:
         """A task that was there when a process died runs alone, so that nobody else can be suspected in its place."""
@@ -172,7 +172,7 @@ class Crew:
         worker.given.clear()
         del self.workers[worker.number], pool.workers[worker.number]
         worker.move(WorkerState.STOPPED if left_well else WorkerState.FAILED, now, how)
-        if not left_well and worker.verdict is None:
+        if not left_well and worker.verdict is None and self.warm:  # The nursery's own death puts off its own start.
             pool.failed(now)
         self._clear_backlog(pool, now)
 

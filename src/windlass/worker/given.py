@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.order import Order
 from windlass.core.retry import Error
@@ -56,6 +58,12 @@ class Given:
         self.interrupted = False
         self.verdict: Outcome | None = None
         """What the attempt comes to, once its worker is being killed because of it."""
+
+    @property
+    def order(self) -> Order:
+        """What the worker is told; it must count slots as we do, or what shall run alone would not."""
+        order = self.work.order
+        return order if order.slots == self.needs else replace(order, slots=self.needs)
 
     def begin(self, now: float) -> None:
         """The worker has reached it."""

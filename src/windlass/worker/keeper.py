@@ -59,6 +59,10 @@ class Keeper:
         self.turned.wait(self._renew_every if self.current is not None else 0.5)
         self.turned.clear()
 
+    def holds(self, session: SessionId) -> bool:
+        """Whether the session is ours still, as far as is known."""
+        return session in self._valid_until
+
     def overdue(self, now: float) -> None:
         """Give up every session that could not be renewed in time. Called often, from other threads."""
         for session, until in list(self._valid_until.items()):

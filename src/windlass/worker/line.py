@@ -9,6 +9,8 @@ from collections import deque
 from contextlib import suppress
 from typing import Generic, TypeVar
 
+import msgspec
+
 from windlass.worker.wire import Frames, Message, frame
 
 T = TypeVar("T")
@@ -48,7 +50,10 @@ class Line(Generic[T]):
                 return messages, False
             if not data:
                 return messages, False
-            messages += self._frames.feed(data)
+            try:
+                messages += self._frames.feed(data)
+            except msgspec.MsgspecError:  # Somebody else has written into the socket: nothing in it can be trusted.
+                return messages, False
             if len(data) < 1 << 18:
                 return messages, True
 

@@ -11,7 +11,7 @@ from windlass.context import Channel
 from windlass.core.order import Order
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Raised
-from windlass.execution import aperform
+from windlass.execution import aperform, interrupt
 from windlass.worker.interrupts import Interruption, Interrupts, interrupted
 
 _BY_ITSELF = Raised(Error(kind="CancelledError", message="the handler cancelled itself"))
@@ -46,16 +46,16 @@ class Loop:
         def cancel() -> None:
             """Cancelled before its first step, a coroutine would not even reach its own `except`: so wait for that."""
             if running:
-                running[0].cancel()
+                interrupt(running[0], reasons[-1]())
             else:
                 loop.call_soon(cancel)
 
-        def interrupt(error: Interruption) -> None:
+        def on_interrupt(error: Interruption) -> None:
             reasons.append(error)
             loop.call_soon_threadsafe(cancel)
 
         asyncio.run_coroutine_threadsafe(attempt(), loop)
-        with self._interrupts.coroutine(ticket, interrupt):
+        with self._interrupts.coroutine(ticket, on_interrupt):
             return over.result()
 
     def close(self) -> None:

@@ -166,8 +166,8 @@ class Node:
             turned.set()
         for thread in self._threads:
             thread.join(timeout=10)
+        self._hub.close()  # First: a session that is closed gives its tasks to others, who must not run beside ours.
         self._keeper.close()
-        self._hub.close()
         self._clerk.close()
         self._store.close()
         self._keepers_store.close()

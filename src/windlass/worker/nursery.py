@@ -90,6 +90,9 @@ class Nursery:
                     served = self._serve(key.fd) and served
         for pid in self._workers.values():
             _kill_group(pid)
+        for pid in self._workers.values():  # What they have left behind is ours only once they are gone.
+            os.waitpid(pid, 0)
+        self._workers.clear()
         self._kill_orphans()
 
     def _serve(self, ready: int) -> bool:
@@ -176,13 +179,23 @@ class Nursery:
                 self._say(Died(worker, os.waitstatus_to_exitcode(status)))
 
     def _kill_orphans(self) -> None:
-        """Kill what workers have left behind outside their process groups: as their reaper, we are its parent now."""
-        own = Path(f"/proc/self/task/{os.getpid()}/children")
-        with suppress(OSError):
-            for pid in map(int, own.read_text().split()):
-                if pid not in self._workers.values():
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+        """Kill what workers have left behind outside their process groups, and what that leaves behind in its turn.
+
+        As their reaper, we are the parent of what has lost its own.
+        """
+        while orphans := self._orphans():
+            for pid in orphans:
+                os.kill(pid, signal.SIGKILL)
+            for pid in orphans:
+                os.waitpid(pid, 0)
+
+    def _orphans(self) -> set[int]:
+        """Our children that are no workers; nobody but us waits for them, so their ids stay theirs."""
+        try:
+            children = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+        except OSError:
+            return set()
+        return {*map(int, children.split())} - {*self._workers.values()}
 
     def _say(self, message: Message) -> None:
         with suppress(BrokenPipeError, ConnectionResetError):  # Then the next read finds that the node has gone.
