@@ -12,39 +12,45 @@ or, without a store, the in-memory engine alone:
 >>> scheduler.add_tasks([windlass.NewTask(id="a", deadline=3), windlass.NewTask(id="b", deadline=1)])
 """
 
-from windlass.app import App
-from windlass.context import Cancelled, Context, GiveUp, RetryIn, SoftTimeout, current
-from windlass.core.gates import Why
-from windlass.core.lifecycle import State
-from windlass.core.ordering import Queue, Strategy
-from windlass.core.retry import ErrorRule, Retry
-from windlass.core.scheduler import Scheduler
-from windlass.core.task import NewTask, OnFailure, Task
-from windlass.errors import (
-    CycleFound,
-    DuplicateTask,
-    EndedBadly,
-    InvalidPayload,
-    InvalidTask,
-    KeyConflict,
-    NotAllowed,
-    QueueFull,
-    SessionLost,
-    StaleLease,
-    StillUnfinished,
-    StoreError,
-    StoreUnavailable,
-    TaskCancelled,
-    TaskExpired,
-    TaskFailed,
-    UnknownPrerequisite,
-    UnknownTask,
-    WindlassError,
-)
-from windlass.handle import Handle
-from windlass.handlers import Handler
-from windlass.wiring import open_store
-from windlass.workflow import Step, Workflow
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from windlass.app import App
+    from windlass.context import Cancelled, Context, GiveUp, RetryIn, SoftTimeout, current
+    from windlass.core.gates import Why
+    from windlass.core.lifecycle import State
+    from windlass.core.ordering import Queue, Strategy
+    from windlass.core.retry import ErrorRule, Retry
+    from windlass.core.scheduler import Scheduler
+    from windlass.core.task import NewTask, OnFailure, Task
+    from windlass.errors import (
+        CycleFound,
+        DuplicateTask,
+        EndedBadly,
+        InvalidPayload,
+        InvalidTask,
+        KeyConflict,
+        NotAllowed,
+        QueueFull,
+        SessionLost,
+        StaleLease,
+        StillUnfinished,
+        StoreError,
+        StoreUnavailable,
+        TaskCancelled,
+        TaskExpired,
+        TaskFailed,
+        UnknownPrerequisite,
+        UnknownTask,
+        WindlassError,
+    )
+    from windlass.handle import Handle
+    from windlass.handlers import Handler
+    from windlass.wiring import open_store
+    from windlass.workflow import Step, Workflow
 
 __all__ = [
     "App",
@@ -89,3 +95,34 @@ __all__ = [
     "current",
     "open_store",
 ]
+
+# Where the names live, from the leaves up. A name is fetched when it is first used, so that the command line, which
+# needs few of them, starts quickly.
+_HOMES = (
+    "windlass.errors",
+    "windlass.core.lifecycle",
+    "windlass.core.ordering",
+    "windlass.core.retry",
+    "windlass.core.task",
+    "windlass.core.scheduler",
+    "windlass.core.gates",
+    "windlass.wiring",
+    "windlass.context",
+    "windlass.handle",
+    "windlass.handlers",
+    "windlass.workflow",
+    "windlass.app",
+)
+
+
+def __getattr__(name: str) -> object:
+    for home in _HOMES if name in __all__ else ():
+        module = importlib.import_module(home)
+        if hasattr(module, name):
+            globals()[name] = getattr(module, name)
+            return globals()[name]
+    raise AttributeError(f"module 'windlass' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,8 +1,10 @@
-"""The docs tell the truth: their Python is run, their diagram is drawn from the rules, the demo does what it says."""
+"""The docs tell the truth: their Python and their commands are run, their diagram is drawn from the rules."""
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.diagram import PAGE, drawn
+from tests.support.processes import until
 from windlass import demo
+from windlass.config import NodeSettings, read_settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -20,6 +24,13 @@ BLOCKS = [
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL), 1)
     if not block.startswith(">>>")
 ]
+
+
+README = (ROOT / "README.md").read_text()
+CONSOLES = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+WORKERS_GUIDE = (ROOT / "docs" / "guides" / "workers.md").read_text()
+NODES = re.findall(r"^windlass worker [^#\n]*", WORKERS_GUIDE, re.MULTILINE)
+READY = "after=idle"
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -36,16 +47,79 @@ def test_the_python_in_the_docs_runs(block: str, tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("console", CONSOLES)
+def test_the_commands_of_the_readme_do_what_it_says(console: str, tmp_path: Path) -> None:
+    write_the_shop(tmp_path)
+    commands = [line.removeprefix("$ ") for line in console.splitlines() if line.startswith("$ ")]
+    awaited = f"until grep -q {READY} node.log; do sleep 0.05; done"
+    script = [f"{line[:-1]} 2> node.log & {awaited}" if line.endswith("&") else line for line in commands]
+
+    run = subprocess.run(
+        ["bash", "-emc", "\n".join([*script, "wait"])],
+        check=False,
+        cwd=tmp_path,
+        env=shell_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert run.returncode == 0, run.stderr
+    assert commands
+    for line in console.splitlines():
+        assert line.startswith("$ ") or line in run.stdout.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", NODES)
+def test_the_nodes_of_the_guide_start_and_drain(command: str, tmp_path: Path) -> None:
+    write_the_shop(tmp_path)
+    log = tmp_path / "node.log"
+    with log.open("w") as said:
+        node = subprocess.Popen(
+            command.split(), cwd=tmp_path, env=shell_environment(), stderr=said, stdin=subprocess.DEVNULL
+        )
+    try:
+        until(lambda: READY in log.read_text() or node.poll() is not None, "a worker is ready")
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(30) == 0, log.read_text()
+    finally:
+        node.kill()
+        node.wait()
+
+
+def test_the_settings_file_of_the_guide_is_taken(tmp_path: Path) -> None:
+    [text] = re.findall(r"```yaml\n(.*?)```", WORKERS_GUIDE, re.DOTALL)
+    (tmp_path / "windlass.yaml").write_text(text)
+
+    settings = read_settings(tmp_path / "windlass.yaml")
+
+    NodeSettings(app=settings.app or "", pools=settings.pools).check()
+    assert [pool.name for pool in settings.pools] == ["mail", "bulk"]
+
+
+def write_the_shop(folder: Path) -> None:
+    """The file that the README shows."""
+    [shop] = re.findall(r"```python\n# shop.py\n(.*?)```", README, re.DOTALL)
+    (folder / "shop.py").write_text(shop)
+
+
+def shell_environment() -> dict[str, str]:
+    """One in which `windlass` and `python` are this environment's, and nothing says where the store is."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
+    return {**own, "PATH": os.pathsep.join([str(Path(sys.executable).parent), own["PATH"]])}
+
+
 def test_the_state_diagram_is_drawn_from_the_table_of_moves() -> None:
     assert PAGE.read_text() == drawn(), "run python -m tests.support.diagram"
 
 
 def test_the_readme_names_the_two_commands_and_make_knows_them() -> None:
-    readme = (ROOT / "README.md").read_text()
     makefile = (ROOT / "Makefile").read_text()
 
     for target in ("demo", "test"):
-        assert f"make {target}" in readme
+        assert f"make {target}" in README
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 

@@ -87,7 +87,7 @@ class Settlement(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def plain(self) -> bool:
-        """Whether it is the plain good end, on which nothing that the store knows but a cancel request has a bearing."""
+        """Whether it is the plain good end, on which of all the store knows only a cancel request bears."""
         return self.state is State.COMPLETED and self.attempts == 1 and self.error is None and self.reason is None
 
 
