@@ -78,6 +78,11 @@ class Crew:
         given = sum(len(worker.given) for worker in self.workers.values())
         return given + sum(len(pool.backlog) for pool in self.pools.values())
 
+    def fed(self) -> bool:
+        """Whether every worker that takes tasks has some more waiting for it."""
+        working = [worker for worker in self.workers.values() if worker.state.working]
+        return bool(working) and all(worker.taken > worker.threads for worker in working)
+
     def sessions(self) -> set[SessionId]:
         """The sessions under which something is still in somebody's hands."""
         leases = [one.work.claim.lease for worker in self.workers.values() for one in worker.given.values()]
