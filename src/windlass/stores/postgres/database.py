@@ -275,8 +275,12 @@ class PostgresDatabase:
 
     def _notify(self, queues: Collection[str]) -> None:
         with self._connection(HINT_PATIENCE) as connection, _autocommit(connection):
-            for queue in queues:
-                connection.execute("SELECT pg_notify('windlass', %s)", [queue])
+            # A hint need not survive a crash, so nobody waits for the disk on its behalf.
+            connection.execute(
+                "SELECT set_config('synchronous_commit', 'off', true), pg_notify('windlass', queue) "
+                "FROM unnest(%s::text[]) AS queue",
+                [list(queues)],
+            )
 
 
 def _configure(connection: Connection) -> None:

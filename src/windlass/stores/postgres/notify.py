@@ -29,6 +29,7 @@ class Hints:
         self._rung: dict[str, float] = {}
         self._heard: dict[str, int] = {}
         self._news = threading.Condition()
+        self._thread = threading.local()
         self._listener: threading.Thread | None = None
         self._closed = threading.Event()
 
@@ -49,14 +50,22 @@ class Hints:
                 log.warning("could not send a wake-up hint, polling will find the work: %s", error)
 
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
-        """Sleep until a hint for one of the queues is heard, or the time is up."""
+        """Sleep until a hint for one of the queues is heard, or the time is up.
+
+        A hint that came since this thread last woke up counts too: it may be about what was submitted just after the
+        thread had looked and found nothing.
+        """
         self._listen()
         with self._news:
-            before = [self._heard.get(queue, 0) for queue in queues]
-            return self._news.wait_for(
-                lambda: self._closed.is_set() or [self._heard.get(queue, 0) for queue in queues] != before,
+            seen: dict[str, int] = self._thread.__dict__.setdefault("seen", self._heard.copy())
+            heard = self._news.wait_for(
+                lambda: (
+                    self._closed.is_set() or any(self._heard.get(queue, 0) != seen.get(queue, 0) for queue in queues)
+                ),
                 timeout.total_seconds(),
             )
+            seen.update({queue: self._heard.get(queue, 0) for queue in queues})
+            return heard
 
     def close(self) -> None:
         """Stop listening."""
