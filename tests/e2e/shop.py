@@ -137,6 +137,17 @@ def spin() -> None:
 
 
 @app.task
+def spin_on() -> None:
+    """The same, and whatever is raised in it, it goes on."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    effect("began")
+    while True:
+        with suppress(BaseException):
+            while True:
+                pass
+
+
+@app.task
 def block_in_c(seconds: int) -> None:
     """Holds the interpreter lock inside C: no Python of this process runs meanwhile."""
     effect("began")

@@ -1,0 +1,111 @@
+"""F35 and P17: a node that is told to leave loses nothing and does nothing twice."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import shop
+from tests.support.nodes import PATIENCE, NodeProcess, await_effect, read_effects
+from windlass.core.lifecycle import State
+from windlass.stores.protocol import Store
+
+pytestmark = pytest.mark.slow
+SHORT = ("--session-ttl", "2s")
+MANY = 3_000
+
+
+def counted(store: Store) -> dict[State, int]:
+    """How many tasks there are in each state."""
+    totals: Counter[State] = Counter()
+    for count in store.counts():
+        totals[count.state] += count.tasks
+    return {state: number for state, number in totals.items() if number}
+
+
+def test_a_drain_under_load_loses_nothing_and_does_nothing_twice(
+    node: Callable[..., NodeProcess], effects: Path, shop_store: Store
+) -> None:
+    handles = shop.app.enqueue_many(shop.add.bind(number) for number in range(MANY))
+    long = [shop.sleep.using(priority=10).enqueue(1) for _ in range(2)]
+    first = node("-n", "3", "-t", "2", workers=3)
+    await_effect(effects, "add", 100)
+
+    status = first.terminate(20)
+
+    assert status == 0
+    states = counted(shop_store)
+    assert State.LEASED not in states
+    assert states.get(State.RUNNABLE, 0) > 0, "the drain came under load"
+    assert states[State.RUNNABLE] + states[State.COMPLETED] == MANY + 2
+    done = Counter(said["task"] for said in read_effects(effects, "add"))
+    tasks = [task for task in shop_store.get([handle.id for handle in handles]) if task is not None]
+    assert {str(task.id) for task in tasks if task.state is State.COMPLETED} == {*done}
+    given_back = [task for task in tasks if task.state is State.RUNNABLE]
+    assert {(task.attempts, task.crashes, task.losses) for task in given_back} == {(0, 0, 0)}
+    assert [handle.state for handle in long] == [State.COMPLETED] * 2, "what had begun was ended"
+
+    node("-n", "2")
+    assert [handle.wait(PATIENCE) for handle in handles] == [State.COMPLETED] * MANY
+    assert set(Counter(said["task"] for said in read_effects(effects, "add")).values()) == {1}
+
+
+def test_a_second_signal_hurries_and_what_is_stopped_is_charged_nothing(
+    node: Callable[..., NodeProcess], effects: Path
+) -> None:
+    first = node("-n", "2", workers=2)
+    handles = [shop.sleep_once.enqueue(60) for _ in range(2)]
+    await_effect(effects, "began", 2)
+
+    first.send(signal.SIGTERM)
+    until_draining(first, 2)
+    first.send(signal.SIGTERM)
+
+    assert first.process.wait(15) == 0
+    tasks = [handle.task() for handle in handles]
+    assert {(task.state, task.attempts, task.crashes, task.losses) for task in tasks} == {(State.RUNNABLE, 0, 0, 0)}
+    node("-n", "2")
+    assert [handle.result(PATIENCE) for handle in handles] == ["again", "again"]
+
+
+def test_a_third_signal_ends_it_at_once(node: Callable[..., NodeProcess], effects: Path) -> None:
+    first = node("-n", "1")
+    handle = shop.sleep_once.enqueue(60)
+    await_effect(effects, "began")
+
+    signalled_at = time.monotonic()
+    for _ in range(3):
+        first.send(signal.SIGTERM)
+        time.sleep(0.1)  # Signals of one kind that come together are one.
+
+    assert first.process.wait(10) == 0
+    assert time.monotonic() - signalled_at < 4, "sooner than a second signal would"
+    task = handle.task()
+    assert (task.state, task.attempts, task.crashes) == (State.RUNNABLE, 0, 0)
+
+
+def test_what_is_killed_while_it_drains_runs_again_after_its_time(
+    node: Callable[..., NodeProcess], effects: Path
+) -> None:
+    first = node("-n", "2", *SHORT, workers=2)
+    handles = [shop.sleep_once.enqueue(60) for _ in range(2)]
+    await_effect(effects, "began", 2)
+    node("-n", "2", *SHORT)
+
+    first.send(signal.SIGTERM)
+    until_draining(first, 2)
+    first.kill()
+
+    assert [handle.result(PATIENCE) for handle in handles] == ["again", "again"]
+    assert {(handle.task().attempts, handle.task().losses) for handle in handles} == {(1, 1)}
+
+
+def until_draining(node: NodeProcess, workers: int) -> None:
+    node.await_event("WorkerMoved", workers * 2)  # each has become idle, and draining
+    moves = [said["after"] for said in node.events("WorkerMoved")]
+    assert moves.count("draining") == workers
