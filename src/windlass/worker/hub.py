@@ -159,7 +159,9 @@ class Hub:
                 self._hear_warm(source)
 
     def _hear(self, worker: Worker) -> None:
-        line = self._lines[worker.number]
+        line = self._lines.get(worker.number)
+        if line is None:
+            return  # It was reported dead a moment ago, in this same pass, and what it had said was heard then.
         messages, open_still = line.receive()
         now = monotonic()
         for message in messages:
