@@ -30,7 +30,7 @@ class BarePostgres:
         self._connection = psycopg.connect(url, application_name="bare")
         self._session = uuid4()
         with self._transaction():
-            self._run("open_session", session=self._session, node="bare", ttl=15_000_000, now=None, boot="")
+            self._run("open_session", session=self._session, node="bare", ttl=15_000_000, now=None, boot="", about="")
 
     def cycle(self, batch: int) -> int:
         """See `Bare`."""

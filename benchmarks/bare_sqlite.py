@@ -37,7 +37,7 @@ class BareSQLite:
             self._connection.execute(f"PRAGMA {pragma}").fetchall()
         self._session = uuid4().bytes
         now = SystemClock().now()
-        self._one("open_session", session=self._session, node="bare", ttl=15_000_000, now=now, boot="")
+        self._one("open_session", session=self._session, node="bare", ttl=15_000_000, now=now, boot="", about="")
 
     def cycle(self, batch: int) -> int:
         """See `Bare`."""

@@ -45,7 +45,7 @@ class Recorder:
 
     def ask(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Rows:
         self.calls.append(Call(statement, batch, scalars, True))
-        return Rows([(SystemClock().now(), *[None] * 11)] if statement == "prepare" else [])
+        return Rows([(SystemClock().now(), True, *[None] * 11)] if statement == "prepare" else [])
 
     def tell(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
         if batch is None or batch:

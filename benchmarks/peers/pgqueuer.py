@@ -1,0 +1,62 @@
+"""The adapter of PgQueuer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from os import environ
+
+import asyncpg
+from pgqueuer import AsyncpgDriver, Job, PgQueuer, Queries
+
+from benchmarks.peers.counting import count_rows
+from benchmarks.workloads.adapter import URL, AsyncClient
+from benchmarks.workloads.effects import leave
+
+
+async def main() -> PgQueuer:
+    """What `pgq run` wants: a manager with its handlers."""
+    manager = PgQueuer(await _driver())
+
+    @manager.entrypoint("noop")
+    async def noop(job: Job) -> None:
+        leave(int(job.payload or b""))
+
+    @manager.entrypoint("long")
+    async def long(job: Job) -> None:
+        number, seconds = json.loads(job.payload or b"")
+        leave(number)
+        await asyncio.sleep(seconds)
+
+    return manager
+
+
+class Client(AsyncClient):
+    async def aopen(self) -> None:
+        self._queries = Queries(await _driver())
+
+    async def aenqueue(self, number: int) -> None:
+        await self._queries.enqueue("noop", b"%d" % number)
+
+    async def aenqueue_long(self, number: int, seconds: float) -> None:
+        await self._queries.enqueue("long", json.dumps([number, seconds]).encode())
+
+    async def aenqueue_many(self, numbers: Sequence[int]) -> None:
+        many = len(numbers)
+        await self._queries.enqueue(["noop"] * many, [b"%d" % number for number in numbers], [0] * many)
+
+
+def prepare() -> None:
+    async def install() -> None:
+        await Queries(await _driver()).install()
+
+    asyncio.run(install())
+
+
+def waiting() -> int:
+    return count_rows("SELECT count(*) FROM pgqueuer WHERE status IN ('queued', 'picked')")
+
+
+async def _driver() -> AsyncpgDriver:
+    return AsyncpgDriver(await asyncpg.connect(environ[URL]))

@@ -1,0 +1,80 @@
+"""The workers of a system as processes of their own, and their end."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+from benchmarks.workloads.adapter import URL, System
+from benchmarks.workloads.effects import FILE
+
+ROOT = Path(__file__).parents[2]
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+class Crew:
+    """Started when it is made; the end of the `with` block kills all of it, and only it."""
+
+    def __init__(self, system: System, url: str, effects: Path, commands: Sequence[Sequence[str]] = ()) -> None:
+        self.log = effects.with_suffix(".log")
+        environment = {
+            **os.environ,
+            URL: url,
+            FILE: str(effects),
+            "WINDLASS_URL": url,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
+        }
+        with self.log.open("ab") as log:
+            self.processes = [
+                subprocess.Popen(
+                    [sys.executable, *(part.format(url=url) for part in command)],
+                    cwd=effects.parent,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    preexec_fn=_end_with_the_harness,  # noqa: PLW1509  # the harness has one thread
+                )
+                for command in commands or system.commands
+            ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """End every process of it as a crash would, also what it has started itself."""
+        found = [psutil.Process(one.pid) for one in self.processes if one.poll() is None]
+        for process in [child for one in found for child in one.children(recursive=True)] + found:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        for process in self.processes:
+            process.wait()
+
+    def holds(self, pid: int) -> bool:
+        """Whether this process is one of it."""
+        with suppress(psutil.NoSuchProcess):
+            ours = {one.pid for one in self.processes}
+            return pid in ours or any(parent.pid in ours for parent in psutil.Process(pid).parents())
+        return False
+
+    def last_words(self) -> str:
+        """The end of what they wrote, for whoever looks for a fault."""
+        return self.log.read_text(errors="replace")[-1500:]
+
+
+def _end_with_the_harness() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

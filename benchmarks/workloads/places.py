@@ -1,0 +1,106 @@
+"""Where every measurement finds empty data: a new database, a new file, a Redis with nothing in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.support.servers import HOST, Daemon, PostgresServer, ServerMissing, free_port, make_folder
+
+
+class RedisServer:
+    """One Redis without persistence, on a free loopback port, which ends with this process."""
+
+    def __init__(self) -> None:
+        binary = shutil.which("redis-server")
+        if binary is None:
+            raise ServerMissing("no redis-server on this machine (Debian: apt-get install redis-server)")
+        self._folder = make_folder("windlass-redis-")
+        self.port = free_port()
+        settings = ["--port", str(self.port), "--bind", HOST, "--save", "", "--appendonly", "no"]
+        command = [binary, *settings, "--dir", str(self._folder)]
+        self._daemon = Daemon(command, self._folder / "log", os.getpid(), guard_signal=signal.SIGKILL)
+        self._daemon.await_ready(self._answers)
+
+    @property
+    def url(self) -> str:
+        return f"redis://{HOST}:{self.port}/0"
+
+    def empty(self) -> None:
+        assert self._ask("FLUSHALL") == "+OK", "Redis did not empty itself"
+
+    def close(self) -> None:
+        self._daemon.stop(signal.SIGKILL)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _answers(self) -> bool:
+        try:
+            return self._ask("PING") == "+PONG"
+        except OSError:
+            return False
+
+    def _ask(self, command: str) -> str:
+        with socket.create_connection((HOST, self.port), timeout=10) as connection:
+            connection.sendall(command.encode() + b"\r\n")
+            return connection.recv(100).decode().strip()
+
+
+class Places:
+    """All servers of a run, each started when it is first needed."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="windlass-bench-"))
+        self._postgres: PostgresServer | None = None
+        self._redis: RedisServer | None = None
+        self._number = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._postgres is not None:
+            self._postgres.close()
+        if self._redis is not None:
+            self._redis.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def fresh(self, store: str) -> str:
+        """The address of a store of this kind with nothing in it."""
+        match store:
+            case "postgres":
+                if self._postgres is None:
+                    self._postgres = PostgresServer(settings={"fsync": "on", "synchronous_commit": "on"})
+                    self._postgres.start()
+                return self._postgres.url(self._postgres.create_database())
+            case "redis":
+                self._redis = self._redis or RedisServer()
+                self._redis.empty()
+                return self._redis.url
+            case _:
+                return f"sqlite:///{self.file('db')}"
+
+    def release(self, url: str) -> None:
+        """Remove what a measurement has left at an address that `fresh` gave."""
+        if url.startswith("postgresql:"):
+            assert self._postgres is not None
+            self._postgres.drop_database(url.rpartition("/")[2])
+        elif url.startswith("redis:"):
+            assert self._redis is not None
+            self._redis.empty()
+        else:
+            path = Path(url.removeprefix("sqlite:///"))
+            for file in path.parent.glob(f"{path.name}*"):
+                file.unlink()
+
+    def file(self, kind: str) -> Path:
+        """A path that nobody has used."""
+        self._number += 1
+        return self.folder / f"{self._number}.{kind}"
