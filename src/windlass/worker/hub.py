@@ -234,7 +234,8 @@ class Hub:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(worker.pid, signal.SIGKILL)
             self._buried(worker.number, -signal.SIGKILL, "died with its parent", monotonic())
-        self._warm_at = monotonic() + (min(_LONGEST_BACK_OFF, 0.2 * 2**self._cold_starts) if self._cold_starts else 0)
+        at_once = self.broken is None and not self._cold_starts  # It worked before; it may well work again.
+        self._warm_at = monotonic() + (0 if at_once else min(_LONGEST_BACK_OFF, 0.2 * 2 ** min(self._cold_starts, 10)))
         self._cold_starts += 1
         self._events.emit(NurseryBroke(why=self.broken or f"the nursery ended with status {status}"))
 

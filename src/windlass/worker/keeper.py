@@ -48,6 +48,11 @@ class Keeper:
         self.on_cancel: Callable[[list[Lease]], None] = lambda _: None
         self.on_lost: Callable[[SessionId, str], None] = lambda _session, _why: None
         self.in_use: Callable[[], set[SessionId]] = set
+        self.mark: Callable[[], int] = lambda: 0
+        """How many ends have been reported so far."""
+        self.written: Callable[[int], bool] = lambda _: True
+        """Whether all ends up to this mark are in the store."""
+        self._unused_at: dict[SessionId, int] = {}
 
     def step(self) -> None:
         """Renew every session, close what nobody uses, open one if there is none; then wait for the next time."""
@@ -123,14 +128,18 @@ class Keeper:
             self.on_cancel(cancelled)
 
     def _close_unused(self) -> None:
+        """Close what nothing runs under any more, once the ends of what did are written: it ends leases."""
         used = self.in_use()
         for session in list(self._valid_until):
-            if session != self.current and session not in used:
+            if session == self.current or session in used:
+                self._unused_at.pop(session, None)
+            elif self.written(self._unused_at.setdefault(session, self.mark())):
                 self._close(session)
 
     def _close(self, session: SessionId) -> None:
         with self._lock:
             self._valid_until.pop(session, None)
+            self._unused_at.pop(session, None)
             if self.current == session:
                 self.current = None
         try:

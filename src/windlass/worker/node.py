@@ -101,6 +101,7 @@ class Node:
         self._keeper = Keeper(self._keepers_store, name, self._about, self.events, ttl=settings.session_ttl)
         self._keeper.on_cancel, self._keeper.on_lost = self._cancel, self._forsake
         self._keeper.in_use = self._sessions
+        self._keeper.mark, self._keeper.written = self._settler.mark, self._settler.written
         self._claimers = [
             Claimer(self._store, pool, self._hub, self._keeper, self._settler, self.events, frozenset(settings.tags))
             for pool in self._hub.crew.pools.values()

@@ -42,7 +42,8 @@ def main(descriptor: str, target: str) -> int:
             app = load(target)
             ready = Ready(app.manifest(), monotonic() - began)
         except BaseException as error:  # noqa: BLE001 - whatever the app raises, the node must hear of it
-            node.sendall(frame(Broken(_import_failure(target, error))))
+            with suppress(BrokenPipeError, ConnectionResetError):  # Then the node has heard of it from one before us.
+                node.sendall(frame(Broken(_import_failure(target, error))))
             return 1
         node.sendall(frame(ready))
         Nursery(node, app).run()

@@ -43,6 +43,14 @@ class Settler:
         """How many ends are not written yet."""
         return self._put - self._written
 
+    def mark(self) -> int:
+        """How many ends have been put so far."""
+        return self._put
+
+    def written(self, mark: int) -> bool:
+        """Whether the ends up to this mark are written; they are in the order in which they came."""
+        return self._written >= mark
+
     def put(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
         """Decide what the outcome does to its task, and have it written soon. Called under the crew's lock."""
         settlement = settle(claim.task, outcome, _chance)

@@ -1,0 +1,117 @@
+"""Pools: their sizes, queues, weights and slots; who is recycled; tasks that this node cannot run."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import shop
+from tests.support.nodes import PATIENCE, NodeProcess, at, await_effect, read_effects
+from tests.support.processes import until
+from windlass.core.lifecycle import State
+from windlass.core.task import NewTask
+from windlass.stores.protocol import Store
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_worker_is_replaced_after_so_many_tasks(node: Callable[..., NodeProcess], effects: Path) -> None:
+    node("-n", "1", "--recycle-after", "5")
+
+    handles = [shop.add.enqueue(number) for number in range(30)]
+
+    assert [handle.result(PATIENCE) for handle in handles] == [number + 1 for number in range(30)]
+    ran = read_effects(effects, "add")
+    assert len(ran) == 30
+    assert len({said["pid"] for said in ran}) >= 2
+    assert {handle.task().attempts for handle in handles} == {1}
+
+
+def test_a_worker_that_holds_too_much_memory_is_replaced_between_tasks(
+    node: Callable[..., NodeProcess], effects: Path
+) -> None:
+    started = node("-n", "1", "--memory-limit", "200")
+
+    assert shop.grow.enqueue(250).result(PATIENCE) == 1
+
+    started.await_event("WorkerMoved", 4)  # idle, draining, stopped, and the next one idle
+    assert shop.grow.enqueue(1).result(PATIENCE) == 1, "the next worker holds nothing yet"
+    first, second = read_effects(effects, "began")
+    assert first["pid"] != second["pid"]
+
+
+def test_signals_resize_every_pool_and_none_pauses_it(node: Callable[..., NodeProcess]) -> None:
+    started = node("-n", "0", workers=0)
+    started.await_event("SessionOpened")
+    handle = shop.add.enqueue(1)
+    assert (handle.state, started.workers()) == (State.RUNNABLE, [])
+
+    started.send(signal.SIGTTIN)
+    assert handle.result(PATIENCE) == 2
+    started.send(signal.SIGTTIN)
+    until(lambda: len(started.workers()) == 2, "it has grown")
+    started.send(signal.SIGTTOU)
+
+    until(lambda: len(started.workers()) == 1, "it has shrunk")
+    assert shop.add.enqueue(2).result(PATIENCE) == 3
+
+
+def test_pools_serve_their_own_queues(node: Callable[..., NodeProcess], effects: Path) -> None:
+    started = node("--pool", "mail:mail,news=1", "--pool", "cpu=1x2", workers=2)
+
+    by_queue = {queue: shop.sleep.using(queue=queue).enqueue(0) for queue in ("mail", "news", "cpu")}
+    nobodys = shop.sleep.enqueue(0)
+    assert [handle.wait(PATIENCE) for handle in by_queue.values()] == [State.COMPLETED] * 3
+
+    pids = {said["task"]: said["pid"] for said in read_effects(effects, "began")}
+    mail, news, cpu = (pids[str(handle.id)] for handle in by_queue.values())
+    assert mail == news != cpu
+    assert nobodys.state is State.RUNNABLE
+    assert "none serves the queue default" in str(nobodys.why())
+    pools = {said["pool"]: said["pid"] for said in started.events("WorkerMoved")}
+    assert pools == {"mail": mail, "cpu": cpu}
+
+
+def test_the_queues_of_a_pool_have_their_turns_by_weight(
+    node: Callable[..., NodeProcess], effects: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "settings.yaml"
+    config.write_text("pools: {both: {queues: [a, b], weights: [3, 1], size: 1}, idle: {size: 1, threads: 2}}\n")
+    by_queue = {queue: {str(shop.sleep.using(queue=queue).enqueue(0.06).id) for _ in range(12)} for queue in ("a", "b")}
+
+    node("--config", str(config), workers=2)
+
+    first = [said["task"] for said in await_effect(effects, "began", 12)[:12]]
+    assert 8 <= len(by_queue["a"].intersection(first)) <= 10
+
+
+def test_what_a_node_cannot_run_is_put_back_and_costs_no_attempt(
+    node: Callable[..., NodeProcess], shop_store: Store
+) -> None:
+    [unknown] = shop_store.submit([NewTask(handler="nobody.knows")])
+    picky = shop.add.using(requires=["gpu"]).enqueue(1)
+    wide = shop.add.using(slots=3).enqueue(1)
+    put_back = [shop.app.handle(unknown.id), picky, wide]
+
+    node("-n", "1", "-t", "2")
+
+    until(lambda: [handle.state for handle in put_back] == [State.SCHEDULED] * 3, "all are put back")
+    assert {handle.task().attempts for handle in put_back} == {0}
+    assert "no node has ever offered a handler nobody.knows" in str(put_back[0].why())
+    node("-n", "1", "-t", "3", "--tag", "gpu")
+    assert [picky.result(PATIENCE), wide.result(PATIENCE)] == [2, 2]
+    assert put_back[0].state in (State.SCHEDULED, State.RUNNABLE, State.LEASED)
+    assert put_back[0].task().attempts == 0
+
+
+def test_a_task_takes_as_many_slots_as_it_says(node: Callable[..., NodeProcess], effects: Path) -> None:
+    node("-n", "1", "-t", "4")
+
+    handles = [shop.sleep.using(slots=3).enqueue(0.3) for _ in range(2)]
+    assert [handle.wait(PATIENCE) for handle in handles] == [State.COMPLETED] * 2
+
+    begins, ends = (sorted(map(at, read_effects(effects, what))) for what in ("began", "ended"))
+    assert begins[1] > ends[0], "six slots do not fit into four"

@@ -1,0 +1,102 @@
+"""F4, F5: what happens to the database server; the node goes on by itself, and every task is completed once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.e2e import shop
+from tests.support.nodes import PATIENCE, NodeProcess, at, await_effect, gone, read_effects
+from tests.support.processes import until
+from tests.support.servers import PostgresServer, StopMode
+from windlass.core.lifecycle import State
+from windlass.errors import CommitUnknown, StoreUnavailable
+from windlass.handle import Handle
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def url(own_postgres_server: PostgresServer) -> str:
+    return own_postgres_server.url(own_postgres_server.create_database())
+
+
+def crash_a_backend(server: PostgresServer) -> None:
+    """As a bug in PostgreSQL would: the server then starts all its backends anew."""
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        victim = "SELECT pid FROM pg_stat_activity WHERE application_name = 'windlass' LIMIT 1"
+        [(pid,)] = connection.execute(victim).fetchall()
+    os.kill(pid, signal.SIGKILL)
+
+
+def restart(mode: StopMode) -> Callable[[PostgresServer], None]:
+    return lambda server: server.restart(mode)
+
+
+def state_of(handle: Handle[object]) -> State | None:
+    """Where the task stands, if the store can be reached just now."""
+    with suppress(StoreUnavailable, CommitUnknown):
+        return handle.state
+    return None
+
+
+def restart_smartly(server: PostgresServer) -> None:
+    """A smart shutdown waits for its clients, which work on; it takes a fast one to be rid of a node."""
+    os.kill(server.state["pid"], signal.SIGTERM)
+    server.restart("fast")
+
+
+@pytest.mark.parametrize(
+    "blow",
+    [restart_smartly, restart("fast"), restart("immediate"), crash_a_backend],
+    ids=["restart smart", "restart fast", "restart immediate", "kill -9 of a backend"],
+)
+def test_a_node_goes_on_by_itself_after_what_happens_to_its_server(
+    node: Callable[..., NodeProcess],
+    effects: Path,
+    own_postgres_server: PostgresServer,
+    blow: Callable[[PostgresServer], None],
+) -> None:
+    handles = shop.app.enqueue_many(shop.add.bind(number) for number in range(2_000))
+    across = shop.sleep.using(priority=10).enqueue(3)
+    started = node("-n", "3", workers=3)
+    await_effect(effects, "add", 100)
+
+    blow(own_postgres_server)
+
+    until(lambda: state_of(across) is State.COMPLETED, "what ran across it is reported")
+    last = handles[-1]
+    until(lambda: state_of(last) is State.COMPLETED, "the node goes on")
+    assert {handle.wait(PATIENCE) for handle in handles} == {State.COMPLETED}
+    assert across.task().attempts == 1
+    assert {handle.task().attempts for handle in handles[::50]} == {1}
+    assert set(Counter(said["task"] for said in read_effects(effects, "add")).values()) == {1}, "nothing ran twice"
+    assert started.process.poll() is None
+
+
+def test_a_node_without_a_store_stops_its_work_in_time_and_works_again_afterwards(
+    node: Callable[..., NodeProcess], effects: Path, own_postgres_server: PostgresServer
+) -> None:
+    started = node("-n", "1", "--session-ttl", "3s")
+    handle = shop.sleep_once.enqueue(60)
+    [began] = await_effect(effects, "began")
+
+    stopped_at = time.monotonic()
+    own_postgres_server.stop("fast")
+
+    until(lambda: gone(began["pid"]), "its work is stopped", 10)
+    assert time.monotonic() - stopped_at < 3, "before the session runs out"
+    own_postgres_server.start()
+    until(lambda: state_of(handle) is State.COMPLETED, "it works again")
+    assert handle.task().losses == 1
+    first, second = started.await_event("SessionOpened", 2)
+    assert first["session"] != second["session"]
+    assert at(read_effects(effects, "began")[-1]) > stopped_at + 2.4

@@ -1,0 +1,76 @@
+"""Apps that cannot be served: said clearly, at once, and without a busy loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.nodes import NodeProcess
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[[str], NodeProcess]]:
+    """Starts a node of the app whose module has this text."""
+    with ExitStack() as nodes:
+
+        def start(text: str) -> NodeProcess:
+            (tmp_path / "odd_app.py").write_text(text)
+            where = {"app": "odd_app:app", "PYTHONPATH": str(tmp_path)}
+            url = f"sqlite:///{tmp_path / 'windlass.db'}"
+            return nodes.enter_context(NodeProcess(url, tmp_path / "effects.jsonl", "-n", "1", **where))
+
+        yield start
+
+
+def test_an_app_that_cannot_be_imported_is_shown_with_its_own_frames(serve: Callable[[str], NodeProcess]) -> None:
+    node = serve("def configure():\n    raise RuntimeError('no settings')\n\nconfigure()\n")
+
+    assert node.process.wait(30) == 3
+
+    assert "odd_app:app could not be imported: RuntimeError: no settings" in node.log
+    assert "in configure" in node.log
+    assert "importlib" not in node.log
+
+
+def test_an_app_that_is_not_there_is_named(serve: Callable[[str], NodeProcess]) -> None:
+    node = serve("app = 7\n")
+
+    assert node.process.wait(30) == 3
+
+    assert "odd_app:app" in node.log
+    assert "App" in node.log
+
+
+def test_an_app_that_starts_threads_when_imported_is_told_where_to_start_them(
+    serve: Callable[[str], NodeProcess],
+) -> None:
+    thread = "threading.Thread(target=threading.Event().wait, name='pump', daemon=True).start()"
+    node = serve(f"import threading, windlass\napp = windlass.App()\n{thread}\n")
+
+    [moved, *_] = node.await_event("WorkerMoved")
+
+    assert moved["after"] == "failed"
+    assert "started threads (pump)" in moved["why"]
+    assert "on_worker_start" in moved["why"]
+    assert node.terminate(10) == 0
+
+
+def test_a_start_hook_that_raises_is_reported_and_tried_again_with_back_off(
+    serve: Callable[[str], NodeProcess],
+) -> None:
+    hook = "@app.on_worker_start\ndef load():\n    raise RuntimeError('no model here')\n"
+    node = serve(f"import windlass\napp = windlass.App()\n{hook}")
+
+    node.await_event("NurseryBroke")
+    first_at = time.monotonic()
+    broken = node.await_event("NurseryBroke", 5)
+
+    assert time.monotonic() - first_at > 0.5, "0, 0.1, 0.2 and 0.4 seconds lie between the starts"
+    assert all("a start hook failed" in said["why"] and "no model here" in said["why"] for said in broken)
+    assert node.terminate(10) == 0
