@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench soak lock clean
+.PHONY: help demo test check format bench compare soak lock clean
 
 help: ## Print this list.
 	@echo 'make TARGET [ARGS="..."] [PYTHON=python3.12] [VENV=.venv] [WORKERS=2]'
@@ -33,8 +33,11 @@ format: $(VENV)/.dev ## Format, and repair what lint can repair by itself.
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: $(VENV)/.dev ## Run the benchmarks; ARGS go to them.
+bench: $(VENV)/.dev ## Run the benchmarks of the stores; ARGS go to them.
 	$(BIN)/python -m benchmarks $(ARGS)
+
+compare: $(VENV)/.dev ## Run the end-to-end benchmarks, with the peers that are installed (requirements/peers.txt).
+	$(BIN)/python -m benchmarks.workloads $(ARGS)
 
 soak: $(VENV)/.dev ## Run the long tests, which `make test` leaves out.
 	$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
@@ -42,6 +45,7 @@ soak: $(VENV)/.dev ## Run the long tests, which `make test` leaves out.
 lock: $(VENV)/.dev ## Write requirements/*.txt anew from pyproject.toml; ARGS="--upgrade" takes newer releases.
 	$(COMPILE) $(ARGS) --extra postgres --group dev --output-file requirements/dev.txt pyproject.toml
 	$(COMPILE) --group build --constraint requirements/dev.txt --output-file requirements/runtime.txt pyproject.toml
+	$(COMPILE) $(ARGS) --group peers --constraint requirements/dev.txt --output-file requirements/peers.txt pyproject.toml
 
 clean: ## Remove the virtual environment and everything that the tools left behind.
 	rm -rf $(VENV) build dist .coverage .coverage.* htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

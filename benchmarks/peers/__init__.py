@@ -12,7 +12,7 @@ from importlib.metadata import version
 from benchmarks.workloads.adapter import System
 
 _PROCRASTINATE = ("-m", "procrastinate", "--app", "benchmarks.peers.procrastinate.app", "worker", "--concurrency", "20")
-_PGQUEUER = ("-m", "pgqueuer", "run", "benchmarks.peers.pgqueuer:main", "--batch-size", "100")
+_PGQUEUER = ("-m", "benchmarks.peers.pgqueuer")
 _CELERY = ("-m", "celery", "-A", "benchmarks.peers.celery", "worker", "-c", "2", "--prefetch-multiplier", "64")
 _QUIET_CELERY = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "WARNING")
 _RQ = ("-m", "rq.cli", "worker", "--worker-class", "rq.SimpleWorker", "--url", "{url}", "--quiet")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from os import environ
 
 import asyncpg
-from pgqueuer import AsyncpgDriver, Job, PgQueuer, Queries
+from pgqueuer import AsyncpgDriver, Job, PgQueuer, Queries, run
 
 from benchmarks.peers.counting import count_rows
 from benchmarks.workloads.adapter import URL, AsyncClient
@@ -16,7 +16,7 @@ from benchmarks.workloads.effects import leave
 
 
 async def main() -> PgQueuer:
-    """What `pgq run` wants: a manager with its handlers."""
+    """What a worker wants: a manager with its handlers."""
     manager = PgQueuer(await _driver())
 
     @manager.entrypoint("noop")
@@ -60,3 +60,7 @@ def waiting() -> int:
 
 async def _driver() -> AsyncpgDriver:
     return AsyncpgDriver(await asyncpg.connect(environ[URL]))
+
+
+if __name__ == "__main__":
+    asyncio.run(run(main, batch_size=100))  # as `pgq run --batch-size 100`, whose options not every typer understands

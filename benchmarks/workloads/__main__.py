@@ -1,4 +1,4 @@
-"""What `make bench-workloads` runs: Windlass and its peers through W1 to W6, one after the other, in one table.
+"""What `make compare` runs: Windlass and its peers through W1 to W6, one after the other, in one table.
 
 Results go to stdout, what is being measured to stderr.
 """

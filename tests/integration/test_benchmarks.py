@@ -1,0 +1,49 @@
+"""That the end-to-end benchmarks still run; not how fast anything is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RATES = {"w1", "w1_threads", "w1_tasks", "w1_bulk", "w2"}
+TIMES = {"w5_fan", "w5_chain"}
+
+
+def test_the_workloads_run_and_find_numbers(tmp_path: Path) -> None:
+    found = tmp_path / "found.json"
+    asked = ["--quick", "--peers", "none", "--store", "sqlite", "--only", "W1,W2,W5", "--json", str(found)]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.workloads", *asked],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+    assert done.returncode == 0, done.stderr
+    results = json.loads(found.read_text())["results"]
+    assert results["windlass (sqlite)"].keys() == RATES | TIMES
+    assert results["bare statements (sqlite)"].keys() == {"w1", "w1_bulk", "w2"}
+    for system in results.values():
+        for rounds in system.values():
+            assert all(isinstance(number, float) and number > 0 for number in rounds), done.stderr
+    assert "W2 drain" in done.stdout
+
+
+def test_a_peer_that_is_not_known_is_named() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.workloads", "--peers", "nobody"],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 1
+    assert "no such peer: nobody" in done.stderr
