@@ -50,6 +50,9 @@ SETTINGS = {
     "synchronous_commit": "on",
     "search_path": "pg_catalog",  # Ours are all named in full, and nobody's can stand in for the server's own.
 }
+# Left to itself the server plans most of our statements anew every time, because a batch of one looks cheaper than the
+# unknown number it would have to assume; the plan comes out the same, and making it takes longer than running it.
+PLANNING = {"plan_cache_mode": "force_generic_plan"}
 
 _PASSING = ("40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300", "23505")
 """What is worth another try: conflicts, deadlocks, a server that restarts, and a key that was taken just now."""
@@ -76,9 +79,14 @@ class PostgresTransaction:
         known = self._statements[statement]
         values = bound(known, batch, scalars)
         cursor = RawCursor(self._connection, row_factory=tuple_row)
+        if statement != "find":
+            return Rows(cursor.execute(known.text.encode(), values))
         # A plan made for unknown values would not use the index of the state that is asked for.
-        prepare = False if statement == "find" else None
-        return Rows(cursor.execute(known.text.encode(), values, prepare=prepare))
+        self._connection.execute("SET plan_cache_mode = force_custom_plan")
+        try:
+            return Rows(cursor.execute(known.text.encode(), values, prepare=False))
+        finally:
+            self._connection.execute("RESET plan_cache_mode")
 
     def tell(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
         if batch is None or batch:
@@ -113,7 +121,7 @@ class PostgresDatabase:
         self._lots = Lots()
         self._connections = connections
         # Behind a pooler nothing may be set for the session, and nothing prepared in it.
-        self._info = connection_info(url, name="windlass", settings=None if pooler else SETTINGS)
+        self._info = connection_info(url, name="windlass", settings=None if pooler else {**SETTINGS, **PLANNING})
         self._options: dict[str, Any] = {"prepare_threshold": None} if pooler else {}
         heard_at = listen_url or (None if pooler else url)
         self._listen_info = None if heard_at is None else connection_info(heard_at, name="windlass-listen")
