@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from os import environ
 
 import asyncpg
@@ -15,7 +16,8 @@ from benchmarks.workloads.adapter import URL, AsyncClient
 from benchmarks.workloads.effects import leave
 
 
-async def main() -> PgQueuer:
+@asynccontextmanager
+async def main() -> AsyncIterator[PgQueuer]:
     """What a worker wants: a manager with its handlers."""
     manager = PgQueuer(await _driver())
 
@@ -29,7 +31,7 @@ async def main() -> PgQueuer:
         leave(number)
         await asyncio.sleep(seconds)
 
-    return manager
+    yield manager
 
 
 class Client(AsyncClient):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.processes import alone
@@ -62,18 +63,20 @@ class Runs:
         say(f"{self._system.title}: {what}")
         try:
             return measurement()
-        except NotOffered:
-            return {}
         except (RuntimeError, Wrong) as error:
-            if NotOffered.__name__ in str(error).strip().splitlines()[-1]:
-                return {}
             say(f"{self._system.title}: {what} FAILED: {error}")
             return dict.fromkeys(METRICS[what], "failed")
 
     def _job(self, url: str, effects: Path, kind: str) -> Found:
-        """Do this in a process of its own."""
+        """Do this in a process of its own; what the system does not offer finds nothing."""
         system, plan = self._system, self._plan
-        return alone(lambda _: getattr(Job(system, url, effects, plan), kind)())
+
+        def job(_: object) -> Found:
+            with suppress(NotOffered):
+                return getattr(Job(system, url, effects, plan), kind)() or {}
+            return {}
+
+        return alone(job)
 
     def _enqueue(self, kind: str) -> Found:
         with Measured(self._places, self._system) as (url, effects):

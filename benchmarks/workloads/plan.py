@@ -36,7 +36,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     """After so many seconds without an end a measurement has failed."""
 
 
-QUICK = Plan(rounds=1, singles=200, bulk=2_000, drain=1_000, paced=25, both=300, fan=50, chain=20, cap=20, patience=60)
+QUICK = Plan(rounds=1, singles=200, bulk=2_000, drain=1_000, paced=25, both=300, fan=50, chain=20, cap=20, patience=30)
 DEFAULT = Plan(
     rounds=3,
     singles=2_000,
