@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import click
 import msgspec
 
 from windlass.app import App
 from windlass.cli.shapes import print_json, task_json
-from windlass.cli.stores import json_option, store_option
+from windlass.cli.stores import json_option, opened, store_option
 from windlass.core.lifecycle import State
 from windlass.core.manifest import HandlerInfo
 from windlass.core.times import duration
@@ -21,7 +22,6 @@ from windlass.errors import InvalidTask
 from windlass.handle import Handle
 from windlass.options import fields_of
 from windlass.stores.protocol import Store
-from windlass.wiring import open_store
 
 
 @click.command()
@@ -38,7 +38,7 @@ from windlass.wiring import open_store
 @click.option("--tenant")
 @click.option("--key", help="Your own id for it: submitting it twice makes one task.")
 @click.option("--workflow")
-@click.option("--after", multiple=True, metavar="ID", help="What must have completed before. Repeatable.")
+@click.option("--after", multiple=True, metavar="ID", help="What must be completed before: ids or keys. Repeatable.")
 @click.option("--retries", type=int)
 @click.option("--timeout", metavar="TIME")
 @click.option("--wait", is_flag=True, help="Wait for its end and print the result.")
@@ -58,7 +58,7 @@ def enqueue(
 
     ARGS are name=text, name:=JSON, or @file.json with an object of them.
     """
-    store = open_store(store_url)
+    store = opened(store_url)
     info = None if unchecked else _published(store, handler)
     given = _arguments(args)
     if info is not None:
@@ -145,7 +145,17 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
     for name in ("at", "deadline", "expires"):
         if name in found:
             found[name] = _when(found[name], name)
+    if "after" in found:
+        found["after"] = [_prerequisite(text) for text in found["after"]]
     return found
+
+
+def _prerequisite(text: str) -> UUID | str:
+    """A task by its id, or by its key in the same workflow."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return text
 
 
 def _when(text: str, name: str) -> Any:

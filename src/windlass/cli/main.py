@@ -26,6 +26,8 @@ EXITS: Mapping[str, int] = {
     "invalid_settings": 2,
     "invalid_task": 2,
     "invalid_payload": 2,
+    "unknown_prerequisite": 2,
+    "cycle": 2,
     "app_broken": 3,
     "unknown_task": 4,
     "not_allowed": 5,

@@ -1,4 +1,4 @@
-"""The option that every command which speaks to a store has."""
+"""What every command has that speaks to a store."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import click
+
+from windlass.stores.protocol import Store
+from windlass.wiring import open_store
 
 store_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--store",
@@ -18,3 +21,10 @@ store_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
 json_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for programs."
 )
+
+
+def opened(url: str | None) -> Store:
+    """The store that a URL names, closed when the command ends."""
+    store = open_store(url)
+    click.get_current_context().call_on_close(store.close)
+    return store

@@ -8,13 +8,12 @@ from uuid import UUID
 import click
 
 from windlass.cli.shapes import print_json, print_task, print_tasks, task_json
-from windlass.cli.stores import json_option, store_option
+from windlass.cli.stores import json_option, opened, store_option
 from windlass.core.lifecycle import State
 from windlass.core.task import Task, TaskId
 from windlass.errors import InvalidTask, UnknownTask
 from windlass.reasons import explain
 from windlass.stores.protocol import Filter, Store, Which
-from windlass.wiring import open_store
 
 WILL_NOT_RUN, WAITS = 4, 3
 
@@ -44,7 +43,7 @@ def ls(
     limit: int,
 ) -> None:
     """List tasks, the newest first."""
-    store = open_store(store_url)
+    store = opened(store_url)
     page = store.find(_filter(states, queue, tenant, workflow, handler), limit=limit)
     if as_json:
         print_json([task_json(task) for task in page.tasks])
@@ -60,7 +59,7 @@ def ls(
 @click.argument("id")
 def show(store_url: str | None, as_json: bool, id: str) -> None:
     """All about one task: its times, attempts, errors and output."""
-    store = open_store(store_url)
+    store = opened(store_url)
     task = _task(store, id)
     attempts, logs = store.attempts(task.id), store.logs(task.id)
     if as_json:
@@ -92,7 +91,7 @@ def cancel(
 ) -> None:
     """Cancel the tasks with these IDS, or all that the filter matches. A running one is asked to stop."""
     which = _which(ids, _filter(states, queue, tenant, workflow, handler))
-    _say("cancelled", open_store(store_url).cancel(which, reason=reason), as_json=as_json)
+    _say("cancelled", opened(store_url).cancel(which, reason=reason), as_json=as_json)
 
 
 @tasks.command()
@@ -116,7 +115,7 @@ def retry(
 ) -> None:
     """Bring back failed, cancelled or expired tasks: those with these IDS, or all that the filter matches."""
     which = _which(ids, _filter(states, queue, tenant, workflow, handler))
-    _say("retried", open_store(store_url).retry(which), as_json=as_json)
+    _say("retried", opened(store_url).retry(which), as_json=as_json)
 
 
 @click.command()
@@ -125,7 +124,7 @@ def retry(
 @click.argument("id")
 def why(store_url: str | None, as_json: bool, id: str) -> None:
     """Say what holds a task back. Exit status: 0 it runs or ran, 3 it waits, 4 it cannot run as things stand."""
-    store = open_store(store_url)
+    store = opened(store_url)
     answer = explain(store, _task(store, id))
     if as_json:
         print_json({"task": str(answer.task.id), "state": answer.task.state, "gates": answer.gates})
@@ -137,7 +136,7 @@ def why(store_url: str | None, as_json: bool, id: str) -> None:
 def _status(state: State, *, closed: bool) -> int:
     if state in (State.FAILED, State.CANCELLED, State.EXPIRED):
         return WILL_NOT_RUN
-    return WAITS if closed else 0
+    return WAITS if closed and state is not State.COMPLETED else 0
 
 
 def _filter(

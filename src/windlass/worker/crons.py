@@ -8,9 +8,9 @@ would have been reached; one that comes twice in autumn fires once, at its first
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from itertools import islice
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -59,7 +59,7 @@ class Crons:
         if cron.fired is None:  # New: nothing before this moment was missed.
             self._store.fire(cron.info.name, now, [])
             return 0
-        missed = list(islice(nominal_times(cron.info, cron.fired, now), 10 * MOST_MISSED))
+        missed = list(deque(nominal_times(cron.info, cron.fired, now), maxlen=10 * MOST_MISSED))
         submitted = 0
         for nominal, runs in decided(cron.info.misfire, missed, now):
             receipts = self._store.fire(cron.info.name, nominal, [self._task(cron.info, nominal)] if runs else [])

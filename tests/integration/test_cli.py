@@ -1,0 +1,172 @@
+"""The command line, on both stores: what it prints, for people and for programs, and with which status it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.support.builders import GAVE_UP, a_session, claim_one, complete, report, submit_one
+from tests.support.processes import open_store
+from windlass.cli.main import main
+from windlass.core.lifecycle import State
+from windlass.core.manifest import HandlerInfo, Manifest
+from windlass.stores.protocol import Store
+
+UNKNOWN = "01a1e1fd-4c42-73de-a2f4-24ee3fbe7468"
+PARAMETERS = {
+    "type": "object",
+    "properties": {"to": {"type": "string"}, "copies": {"type": "integer"}},
+    "required": ["to"],
+}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'windlass.db'}"
+    return request.getfixturevalue("migrated_url")
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    """A store that knows one handler, `mail`."""
+    store = open_store(url.removeprefix("sqlite:///"))
+    store.publish(Manifest(handlers=(HandlerInfo(name="mail", parameters=json.dumps(PARAMETERS)),), crons=()))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def windlass(url: str, store: Store) -> Callable[..., Result]:
+    """Runs a command in this process."""
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(main, words, env={"WINDLASS_URL": url})
+
+    return run
+
+
+def read(result: Result) -> Any:
+    """What a command has printed for programs."""
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_a_task_is_submitted_listed_and_shown(windlass: Callable[..., Result]) -> None:
+    made = windlass("enqueue", "mail", "to=ann", "copies:=2", "--priority", "3", "--key", "k")
+    id = made.stdout.strip()
+    again = read(windlass("enqueue", "mail", "to=ann", "copies:=2", "--priority", "3", "--key", "k", "--json"))
+
+    [listed] = read(windlass("tasks", "ls", "--json"))
+    shown = read(windlass("tasks", "show", id, "--json"))
+    people = windlass("tasks", "ls")
+
+    assert made.exit_code == 0
+    assert (again["id"], again["created"]) == (id, False)
+    assert listed["id"] == shown["id"] == id
+    assert (shown["args"]["copies"], shown["priority"], shown["state"]) == (2, 3, "runnable")
+    assert id in people.stdout
+    assert "mail" in windlass("tasks", "show", id).stdout
+
+
+def test_a_task_waits_for_another_by_its_id(windlass: Callable[..., Result], store: Store) -> None:
+    above = submit_one(store)
+
+    made = read(windlass("enqueue", "mail", "to=ann", "--after", str(above), "--json"))
+
+    assert made["state"] == "waiting"
+
+
+def test_tasks_are_cancelled_and_brought_back(windlass: Callable[..., Result], store: Store) -> None:
+    first, second = submit_one(store, queue="a"), submit_one(store, queue="b")
+
+    cancelled = windlass("tasks", "cancel", str(first))
+    by_filter = read(windlass("tasks", "cancel", "--queue", "b", "--json"))
+    retried = read(windlass("tasks", "retry", "--state", "cancelled", "--json"))
+
+    assert (cancelled.exit_code, cancelled.stdout) == (0, "cancelled 1 task\n")
+    assert by_filter == {"cancelled": 1}
+    assert retried == {"retried": 2}
+    assert [task.state for task in store.get([first, second]) if task] == [State.RUNNABLE] * 2
+
+
+def test_why_tells_by_its_status_whether_a_task_waits_or_will_not_run(
+    windlass: Callable[..., Result], store: Store
+) -> None:
+    id = str(submit_one(store, handler="mail"))
+    waits = windlass("why", id)
+    session = a_session(store)
+    claim = claim_one(store, session)
+    runs = windlass("why", id)
+    report(store, claim, GAVE_UP)
+    failed = windlass("why", id, "--json")
+
+    assert (waits.exit_code, runs.exit_code, failed.exit_code) == (3, 0, 4)
+    assert "no node is alive" in waits.stdout
+    assert json.loads(failed.stdout)["state"] == "failed"
+
+
+def test_a_task_that_has_run_has_nothing_in_its_way(windlass: Callable[..., Result], store: Store) -> None:
+    id = submit_one(store)
+    claim = claim_one(store)
+    complete(store, claim)
+
+    assert windlass("why", str(id)).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "named"),
+    [
+        (["tasks", "show", "nonsense"], 2, "id='nonsense'"),
+        (["tasks", "show", UNKNOWN], 4, UNKNOWN),
+        (["why", UNKNOWN], 4, UNKNOWN),
+        (["tasks", "cancel"], 2, "--queue"),
+        (["tasks", "ls", "--state", "odd"], 2, "--state"),
+        (["tasks", "ls", "--limit", "0"], 2, "--limit"),
+        (["enqueue", "post"], 2, "handler='post'"),
+        (["enqueue", "mail"], 2, "missing: to"),
+        (["enqueue", "mail", "to=ann", "cc=bob"], 2, "unknown: cc"),
+        (["enqueue", "mail", "to"], 2, "'to'"),
+        (["enqueue", "mail", "to:={"], 2, "argument to is not JSON"),
+        (["enqueue", "mail", "@missing.json"], 2, "@missing.json"),
+        (["enqueue", "mail", "to=ann", "--in", "soon"], 2, "delay"),
+        (["enqueue", "mail", "to=ann", "--timeout", "-1s"], 2, "timeout"),
+        (["enqueue", "mail", "to=ann", "--after", UNKNOWN], 2, UNKNOWN),
+        (["enqueue", "mail", "to=ann", "--wait", "--wait-timeout", "0.05s"], 7, "has not ended"),
+        (["worker"], 2, "no app"),
+        (["worker", "a:b", "--pool", "=3"], 2, "--pool"),
+        (["worker", "a:b", "-t", "0"], 2, "threads=0"),
+        (["worker", "a:b", "--session-ttl", "soon"], 2, "session_ttl"),
+        (["worker", "a:b", "--drain-timeout", "soon"], 2, "drain_timeout"),
+    ],
+)
+def test_bad_input_is_refused_naming_the_field(
+    windlass: Callable[..., Result], words: Sequence[str], status: int, named: str
+) -> None:
+    result = windlass(*words)
+
+    assert (result.exit_code, named in result.stderr) == (status, True), result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_store_that_is_not_there_has_a_status_of_its_own() -> None:
+    result = CliRunner().invoke(main, ["tasks", "ls", "--store", "postgresql://nobody@127.0.0.1:1/none"])
+
+    assert result.exit_code == 8
+    assert "Traceback" not in result.output
+
+
+def test_the_same_as_a_process(url: str, store: Store) -> None:
+    command = [sys.executable, "-m", "windlass", "enqueue", "mail", "to=ann", "--json", "--store", url]
+
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["state"] == "runnable"

@@ -1,0 +1,362 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.unit.values import a_stored_task, an_id
+from windlass.config import PoolSettings
+from windlass.core.lifecycle import State
+from windlass.core.order import order_of
+from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped
+from windlass.core.task import Claim, Lease, Rules, SessionId
+from windlass.events import Events
+from windlass.worker.crew import UNBEGUN_SECONDS, Crew
+from windlass.worker.given import INTERRUPT_AFTER, KILL_AFTER, Work
+from windlass.worker.states import WorkerState
+from windlass.worker.wire import Ask, Back, Beat, Call, Done, Hello, Interrupt, Quit, Recall, Run, ToWorker
+from windlass.worker.worker import Worker
+
+SESSION = SessionId(an_id(999))
+
+
+class Recorder:
+    """An outlet that only remembers."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, ToWorker]] = []
+        self.forked: list[Worker] = []
+        self.killed: list[int] = []
+        self.settled: dict[int, Outcome] = {}
+        self.beats: list[float | None] = []
+        self.held = 0
+
+    def send(self, worker: Worker, message: ToWorker) -> None:
+        self.sent.append((worker.number, message))
+
+    def fork(self, worker: Worker) -> None:
+        self.forked.append(worker)
+
+    def kill(self, worker: Worker) -> None:
+        self.killed.append(worker.number)
+
+    def memory(self, worker: Worker) -> int:
+        return self.held
+
+    def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
+        assert claim.task.id.int not in self.settled, "settled twice"
+        self.settled[claim.task.id.int] = outcome
+
+    def progress(self, lease: Lease, share: float | None, message: str | None) -> None:
+        self.beats.append(share)
+
+    def call(self, worker: Worker, lease: Lease | None, call: Call) -> None: ...
+
+    def tickets(self, kind: type[ToWorker]) -> list[int]:
+        """The tickets of which a message of this kind spoke."""
+        found: list[int] = []
+        for _, message in self.sent:
+            if isinstance(message, kind):
+                match message:
+                    case Run(orders):
+                        found += [ticket for ticket, _ in orders]
+                    case Recall(tickets):
+                        found += tickets
+                    case Ask(ticket) | Interrupt(ticket):
+                        found.append(ticket)
+                    case _:
+                        pass
+        return found
+
+
+class Floor:
+    """A crew with a clock in the test's hand."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.outlet = Recorder()
+        self.moves: list[str] = []
+        events = Events(lambda event: self.moves.append(getattr(event, "after", "")))
+        self.crew = Crew([PoolSettings(**{"size": 1, **settings})], self.outlet, events)
+        self.crew.warm = True
+        [self.pool] = self.crew.pools.values()
+        self.now = 100.0
+        self.tick(0)
+        for worker in list(self.outlet.forked):
+            self.crew.heard(worker, Hello(), self.now)
+
+    @property
+    def worker(self) -> Worker:
+        [worker] = self.crew.workers.values()
+        return worker
+
+    def worker_states(self) -> list[str]:
+        return sorted(worker.state.value for worker in self.crew.workers.values())
+
+    def tick(self, seconds: float = 0.1) -> None:
+        self.now += seconds
+        self.crew.tick(self.now)
+
+    def give(self, *numbers: int, **task: Any) -> None:
+        """Hand out tasks with these numbers."""
+        work: list[Work] = []
+        for number in numbers:
+            stored = a_stored_task(id=an_id(number), **task)
+            claim = Claim(Lease(stored.id, 1, SESSION), stored)
+            work.append(Work(claim, order_of(claim), self.now))
+        self.crew.hand_out(self.pool, work, self.now)
+
+    def done(self, ticket: int, **said: Any) -> None:
+        self.crew.heard(self.worker, Done(ticket, 0.01, **said), self.now)
+
+
+def test_a_task_is_sent_runs_and_is_settled() -> None:
+    floor = Floor()
+    floor.give(1)
+
+    floor.done(1, result="7")
+
+    assert floor.outlet.settled == {1: Returned("7")}
+    assert floor.moves == ["idle", "busy", "idle"]
+    assert floor.crew.held == 0
+
+
+def test_tasks_go_to_the_least_loaded_worker() -> None:
+    floor = Floor(size=3)
+
+    floor.give(1, 2, 3, 4)
+
+    by_worker = [len(worker.given) for worker in floor.crew.workers.values()]
+    assert sorted(by_worker) == [1, 1, 2]
+
+
+def test_what_a_worker_ran_when_it_died_has_crashed_and_the_rest_goes_on() -> None:
+    floor = Floor()
+    floor.give(1, 2)
+
+    floor.crew.died(floor.worker, -9, floor.now)
+
+    assert isinstance(floor.outlet.settled[1], Crashed)
+    assert floor.outlet.settled[2] == Released()
+    floor.tick()
+    assert len(floor.outlet.forked) == 2, "it is replaced at once"
+
+
+def test_an_exit_status_of_zero_is_a_crash_as_long_as_something_ran() -> None:
+    floor = Floor()
+    floor.give(1)
+
+    floor.crew.died(floor.worker, 0, floor.now)
+
+    outcome = floor.outlet.settled[1]
+    assert isinstance(outcome, Crashed)
+    assert "exit status 0" in outcome.error.message
+
+
+def test_a_suspect_runs_alone_and_its_worker_knows() -> None:
+    floor = Floor(threads=4)
+
+    floor.give(1, crashes=1)
+    floor.give(2, 3)
+
+    [(_, first), *_] = floor.outlet.sent
+    assert isinstance(first, Run)
+    assert first.orders[0][1].slots == 4
+    assert [given.work.claim.task.id.int for given in floor.worker.begun] == [1]
+
+
+def test_deaths_without_any_work_between_them_put_off_the_next_start() -> None:
+    floor = Floor()
+    starts: list[float] = []
+
+    for _ in range(5):
+        floor.crew.died(floor.worker, 1, floor.now)
+        before = len(floor.outlet.forked)
+        while len(floor.outlet.forked) == before:
+            floor.tick(0.05)
+        starts.append(floor.now)
+
+    waits = [later - sooner for sooner, later in pairwise(starts)]
+    assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8], abs=0.06)
+
+
+def test_a_hard_limit_kills_and_the_neighbours_are_released() -> None:
+    floor = Floor(threads=2)
+    floor.give(1, rules=Rules(timeout=timedelta(seconds=5)))
+    floor.give(2)
+
+    floor.tick(4.9)
+    assert not floor.outlet.killed
+    floor.tick(0.2)
+    floor.crew.died(floor.worker, -9, floor.now)
+
+    outcome = floor.outlet.settled[1]
+    assert isinstance(outcome, Raised)
+    assert outcome.error.kind == "Timeout"
+    assert floor.outlet.settled[2] == Released()
+    assert floor.outlet.killed == [1]
+
+
+def test_a_soft_limit_interrupts_once() -> None:
+    floor = Floor()
+    floor.give(1, rules=Rules(soft_timeout=timedelta(seconds=1)))
+
+    for _ in range(5):
+        floor.tick(0.5)
+
+    assert [message for _, message in floor.outlet.sent if isinstance(message, Interrupt)] == [Interrupt(1, False)]
+
+
+def test_progress_puts_off_the_end_by_silence() -> None:
+    floor = Floor()
+    floor.give(1, rules=Rules(heartbeat_timeout=timedelta(seconds=2)))
+
+    for _ in range(5):
+        floor.tick(1.5)
+        floor.crew.heard(floor.worker, Beat(1, 0.5, None), floor.now)
+    assert (floor.outlet.killed, len(floor.outlet.beats)) == ([], 5)
+    floor.tick(2.1)
+
+    assert floor.outlet.killed == [1]
+
+
+def test_a_cancel_asks_then_interrupts_then_kills() -> None:
+    floor = Floor()
+    floor.give(1)
+
+    floor.crew.cancel([Lease(an_id(1), 1, SESSION)], floor.now)
+    assert floor.outlet.tickets(Ask) == [1]
+    floor.tick(INTERRUPT_AFTER)
+    assert floor.outlet.tickets(Interrupt) == [1]
+    floor.tick(KILL_AFTER - INTERRUPT_AFTER)
+    floor.crew.died(floor.worker, -9, floor.now)
+
+    assert floor.outlet.settled[1] == Stopped(State.CANCELLED, "did not stop when asked")
+
+
+def test_a_cancel_under_another_lease_is_not_for_this_attempt() -> None:
+    floor = Floor()
+    floor.give(1)
+
+    floor.crew.cancel([Lease(an_id(1), 7, SESSION)], floor.now)
+
+    assert floor.outlet.tickets(Ask) == []
+
+
+def test_what_expires_while_it_runs_is_stopped_as_expired() -> None:
+    floor = Floor()
+    floor.give(1, claimed=0, expires=3_000_000)
+
+    floor.tick(2.9)
+    assert floor.outlet.tickets(Ask) == []
+    floor.tick(0.2)
+    floor.done(1, stopped="stopped while it ran")
+
+    assert floor.outlet.settled[1] == Stopped(State.EXPIRED, "stopped while it ran")
+
+
+def test_an_order_that_does_not_get_its_turn_is_asked_back_and_released() -> None:
+    floor = Floor()
+    floor.give(1, 2)
+
+    floor.tick(UNBEGUN_SECONDS + 0.1)
+    floor.tick()
+    assert floor.outlet.tickets(Recall) == [2]
+    floor.crew.heard(floor.worker, Back([2]), floor.now)
+
+    assert floor.outlet.settled == {2: Released()}
+    assert list(floor.worker.given) == [1]
+
+
+def test_what_comes_back_goes_to_whoever_is_free() -> None:
+    floor = Floor(size=2)
+    first, second = floor.crew.workers.values()
+    floor.give(1, 2, 3)
+    assert len(first.given) == 2
+    floor.crew.heard(second, Done(2, 0.01), floor.now)
+
+    floor.crew.heard(first, Back([3]), floor.now)
+
+    assert [given.work.claim.task.id.int for given in second.begun] == [3]
+    assert 3 not in floor.outlet.settled
+
+
+def test_a_drain_lets_what_has_begun_end_and_takes_nothing_new() -> None:
+    floor = Floor()
+    floor.give(1, 2)
+
+    floor.crew.drain(floor.now)
+    floor.crew.heard(floor.worker, Back([2]), floor.now)
+    floor.give(3)
+    floor.done(1)
+    floor.crew.died(floor.worker, 0, floor.now)
+    floor.tick()
+
+    assert floor.outlet.settled == {2: Released(), 3: Released(), 1: Returned(None)}
+    assert [message for _, message in floor.outlet.sent if isinstance(message, Quit)] == [Quit()]
+    assert floor.moves[-2:] == ["draining", "stopped"]
+    assert (floor.crew.workers, len(floor.outlet.forked)) == ({}, 1)
+
+
+def test_a_hurried_drain_releases_what_it_stops() -> None:
+    floor = Floor()
+    floor.give(1)
+    floor.crew.drain(floor.now)
+
+    floor.crew.stop_now("the node leaves")
+    floor.crew.died(floor.worker, -9, floor.now)
+
+    assert floor.outlet.settled == {1: Released()}
+
+
+def test_what_ran_under_a_lost_session_is_killed_and_never_reported() -> None:
+    floor = Floor()
+    floor.give(1)
+    worker = floor.worker
+
+    floor.crew.forsake(SESSION, "it could not be renewed in time")
+    floor.crew.heard(worker, Done(1, 0.01, result="7"), floor.now)
+    floor.crew.died(worker, -9, floor.now)
+
+    assert floor.outlet.killed == [1]
+    assert floor.outlet.settled == {}
+    assert floor.crew.sessions() == set()
+
+
+def test_a_worker_is_recycled_after_so_many_tasks_and_above_so_much_memory() -> None:
+    worn, fat = Floor(recycle_after=1), Floor(memory_limit=1 << 20)
+    worn.give(1)
+    worn.done(1)
+    fat.outlet.held = 2 << 20
+
+    worn.tick()
+    fat.tick(1.1)
+
+    assert [worn.worker_states(), fat.worker_states()] == [["draining", "starting"], ["draining", "starting"]]
+
+
+def test_a_pool_of_none_runs_nothing_and_one_that_grows_starts_workers() -> None:
+    floor = Floor(size=0)
+    floor.give(1)
+    assert floor.outlet.settled == {1: Released()}
+
+    floor.crew.resize("default", 2, "by hand")
+    floor.tick()
+    floor.crew.resize("default", 1, "by hand")
+    floor.tick()
+
+    assert floor.worker_states() == ["draining", "starting"]
+
+
+def test_a_worker_whose_socket_closed_is_given_a_second_to_be_buried() -> None:
+    floor = Floor()
+    floor.give(1)
+
+    floor.crew.gone(floor.worker, floor.now)
+    floor.tick(0.9)
+    assert not floor.outlet.settled
+    floor.tick(0.2)
+
+    assert isinstance(floor.outlet.settled[1], Crashed)
+    assert floor.moves[-1] == WorkerState.FAILED

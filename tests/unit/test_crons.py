@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from windlass.clock import ManualClock
+from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
+from windlass.core.times import micros, to_datetime, to_instant
+from windlass.events import Events
+from windlass.stores.memory import MemoryStore
+from windlass.stores.protocol import Filter
+from windlass.worker.crons import MOST_MISSED, Crons, decided, nominal_times
+
+NOON = to_instant(datetime(2026, 11, 16, 12, 0, tzinfo=UTC))
+MINUTE = micros(timedelta(minutes=1))
+HOUR = 60 * MINUTE
+
+
+def a_cron(schedule: str = "* * * * *", **changes: object) -> CronInfo:
+    return CronInfo(**{"name": "tick", "handler": "work", "schedule": schedule, **changes})  # type: ignore[arg-type]
+
+
+def times(cron: CronInfo, after: datetime, until: datetime) -> list[str]:
+    found = nominal_times(cron, to_instant(after), to_instant(until))
+    return [f"{to_datetime(moment).astimezone(UTC):%m-%d %H:%M}" for moment in found]
+
+
+def test_times_are_later_than_the_last_and_not_later_than_now() -> None:
+    found = list(nominal_times(a_cron(), NOON, NOON + 3 * MINUTE))
+
+    assert found == [NOON + MINUTE, NOON + 2 * MINUTE, NOON + 3 * MINUTE]
+
+
+def test_a_time_that_does_not_exist_in_spring_fires_once_all_the_same() -> None:
+    cron = a_cron("30 2 * * *", timezone="Europe/Berlin")
+
+    found = times(cron, datetime(2026, 3, 28, 12, tzinfo=UTC), datetime(2026, 3, 30, 12, tzinfo=UTC))
+
+    assert found == ["03-29 01:00", "03-30 00:30"]
+
+
+def test_a_time_that_comes_twice_in_autumn_fires_once() -> None:
+    cron = a_cron("30 2 * * *", timezone="Europe/Berlin")
+
+    found = times(cron, datetime(2026, 10, 24, 12, tzinfo=UTC), datetime(2026, 10, 26, 12, tzinfo=UTC))
+
+    assert found == ["10-25 00:30", "10-26 01:30"]
+
+
+@pytest.mark.parametrize(("misfire", "runs"), [("last", [True]), ("all", [True, True, True]), ("skip", [False])])
+def test_what_becomes_of_missed_times_is_for_the_policy_to_say(misfire: str, runs: list[bool]) -> None:
+    due = [NOON - 3 * HOUR, NOON - 2 * HOUR, NOON - HOUR]
+
+    found = decided(misfire, due, NOON)
+
+    assert [run for _, run in found] == runs
+    assert found[-1][0] == NOON - HOUR, "whatever runs, all of them have passed"
+
+
+def test_a_punctual_time_runs_under_every_policy_and_stands_for_the_last_missed_one() -> None:
+    due = [NOON - HOUR, NOON]
+
+    assert [decided(misfire, due, NOON) for misfire in ("last", "skip")] == [[(NOON, True)], [(NOON, True)]]
+
+
+@pytest.mark.parametrize(("misfire", "fired"), [("last", 1), ("skip", 1), ("all", MOST_MISSED + 2)])
+def test_after_a_long_pause_the_policy_still_holds(misfire: str, fired: int) -> None:
+    clock = ManualClock(NOON)
+    store = MemoryStore(clock=clock)
+    handler = HandlerInfo(name="work")
+    store.publish(Manifest(handlers=(handler,), crons=(a_cron(misfire=misfire),)))
+    crons = Crons(store, Events(), clock)
+    crons.handlers = {"work": handler}
+    crons.fire(clock.now())
+    clock.advance(timedelta(days=7, seconds=30))
+
+    submitted = crons.fire(clock.now()) + crons.fire(clock.now())
+
+    assert submitted <= fired
+    assert submitted >= 1
+    keys = {task.key for task in store.find(Filter(), limit=1_000).tasks}
+    assert f"cron:tick:{to_datetime(NOON + 7 * 24 * HOUR).isoformat()}" in keys

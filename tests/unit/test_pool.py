@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from collections import Counter
+
+from windlass.config import PoolSettings
+from windlass.events import Events
+from windlass.worker.pool import READ_AHEAD_TASKS, Pool
+from windlass.worker.states import WorkerState
+from windlass.worker.worker import Worker
+
+
+def a_pool(workers: int = 1, **settings: object) -> Pool:
+    """A pool whose workers are all idle."""
+    pool = Pool(PoolSettings(size=workers, **settings))  # type: ignore[arg-type]
+    for number in range(workers):
+        worker = Worker(number, "default", pool.settings.threads, 0.0, Events())
+        worker.move(WorkerState.IDLE, 0.0)
+        pool.workers[number] = worker
+    return pool
+
+
+def test_queues_are_first_as_often_as_their_weights_say() -> None:
+    pool = a_pool(queues=("a", "b", "c"), weights=(5, 2, 1))
+
+    orders = [pool.next_queues() for _ in range(80)]
+
+    assert Counter(order[0] for order in orders) == {"a": 50, "b": 20, "c": 10}
+    assert all(sorted(order) == ["a", "b", "c"] for order in orders), "the others are asked too"
+
+
+def test_without_weights_queues_take_turns() -> None:
+    pool = a_pool(queues=("a", "b"))
+
+    assert [pool.next_queues()[0] for _ in range(4)] == ["a", "b", "a", "b"]
+
+
+def test_before_anything_was_measured_there_is_room_for_what_can_run_at_once() -> None:
+    assert a_pool(3, threads=2).room() == 6
+
+
+def test_short_tasks_are_read_ahead_and_long_ones_are_not() -> None:
+    short, long = a_pool(), a_pool()
+
+    short.measured(0.001)
+    long.measured(1.0)
+
+    assert short.room() == 1 + 50
+    assert long.room() == 1
+
+
+def test_read_ahead_is_bounded() -> None:
+    pool = a_pool(2)
+
+    pool.measured(0.0)
+
+    assert pool.room() == 2 + READ_AHEAD_TASKS
+
+
+def test_workers_that_start_or_leave_have_no_room() -> None:
+    pool = a_pool(2)
+
+    pool.workers[0].move(WorkerState.DRAINING, 1.0)
+
+    assert pool.room() == 1
+    assert pool.missing(0.0) == 1
+
+
+def test_those_with_the_least_to_do_are_retired_first() -> None:
+    pool = a_pool(3)
+    pool.workers[1].move(WorkerState.BUSY, 1.0)
+    pool.target = 1
+
+    assert [worker.number for worker in pool.surplus()] == [0, 2]
+
+
+def test_a_task_that_needs_more_slots_than_any_worker_has_gets_none() -> None:
+    assert a_pool(threads=2).next_worker(3) is None

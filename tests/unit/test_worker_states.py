@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from windlass.events import Event, Events, WorkerMoved
+from windlass.worker.states import MOVES, WorkerState
+from windlass.worker.worker import Worker
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(WorkerState, WorkerState)))
+def test_a_worker_makes_the_moves_of_the_table_and_no_others(before: WorkerState, after: WorkerState) -> None:
+    heard: list[Event] = []
+    worker = Worker(1, "default", 1, 0.0, Events(heard.append))
+    worker.state = before
+
+    if after in MOVES[before]:
+        worker.move(after, 2.0, "because")
+        assert heard == [
+            WorkerMoved(pool="default", worker=1, pid=0, before=before, after=after, why="because", seconds=2.0)
+        ]
+    else:
+        with pytest.raises(AssertionError):
+            worker.move(after, 2.0)
+        assert (heard, worker.state) == ([], before)
+
+
+def test_from_everywhere_but_the_end_a_worker_may_fail() -> None:
+    assert {state for state, after in MOVES.items() if WorkerState.FAILED in after} == {
+        state for state in WorkerState if not state.over
+    }
+
+
+def test_only_idle_and_busy_workers_get_tasks() -> None:
+    assert [state for state in WorkerState if state.working] == [WorkerState.IDLE, WorkerState.BUSY]
