@@ -18,7 +18,7 @@ from benchmarks.workloads.adapter import URL, System
 from benchmarks.workloads.effects import FILE
 
 ROOT = Path(__file__).parents[2]
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _libc = ctypes.CDLL(None)
 
 
@@ -27,6 +27,7 @@ class Crew:
 
     def __init__(self, system: System, url: str, effects: Path, commands: Sequence[Sequence[str]] = ()) -> None:
         self.log = effects.with_suffix(".log")
+        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # what they leave behind is ours to bury, and its time counts as ours
         environment = {
             **os.environ,
             URL: url,
@@ -58,11 +59,15 @@ class Crew:
     def kill(self) -> None:
         """End every process of it as a crash would, also what it has started itself."""
         found = [psutil.Process(one.pid) for one in self.processes if one.poll() is None]
-        for process in [child for one in found for child in one.children(recursive=True)] + found:
+        below = [child for one in found for child in one.children(recursive=True)]
+        for process in below + found:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         for process in self.processes:
             process.wait()
+        for process in below:
+            with suppress(ChildProcessError):
+                os.waitpid(process.pid, 0)
 
     def holds(self, pid: int) -> bool:
         """Whether this process is one of it."""
