@@ -96,11 +96,12 @@ def test_what_a_node_cannot_run_is_put_back_and_costs_no_attempt(
     wide = shop.add.using(slots=3).enqueue(1)
     put_back = [shop.app.handle(unknown.id), picky, wide]
 
-    node("-n", "1", "-t", "2")
+    first = node("-n", "1", "-t", "2")
 
     until(lambda: [handle.state for handle in put_back] == [State.SCHEDULED] * 3, "all are put back")
     assert {handle.task().attempts for handle in put_back} == {0}
     assert "no node has ever offered a handler nobody.knows" in str(put_back[0].why())
+    assert first.terminate() == 0  # Both would take them from each other, and put them back.
     node("-n", "1", "-t", "3", "--tag", "gpu")
     assert [picky.result(PATIENCE), wide.result(PATIENCE)] == [2, 2]
     assert put_back[0].state in (State.SCHEDULED, State.RUNNABLE, State.LEASED)
