@@ -14,6 +14,7 @@ from tests.integration import members
 from tests.integration.checks import assert_sound, granted, leased_now, opened, somebody_waits_for_a_lock
 from tests.integration.threads import InThread
 from tests.support.builders import (
+    SECOND,
     a_session,
     a_task,
     all_tasks,
@@ -183,12 +184,12 @@ def is_connected(admin: psycopg.Connection, pid: int) -> bool:
     return admin.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone() is not None
 
 
-@pytest.mark.parametrize("statement", ["prepare", "submit", "submit_bodies", "count"])
+@pytest.mark.parametrize("statement", ["enqueue", "prepare", "submit", "submit_bodies", "count"])
 def test_a_backend_killed_during_a_submit_goes_unseen(
     store: PostgresStore, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
     with backend_killed_before(statement, admin, monkeypatch) as happened:
-        [receipt] = store.submit([a_task()])
+        [receipt] = store.submit([a_task(deadline=None if statement == "enqueue" else SECOND)])
         assert happened()
 
     assert [task.id for task in all_tasks(store)] == [receipt.id]

@@ -9,6 +9,7 @@ import pytest
 from tests.integration.checks import assert_sound, granted, leased_now, opened, somebody_waits_for_a_lock
 from tests.integration.threads import InThread
 from tests.support.builders import (
+    SECOND,
     a_session,
     a_task,
     all_tasks,
@@ -68,9 +69,22 @@ def test_a_submit_without_keys_is_there_once_after_a_lost_commit(
     store: PostgresStore, cut_off: PostgresStore, proxy: Proxy, fault: Fault
 ) -> None:
     proxy.order(fault)
-    receipts = cut_off.submit([a_task(args={"n": 1}), a_task(args={"n": 2})])
+    receipts = cut_off.submit([a_task(args={"n": 1}, deadline=SECOND), a_task(args={"n": 2})])
 
     assert struck(proxy)
+    assert [receipt.created for receipt in receipts] == [True, True]
+    assert sorted(task.id for task in all_tasks(store)) == sorted(receipt.id for receipt in receipts)
+    assert_sound(store)
+
+
+def test_a_plain_submit_whose_answer_was_lost_is_there_once(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = database.PostgresDatabase.alone
+    monkeypatch.setattr(database.PostgresDatabase, "alone", lambda *given, **named: (real(*given, **named), None)[1])
+
+    receipts = store.submit([a_task(args={"n": 1}), a_task(args={"n": 2})])
+
     assert [receipt.created for receipt in receipts] == [True, True]
     assert sorted(task.id for task in all_tasks(store)) == sorted(receipt.id for receipt in receipts)
     assert_sound(store)

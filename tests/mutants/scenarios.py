@@ -83,7 +83,7 @@ def a_restored_store_hands_out_greater_fences_than_before(lab: Laboratory) -> No
 def what_is_acknowledged_is_committed(lab: Laboratory) -> None:
     store, other = lab.open(), lab.open()
 
-    task = submit_one(store)
+    task = submit_one(store, deadline=SECOND)  # not plain, so it has a commit of its own
 
     promise(other.get([task]) != [None], "everybody sees an acknowledged task")
 
@@ -382,7 +382,7 @@ def a_submit_whose_answer_was_lost_is_not_done_twice(lab: Laboratory) -> None:
     store = lab.open()
     lose_the_next_answer(store)
 
-    submit_one(store)
+    submit_one(store, deadline=SECOND)
 
     promise(len(claim_all(store)) == 1, "one submit makes one task, whatever became of the answer")
 

@@ -118,6 +118,7 @@ class PostgresDatabase:
         self._clock = clock
         self._pooler = pooler
         self._statements = dict(load("postgres", "$"))
+        self._shortcuts = load("postgres", "$", folder="shortcuts")
         self._lots = Lots()
         self._connections = connections
         # Behind a pooler nothing may be set for the session, and nothing prepared in it.
@@ -150,6 +151,19 @@ class PostgresDatabase:
                     raise
             sleep(jitter(0, min(1.0, 0.02 * 2**attempt)))
         raise AssertionError("the last try returns or raises")
+
+    def alone(self, statement: str, batch: Sequence[Values], **scalars: object) -> Sequence[Values] | None:
+        """Run one of the `shortcuts`, a transaction by itself: one round trip, the commit included.
+
+        None when it failed for a passing reason, or was lost on its way: then it may or may not have happened.
+        """
+        try:
+            with self._connection() as connection, _autocommit(connection):
+                return PostgresTransaction(connection, self._shortcuts).ask(statement, batch, **scalars).rows()
+        except psycopg.Error as error:
+            if not _is_passing(error):
+                raise translated(error) from error
+            return None
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         for attempt in range(1, TRIES + 1):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from windlass.clock import Clock
+from windlass.core.submission import Draft
+from windlass.core.task import Lease
 from windlass.stores.postgres.database import PostgresDatabase
+from windlass.stores.postgres.plain import PlainSubmits
 from windlass.stores.protocol import RETENTION
 from windlass.stores.sql.store import SqlStore
+from windlass.stores.sql.submit import Submit, Submitted
 
 
 class PostgresStore(SqlStore):
@@ -31,3 +36,11 @@ class PostgresStore(SqlStore):
     ) -> None:
         db = PostgresDatabase(url, clock, pooler=pooler, listen_url=listen_url, connections=connections)
         super().__init__(db, retention)
+        self._plain = None if pooler else PlainSubmits(db)
+
+    def submit_drafts(self, drafts: Sequence[Draft], lease: Lease | None) -> Submitted:
+        submitted = "not plain" if self._plain is None or lease is not None else self._plain(drafts)
+        if isinstance(submitted, Submitted):
+            return submitted
+        again = submitted == "unsure"
+        return self._db.transact(Submit(self._db, drafts, joined=False, lease=lease, again=again))

@@ -58,12 +58,14 @@ class Submit:
     With `lease` it goes in the name of an attempt, whose task is locked together with the prerequisites.
     """
 
-    def __init__(self, db: Dialect, drafts: Sequence[Draft], *, joined: bool, lease: Lease | None = None) -> None:
+    def __init__(
+        self, db: Dialect, drafts: Sequence[Draft], *, joined: bool, lease: Lease | None = None, again: bool = False
+    ) -> None:
         self._db = db
         self._drafts = drafts
         self._joined = joined
         self._lease = lease
-        self._tried = self._again = False
+        self._tried = self._again = again
 
     def __call__(self, tx: Transaction) -> Submitted:
         self._again, self._tried = self._tried, True

@@ -44,3 +44,13 @@ CREATE TABLE IF NOT EXISTS windlass.cron (
     paused_by  text,
     paused_why text
 );
+
+-- Which lot of a queue is open. The transaction gets its number first, and a volatile function looks with a snapshot of
+-- its own: so whoever closes that lot knows whom to wait for.
+CREATE OR REPLACE FUNCTION windlass.open_lot(of_queue text) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+BEGIN
+    PERFORM pg_catalog.pg_current_xact_id();
+    RETURN coalesce((SELECT max(number) FROM windlass.lot WHERE queue = of_queue), 0);
+END $$;
