@@ -121,7 +121,7 @@ def test_a_fault_that_does_not_pass_is_unavailable_and_leaves_nothing(
 def test_an_error_that_no_retry_can_help_is_raised_at_once(store: PostgresStore, admin: psycopg.Connection) -> None:
     with failing(admin, "body", "22012", times=1_000) as tries:
         with pytest.raises(StoreError) as raised:
-            store.submit([a_task()])
+            store.submit([a_task(deadline=SECOND)])
         tried = tries()
 
     assert tried == 1

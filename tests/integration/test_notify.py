@@ -11,7 +11,7 @@ import pytest
 from tests.integration import members
 from tests.integration.checks import opened
 from tests.integration.threads import InThread
-from tests.support.builders import a_task, claim_all, submit, submit_one
+from tests.support.builders import SECOND, a_task, claim_all, submit, submit_one
 from tests.support.processes import Crew, until
 from windlass.clock import monotonic
 from windlass.stores.postgres import PostgresStore, notify
@@ -182,7 +182,7 @@ def test_a_hint_that_cannot_be_sent_harms_nothing(
 
     monkeypatch.setattr(store._db._lines().hints, "_notify", fail)
     with caplog.at_level(logging.WARNING, notify.__name__):
-        submit_one(store, queue="never-rung-before")
+        submit_one(store, queue="never-rung-before", deadline=SECOND)  # a plain one sends its hint along
 
     assert "could not send a wake-up hint" in caplog.text
     assert len(claim_all(store, queues=["never-rung-before"])) == 1

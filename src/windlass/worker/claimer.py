@@ -18,11 +18,14 @@ from windlass.stores.protocol import Store
 from windlass.worker.given import Work
 from windlass.worker.hub import Hub
 from windlass.worker.keeper import Keeper
+from windlass.worker.pace import Pace
 from windlass.worker.pool import Pool
 from windlass.worker.settler import Settler
 
 BRISK_SECONDS = 0.1
 """How long after any work the store is asked again and again before the claimer sleeps."""
+
+BRISK_POLL = 0.01
 
 NOT_HERE = micros(timedelta(seconds=5))
 """For how long a task is put back that no worker of this node can run."""
@@ -44,6 +47,7 @@ class Claimer:
         self._events = events
         self._tags = tags
         self._brisk_until = 0.0
+        self._pace = Pace()
 
     def step(self) -> None:
         """Claim for what room there is and hand it out; wait if there is no room, or nothing to claim."""
@@ -51,7 +55,7 @@ class Claimer:
         if session is None or not limit:
             self._wait_for_room()
             return
-        claimed_at = monotonic()
+        claimed_at = self._pace.keep()
         queues = self._pool.next_queues()
         try:
             claims = self._store.claim(session, queues, limit)
@@ -65,12 +69,13 @@ class Claimer:
             self._events.emit(StoreTroubled(doing="claim", error=str(error)))
             self._wait_for_room()
             return
+        self._pace.brought(len(claims))
         if claims:
             self._brisk_until = monotonic() + BRISK_SECONDS
             self._hand_out(claims, self._results(session, claims), claimed_at)
-        else:
+        if len(claims) < limit:  # All that there was: what comes next is told of, or found by the next poll.
             brisk = monotonic() < self._brisk_until
-            self._store.wait_for_work(queues, timedelta(seconds=0.005 if brisk else jitter(0.5, 1.0)))
+            self._store.wait_for_work(queues, timedelta(seconds=BRISK_POLL if brisk else jitter(0.5, 1.0)))
 
     def _limit(self) -> int:
         """How many to claim; nothing as long as nobody is hungry and a larger claim will soon be worth more."""

@@ -16,6 +16,7 @@ from windlass.core.task import Claim
 from windlass.errors import CommitUnknown, StoreError, StoreUnavailable
 from windlass.events import AttemptEnded, Events, ReportRefused, StoreTroubled
 from windlass.stores.protocol import LeaseLost, Store, Verdict
+from windlass.worker.pace import Pace
 
 MOST = 1_000
 _chance = partial(jitter, 0.0, 1.0)
@@ -37,6 +38,7 @@ class Settler:
         self._events = events
         self._reports: SimpleQueue[Report | None] = SimpleQueue()
         self._put = self._written = 0
+        self._pace = Pace()
 
     @property
     def open(self) -> int:
@@ -62,6 +64,7 @@ class Settler:
     def step(self) -> None:
         """Write what is there; wait for something if there is nothing."""
         first = self._reports.get()
+        self._pace.keep()
         batch = [] if first is None else [first]
         try:
             while len(batch) < MOST:
@@ -69,6 +72,7 @@ class Settler:
                     batch.append(more)
         except Empty:
             pass
+        self._pace.brought(len(batch))
         if batch:
             self._write(batch)
 

@@ -155,14 +155,12 @@ class PostgresDatabase:
     def alone(self, statement: str, batch: Sequence[Values], **scalars: object) -> Sequence[Values] | None:
         """Run one of the `shortcuts`, a transaction by itself: one round trip, the commit included.
 
-        None when it failed for a passing reason, or was lost on its way: then it may or may not have happened.
+        None when it failed, or was lost on its way: it may or may not have happened, and the long way finds out.
         """
         try:
             with self._connection() as connection, _autocommit(connection):
                 return PostgresTransaction(connection, self._shortcuts).ask(statement, batch, **scalars).rows()
-        except psycopg.Error as error:
-            if not _is_passing(error):
-                raise translated(error) from error
+        except psycopg.Error:
             return None
 
     def read(self, work: Callable[[Transaction], T]) -> T:
@@ -195,6 +193,14 @@ class PostgresDatabase:
 
     def ring(self, queues: Collection[str]) -> None:
         self._lines().hints.ring(queues)
+
+    def silent(self, queues: Collection[str]) -> list[str]:
+        """Those of the queues for which a hint is due, for a statement that sends it along."""
+        return self._lines().hints.silent(queues)
+
+    def rang(self, queues: Collection[str]) -> None:
+        """A statement has sent these hints along."""
+        self._lines().hints.rang(queues)
 
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
         return self._lines().hints.wait(queues, timeout)

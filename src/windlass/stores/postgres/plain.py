@@ -37,12 +37,14 @@ class PlainSubmits:
             return "not plain"
         by_default = {queue: Queue(name=queue) for queue in queues}
         batch = [_columns(nth, one, by_default[one.new.queue]) for nth, one in enumerate(drafts)]
-        answer = self._db.alone("enqueue", batch, queues=queues, now=self._db.now())
+        ring = self._db.silent(queues)
+        answer = self._db.alone("enqueue", batch, queues=queues, now=self._db.now(), ring=ring)
         if answer is None:
             return "unsure"
         if not answer:
             self._not_before.update(dict.fromkeys(queues, now + REMEMBERED))
             return "not plain"
+        self._db.rang(ring)
         return Submitted([Receipt(one.id, True, State.RUNNABLE) for one in drafts], [], set(queues))
 
 

@@ -2,7 +2,8 @@
 -- moves: new -> runnable
 -- One round trip in place of four statements, for nearly every single call of `enqueue`. It answers with nothing, and
 -- does nothing, when a queue has settings that these tasks were not placed by. `open_lot` gives the transaction its
--- number before it looks which lot is open, like `prepare`.
+-- number before it looks which lot is open, like `prepare`. The wake-up hint goes along with it (`ring`): the lock that
+-- a commit with a NOTIFY takes is held for no longer than by a transaction of its own.
 -- batch: id uuid, nth integer, queue text, tenant text, band bigint, rank bigint, on_failure text, handler text,
 --   args text, rules text, priority integer
 WITH clock AS MATERIALIZED (
@@ -28,4 +29,4 @@ WITH clock AS MATERIALIZED (
     INSERT INTO windlass.tally (queue, tenant, state, tasks)
     SELECT queue, tenant, 'runnable', count(*) FROM new GROUP BY queue, tenant
 )
-SELECT now FROM clock;
+SELECT now, (SELECT count(pg_notify('windlass', queue)) FROM unnest(:ring::text[]) AS queue) FROM clock;
