@@ -1,0 +1,134 @@
+"""What the default law knows of its load: rate, run time, offered load, and how wrong its own forecasts were.
+
+All of it is one small value that can be stored, so that any node may decide the next tick.
+"""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+
+from msgspec import Struct
+
+from windlass.autoscale.observations import Observation
+from windlass.autoscale.rates import BLOCK, Rates, saw
+from windlass.autoscale.settings import Settings
+
+REACTION = 2.0
+"""Ticks between a change and the order that answers it."""
+SHORT = (20.0, 50.0)
+"""Seconds and completions over which the run time is measured."""
+TRUSTED = 20.0
+"""Completions below which the measured run time is mixed with the one assumed before."""
+ERROR_MEMORY = 1 / 300
+RECALL = 1 - 1 / 1800
+
+
+class Estimates(Struct, frozen=True, kw_only=True, gc=False):
+    """What is carried from tick to tick."""
+
+    rates: Rates = Rates()
+    raw: list[int] = []
+    """Arrivals of the latest minute, retries and scheduled ones among them."""
+    busy: float = 0.0
+    """Worker-seconds and completions that make the run time, fading."""
+    ended: float = 0.0
+    seen: float = 0.0
+    """Completions ever, up to a bound: the weight of the measured against the assumed."""
+    forecasts: list[float] = []
+    """The rates that were forecast during the last reaction time, oldest first."""
+    failed: float = 0.0
+    """Errors and completions of the last ten seconds or twenty completions, fading."""
+    tried: float = 0.0
+    late: float = 0.0
+    """Late starts and all starts of the last half hour, fading."""
+    started: float = 0.0
+    history: list[float] = []
+    """Arrivals in blocks of 16 s, of the last half hour."""
+    block: list[float] = []
+    warm: float = 0.0
+    """The rate that the last half hour makes worth keeping ready for."""
+    error: float = 0.0
+    """The mean square of arrivals beyond the forecast, over one reaction time."""
+
+    @property
+    def failing(self) -> bool:
+        """Whether so many attempts fail that more workers would only make more failures."""
+        return self.tried >= 10 and self.failed > 0.3 * self.tried
+
+    @property
+    def late_share(self) -> float:
+        """The share of late starts in the last half hour."""
+        return self.late / max(1.0, self.started)
+
+    def service(self, settings: Settings) -> float:
+        """The mean run time: busy seconds per completion, so that a stall shows before any task ends."""
+        trust = min(1.0, self.seen / TRUSTED)
+        assumed = settings.service * (1 - trust)
+        return assumed + trust * self.busy / self.ended if self.ended > 0 else settings.service
+
+
+def horizon(observed: Observation) -> float:
+    """The reaction time H: from a change to the worker that serves it."""
+    return observed.start_delay + REACTION
+
+
+def learn(estimates: Estimates, observed: Observation, settings: Settings) -> Estimates:
+    """The estimates after one more tick."""
+    reach = horizon(observed)
+    fresh = observed.arrivals - observed.scheduled
+    rates = saw(estimates.rates, fresh, 0.8 * (settings.wait - reach))
+    raw = [*estimates.raw[-63:], observed.arrivals + observed.retried]
+    forecasts, error = estimates.forecasts, estimates.error
+    if len(forecasts) >= int(reach):
+        surprise = max(0.0, rates.last(int(reach)) - forecasts[0] * int(reach))
+        error += (surprise * surprise - error) * ERROR_MEMORY
+    forecasts = [*forecasts, rates.rate][-int(reach) :]
+    keep = 1 - min(1 / SHORT[0], observed.completions / SHORT[1])
+    fade = 1 - min(0.1, observed.completions / 20)
+    failed, tried = estimates.failed * fade + observed.errors, estimates.tried * fade + observed.completions
+    idle = (not observed.busy and not observed.completions) or (tried > 10 and failed > 0.1 * tried)
+    late, started = estimates.late * RECALL + observed.late, estimates.started * RECALL + observed.started
+    history, block, warm = estimates.history, [*estimates.block, fresh], estimates.warm
+    if len(block) == BLOCK:
+        history, block = [*history[-112:], sum(block)], []
+        warm = quantile(history, max(0.05, 0.25 * (1 - late / max(1.0, started) / settings.late))) / BLOCK
+    return Estimates(
+        rates=rates,
+        raw=raw,
+        busy=estimates.busy if idle else estimates.busy * keep + observed.busy,
+        ended=estimates.ended if idle else estimates.ended * keep + observed.completions,
+        seen=min(TRUSTED, estimates.seen + observed.completions),
+        forecasts=forecasts,
+        error=error,
+        failed=failed,
+        tried=tried,
+        late=late,
+        started=started,
+        history=history,
+        block=block,
+        warm=warm,
+    )
+
+
+def quantile(blocks: list[float], share: float) -> float:
+    """The block size above which only that share of all tasks arrived."""
+    left = share * sum(blocks)
+    for count in sorted(blocks, reverse=True):
+        left -= count
+        if left < 0:
+            return count
+    return 0.0
+
+
+def offered(rate: float, service: float, observed: Observation, reach: float) -> float:
+    """The offered load R; of long tasks without a queue, what of the present will still run after the reaction time."""
+    if observed.queued or service <= 0:
+        return rate * service
+    stay = exp(-reach / service)
+    return observed.running * stay + rate * service * (1 - stay) if stay > 0.1 else rate * service
+
+
+def surprise(estimates: Estimates, reach: float) -> float:
+    """One sigma of the arrivals in one reaction time: what chance explains, or what past forecasts missed."""
+    expected = estimates.rates.rate * reach
+    return sqrt(max(expected, min(estimates.error, expected * expected)))

@@ -1,0 +1,22 @@
+"""What a user may say about a pool's size, and the constants of the law. One set of constants serves every load."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The goal and the bounds of one pool. Only `wait` has to be thought about."""
+
+    wait: float = 5.0
+    """The wait goal W in seconds: how long a task may wait from runnable to started."""
+    late: float = 0.01
+    """The share of tasks that may miss it."""
+    floor: int = 1
+    ceiling: int = 64
+    deciders: tuple[str, ...] = ("slo",)
+    """Names from `windlass.autoscale.deciders`; the largest wish counts."""
+    idle: float = 300.0
+    """With a floor of 0: seconds without a task after which the last worker goes."""
+    service: float = 1.0
+    """The mean run time in seconds before any is measured."""
