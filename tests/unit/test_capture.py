@@ -71,3 +71,14 @@ def test_log_records_are_kept_with_their_attempt() -> None:
     LogHandler().emit(logging.LogRecord("shop", logging.INFO, "", 0, "sold %d", (3,), None))
 
     assert log.end() == "sold 3\n"
+
+
+def test_what_the_stream_has_no_letters_for_goes_there_all_the_same() -> None:
+    raw, log = io.BytesIO(), Capture().begin()
+    tee = Tee(io.TextIOWrapper(raw, "latin-1", write_through=True))
+
+    print("é → \udcff", file=tee)
+    print("on", file=tee)
+
+    assert raw.getvalue().decode("latin-1") == "é \\u2192 \\udcff\non\n"
+    assert log.end() == "é → \udcff\non\n"

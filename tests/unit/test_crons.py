@@ -6,8 +6,10 @@ import pytest
 
 from windlass.clock import ManualClock
 from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
+from windlass.core.ordering import Queue
+from windlass.core.task import NewTask
 from windlass.core.times import micros, to_datetime, to_instant
-from windlass.events import Events
+from windlass.events import Event, Events, StoreTroubled
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
 from windlass.worker.crons import MOST_MISSED, Crons, decided, nominal_times
@@ -81,3 +83,25 @@ def test_after_a_long_pause_the_policy_still_holds(misfire: str, fired: int) -> 
     assert submitted >= 1
     keys = {task.key for task in store.find(Filter(), limit=1_000).tasks}
     assert f"cron:tick:{to_datetime(NOON + 7 * 24 * HOUR).isoformat()}" in keys
+
+
+def test_a_cron_whose_queue_is_full_keeps_no_other_from_firing_and_is_tried_again() -> None:
+    clock = ManualClock(NOON)
+    store = MemoryStore(clock=clock)
+    full, free = HandlerInfo(name="full", queue="full"), HandlerInfo(name="free")
+    crons = (a_cron(name="a", handler="full"), a_cron(name="b", handler="free"))
+    store.publish(Manifest(handlers=(full, free), crons=crons))
+    store.configure(Queue(name="full", max_waiting=1))
+    store.submit([NewTask(handler="full", queue="full")])
+    heard: list[Event] = []
+    firing = Crons(store, Events(heard.append), clock)
+    firing.handlers = {"full": full, "free": free}
+    firing.fire(clock.now())
+    clock.advance(timedelta(minutes=1))
+
+    fired = firing.fire(clock.now())
+    store.configure(Queue(name="full", max_waiting=2))
+    later = firing.fire(clock.now())
+
+    assert (fired, later) == (1, 1)
+    assert [type(event) for event in heard] == [StoreTroubled]

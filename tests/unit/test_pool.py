@@ -75,3 +75,22 @@ def test_those_with_the_least_to_do_are_retired_first() -> None:
 
 def test_a_task_that_needs_more_slots_than_any_worker_has_gets_none() -> None:
     assert a_pool(threads=2).next_worker(3) is None
+
+
+def test_workers_that_die_for_days_are_started_again_every_half_minute() -> None:
+    pool = a_pool()
+
+    waits = [pool.failed(0.0) for _ in range(3_000)]
+
+    assert waits[:4] == [0.0, 0.1, 0.2, 0.4]
+    assert waits[-1] == 30.0
+
+
+def test_one_that_is_as_good_as_dead_is_given_nothing() -> None:
+    pool = a_pool(2)
+    pool.workers[0].gone_at = 1.0
+    pool.workers[1].verdict = "was killed"
+
+    assert pool.next_worker(1) is None
+    assert pool.room() == 0
+    assert not pool.hungry()

@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from tests.unit.values import OOPS, an_id
 from windlass.core.lifecycle import State
 from windlass.core.order import Order
+from windlass.core.retry import Error
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped
 from windlass.worker.wire import (
     Answer,
     Ask,
     Done,
     Frames,
+    FromWorker,
     Message,
     Quit,
     Recall,
@@ -70,3 +72,15 @@ def test_an_outcome_survives_its_journey(outcome: Outcome) -> None:
 def test_a_worker_does_not_report_its_own_crash() -> None:
     with pytest.raises(AssertionError):
         done(1, 0.5, Crashed(OOPS), None)
+
+
+def test_whatever_a_handler_says_can_be_sent() -> None:
+    name = b"caf\xe9.txt".decode(errors="surrogateescape")
+    outcome = Raised(Error(kind="OSError", message=f"no {name}", traceback=f"\0 {name}"))
+
+    [said] = Frames[FromWorker](FromWorker).feed(frame(done(1, 0.5, outcome, f"reading {name}")))
+
+    assert isinstance(said, Done)
+    assert said.log == "reading caf?.txt"
+    assert said.error is not None
+    assert said.error.message == "no caf?.txt"

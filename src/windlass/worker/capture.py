@@ -58,7 +58,7 @@ class Tee(io.TextIOBase):
             log.write(text)
         try:
             if self._stream is not None:
-                self._stream.write(text)
+                self._stream.write(_writable(text, self.encoding))
         except (OSError, ValueError):  # closed, or a pipe that nobody reads
             self._stream = None
         return len(text)
@@ -87,6 +87,11 @@ class Tee(io.TextIOBase):
 
     def close(self) -> None:
         """A handler that closes its stdout closes it for itself; the next attempt prints as before."""
+
+
+def _writable(text: str, encoding: str) -> str:
+    """The text as the stream can take it, which may not know every letter, nor a file name that is no text."""
+    return text if text.isascii() else text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 class LogHandler(logging.Handler):

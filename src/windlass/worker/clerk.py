@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from windlass.core.manifest import Manifest
 from windlass.core.task import Lease, Progress
@@ -15,6 +16,7 @@ from windlass.worker.wire import Answer, Call
 from windlass.worker.worker import Worker
 
 _PROGRESS_SECONDS = 1.0
+_AGAIN_SECONDS = 1.0
 
 
 class Clerk:
@@ -27,6 +29,8 @@ class Clerk:
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="clerk")
         self._progress: dict[Lease, Progress] = {}
         self._written_at = 0.0
+        self._writing: Future[bool] | None = None
+        self._closed = threading.Event()
 
     def call(self, worker: Worker, lease: Lease | None, call: Call) -> None:
         """Do what a handler asks, and answer it."""
@@ -37,19 +41,21 @@ class Clerk:
         self._progress[lease] = Progress(lease=lease, share=share, message=message)
 
     def tick(self, now: float) -> None:
-        """Have the latest progress written, at most once a second."""
-        if self._progress and now - self._written_at >= _PROGRESS_SECONDS:
+        """Have the latest progress written, at most once a second and one after the other."""
+        under_way = self._writing is not None and not self._writing.done()
+        if self._progress and not under_way and now - self._written_at >= _PROGRESS_SECONDS:
             self._written_at = now
             reports, self._progress = list(self._progress.values()), {}
-            self._threads.submit(self._try, "write progress", lambda: self._store.progress(reports))
+            self._writing = self._threads.submit(self._try, "write progress", lambda: self._store.progress(reports))
 
     def publish(self, manifest: Manifest) -> None:
-        """Have it written down what the app consists of."""
-        self._threads.submit(self._try, "publish the manifest", lambda: self._store.publish(manifest))
+        """Have it written down what the app consists of; without it no cron fires, so it is tried until it is there."""
+        self._threads.submit(self._publish, manifest)
 
     def close(self) -> None:
-        """End what is under way."""
-        self._threads.shutdown()
+        """End what is under way; what has not begun is left."""
+        self._closed.set()
+        self._threads.shutdown(cancel_futures=True)
 
     def _serve(self, worker: Worker, lease: Lease | None, call: Call) -> None:
         try:
@@ -69,8 +75,15 @@ class Clerk:
         answer = getattr(self._store, call.method)(*positional, **named)
         return None if answer is None else encode_answer(answer)
 
-    def _try(self, doing: str, deed: Callable[[], object]) -> None:
+    def _publish(self, manifest: Manifest) -> None:
+        while not self._try("publish the manifest", lambda: self._store.publish(manifest)):
+            if self._closed.wait(_AGAIN_SECONDS):
+                return
+
+    def _try(self, doing: str, deed: Callable[[], object]) -> bool:
         try:
             deed()
         except StoreError as error:
             self._events.emit(StoreTroubled(doing=doing, error=str(error)))
+            return False
+        return True

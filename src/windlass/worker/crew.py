@@ -80,7 +80,7 @@ class Crew:
 
     def fed(self) -> bool:
         """Whether every worker that takes tasks has some more waiting for it."""
-        working = [worker for worker in self.workers.values() if worker.state.working]
+        working = [worker for worker in self.workers.values() if worker.takes]
         return bool(working) and all(worker.taken > worker.threads for worker in working)
 
     def sessions(self) -> set[SessionId]:
@@ -152,6 +152,8 @@ class Crew:
         pool.measured(said.seconds)
         pool.lived()
         self._outlet.settle(given.work.claim, outcome, seconds=said.seconds, log=said.log)
+        if not worker.left and not worker.given:
+            self._upkeep(pool, now)
 
     def _came_back(self, worker: Worker, tickets: Sequence[int], now: float) -> None:
         pool = self.pools[worker.pool]
@@ -229,14 +231,18 @@ class Crew:
             if worker.state.working and (why := self._worn_out(pool, worker, now)):
                 self.retire(worker, now, why)
         for _ in range(pool.missing(now) if self.warm and not self.draining else 0):
-            worker = Worker(next(self._numbers), pool.settings.name, pool.settings.threads, now, self._events)
+            worker = self._new_worker(pool.settings, now)
             self.workers[worker.number] = pool.workers[worker.number] = worker
             self._outlet.fork(worker)
+
+    def _new_worker(self, settings: PoolSettings, now: float) -> Worker:
+        number = next(self._numbers)
+        return Worker(number, settings.name, settings.threads, now, self._events, settings.recycle_after)
 
     def _worn_out(self, pool: Pool, worker: Worker, now: float) -> str | None:
         """Why a worker is to be replaced by a fresh one."""
         settings = pool.settings
-        if settings.recycle_after is not None and worker.ran >= settings.recycle_after:
+        if not worker.left and not worker.given:
             return f"ran {worker.ran} tasks"
         if settings.memory_limit is None or now - worker.weighed_at < 1.0:
             return None

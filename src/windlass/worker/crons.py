@@ -20,7 +20,7 @@ from windlass.clock import Clock, SystemClock
 from windlass.core.manifest import CronInfo, HandlerInfo
 from windlass.core.task import NewTask
 from windlass.core.times import Micros, micros, to_datetime, to_instant
-from windlass.errors import StoreError
+from windlass.errors import InvalidTask, KeyConflict, QueueFull, StoreError, UnknownCron
 from windlass.events import Events, StoreTroubled
 from windlass.stores.protocol import CronState, Store
 
@@ -28,6 +28,9 @@ LATE = timedelta(minutes=1)
 """How late a firing may come before it counts as missed."""
 
 MOST_MISSED = 100
+
+REFUSALS = (QueueFull, InvalidTask, KeyConflict, UnknownCron)
+"""What is wrong with one cron, and not with the store."""
 
 
 class Crons:
@@ -51,7 +54,15 @@ class Crons:
 
     def fire(self, now: Micros) -> int:
         """Fire every cron that is due; how many tasks were submitted."""
-        return sum(self._fire(cron, now) for cron in self._store.crons() if cron.info.handler in self.handlers)
+        return sum(self._try(cron, now) for cron in self._store.crons() if cron.info.handler in self.handlers)
+
+    def _try(self, cron: CronState, now: Micros) -> int:
+        """Fire one, unless it is refused, as by a full queue: the others fire all the same, and it is tried again."""
+        try:
+            return self._fire(cron, now)
+        except REFUSALS as refusal:
+            self._events.emit(StoreTroubled(doing=f"fire the cron {cron.info.name}", error=str(refusal)))
+            return 0
 
     def _fire(self, cron: CronState, now: Micros) -> int:
         if cron.paused:

@@ -6,6 +6,7 @@ It owns every socket. What it hears it tells the crew, under the lock; the crew 
 from __future__ import annotations
 
 import os
+import resource
 import selectors
 import signal
 import socket
@@ -22,13 +23,14 @@ from windlass.core.task import Claim, Lease
 from windlass.events import Events, NurseryBroke
 from windlass.worker.crew import Crew
 from windlass.worker.line import Line
-from windlass.worker.warm import WarmParent, own_environment
+from windlass.worker.warm import WarmParent, own_environment, told_of_hidden
 from windlass.worker.wire import Answer, Born, Broken, Call, Died, FromNursery, FromWorker, Ready, ToWorker, Unborn
 from windlass.worker.worker import Worker
 
 TICK_SECONDS = 0.05
 NAP_SECONDS = 0.002
 _LONGEST_BACK_OFF = 30.0
+_OTHER_FILES = 256
 _BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
 
 
@@ -67,6 +69,7 @@ class Hub:
         self._next_tick = 0.0
         self._fed = False
         self._oom_kills = _oom_kills()
+        _make_room(2 * sum(max(pool.size, pool.max) for pool in settings.pools))
 
     def step(self) -> None:
         """Hear what there is to hear, and let time pass."""
@@ -90,7 +93,7 @@ class Hub:
 
     def wake(self) -> None:
         """Make `step` look up."""
-        with suppress(BlockingIOError):
+        with suppress(OSError):  # It is full, so `step` will look up; or closed, so there is none any more.
             os.write(self._wake_fd, b"!")
 
     def close(self) -> None:
@@ -103,6 +106,7 @@ class Hub:
             self._selector.close()
             os.close(self._wake_end)
             os.close(self._wake_fd)
+            self._wake_fd = -1
 
     # The crew's outlet
 
@@ -184,7 +188,7 @@ class Hub:
                 self.broken, self._cold_starts, self.crew.warm = None, 0, True
                 self._office.ready(manifest)
             case Broken(text):
-                self.broken = text
+                self.broken = text + told_of_hidden(self._environment)
             case Born(number, pid):
                 if number in self.crew.workers:
                     self.crew.workers[number].pid = pid
@@ -226,21 +230,29 @@ class Hub:
     def _lose_warm(self) -> None:
         """The nursery has died, and the kernel kills its workers; their groups are killed by us."""
         assert self._warm is not None
-        warm, self._warm, self.crew.warm = self._warm, None, False
+        warm, self._warm = self._warm, None
+        had_imported, self.crew.warm = self.crew.warm, False
         self._selector.unregister(warm.line.socket)
         status = warm.close()
+        if not had_imported and self.broken is None:
+            self.broken = f"{self._app} could not be imported: that ended the process with status {status}"
+        now = monotonic()
+        for worker in self.crew.workers.values():  # All of them first: what one had not begun is not for the others.
+            self.crew.gone(worker, now)
         for worker in list(self.crew.workers.values()):
             if worker.pid:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(worker.pid, signal.SIGKILL)
-            self._buried(worker.number, -signal.SIGKILL, "died with its parent", monotonic())
+            self._buried(worker.number, -signal.SIGKILL, "died with its parent", now)
         at_once = self.broken is None and not self._cold_starts  # It worked before; it may well work again.
         self._warm_at = monotonic() + (0 if at_once else min(_LONGEST_BACK_OFF, 0.2 * 2 ** min(self._cold_starts, 10)))
         self._cold_starts += 1
         self._events.emit(NurseryBroke(why=self.broken or f"the nursery ended with status {status}"))
 
     def _flush_blocked(self) -> None:
-        """Send what full sockets did not take, and be woken by them as long as something is left."""
+        """Send what full sockets did not take, and be woken by the workers' as long as something is left."""
+        if self._warm is not None:
+            self._warm.line.flush()
         for number in list(self._blocked):
             line, worker = self._lines.get(number), self.crew.workers.get(number)
             left = line is not None and worker is not None and line.flush()
@@ -248,6 +260,16 @@ class Hub:
                 self._blocked.discard(number)
             if line is not None and worker is not None and worker.gone_at is None:
                 self._selector.modify(line.socket, _BOTH if left else selectors.EVENT_READ, worker)
+
+
+def _make_room(sockets: int) -> None:
+    """Have the system let us open so many, if it does: a worker has one here, and a second one on its way to it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = sockets + _OTHER_FILES
+    if wanted > soft != resource.RLIM_INFINITY:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+        )
 
 
 def _oom_kills() -> int:

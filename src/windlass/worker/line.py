@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import errno
 import socket
 import threading
 from collections import deque
@@ -60,7 +61,7 @@ class Line(Generic[T]):
     def close(self) -> None:
         """Hang up."""
         with self._sending:
-            self._unsent.clear()
+            self._forget()
             self.socket.close()
 
     def _flush(self) -> bool:
@@ -70,8 +71,10 @@ class Line(Generic[T]):
                 sent = self._send(data, descriptors)
             except BlockingIOError:
                 return True
-            except OSError:  # The other end has gone; whoever receives finds out.
-                self._unsent.clear()
+            except OSError as error:
+                if error.errno == errno.ETOOMANYREFS:  # Too many sockets are on their way; some will have arrived soon.
+                    return True
+                self._forget()  # The other end has gone; whoever receives finds out.
                 return False
             if sent < len(data):
                 self._unsent[0] = (data[sent:], [])
@@ -79,12 +82,21 @@ class Line(Generic[T]):
                 self._unsent.popleft()
         return False
 
+    def _forget(self) -> None:
+        for _, descriptors in self._unsent:
+            _close(descriptors)
+        self._unsent.clear()
+
     def _send(self, data: memoryview, descriptors: list[int]) -> int:
         if not descriptors:
             return self.socket.send(data)
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
         sent = self.socket.sendmsg([data], [rights])
-        for descriptor in descriptors:  # The kernel has a copy on the way; ours has done its part.
-            with suppress(OSError):
-                socket.close(descriptor)
+        _close(descriptors)  # The kernel has a copy on the way; ours has done its part.
         return sent
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        with suppress(OSError):
+            socket.close(descriptor)

@@ -35,6 +35,8 @@ from windlass.worker.worker import Worker
 logger = logging.getLogger("windlass.node")
 START_PATIENCE = 120.0
 HURRY_SECONDS = 5.0
+LAST_SECONDS = 3.0
+"""How long a node that must leave waits for its last words to be written, and for its threads to end."""
 
 
 class AppBroken(WindlassError, ImportError):
@@ -91,7 +93,7 @@ class Node:
         self._over = threading.Event()
         self._manifest: Manifest | None = None
         self._imported = threading.Event()
-        self._drain_until: float | None = None
+        self._drain_until = float("inf")
         self._hub = Hub(settings, store_url, self, self.events)
         self._settler = Settler(self._store, self.events)
         self._clerk = Clerk(self._store, self._hub.answer, self.events)
@@ -120,13 +122,13 @@ class Node:
         """Import the app in a nursery and begin to work; `AppBroken` when it cannot be imported."""
         self._begin("hub")
         give_up_at = monotonic() + START_PATIENCE
-        while not self._imported.wait(0.01):
+        while not self._imported.wait(0.01) and not self.ended.is_set():
             if self._hub.broken is not None or monotonic() > give_up_at:
                 why = self._hub.broken or f"{self._settings.app} was not imported within {START_PATIENCE:.0f} s"
                 self.close()
                 raise AppBroken(why)
         for name in self._duties:
-            if name != "hub":
+            if name != "hub" and not self.ended.is_set():
                 self._begin(name)
 
     def resize(self, pool: str, size: int, why: str = "by hand") -> None:
@@ -143,33 +145,36 @@ class Node:
     def drain(self) -> None:
         """Begin to leave: take nothing new, end what runs, give back the rest. `ended` is set when that is done."""
         limit = self._settings.drain_timeout
+        self._leave_by(float("inf") if limit is None else monotonic() + limit.total_seconds())
         with self._hub.lock:
-            self._drain_until = None if limit is None else monotonic() + limit.total_seconds()
             self._hub.crew.drain(monotonic())
         self._hub.wake()
 
     def hurry(self) -> None:
         """Leave sooner: what still runs in a few seconds is stopped and given back."""
-        with self._hub.lock:
-            self._drain_until = min(self._drain_until or float("inf"), monotonic() + HURRY_SECONDS)
+        self._leave_by(monotonic() + HURRY_SECONDS)
 
     def kill(self) -> None:
         """Leave now: stop everything and give it back."""
-        with self._hub.lock:
-            self._drain_until = 0.0
+        self._leave_by(monotonic())
 
     def close(self) -> None:
-        """Stop every thread, close the sessions (what they hold is released), end the nursery."""
+        """Stop every thread, end the nursery, close the sessions (what they hold is released).
+
+        A store that does not answer is not waited for: what it was not told runs out with the session.
+        """
         self._over.set()
-        self._settler.wake()
+        self._settler.close()
         self._hub.wake()
         for turned in (self._keeper.turned, self._sweeper.turned, self._crons.turned):
             turned.set()
+        give_up_at = monotonic() + LAST_SECONDS
         for thread in self._threads:
-            thread.join(timeout=10)
+            thread.join(max(0.0, give_up_at - monotonic()))
         self._hub.close()  # First: a session that is closed gives its tasks to others, who must not run beside ours.
-        self._keeper.close()
-        self._clerk.close()
+        last_words = threading.Thread(target=self._say_last_words, name="windlass-close", daemon=True)
+        last_words.start()
+        last_words.join(LAST_SECONDS)
         self._store.close()
         self._keepers_store.close()
 
@@ -198,10 +203,21 @@ class Node:
         crew = self._hub.crew
         if not crew.draining:
             return
-        if self._drain_until is not None and now >= self._drain_until:
+        if now >= self._drain_until:
             crew.stop_now("the node leaves")
-        if not crew.workers and not crew.held and not self._settler.open:
+        nothing_left = not crew.workers and not crew.held and not self._settler.open
+        if nothing_left or now >= self._drain_until + LAST_SECONDS:
             self.ended.set()
+
+    def _leave_by(self, moment: float) -> None:
+        """The earliest moment counts, in whatever order signals are heard."""
+        with self._hub.lock:
+            self._drain_until = min(self._drain_until, moment)
+
+    def _say_last_words(self) -> None:
+        self._settler.flush()
+        self._keeper.close()
+        self._clerk.close()
 
     def _begin(self, name: str) -> None:
         thread = Duty(name, self._duties[name], self._over, self._break)

@@ -33,6 +33,12 @@ _OOM_SCORE = 300
 """How much sooner than others the kernel shall choose a worker when memory runs out."""
 
 
+LEAVE_TO_THE_NODE = (signal.SIGTERM, signal.SIGINT)
+"""What nursery and workers do not heed. A terminal or a service manager may send it to every process of a service; the
+node then drains, and tells us. A program that a handler starts heeds it, as handlers of signals do not outlive `exec`.
+"""
+
+
 def main(descriptor: str, target: str) -> int:
     """Be the nursery of the node at the other end of this socket."""
     with socket.socket(fileno=int(descriptor)) as node:
@@ -42,10 +48,9 @@ def main(descriptor: str, target: str) -> int:
             app = load(target)
             ready = Ready(app.manifest(), monotonic() - began)
         except BaseException as error:  # noqa: BLE001 - whatever the app raises, the node must hear of it
-            with suppress(BrokenPipeError, ConnectionResetError):  # Then the node has heard of it from one before us.
-                node.sendall(frame(Broken(_import_failure(target, error))))
+            _say(node, Broken(_import_failure(target, error)))
             return 1
-        node.sendall(frame(ready))
+        _say(node, ready)
         Nursery(node, app).run()
     return 0
 
@@ -75,7 +80,8 @@ class Nursery:
         self._deaths, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the node, which then tells us.
+        for number in LEAVE_TO_THE_NODE:
+            signal.signal(number, lambda _number, _frame: None)
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
     def run(self) -> None:
@@ -153,6 +159,7 @@ class Nursery:
                 os._exit(1)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _let_children_heed()
             os.close(self._deaths)
             self._node.close()
             with suppress(OSError):
@@ -199,8 +206,29 @@ class Nursery:
         return {*map(int, children.split())} - {*self._workers.values()}
 
     def _say(self, message: Message) -> None:
-        with suppress(BrokenPipeError, ConnectionResetError):  # Then the next read finds that the node has gone.
-            self._node.sendall(frame(message))
+        _say(self._node, message)
+
+
+def _say(node: socket.socket, message: Message) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):  # Then the next read finds that the node has gone.
+        node.sendall(frame(message))
+
+
+def _let_children_heed() -> None:
+    """From now on, whoever sends a signal to a process that we fork means it. One that comes too early waits."""
+
+    def unblock() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, LEAVE_TO_THE_NODE)
+
+    def heed() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        unblock()
+
+    def block() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, LEAVE_TO_THE_NODE)
+
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=heed)
 
 
 def _next_dead() -> int | None:

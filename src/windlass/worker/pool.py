@@ -1,6 +1,6 @@
 """A pool: how many workers it should have, how much it has room for, and who gets the next task.
 
-Pure bookkeeping under the crew's lock. `upkeep` says what to start and whom to retire; the crew does it.
+Pure bookkeeping under the crew's lock: it says how many to start and whom to retire; the crew does it.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ class Pool:
 
     def room(self) -> int:
         """How many more tasks the pool can take, read-ahead included."""
-        working = [worker for worker in self.workers.values() if worker.state.working]
+        working = [worker for worker in self.workers.values() if worker.takes]
         ahead = self._ahead(sum(worker.threads for worker in working))
-        room = sum(max(0, worker.threads + int(worker.threads * ahead) - worker.taken) for worker in working)
-        return max(0, room - len(self.backlog))
+        rooms = (min(worker.left, worker.threads + int(worker.threads * ahead) - worker.taken) for worker in working)
+        return max(0, sum(max(0, room) for room in rooms) - len(self.backlog))
 
     def hungry(self) -> bool:
         """Whether a worker would stand still, now or very soon, without more tasks."""
-        return any(worker.state.working and worker.taken <= worker.threads for worker in self.workers.values())
+        return any(worker.takes and worker.taken <= worker.threads for worker in self.workers.values())
 
     def next_worker(self, needs: int, *, only_free: bool = False) -> Worker | None:
         """Who gets a task that needs so many slots: the least loaded who has room for it."""
-        working = [worker for worker in self.workers.values() if worker.state.working and worker.threads >= needs]
+        working = [worker for worker in self.workers.values() if worker.takes and worker.threads >= needs]
         if not working:
             return None
         chosen = min(working, key=lambda worker: (worker.taken / worker.threads, worker.number))
@@ -72,7 +72,8 @@ class Pool:
     def failed(self, now: float) -> float:
         """A worker died; how long the next start is put off. Only deaths without any work between them add up."""
         self._deaths_in_a_row += 1
-        wait = 0.0 if self._deaths_in_a_row == 1 else min(_LONGEST_BACK_OFF, 0.1 * 2 ** (self._deaths_in_a_row - 2))
+        doubled = min(self._deaths_in_a_row - 2, 10)
+        wait = 0.0 if doubled < 0 else min(_LONGEST_BACK_OFF, 0.1 * 2**doubled)
         self._start_at = now + wait
         return wait
 

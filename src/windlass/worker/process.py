@@ -19,6 +19,7 @@ from windlass.app import App, bind_all
 from windlass.clock import monotonic
 from windlass.context import Cancelled, SoftTimeout
 from windlass.core.order import Order
+from windlass.core.retry import storable
 from windlass.core.settlement import Outcome
 from windlass.core.task import Lease
 from windlass.execution import perform
@@ -119,7 +120,7 @@ class Worker:
         if ticket and now - self._beats.get(ticket, 0) >= _BEAT_SECONDS:
             self._beats[ticket] = now
             with self._interrupts.shield():
-                self.say(Beat(ticket, share, message))
+                self.say(Beat(ticket, share, None if message is None else storable(message)))
 
     def cancelled(self, order: Order) -> bool:
         """Whether the node has asked for this attempt to stop."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from windlass.clock import jitter, sleep
+from windlass.clock import jitter
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Settlement, settle
@@ -19,6 +20,9 @@ from windlass.stores.protocol import LeaseLost, Store, Verdict
 from windlass.worker.pace import Pace
 
 MOST = 1_000
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.1, 2.0
+"""Seconds between two tries to write to a store that does not answer."""
+
 _chance = partial(jitter, 0.0, 1.0)
 
 
@@ -39,6 +43,7 @@ class Settler:
         self._reports: SimpleQueue[Report | None] = SimpleQueue()
         self._put = self._written = 0
         self._pace = Pace()
+        self._closing = threading.Event()
 
     @property
     def open(self) -> int:
@@ -75,37 +80,48 @@ class Settler:
         self._pace.brought(len(batch))
         if batch:
             self._write(batch)
+            self._written += len(batch)
 
-    def wake(self) -> None:
-        """Make a waiting `step` return."""
+    def close(self) -> None:
+        """Wait for nothing more: neither for ends, nor for a store that does not answer."""
+        self._closing.set()
         self._reports.put(None)
+
+    def flush(self) -> None:
+        """Write what was put and not yet taken up."""
+        while not self._reports.empty():
+            self.step()
 
     def _write(self, batch: list[Report]) -> None:
         """Write a batch; as long as the store cannot be reached it is kept, for its leases may well outlast that."""
-        try:
-            for report, verdict in zip(batch, self._settled(batch), strict=True):
-                self._tell(report, verdict)
-        except StoreError as error:
-            self._one_by_one(batch, error)
-        self._written += len(batch)
-
-    def _settled(self, batch: list[Report]) -> list[Verdict]:
-        tries = 0
+        wait = _SHORTEST_WAIT
         while True:
             try:
-                return self._store.settle([(report.claim.lease, report.settlement) for report in batch])
+                self._settle(batch)
+                return
             except (StoreUnavailable, CommitUnknown) as error:
                 # Writing the same end twice is harmless, so what is unknown is simply written again.
                 self._events.emit(StoreTroubled(doing="settle", error=str(error)))
-                tries += 1
-                sleep(jitter(0.5, 1.0) * min(2.0, 0.05 * 2**tries))
+            if self._closing.wait(jitter(0.5, 1.0) * wait):
+                return  # The leases of what is not written run out with their session.
+            wait = min(_LONGEST_WAIT, 2 * wait)
+
+    def _settle(self, batch: list[Report]) -> None:
+        try:
+            verdicts = self._store.settle([(report.claim.lease, report.settlement) for report in batch])
+        except (StoreUnavailable, CommitUnknown):
+            raise
+        except StoreError as error:
+            self._one_by_one(batch, error)
+            return
+        for report, verdict in zip(batch, verdicts, strict=True):
+            self._tell(report, verdict)
 
     def _one_by_one(self, batch: list[Report], error: StoreError) -> None:
         """The store refuses the batch: whichever report is at fault must not keep its neighbours from being written."""
         if len(batch) > 1:
             for report in batch:
                 self._write([report])
-                self._written -= 1
             return
         [report] = batch
         self._events.emit(StoreTroubled(doing=f"settle {report.claim.task.id}", error=str(error)))
@@ -113,7 +129,6 @@ class Settler:
         failed = Settlement(state=State.FAILED, error=refused, reason=refused.message[:500], attempts=1)
         if report.settlement.state is not State.FAILED:
             self._write([report._replace(settlement=failed)])
-            self._written -= 1
 
     def _tell(self, report: Report, verdict: Verdict) -> None:
         task = report.claim.task

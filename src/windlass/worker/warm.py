@@ -61,3 +61,11 @@ def own_environment(store_url: str, *, pass_store_url: bool) -> dict[str, str]:
     """What the nursery is started with."""
     found = dict(os.environ) if pass_store_url else scrubbed(os.environ, store_url)
     return {**found, "WINDLASS_NODE_PID": str(os.getpid())}
+
+
+def told_of_hidden(environment: Mapping[str, str]) -> str:
+    """For an app that could not be imported: what it may have looked for in vain."""
+    hidden = sorted(os.environ.keys() - environment.keys())
+    if not hidden:
+        return ""
+    return f"Workers do not see {', '.join(hidden)}, because of the store's URL; --pass-store-url lets them.\n"

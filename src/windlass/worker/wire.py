@@ -15,7 +15,7 @@ from msgspec import Struct
 from windlass.core.lifecycle import State
 from windlass.core.manifest import Manifest
 from windlass.core.order import Order
-from windlass.core.retry import Error
+from windlass.core.retry import Error, storable
 from windlass.core.settlement import Outcome, Raised, Released, Returned, Stopped
 
 T = TypeVar("T")
@@ -177,12 +177,13 @@ FromWorker: TypeAlias = Hello | Broken | Done | Back | Beat | Call
 
 
 def done(ticket: int, seconds: float, outcome: Outcome, log: str | None) -> Done:
-    """How an attempt's outcome travels."""
+    """How an attempt's outcome travels; of what a handler said, only what can be stored."""
+    log = None if log is None else storable(log)
     match outcome:
         case Returned(result):
             return Done(ticket, seconds, result=result, log=log)
         case Raised(error, retry_in, give_up):
-            return Done(ticket, seconds, error=error, retry_in=retry_in, give_up=give_up, log=log)
+            return Done(ticket, seconds, error=error.storable(), retry_in=retry_in, give_up=give_up, log=log)
         case Stopped(_, reason):
             return Done(ticket, seconds, stopped=reason, log=log)
         case Released(delay):

@@ -9,14 +9,20 @@ from windlass.events import Events, WorkerMoved
 from windlass.worker.given import Given
 from windlass.worker.states import MOVES, WorkerState
 
+_ENDLESS = 1 << 30
+
 
 class Worker:
     """A worker process, from the order to fork it to its end."""
 
-    def __init__(self, number: int, pool: str, threads: int, now: float, events: Events) -> None:
+    def __init__(
+        self, number: int, pool: str, threads: int, now: float, events: Events, lifetime: int | None = None
+    ) -> None:
         self.number = number
         self.pool = pool
         self.threads = threads
+        self.lifetime = lifetime
+        """How many tasks it may run in all."""
         self.state = WorkerState.STARTING
         self.since = now
         self.pid = 0
@@ -32,6 +38,16 @@ class Worker:
         self._events = events
         self._used = 0
         self._unbegun: deque[Given] = deque()
+
+    @property
+    def takes(self) -> bool:
+        """Whether it may be given tasks. One that is as good as dead may not: its death would be charged to them."""
+        return self.state.working and self.verdict is None and self.gone_at is None and self.left > 0
+
+    @property
+    def left(self) -> int:
+        """How many more tasks it may be given before it is replaced."""
+        return _ENDLESS if self.lifetime is None else self.lifetime - self.ran - len(self.given)
 
     @property
     def unbegun(self) -> list[Given]:
