@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import json
 import logging
+import multiprocessing
 import os
 import resource
 import signal
@@ -217,6 +218,18 @@ def have_grandchildren(seconds: int) -> None:
     assert leader.stdout is not None
     effect("began", children=[leader.pid, int(leader.stdout.readline())])
     time.sleep(seconds)
+
+
+@app.task
+def terminate_children() -> list[int | None]:
+    """Starts one child by a fork and one as a program, and ends both as everybody does."""
+    forked = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    forked.start()
+    program = subprocess.Popen(["sleep", "60"])
+    forked.terminate()
+    program.terminate()
+    forked.join(10)
+    return [forked.exitcode, program.wait(10)]
 
 
 @app.task

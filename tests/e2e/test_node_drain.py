@@ -109,3 +109,25 @@ def until_draining(node: NodeProcess, workers: int) -> None:
     node.await_event("WorkerMoved", workers * 2)  # each has become idle, and draining
     moves = [said["after"] for said in node.events("WorkerMoved")]
     assert moves.count("draining") == workers
+
+
+def test_a_signal_for_every_process_of_the_service_drains_too(node: Callable[..., NodeProcess], effects: Path) -> None:
+    """As systemd sends it by default: to the node, its nursery and its workers alike."""
+    first = node("-n", "1")
+    handle = shop.sleep.enqueue(1)
+    await_effect(effects, "began")
+
+    for process in first.descendants():
+        process.send_signal(signal.SIGTERM)
+    status = first.terminate(20)
+
+    assert status == 0
+    task = handle.task()
+    assert (task.state, task.attempts, task.crashes) == (State.COMPLETED, 1, 0)
+    assert len(read_effects(effects, "began")) == 1
+
+
+def test_a_child_of_a_handler_can_still_be_terminated(node: Callable[..., NodeProcess]) -> None:
+    node("-n", "1")
+
+    assert shop.terminate_children.enqueue().result(PATIENCE) == [-signal.SIGTERM, -signal.SIGTERM]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.nodes import NodeProcess
+from tests.support.processes import until
 
 pytestmark = pytest.mark.slow
 
@@ -74,3 +75,34 @@ def test_a_start_hook_that_raises_is_reported_and_tried_again_with_back_off(
     assert time.monotonic() - first_at > 0.5, "0, 0.1, 0.2 and 0.4 seconds lie between the starts"
     assert all("a start hook failed" in said["why"] and "no model here" in said["why"] for said in broken)
     assert node.terminate(10) == 0
+
+
+def test_an_app_whose_import_ends_the_process_is_named_at_once(serve: Callable[[str], NodeProcess]) -> None:
+    node = serve("import os\nos._exit(7)\n")
+
+    assert node.process.wait(10) == 3
+
+    assert "odd_app:app could not be imported" in node.log
+    assert "status 7" in node.log
+
+
+def test_an_app_that_looks_for_the_stores_url_is_told_why_it_is_not_there(serve: Callable[[str], NodeProcess]) -> None:
+    node = serve("import os, windlass\napp = windlass.App(os.environ['WINDLASS_URL'])\n")
+
+    assert node.process.wait(10) == 3
+
+    assert "KeyError: 'WINDLASS_URL'" in node.log
+    assert "Workers do not see WINDLASS_URL" in node.log
+    assert "--pass-store-url" in node.log
+
+
+def test_a_node_that_is_told_to_leave_while_it_imports_its_app_leaves(
+    serve: Callable[[str], NodeProcess], tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    node = serve(f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(2)\nimport windlass\n")
+    until(begun.exists, "the import has begun")
+
+    assert node.terminate(10) == 0
+
+    assert "Traceback" not in node.log

@@ -92,7 +92,7 @@ def run(settings: NodeSettings, url: str) -> None:
     events = Events()
     log_events(events)
     node = Node(settings, lambda: open_store(url), url, events)
-    signals = Signals(node, [pool.name for pool in settings.pools])
+    signals = Signals(node)
     node.start()
     click.echo(f"windlass: node of {settings.app}, pools {_described(settings.pools)}; Ctrl-C drains", err=True)
     signals.wait()
@@ -104,11 +104,9 @@ def run(settings: NodeSettings, url: str) -> None:
 class Signals:
     """What the operating system tells the node, done in the main thread."""
 
-    def __init__(self, node: Node, pools: Sequence[str]) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
-        self._pools = pools
         self._leaving = 0
-        self._woken = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._leave)
         signal.signal(signal.SIGTTIN, lambda _number, _frame: self._resize(1))
