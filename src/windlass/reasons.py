@@ -10,10 +10,18 @@ from windlass.core.task import Task
 from windlass.stores.protocol import Session, TaskReader
 
 
+class _Pool(msgspec.Struct):
+    queues: frozenset[str]
+    threads: int = 1
+
+
 class _About(msgspec.Struct):
     """What of a node's words about itself matters here."""
 
     queues: frozenset[str] | None = None
+    pools: dict[str, _Pool] | None = None
+    tags: frozenset[str] | None = None
+    handlers: frozenset[str] | None = None
 
 
 def explain(store: TaskReader, task: Task) -> Why:
@@ -35,4 +43,6 @@ def _serving(session: Session) -> Serving:
         about = msgspec.json.decode(session.about, type=_About)
     except msgspec.DecodeError:
         about = _About()
-    return Serving(session.node, about.queues)
+    pools = sorted((about.pools or {}).values(), key=lambda pool: pool.threads)
+    slots = {queue: pool.threads for pool in pools for queue in pool.queues}  # Of several pools, the largest counts.
+    return Serving(session.node, about.queues, slots, about.tags, about.handlers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -201,3 +202,24 @@ def test_why_names_the_gate_at_which_the_task_stands(app: App, work: Any, clock:
 
     clock.advance(timedelta(seconds=1))
     assert str(later.why()).count("\n") >= 6
+
+
+def test_why_names_what_the_nodes_of_the_queue_lack(app: App) -> None:
+    @app.task(name="work", slots=4, requires=["gpu"])
+    def work() -> None: ...
+
+    app.store.publish(Manifest(handlers=(HandlerInfo(name="work"),)))
+    handle = work.enqueue()
+    about: dict[str, Any] = {"queues": ["default"], "handlers": ["work"], "tags": ["gpu"]}
+    about["pools"] = {"small": {"queues": ["default"], "threads": 2}}
+
+    def open_session(node: str, **changes: object) -> str:
+        app.store.open_session(node, about=json.dumps({**about, **changes}))
+        return str(handle.why())
+
+    assert "a has 2 slot(s) a worker, and it needs 4" in open_session("a")
+    assert "b lacks the tag gpu" in open_session("b", tags=[])
+    assert "c does not know the handler work" in open_session("c", handlers=["other"])
+    assert "fix: windlass worker APP --queues default --tag gpu --threads 4" in str(handle.why())
+    large = {"large": {"queues": ["default"], "threads": 4}, **about["pools"]}
+    assert "served by d" in open_session("d", pools=large)

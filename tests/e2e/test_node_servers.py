@@ -100,3 +100,21 @@ def test_a_node_without_a_store_stops_its_work_in_time_and_works_again_afterward
     first, second = started.await_event("SessionOpened", 2)
     assert first["session"] != second["session"]
     assert at(read_effects(effects, "began")[-1]) > stopped_at + 2.4
+
+
+def test_a_drain_ends_at_its_timeout_though_the_server_does_not_answer(
+    node: Callable[..., NodeProcess], effects: Path, own_postgres_server: PostgresServer
+) -> None:
+    started = node("-n", "1", "--drain-timeout", "100ms")
+    handle = shop.sleep_once.enqueue(0.2)
+    await_effect(effects, "began")
+    own_postgres_server.stop("immediate")
+    await_effect(effects, "ended")
+
+    began = time.monotonic()
+    status = started.terminate(30)
+
+    assert status == 0
+    assert time.monotonic() - began < 10
+    own_postgres_server.start()
+    assert state_of(handle) is State.LEASED, "until the session has run out"

@@ -5,7 +5,7 @@ Each gate says whether it is open, what it saw, and what would open it. The firs
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -33,10 +33,25 @@ class Prerequisite(Struct, frozen=True):
 
 
 class Serving(Struct, frozen=True):
-    """A node that is alive, and the queues that it takes tasks from; None when it does not say."""
+    """A node that is alive, and which tasks it can take; None for what it does not say."""
 
     node: str
-    queues: frozenset[str] | None
+    queues: frozenset[str] | None = None
+    slots: Mapping[str, int] | None = None
+    """How many slots a worker has that serves a queue."""
+    tags: frozenset[str] | None = None
+    handlers: frozenset[str] | None = None
+
+    def lacks(self, task: Task) -> str:
+        """What it has not that the task needs, apart from its queue; empty when it can run it."""
+        rules = task.rules
+        if self.handlers is not None and task.handler not in self.handlers:
+            return f"does not know the handler {task.handler}"
+        missing = sorted({*rules.requires} - self.tags) if self.tags is not None else []
+        if missing:
+            return f"lacks the tag {', '.join(missing)}"
+        slots = rules.slots if self.slots is None else self.slots.get(task.queue, rules.slots)
+        return f"has {slots} slot(s) a worker, and it needs {rules.slots}" if slots < rules.slots else ""
 
 
 class Why(Struct, frozen=True, kw_only=True):
@@ -154,9 +169,20 @@ def _handler(task: Task, handlers: Collection[str]) -> Gate:
 
 def _node(task: Task, serving: Sequence[Serving]) -> Gate:
     if not serving:
-        return Gate(name="node", open=False, text="no node is alive", fix="windlass worker APP")
-    nodes = [each.node for each in serving if each.queues is None or task.queue in each.queues]
-    if nodes:
-        return Gate(name="node", open=True, text=f"served by {', '.join(nodes[:3])}")
+        return Gate(name="node", open=False, text="no node is alive", fix=_command(task))
+    here = [each for each in serving if each.queues is None or task.queue in each.queues]
+    able = [each.node for each in here if not each.lacks(task)]
+    if able:
+        return Gate(name="node", open=True, text=f"served by {', '.join(able[:3])}")
     text = f"{len(serving)} node(s) alive, and none serves the queue {task.queue}"
-    return Gate(name="node", open=False, text=text, fix=f"windlass worker APP --queues {task.queue}")
+    if here:
+        lacking = "; ".join(f"{each.node} {each.lacks(task)}" for each in here[:3])
+        text = f"none of the {len(here)} node(s) that serve the queue {task.queue} can run it: {lacking}"
+    return Gate(name="node", open=False, text=text, fix=_command(task))
+
+
+def _command(task: Task) -> str:
+    """What starts a node that can run the task."""
+    tags = "".join(f" --tag {tag}" for tag in task.rules.requires)
+    threads = f" --threads {task.rules.slots}" if task.rules.slots > 1 else ""
+    return f"windlass worker APP --queues {task.queue}{tags}{threads}"

@@ -35,7 +35,7 @@ from windlass.worker.worker import Worker
 logger = logging.getLogger("windlass.node")
 START_PATIENCE = 120.0
 HURRY_SECONDS = 5.0
-LAST_SECONDS = 3.0
+LAST_SECONDS = 2.0
 """How long a node that must leave waits for its last words to be written, and for its threads to end."""
 
 
@@ -174,7 +174,7 @@ class Node:
         self._hub.close()  # First: a session that is closed gives its tasks to others, who must not run beside ours.
         last_words = threading.Thread(target=self._say_last_words, name="windlass-close", daemon=True)
         last_words.start()
-        last_words.join(LAST_SECONDS)
+        last_words.join(max(LAST_SECONDS / 2, give_up_at - monotonic()))
         self._store.close()
         self._keepers_store.close()
 
