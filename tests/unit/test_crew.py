@@ -208,6 +208,19 @@ def test_a_soft_limit_interrupts_once() -> None:
     assert [message for _, message in floor.outlet.sent if isinstance(message, Interrupt)] == [Interrupt(1, False)]
 
 
+def test_a_cancel_interrupts_although_the_soft_limit_has() -> None:
+    floor = Floor()
+    floor.give(1, rules=Rules(soft_timeout=timedelta(seconds=1)))
+    floor.tick(1.1)
+
+    floor.crew.cancel([Lease(an_id(1), 1, SESSION)], floor.now)
+    floor.tick(INTERRUPT_AFTER)
+    floor.tick(0.1)
+
+    interrupts = [message for _, message in floor.outlet.sent if isinstance(message, Interrupt)]
+    assert interrupts == [Interrupt(1, False), Interrupt(1, True)]
+
+
 def test_progress_puts_off_the_end_by_silence() -> None:
     floor = Floor()
     floor.give(1, rules=Rules(heartbeat_timeout=timedelta(seconds=2)))

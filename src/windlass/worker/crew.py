@@ -212,7 +212,7 @@ class Crew:
                 self._ask(worker, given, State.EXPIRED, now)
             cancelled = given.to_interrupt(now)
             if cancelled is not None:
-                given.interrupted = True
+                given.interrupted, given.softened = cancelled, True
                 self._outlet.send(worker, Interrupt(given.ticket, cancelled))
             outcome = given.overrun(now)
             if outcome is not None and worker.verdict is None:

@@ -39,6 +39,7 @@ class Given:
         "interrupted",
         "needs",
         "recalled",
+        "softened",
         "stop",
         "ticket",
         "verdict",
@@ -55,7 +56,8 @@ class Given:
         self.recalled = False
         self.asked_at: float | None = None
         self.stop = State.CANCELLED
-        self.interrupted = False
+        self.softened = self.interrupted = False
+        """Whether it was raised in the handler that its soft limit has passed; that it shall stop."""
         self.verdict: Outcome | None = None
         """What the attempt comes to, once its worker is being killed because of it."""
 
@@ -89,7 +91,7 @@ class Given:
             return None
         if self.asked_at is not None and now - self.asked_at >= INTERRUPT_AFTER:
             return True
-        soft = self.work.claim.task.rules.soft_timeout
+        soft = None if self.softened else self.work.claim.task.rules.soft_timeout
         return False if soft is not None and now - self.begun_at >= soft.total_seconds() else None
 
     def expired(self, now: float) -> bool:

@@ -133,8 +133,20 @@ class Keeper:
         for session in list(self._valid_until):
             if session == self.current or session in used:
                 self._unused_at.pop(session, None)
-            elif self.written(self._unused_at.setdefault(session, self.mark())):
+            elif self.written(self._unused_at.setdefault(session, self.mark())) and not self._is_used_after_all(
+                session
+            ):
                 self._close(session)
+
+    def _is_used_after_all(self, session: SessionId) -> bool:
+        """Whether a claim that was under way has been handed out meanwhile; nothing is, of a session we do not hold."""
+        with self._lock:
+            until = self._valid_until.pop(session, None)
+        if until is None or session not in self.in_use():
+            return False
+        with self._lock:
+            self._valid_until[session] = until
+        return True
 
     def _close(self, session: SessionId) -> None:
         with self._lock:

@@ -39,7 +39,7 @@ class Loop:
             try:
                 over.set_result(await aperform(app, order, channel))
             except asyncio.CancelledError:
-                over.set_result(interrupted(reasons[0]) if reasons else _BY_ITSELF)
+                over.set_result(interrupted(reasons[-1]) if reasons else _BY_ITSELF)
             except BaseException as error:  # noqa: BLE001 - the waiting thread must hear of it
                 over.set_exception(error)
 
