@@ -24,17 +24,18 @@ async def in_thread(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwar
     import asyncio
 
     context = copy_context()
-    return await asyncio.wrap_future(begin(partial(context.run, partial(function, *args, **kwargs))))
+    call = partial(context.run, partial(function, *args, **kwargs))
+    return await asyncio.wrap_future(_threads("call").submit(call))
 
 
 def begin(function: Callable[[], R]) -> Future[R]:
-    """Let a thread do it; the answer comes through the future."""
-    return _threads().submit(function)
+    """Let a thread write; the answer comes through the future. Calls wait for writers, so these have their own."""
+    return _threads("write").submit(function)
 
 
 @cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_THREADS, thread_name_prefix="windlass")
+def _threads(purpose: str) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_THREADS, thread_name_prefix=f"windlass-{purpose}")
 
 
 os.register_at_fork(after_in_child=_threads.cache_clear)

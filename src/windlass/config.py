@@ -128,6 +128,13 @@ def read_settings(path: Path | None = None) -> FileSettings:
         raise InvalidSettings(f"settings: {chosen}: {error}") from error
 
 
+def _pool(name: str, raw: object) -> object:
+    """One pool of the file; what is none is left for the structs to refuse."""
+    if not isinstance(raw, dict):
+        return raw
+    return {"queues": [name], **cast("dict[str, object]", raw), "name": name}
+
+
 def _named(raw: object) -> object:
     """The file as it is written, with pools by name, as the structs have it; times as people write them."""
     if not isinstance(raw, dict):
@@ -135,8 +142,8 @@ def _named(raw: object) -> object:
     found = cast("dict[str, object]", raw)
     pools = found.get("pools")
     if isinstance(pools, dict):
-        named = cast("dict[str, dict[str, object] | None]", pools)
-        found["pools"] = [{"queues": [name], **(pool or {}), "name": name} for name, pool in named.items()]
+        named = cast("dict[str, object]", pools)
+        found["pools"] = [_pool(name, pool or {}) for name, pool in named.items()]
     for field in ("drain_timeout", "session_ttl"):
         limit = found.get(field)
         if isinstance(limit, str | int | float):

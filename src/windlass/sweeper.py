@@ -14,6 +14,7 @@ from windlass.events import Events, StoreTroubled
 from windlass.stores.protocol import Store, Swept
 
 MOST_SECONDS, LEAST_SECONDS = 0.5, 0.01
+CLOCKS_DIFFER_SECONDS = 1.0
 
 
 class Sweeper:
@@ -41,4 +42,7 @@ def _pause(swept: Swept) -> float:
         return 0.0
     if swept.next_due is None:
         return MOST_SECONDS * jitter(0.8, 1.0)
-    return min(MOST_SECONDS, max(LEAST_SECONDS, (swept.next_due - SystemClock().now()) / 1e6))
+    wait = (swept.next_due - SystemClock().now()) / 1e6
+    if wait < -CLOCKS_DIFFER_SECONDS:  # The store, whose clock decides, has just left it alone: ours is ahead of it.
+        return MOST_SECONDS
+    return min(MOST_SECONDS, max(LEAST_SECONDS, wait))

@@ -190,3 +190,25 @@ def test_results_that_are_too_large_together_are_refused() -> None:
 
     with pytest.raises(InvalidPayload, match="more than 1,048,576 bytes"):
         with_results(args, {id: '"' + "x" * MAX_RESOLVED_BYTES + '"'})
+
+
+def test_many_large_workflows_and_single_tasks_at_once_do_not_wait_for_each_other(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.workflow.MAX_BATCH", 1)
+    monkeypatch.setattr("windlass.workflow._PART", 1)
+
+    @app.task(name="leaf")
+    def leaf() -> None: ...
+
+    async def large(number: int) -> None:
+        async with app.workflow(f"large-{number}") as wf:
+            for _ in range(5):
+                wf.add(leaf)
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*[large(number) for number in range(30)], *[leaf.aenqueue() for _ in range(30)])
+
+    asyncio.run(asyncio.wait_for(all_at_once(), 10))
+
+    assert sum(count.tasks for count in app.store.counts()) == 30 * 5 + 30

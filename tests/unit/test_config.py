@@ -57,6 +57,7 @@ def test_a_file_names_its_pools_and_times_as_people_write_them(tmp_path: Path) -
         ("colour: red", "colour"),
         ("pools: {mail: {sise: 3}}", "sise"),
         ("pools: {mail: {size: many}}", "size"),
+        ("pools: {mail: 4}", "pools"),
         ("[1, 2", "windlass.yaml"),
         ("session_ttl: soon", "session_ttl"),
         ("just words", "object"),
