@@ -105,3 +105,21 @@ def test_a_cron_whose_queue_is_full_keeps_no_other_from_firing_and_is_tried_agai
 
     assert (fired, later) == (1, 1)
     assert [type(event) for event in heard] == [StoreTroubled]
+
+
+def test_a_paused_cron_fires_nothing_until_it_goes_on() -> None:
+    clock = ManualClock(NOON)
+    store = MemoryStore(clock=clock)
+    handler = HandlerInfo(name="work")
+    store.publish(Manifest(handlers=(handler,), crons=(a_cron(),)))
+    crons = Crons(store, Events(), clock)
+    crons.handlers = {"work": handler}
+    crons.fire(NOON)
+
+    store.pause_cron("tick", True, by="ops", why="maintenance")
+    paused = crons.fire(NOON + MINUTE)
+    store.pause_cron("tick", False)
+    resumed = crons.fire(NOON + 2 * MINUTE)
+
+    assert paused == 0
+    assert resumed > 0
