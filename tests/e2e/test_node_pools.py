@@ -117,3 +117,13 @@ def test_a_task_takes_as_many_slots_as_it_says(node: Callable[..., NodeProcess],
 
     begins, ends = (sorted(map(at, read_effects(effects, what))) for what in ("began", "ended"))
     assert begins[1] > ends[0], "six slots do not fit into four"
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_more_workers_than_a_socket_takes_orders_for_are_all_started(
+    node: Callable[..., NodeProcess],
+) -> None:
+    """About three hundred orders fit while the nursery is busy; the others wait for it in the node."""
+    node("-n", "350", workers=350)
+
+    assert shop.add.enqueue(1).result(PATIENCE) == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.nodes import NodeProcess
+from tests.support.nodes import NodeProcess, gone
 from tests.support.processes import until
 
 pytestmark = pytest.mark.slow
@@ -94,6 +94,24 @@ def test_an_app_that_looks_for_the_stores_url_is_told_why_it_is_not_there(serve:
     assert "KeyError: 'WINDLASS_URL'" in node.log
     assert "Workers do not see WINDLASS_URL" in node.log
     assert "--pass-store-url" in node.log
+
+
+def test_a_process_that_the_app_starts_when_imported_outlives_workers_but_not_the_node(
+    serve: Callable[[str], NodeProcess],
+) -> None:
+    child = "print('helper', subprocess.Popen(['sleep', '60']).pid, flush=True)"
+    node = serve(f"import subprocess, windlass\napp = windlass.App()\n{child}\n")
+    node.await_workers()
+    helper = int(node.log.split("helper ")[1].split()[0])
+
+    [worker] = [child for child in node.nursery().children() if child.pid != helper]
+    worker.kill()
+    node.await_workers(2)
+    survived = not gone(helper)
+    node.terminate(10)
+
+    assert survived
+    assert gone(helper)
 
 
 def test_a_node_that_is_told_to_leave_while_it_imports_its_app_leaves(

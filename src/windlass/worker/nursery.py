@@ -75,6 +75,8 @@ class Nursery:
         self._node = node
         self._app = app
         self._workers: dict[int, int] = {}
+        self._of_the_app = _children()
+        """Processes that importing the app has started; they stay as long as we do."""
         self._frames: Frames[ToNursery] = Frames(ToNursery)
         self._sockets: deque[int] = deque()
         self._deaths, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -100,6 +102,7 @@ class Nursery:
         for pid in self._workers.values():  # What they have left behind is ours only once they are gone.
             os.waitpid(pid, 0)
         self._workers.clear()
+        self._of_the_app.clear()
         self._kill_orphans()
 
     def _serve(self, ready: int) -> bool:
@@ -181,6 +184,7 @@ class Nursery:
             if worker is not None:
                 _kill_group(dead)
             _, status = os.waitpid(dead, 0)
+            self._of_the_app.discard(dead)
             if worker is not None:
                 del self._workers[worker]
                 self._kill_orphans()
@@ -198,12 +202,8 @@ class Nursery:
                 os.waitpid(pid, 0)
 
     def _orphans(self) -> set[int]:
-        """Our children that are no workers; nobody but us waits for them, so their ids stay theirs."""
-        try:
-            children = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-        except OSError:
-            return set()
-        return {*map(int, children.split())} - {*self._workers.values()}
+        """Our children that are neither workers nor of the app. Nobody but us waits for them: their ids stay theirs."""
+        return _children() - {*self._workers.values()} - self._of_the_app
 
     def _say(self, message: Message) -> None:
         _say(self._node, message)
@@ -229,6 +229,13 @@ def _let_children_heed() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, LEAVE_TO_THE_NODE)
 
     os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=heed)
+
+
+def _children() -> set[int]:
+    try:
+        return {*map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())}
+    except OSError:
+        return set()
 
 
 def _next_dead() -> int | None:
