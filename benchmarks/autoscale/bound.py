@@ -34,7 +34,7 @@ def cumulative(load: Load) -> list[float]:
 
 
 def taut_string(lower: Sequence[float], upper: Sequence[float]) -> list[float]:
-    """The slope of each piece of the shortest path between two curves, from their common start to the lower one's end."""
+    """The slope of each piece of the shortest path between two curves, from their start to the lower one's end."""
     at, height, last = 0, lower[0], len(lower) - 1
     slopes: list[float] = []
     while at < last:

@@ -13,7 +13,7 @@ Rate = Callable[[int], float]
 
 
 def steady(_: Random) -> Rate:
-    return lambda t: 20.0
+    return lambda _t: 20.0
 
 
 def step(_: Random) -> Rate:
@@ -33,7 +33,7 @@ def on_off(_: Random) -> Rate:
 
 
 def constant(rate: float) -> Callable[[Random], Rate]:
-    return lambda _: lambda t: rate
+    return lambda _: lambda _t: rate
 
 
 def wave(middle: float, swing: float, period: float) -> Callable[[Random], Rate]:
@@ -75,8 +75,8 @@ def draw(
     service = lognormal(rng, mean, variation)
     arrivals = [(at, service()) for at in sorted(moments)]
     return Load(
-        name=name, length=length, wait=wait, delay=delay, arrivals=arrivals, scheduled=herds, slow=slow, knee=knee, storm=storm,
-        kill_every=kill_every, kill_share=0.3, mean=mean,
+        name=name, length=length, wait=wait, delay=delay, arrivals=arrivals, scheduled=herds, slow=slow, knee=knee,
+        storm=storm, kill_every=kill_every, kill_share=0.3, mean=mean,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import exp, sqrt
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from windlass.autoscale.observations import Observation
 from windlass.autoscale.rates import BLOCK, Rates, saw
@@ -20,7 +21,11 @@ SHORT = (20.0, 50.0)
 TRUSTED = 20.0
 """Completions below which the measured run time is mixed with the one assumed before."""
 ERROR_MEMORY = 1 / 300
+RECALL_LEAST, RECALL_MOST = 0.01, 0.25
 RECALL = 1 - 1 / 1800
+HISTORY = 112
+"""Blocks that make half an hour."""
+RAW = 64
 
 
 class Estimates(Struct, frozen=True, kw_only=True, gc=False):
@@ -74,40 +79,49 @@ def horizon(observed: Observation) -> float:
 
 def learn(estimates: Estimates, observed: Observation, settings: Settings) -> Estimates:
     """The estimates after one more tick."""
+    estimates = recall(attempts(estimates, observed), observed, settings)
     reach = horizon(observed)
-    fresh = observed.arrivals - observed.scheduled
-    rates = saw(estimates.rates, fresh, 0.8 * (settings.wait - reach))
-    raw = [*estimates.raw[-63:], observed.arrivals + observed.retried]
-    forecasts, error = estimates.forecasts, estimates.error
-    if len(forecasts) >= int(reach):
-        surprise = max(0.0, rates.last(int(reach)) - forecasts[0] * int(reach))
-        error += (surprise * surprise - error) * ERROR_MEMORY
-    forecasts = [*forecasts, rates.rate][-int(reach) :]
-    keep = 1 - min(1 / SHORT[0], observed.completions / SHORT[1])
+    ticks = int(reach)
+    rates = saw(estimates.rates, observed.arrivals - observed.scheduled, 0.8 * (settings.wait - reach))
+    error = estimates.error
+    if len(estimates.forecasts) >= ticks:
+        missed = max(0.0, rates.last(ticks) - estimates.forecasts[0] * ticks)
+        error += (missed * missed - error) * ERROR_MEMORY
+    return replace(
+        estimates,
+        rates=rates,
+        raw=[*estimates.raw[1 - RAW :], observed.arrivals + observed.retried],
+        forecasts=[*estimates.forecasts, rates.rate][-ticks:],
+        error=error,
+    )
+
+
+def attempts(estimates: Estimates, observed: Observation) -> Estimates:
+    """Run time and failures after one more tick. Failing attempts teach nothing about the run time."""
     fade = 1 - min(0.1, observed.completions / 20)
     failed, tried = estimates.failed * fade + observed.errors, estimates.tried * fade + observed.completions
-    idle = (not observed.busy and not observed.completions) or (tried > 10 and failed > 0.1 * tried)
-    late, started = estimates.late * RECALL + observed.late, estimates.started * RECALL + observed.started
-    history, block, warm = estimates.history, [*estimates.block, fresh], estimates.warm
-    if len(block) == BLOCK:
-        history, block = [*history[-112:], sum(block)], []
-        warm = quantile(history, max(0.05, 0.25 * (1 - late / max(1.0, started) / settings.late))) / BLOCK
-    return Estimates(
-        rates=rates,
-        raw=raw,
-        busy=estimates.busy if idle else estimates.busy * keep + observed.busy,
-        ended=estimates.ended if idle else estimates.ended * keep + observed.completions,
+    estimates = replace(estimates, failed=failed, tried=tried)
+    if failed > 0.1 * tried > 1 or not (observed.busy or observed.completions):
+        return estimates
+    keep = 1 - min(1 / SHORT[0], observed.completions / SHORT[1])
+    return replace(
+        estimates,
+        busy=estimates.busy * keep + observed.busy,
+        ended=estimates.ended * keep + observed.completions,
         seen=min(TRUSTED, estimates.seen + observed.completions),
-        forecasts=forecasts,
-        error=error,
-        failed=failed,
-        tried=tried,
-        late=late,
-        started=started,
-        history=history,
-        block=block,
-        warm=warm,
     )
+
+
+def recall(estimates: Estimates, observed: Observation, settings: Settings) -> Estimates:
+    """What the last half hour saw, after one more tick. The later tasks were, the higher a peak is kept ready for."""
+    late, started = estimates.late * RECALL + observed.late, estimates.started * RECALL + observed.started
+    estimates = replace(estimates, late=late, started=started)
+    block = [*estimates.block, float(observed.arrivals - observed.scheduled)]
+    if len(block) < BLOCK:
+        return replace(estimates, block=block)
+    history = [*estimates.history[1 - HISTORY :], sum(block)]
+    share = max(RECALL_LEAST, RECALL_MOST * (1 - estimates.late_share / settings.late))
+    return replace(estimates, block=[], history=history, warm=quantile(history, share) / BLOCK)
 
 
 def quantile(blocks: list[float], share: float) -> float:

@@ -1,7 +1,7 @@
 """From a wish to a target: growth at once, shrinking after a hold and within a budget of resizes.
 
-Late growth costs the goal, early shrinking costs a second start; so growth is never blocked and only pays, and shrinking
-waits as long as a start would have cost (the ski rental rule).
+Late growth costs the goal, early shrinking costs a second start; so growth is never blocked and only pays, and
+shrinking waits as long as a start would have cost (the ski rental rule).
 """
 
 from __future__ import annotations
@@ -9,15 +9,22 @@ from __future__ import annotations
 from math import ceil
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from windlass.autoscale.estimators import horizon
 from windlass.autoscale.observations import Observation
 from windlass.autoscale.wishes import Wish
 
-HOLD = 30.0
+HOLD = 15.0
 BUDGET = 30 / 3600
 """Resizes that are earned in a second."""
-TOKENS_MOST, TOKENS_LEAST = 6.0, -2.0
+TOKENS_MOST, TOKENS_LEAST = 6.0, -6.0
 FLAP_WINDOW, FLAPS = 600.0, 2
+LARGE_STEP = 0.6
+"""The share of the size that may always go, though later for each missing token."""
+DEBT_WAIT = 15.0
+DECISIVE = 1.15
+"""A growth that comes on top of workers still starting must be at least this much."""
 FALLING = 20.0
 """Seconds that a shrink waits when the hold is about to end for more of it."""
 
@@ -35,6 +42,8 @@ class Pace(Struct, frozen=True, kw_only=True, gc=False):
     shrunk: float = -1e9
     reversals: list[float] = []
     """When a growth followed a shrink, within the window."""
+    calm_at: float = 0.0
+    """Until when the size is not lowered because it went up and down too often."""
     falling: float | None = None
     """Since when a shrink waits for the hold to end."""
 
@@ -56,55 +65,71 @@ def remember(line: list[tuple[float, float]], now: float, size: float, hold: flo
 
 
 def paced(
-    now: float, wish: Wish, observed: Observation, pace: Pace, current: int, tight: bool
+    now: float, wish: Wish, observed: Observation, pace: Pace, current: int, wait: float
 ) -> tuple[int, str, Pace]:
     """The size that follows, what decided it, and the new pace."""
-    hold = hold_of(observed)
-    steady = remember(pace.steady, now, wish.keep, 2 * hold if tight else hold)
-    peaks = remember(pace.peaks, now, max(wish.keep, wish.peak), hold)
-    tokens = min(TOKENS_MOST, pace.tokens + BUDGET * (now - pace.at if pace.at else 0.0))
-    pace = Pace(
-        steady=steady, peaks=peaks, tokens=tokens, at=now, grown=pace.grown, shrunk=pace.shrunk,
-        reversals=[at for at in pace.reversals if at > now - FLAP_WINDOW], falling=pace.falling,
-    )  # fmt: skip
-    if wish.must > current:
-        return grow(now, ceil(wish.want - 1e-9), current, pace)
-    return shrink(now, ceil(max(steady[0][1], peaks[0][1]) - 1e-9), current, pace, hold)
+    hold, reach = hold_of(observed), horizon(observed)
+    pace = replace(
+        pace,
+        steady=remember(pace.steady, now, wish.keep, 2 * hold if wait < 1.5 * reach else hold),
+        peaks=remember(pace.peaks, now, max(wish.keep, wish.peak), hold),
+        tokens=min(TOKENS_MOST, pace.tokens + BUDGET * (now - pace.at if pace.at else 0.0)),
+        at=now,
+        reversals=[at for at in pace.reversals if at > now - FLAP_WINDOW],
+    )
+    want = whole(wish.want)
+    if wish.must <= current:
+        return shrink(now, max(whole(pace.steady[0][1]), whole(pace.peaks[0][1])), current, pace, hold)
+    if want <= current:
+        return current, "steady", pace
+    if wait >= reach and observed.starting and want < DECISIVE * current:
+        return current, "held: what starts is nearly enough", pace
+    return want, f"grow {current} → {want}", grown(now, pace)
 
 
-def grow(now: float, target: int, current: int, pace: Pace) -> tuple[int, str, Pace]:
-    """Grow at once; a growth soon after a shrink is a reversal."""
-    if target <= current:
-        return current, "enough already", pace
+def whole(size: float) -> int:
+    """Whole workers, with room for the error of sums."""
+    return ceil(size - 1e-9)
+
+
+def grown(now: float, pace: Pace) -> Pace:
+    """The pace after a growth. One that follows a shrink is a reversal, and too many of them make shrinking wait."""
     reversals = [*pace.reversals, now] if pace.shrunk > pace.grown else pace.reversals
-    tokens = max(TOKENS_LEAST, pace.tokens - 1)
-    return target, "grow", moved(pace, tokens=tokens, grown=now, reversals=reversals)
+    flaps = len(reversals) - FLAPS
+    calm_at = now + min(300.0, 5.0 * 2**flaps) if flaps > 0 else pace.calm_at
+    return replace(pace, tokens=paid(pace), grown=now, reversals=reversals, calm_at=calm_at, falling=None)
+
+
+def paid(pace: Pace) -> float:
+    """The tokens after one resize."""
+    return max(TOKENS_LEAST, pace.tokens - 1)
 
 
 def shrink(now: float, target: int, current: int, pace: Pace, hold: float) -> tuple[int, str, Pace]:
     """Shrink as far as the hold allows, if the step is worth a resize."""
     if target >= current:
-        return current, "steady", moved(pace, falling=None)
-    flaps = len(pace.reversals) - FLAPS
-    if flaps > 0 and now < pace.grown + min(300.0, 5.0 * 2**flaps):
-        return current, "held: the size goes up and down too often", pace
-    share = (current - target) / current
-    needed = 4.0 if share < 0.1 or current - target < 2 else 2.0 if share < 0.2 else 0.0
-    if pace.tokens < needed:
+        return current, "steady", replace(pace, falling=None)
+    if now < pace.calm_at:
+        return current, "held: the size went up and down too often", pace
+    debt = price(current, target) - pace.tokens
+    large = target <= (1 - LARGE_STEP) * current
+    if debt > 0 and not (large and now >= pace.grown + hold + DEBT_WAIT * debt):
         return current, "held: too small a step for what is left of the budget of resizes", pace
     since = now if pace.falling is None else pace.falling
     if now - since < FALLING and soon(pace, now, hold) < target:
-        return current, "held: about to fall further", moved(pace, falling=since)
-    tokens = max(TOKENS_LEAST, pace.tokens - 1)
-    return target, "shrink", moved(pace, tokens=tokens, shrunk=now, falling=None)
+        return current, "held: about to fall further", replace(pace, falling=since)
+    return target, f"shrink {current} → {target}", replace(pace, tokens=paid(pace), shrunk=now, falling=None)
+
+
+def price(current: int, target: int) -> float:
+    """The tokens that must be there for a step down: small steps only when resizes are plenty."""
+    share = (current - target) / current
+    if share < 0.1 or current - target < 2:
+        return 4.0
+    return 2.0 if share < 0.2 else 0.0
 
 
 def soon(pace: Pace, now: float, hold: float) -> int:
     """The size that the hold will allow a little later, if nothing new comes."""
     later = [size for line in (pace.steady, pace.peaks) for at, size in line if at >= now - hold + FALLING]
-    return ceil(max(later, default=0.0) - 1e-9)
-
-
-def moved(pace: Pace, **changes: object) -> Pace:
-    """The pace with some fields changed."""
-    return Pace(**{**{name: getattr(pace, name) for name in Pace.__struct_fields__}, **changes})  # pyright: ignore[reportArgumentType]
+    return whole(max(later, default=0.0))

@@ -20,7 +20,7 @@ class Observation(Struct, frozen=True, kw_only=True, gc=False):
     scheduled: int = 0
     """How many of the arrivals came from the schedule, and were known ahead."""
     retried: int = 0
-    """Tasks that became runnable again after a failure. They follow errors, not demand, and are not among the arrivals."""
+    """Tasks that became runnable again after a failure. They follow errors, not demand: no arrivals."""
     completions: int = 0
     """Attempts that ended, well or not."""
     errors: int = 0

@@ -5,6 +5,23 @@ from __future__ import annotations
 from msgspec import Struct
 
 
+class Window(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of the day (UTC) in which the pool has a least size."""
+
+    begin: float
+    """Seconds since midnight; a window whose end is not after it goes past midnight."""
+    end: float
+    least: int
+    days: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6)
+    """Days of the week on which it begins, Monday being 0."""
+
+    def open(self, second: float, day: int) -> bool:
+        """Whether that second of that day lies in it."""
+        if self.begin < self.end:
+            return day in self.days and self.begin <= second < self.end
+        return (day in self.days and second >= self.begin) or ((day - 1) % 7 in self.days and second < self.end)
+
+
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The goal and the bounds of one pool. Only `wait` has to be thought about."""
 
@@ -18,5 +35,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Names from `windlass.autoscale.deciders`; the largest wish counts."""
     idle: float = 300.0
     """With a floor of 0: seconds without a task after which the last worker goes."""
+    windows: tuple[Window, ...] = ()
+    """For the decider `schedule`."""
     service: float = 1.0
     """The mean run time in seconds before any is measured."""

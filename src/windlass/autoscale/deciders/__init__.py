@@ -1,0 +1,26 @@
+"""The deciders by name. Each is a pure function: one moment → a wish, and what it wants to remember."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from windlass.autoscale.deciders.forecasts import holt_winters, linear, schedule
+from windlass.autoscale.deciders.simple import aimd, due, mmc, pid, target, threshold
+from windlass.autoscale.deciders.slo import slo
+from windlass.autoscale.moment import Memory, Moment
+from windlass.autoscale.wishes import Wish
+
+Decider = Callable[[Moment], tuple[Wish, Memory]]
+
+DECIDERS: Mapping[str, Decider] = {
+    "slo": slo,
+    "threshold": threshold,
+    "aimd": aimd,
+    "pid": pid,
+    "target": target,
+    "mmc": mmc,
+    "schedule": schedule,
+    "linear": linear,
+    "holt_winters": holt_winters,
+    "due": due,
+}

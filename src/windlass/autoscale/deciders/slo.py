@@ -7,97 +7,71 @@ falls while the backlog is served.
 
 from __future__ import annotations
 
-from math import ceil, sqrt
+from math import ceil
 
-from windlass.autoscale.estimators import Estimates, horizon, learn, offered, surprise
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.settings import Settings
+from windlass.autoscale.backlog import Figures, figures, last_chance, react, urgent
+from windlass.autoscale.moment import Memory, Moment
 from windlass.autoscale.sizing import guard, staff
 from windlass.autoscale.wishes import Wish
 
-PLAN, DRAIN, TRIGGER = 0.6, 0.7, 0.9
+PLAN, DRAIN, TRIGGER = 0.6, 0.8, 0.9
 """Shares of the goal: in which a surprise must clear, a backlog is drained, and action is due."""
 CALM = 0.4
+"""The share of the slack for which a young backlog is watched, so that the first step is the right one."""
 TREND = 60.0
 """Seconds that a growth looks ahead along a rising rate."""
+FEW = 20
+"""The risk at which a pool whose workers start too slowly acts, in multiples of the allowed lateness."""
 
 
-def slo(now: float, observed: Observation, state: Estimates, settings: Settings) -> tuple[Wish, Estimates]:
-    """The wish of the default law, and what it has learnt."""
-    del now
-    state = learn(state, observed, settings)
-    return wish(observed, state, settings), state
-
-
-def wish(observed: Observation, state: Estimates, settings: Settings) -> Wish:
-    """The wish that follows from estimates."""
-    reach, goal = horizon(observed), settings.wait
-    rate, service = state.rates.rate, state.service(settings)
-    load = offered(rate, service, observed, reach)
-    slack = goal >= 2 * reach
-    sigma = surprise(state, reach) * service
-    base = max(load * (1.04 if slack else 1.10), guard(load, reach, 3 * sigma, PLAN * goal))
-    if PLAN * goal < reach:
-        base = max(base, staff(load, PLAN * goal / service, settings.late))
-    if goal < reach and state.late_share > settings.late / 2:
-        base = max(base, state.warm * service)
-    due = observed.due_within(reach) * service
-    must = max(guard(load, reach, sigma, TRIGGER * goal), load * (0.6 if slack else 0.95))
-    backlog = react(observed, load, service, reach, due, DRAIN * goal)
-    if observed.queued and slack:
-        backlog = urgent(observed, state, service, reach, DRAIN * goal)
-        if due or observed.oldest >= CALM * (goal - reach):
-            must = max(must, urgent(observed, state, service, reach, TRIGGER * goal))
-            backlog = max(backlog, state.rates.last(4) / 4 * service)
-    else:
-        must = max(
-            must,
-            react(observed, load, service, reach, due, TRIGGER * goal),
-            last_chance(observed, state, service, reach, goal),
-        )
-    if goal < reach / 2:
-        must = max(must, staff(load, TRIGGER * goal / service, min(0.5, 20 * settings.late)))
-    ahead = (rate + state.rates.slope * (reach + TREND)) * service
-    if state.failing:
-        must = 0.0
-        base = max(base, float(observed.alive))
-    most = observed.queued + observed.running + observed.due_within(reach) + ceil(rate * (reach + goal)) + 1
-    return Wish(
-        must=min(must, most), want=min(most, max(base, backlog, ahead)), keep=min(base, most),
+def slo(moment: Moment) -> tuple[Wish, Memory]:
+    """The wish of the default law."""
+    at, observed = figures(moment), moment.observed
+    base = planned(moment, at)
+    must, backlog = pressing(moment, at)
+    ahead = (at.rate + moment.estimates.rates.slope * (at.reach + TREND)) * at.service
+    # Never more workers than tasks that are there or expected.
+    most = observed.queued + observed.running + at.due + ceil(at.rate * (at.reach + at.goal)) + 1
+    wish = Wish(
+        must=min(most, must),
+        want=min(most, max(base, backlog, ahead)),
+        keep=min(most, base),
         peak=min(most, max(base, backlog)),
-        reason=f"{observed.queued} queued, oldest {observed.oldest:.1f} s, goal {goal:g} s, load {load:.1f}",
-    )  # fmt: skip
+        reason=f"{observed.queued} queued, oldest {observed.oldest:.1f} s, goal {at.goal:g} s, load {at.load:.1f}",
+    )
+    return wish, moment.memory
 
 
-def react(observed: Observation, load: float, service: float, reach: float, due: float, patience: float) -> float:
-    """The workers that serve backlog, arrivals and what is due in the reaction time, each within its patience."""
-    work = observed.queued * service + load * reach + due
-    coming = observed.ready * reach + observed.starting * max(0.0, reach - observed.start_delay)
-    return max(0.0, work - coming) / max(patience, reach / 2)
+def planned(moment: Moment, at: Figures) -> float:
+    """The size at which the goal is safe, without a backlog."""
+    estimates, late = moment.estimates, moment.settings.late
+    size = max(at.load * (1.04 if at.slack else 1.10), guard(at.load, at.reach, 3 * at.sigma, PLAN * at.goal))
+    if PLAN * at.goal < at.reach:
+        size = max(size, staff(at.load, PLAN * at.goal / at.service, late))
+    # What starts too late cannot help, so a pool that has been late keeps ready for what the last half hour saw.
+    if at.goal < at.reach and estimates.late_share > late / 2:
+        size = max(size, estimates.warm * at.service)
+    return size
 
 
-def urgent(observed: Observation, state: Estimates, service: float, reach: float, goal: float) -> float:
-    """The workers with which every queued task starts in time, if they serve after the reaction time.
-
-    A task that came m seconds ago starts after those queued before it, so each m asks for its own number.
-    """
-    older, most = float(observed.queued), 0.0
-    soon = observed.ready * reach
-    ticks = state.raw
-    for age in range(int(goal - reach)):
-        if older * service <= soon or age >= len(ticks):
-            break
-        older -= ticks[-1 - age]
-        most = max(most, (older * service - soon) / (goal - reach - age))
-    return max(most, (observed.queued * service - soon) / (goal - reach))
+def pressing(moment: Moment, at: Figures) -> tuple[float, float]:
+    """The size below which the goal is in danger, and the size that the backlog asks for."""
+    must = max(guard(at.load, at.reach, at.sigma, TRIGGER * at.goal), at.load * (0.6 if at.slack else 0.95))
+    if at.goal < at.reach / 2:
+        must = max(must, staff(at.load, TRIGGER * at.goal / at.service, min(0.5, FEW * moment.settings.late)))
+    if moment.observed.queued and at.slack:
+        return patient(moment, at, must)
+    backlog = react(moment, at, DRAIN * at.goal)
+    # One or two ticks far above the rate may be a batch or a new rate; the third tells.
+    if not (moment.estimates.rates.excess and at.goal >= at.reach):
+        must = max(must, react(moment, at, TRIGGER * at.goal), last_chance(moment, at))
+    return must, backlog
 
 
-def last_chance(observed: Observation, state: Estimates, service: float, reach: float, goal: float) -> float:
-    """The workers that keep the oldest tasks from being late, when tasks are few and long."""
-    span = 0.95 * goal - reach - 2
-    if not observed.queued or span <= 0 or service <= 0:
-        return 0.0
-    urgent = observed.queued - sum(state.raw[-ceil(span) :]) if span < 60 else 0.0
-    ends = observed.running * (reach + 2) / service
-    short = urgent - max(0.0, ends - sqrt(ends)) - observed.starting
-    return observed.alive + short if short > 0 else 0.0
+def patient(moment: Moment, at: Figures, must: float) -> tuple[float, float]:
+    """The same with a queue and with slack: watch it grow for a while, then take one step of the right size."""
+    backlog = urgent(moment, at, DRAIN * at.goal)
+    if not at.due and moment.observed.oldest < CALM * (at.goal - at.reach):
+        return must, backlog
+    lately = moment.estimates.rates.last(4) / 4 * at.service
+    return max(must, urgent(moment, at, TRIGGER * at.goal)), max(backlog, lately)

@@ -1,0 +1,86 @@
+"""Deciders that many know: marks with hysteresis, additive increase, PID, Little's law and Erlang's formula.
+
+Each answers with one size; bounds, holds and the budget of resizes are the same for all.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from windlass.autoscale.moment import Memory, Moment
+from windlass.autoscale.sizing import staff
+from windlass.autoscale.wishes import Wish
+
+HIGH, LOW = 0.85, 0.6
+USE = 0.7
+"""The utilisation that `target` and `pid` aim at."""
+GAIN, INTEGRAL, DERIVATIVE = 0.4, 0.02, 0.1
+SLEW = 0.5
+"""The largest step of `pid`, as a share of the size."""
+
+
+def plain(size: float, reason: str) -> Wish:
+    """A wish for exactly one size."""
+    return Wish(must=size, want=size, keep=size, peak=size, reason=reason)
+
+
+def use_of(moment: Moment) -> float:
+    """The busy share, with the backlog in it: above 1 when work waits."""
+    observed = moment.observed
+    wanted = observed.running + observed.queued * moment.service / max(moment.settings.wait, 0.1)
+    return wanted / max(1, observed.alive)
+
+
+def threshold(moment: Moment) -> tuple[Wish, Memory]:
+    """Above the upper mark for 5 s a quarter more, below the lower one for 60 s a tenth less; between them nothing."""
+    use, size = use_of(moment), float(moment.current)
+    above = moment.memory.above + 1 if use > HIGH else 0
+    below = moment.memory.below + 1 if use < LOW else 0
+    if above >= 5 and not moment.observed.starting:
+        size, above = size * 1.25 + 1, 0
+    elif below >= 60:
+        size, below = size * 0.9 - 0.5, 0
+    return plain(size, f"utilisation {use:.0%}"), replace(moment.memory, above=above, below=below)
+
+
+def aimd(moment: Moment) -> tuple[Wish, Memory]:
+    """Two more while tasks wait too long, three quarters after a minute of calm."""
+    observed, size = moment.observed, float(moment.current)
+    calm = moment.memory.calm + 1 if not observed.queued and observed.running < USE * observed.ready else 0
+    if observed.oldest > 0.3 * moment.settings.wait and not observed.starting:
+        size += 2
+    elif calm >= 60:
+        size, calm = size * 0.75, 0
+    return plain(size, f"oldest {observed.oldest:.1f} s"), replace(moment.memory, calm=calm)
+
+
+def pid(moment: Moment) -> tuple[Wish, Memory]:
+    """Utilisation to its aim. The integral stands still at a bound; the derivative acts on the measurement alone."""
+    use, memory, current = use_of(moment), moment.memory, max(1.0, float(moment.current))
+    error = use / USE - 1
+    change = use - (memory.measured if memory.measured is not None else use)
+    step = GAIN * error + INTEGRAL * memory.integral + DERIVATIVE * change
+    size = current * (1 + max(-SLEW, min(SLEW, step)))
+    free = abs(step) < SLEW and moment.settings.floor < size < moment.settings.ceiling
+    integral = max(-5.0, min(5.0, memory.integral + error)) if free else memory.integral * 0.9
+    return plain(size, f"utilisation {use:.0%}, aim {USE:.0%}"), replace(memory, integral=integral, measured=use)
+
+
+def target(moment: Moment) -> tuple[Wish, Memory]:
+    """Little's law: the load over the utilisation aimed at."""
+    return plain(moment.load / USE, f"load {moment.load:.1f} at {USE:.0%}"), moment.memory
+
+
+def mmc(moment: Moment) -> tuple[Wish, Memory]:
+    """Erlang's formula: the fewest workers with which few enough tasks wait longer than the goal."""
+    settings = moment.settings
+    size = staff(moment.load, settings.wait / max(moment.service, 1e-6), settings.late)
+    return plain(size, f"load {moment.load:.1f}, goal {settings.wait:g} s"), moment.memory
+
+
+def due(moment: Moment) -> tuple[Wish, Memory]:
+    """What the schedule holds for the time until a worker could serve it, spread over the goal."""
+    reach = moment.observed.start_delay + 2
+    count = moment.observed.due_within(reach)
+    size = min(count, count * moment.service / max(moment.settings.wait, 0.1))
+    return plain(size, f"{count} due within {reach:.0f} s"), moment.memory

@@ -1,0 +1,112 @@
+"""When more workers would do harm or no good. A veto only ever lowers a wish.
+
+Failing: most attempts fail, so growth waits until they no longer do. Futile: everybody is busy, tasks take longer than
+ever, and the last growth did not raise the throughput, so the bottleneck is elsewhere. Limit: a downstream says itself
+how many workers it can bear.
+"""
+
+from __future__ import annotations
+
+from math import ceil, inf
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from windlass.autoscale.moment import Moment
+from windlass.autoscale.wishes import Wish
+
+SLOWER = 1.3
+"""Run times above this multiple of the usual make a saturated pool suspicious."""
+USUAL_MEMORY = 1 / 1800
+THROUGHPUT_MEMORY = 0.1
+STEP = 1.5
+"""By how much a suspicious pool may grow between two tests."""
+GAIN = 0.4
+"""The share of a growth that must be found again in the throughput."""
+RETEST, RETEST_MOST = 60.0, 600.0
+
+
+class Futility(Struct, frozen=True, kw_only=True, gc=False):
+    """What is known about whether growth helps."""
+
+    usual: float = 0.0
+    """The run time of calm days."""
+    throughput: float = 0.0
+    size: int = 0
+    """The size at the last test and the throughput that it had; 0 before the first."""
+    reached: float = 0.0
+    since: float | None = None
+    """When the present size was reached or the suspicion arose."""
+    watched: int = 0
+    cap: int | None = None
+    until: float = 0.0
+    wait: float = RETEST
+
+
+def vetoed(moment: Moment, wish: Wish, futility: Futility) -> tuple[Wish, list[str], Futility]:
+    """The wish after all vetoes, what they say, and what is now known about futility."""
+    said: list[str] = []
+    if moment.estimates.failing:
+        wish = lowered(wish, moment.current)
+        said.append("most attempts fail: no growth, and no shrinking by their short run times")
+        wish = replace(wish, keep=max(wish.keep, float(moment.current)))
+    futility = watch(moment, futility)
+    most = allowed(moment, futility)
+    if wish.want > most:
+        wish = lowered(wish, most)
+        said.append(f"saturated and slower than usual: at most {most} until growth is seen to help")
+    limit = moment.observed.limit
+    if limit is not None and wish.want > limit:
+        wish = replace(lowered(wish, limit), keep=min(wish.keep, limit))
+        said.append(f"the downstream bears {limit}")
+    return wish, said, futility
+
+
+def lowered(wish: Wish, most: float) -> Wish:
+    """The wish with nothing above a number of workers."""
+    return replace(wish, must=min(wish.must, most), want=min(wish.want, most), peak=min(wish.peak, most))
+
+
+def allowed(moment: Moment, futility: Futility) -> float:
+    """The most workers that futility allows."""
+    if futility.since is None:
+        return inf
+    if futility.cap is not None:
+        return max(futility.cap, 1)
+    return ceil(STEP * max(futility.watched, moment.load if not futility.size else 0.0))
+
+
+def watch(moment: Moment, futility: Futility) -> Futility:
+    """Learn the usual run time while all is well, and test each growth while it is not."""
+    observed, service = moment.observed, moment.service
+    rate = futility.throughput + (observed.completions - futility.throughput) * THROUGHPUT_MEMORY
+    usual = futility.usual + (service - futility.usual) * USUAL_MEMORY if futility.usual else service
+    if moment.estimates.seen < 20:
+        return Futility()
+    slow = service > SLOWER * usual
+    saturated = observed.queued > 0 and observed.running >= 0.95 * observed.ready
+    if not slow or (futility.since is None and not saturated):
+        return Futility(usual=usual, throughput=rate)
+    if futility.since is None or observed.alive != futility.watched:
+        # Every change of size starts the clock anew: only a settled size has a throughput of its own.
+        return replace(futility, usual=usual, throughput=rate, since=moment.now, watched=observed.alive)
+    return tested(moment, replace(futility, usual=usual, throughput=rate), service)
+
+
+def tested(moment: Moment, futility: Futility, service: float) -> Futility:
+    """Compare the throughput of a settled size with that of the size before."""
+    since = futility.since if futility.since is not None else moment.now
+    if moment.now < since + moment.observed.start_delay + service + max(15.0, 2 * service):
+        return futility
+    if futility.cap is not None and moment.now < futility.until:
+        return futility
+    size, rate = futility.watched, futility.throughput
+    if futility.cap is not None:
+        # The cap has been kept long enough: one more step, to see whether it helps now.
+        return replace(futility, cap=None, size=size, reached=rate, wait=min(RETEST_MOST, 2 * futility.wait))
+    if futility.size and size > futility.size and futility.reached > 0:
+        growth, gain = size / futility.size - 1, rate / futility.reached - 1
+        if gain < GAIN * growth:
+            cap = ceil(futility.size * max(1.0, rate / futility.reached) * 1.1)
+            return replace(futility, cap=cap, until=moment.now + futility.wait)
+    return replace(futility, size=size, reached=rate)
