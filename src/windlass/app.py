@@ -144,7 +144,7 @@ class App:
         return hook
 
     def on_worker_stop(self, hook: Hook) -> Hook:
-        """Call this once in every worker process after its last task, if it ends in peace."""
+        """Call this once in every worker process after its last task, if it ends in peace; it has half a minute."""
         self.stop_hooks.append(hook)
         return hook
 

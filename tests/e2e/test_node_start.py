@@ -120,6 +120,7 @@ def test_a_node_that_is_told_to_leave_while_it_imports_its_app_leaves(
     begun = tmp_path / "begun"
     node = serve(f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(2)\nimport windlass\n")
     until(begun.exists, "the import has begun")
+    node.nursery().terminate()  # as a service manager does, to all of them
 
     assert node.terminate(10) == 0
 

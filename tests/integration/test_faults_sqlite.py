@@ -4,6 +4,7 @@ import os
 import pwd
 import shutil
 import signal
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ from tests.support.builders import (
 from tests.support.processes import Crew, until
 from windlass.clock import BootClock, SystemClock
 from windlass.core.lifecycle import State
+from windlass.core.task import SessionId
 from windlass.core.times import micros
 from windlass.errors import SessionLost, StoreError, StoreUnavailable
 from windlass.stores.protocol import SESSION_TTL, LeaseLost, Settled
@@ -442,3 +444,23 @@ def test_a_submit_in_another_process_wakes_whoever_waits(
         until(lambda: submit_one(store) is not None and not woken.is_alive(), "the other process has woken")
 
         assert woken.answer() is True
+
+
+def test_a_store_can_be_closed_while_another_thread_waits_for_the_file(path: Path) -> None:
+    store = SQLiteStore(path)
+    store.counts()
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN IMMEDIATE")
+    waits = InThread(lambda: store.open_session("a"))
+    until(lambda: _waits_in_sqlite(waits), "it waits")
+
+    store.close()
+    other.execute("ROLLBACK")
+
+    assert waits.answer()
+
+
+def _waits_in_sqlite(thread: InThread[SessionId]) -> bool:
+    """Whether the thread is in our code that writes, where only SQLite itself can keep it."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return frame is not None and frame.f_code.co_name == "writing"

@@ -13,7 +13,7 @@ from windlass.core.order import order_of
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped
 from windlass.core.task import Claim, Lease, Rules, SessionId
 from windlass.events import Events
-from windlass.worker.crew import UNBEGUN_SECONDS, Crew
+from windlass.worker.crew import LEAVE_SECONDS, UNBEGUN_SECONDS, Crew
 from windlass.worker.given import INTERRUPT_AFTER, KILL_AFTER, Work
 from windlass.worker.states import WorkerState
 from windlass.worker.wire import Ask, Back, Beat, Call, Done, Hello, Interrupt, Quit, Recall, Run, ToWorker
@@ -373,3 +373,19 @@ def test_a_worker_whose_socket_closed_is_given_a_second_to_be_buried() -> None:
 
     assert isinstance(floor.outlet.settled[1], Crashed)
     assert floor.moves[-1] == WorkerState.FAILED
+
+
+def test_a_worker_that_does_not_leave_is_killed_but_not_while_it_runs_something() -> None:
+    floor = Floor()
+    floor.give(1)
+    worker = floor.worker
+    floor.crew.retire(worker, floor.now, "worn out")
+
+    floor.tick(10 * LEAVE_SECONDS)
+    assert floor.outlet.killed == [], "it still runs a task"
+    floor.crew.heard(worker, Done(1, 0.01), floor.now)
+    floor.tick(LEAVE_SECONDS - 1)
+    assert floor.outlet.killed == []
+    floor.tick(2)
+
+    assert floor.outlet.killed == [worker.number]

@@ -42,6 +42,9 @@ from windlass.worker.worker import Worker
 UNBEGUN_SECONDS = 1.0
 """How long an order may wait in a worker for its turn before it is asked back."""
 
+LEAVE_SECONDS = 30.0
+"""How long a worker that has nothing left to end may take to leave: what its stop hooks have."""
+
 GONE_SECONDS = 1.0
 """How long a worker whose socket has closed may take to be reported dead."""
 
@@ -207,6 +210,8 @@ class Crew:
             self._upkeep(pool, now)
 
     def _watch(self, worker: Worker, now: float) -> None:
+        if worker.state is WorkerState.DRAINING and not worker.given and now - worker.busy_at > LEAVE_SECONDS:
+            self._kill(worker, "was killed: it did not leave")
         for given in worker.begun:
             if given.asked_at is None and given.expired(now):
                 self._ask(worker, given, State.EXPIRED, now)

@@ -43,6 +43,7 @@ def main(descriptor: str, target: str) -> int:
     """Be the nursery of the node at the other end of this socket."""
     with socket.socket(fileno=int(descriptor)) as node:
         began = monotonic()
+        _leave_signals_to_the_node()
         try:
             forbid_stores("the app is being imported: enqueue from a function, not from the module itself")
             app = load(target)
@@ -82,8 +83,7 @@ class Nursery:
         self._deaths, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-        for number in LEAVE_TO_THE_NODE:
-            signal.signal(number, lambda _number, _frame: None)
+        _leave_signals_to_the_node()  # Once more: the app may have changed them.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
     def run(self) -> None:
@@ -212,6 +212,11 @@ class Nursery:
 def _say(node: socket.socket, message: Message) -> None:
     with suppress(BrokenPipeError, ConnectionResetError):  # Then the next read finds that the node has gone.
         node.sendall(frame(message))
+
+
+def _leave_signals_to_the_node() -> None:
+    for number in LEAVE_TO_THE_NODE:
+        signal.signal(number, lambda _number, _frame: None)
 
 
 def _let_children_heed() -> None:

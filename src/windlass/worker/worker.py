@@ -29,6 +29,8 @@ class Worker:
         self.given: dict[int, Given] = {}
         self.ran = 0
         self.weighed_at = now
+        self.busy_at = now
+        """When it last had something to do, were it only to leave."""
         self.taken = 0
         """Slots of everything given; of what has begun, `_used`."""
         self.verdict: str | None = None
@@ -79,6 +81,7 @@ class Worker:
         if one is None:
             return None
         self.taken -= one.needs
+        self.busy_at = now
         if one.begun_at is None:
             self._unbegun.remove(one)
         else:
@@ -98,6 +101,7 @@ class Worker:
         """Go to another state. One that the table does not have is a mistake of ours."""
         assert after in MOVES[self.state], f"worker {self.number}: {self.state} → {after}"
         before, since, self.state, self.since = self.state, self.since, after, now
+        self.busy_at = now
         self._events.emit(
             WorkerMoved(
                 pool=self.pool,

@@ -10,7 +10,7 @@ import fcntl
 import os
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from os import PathLike
 from pathlib import Path
@@ -196,7 +196,8 @@ class SQLiteDatabase:
         self._bell.close()
         for link in list(self._links):
             if link.pid == os.getpid():
-                link.close()
+                with suppress(apsw.ThreadingViolationError):  # In use just now; it goes with the thread that uses it.
+                    link.close()
         self._links.clear()
         self._thread = threading.local()
 
