@@ -74,14 +74,14 @@ class SessionEnded(Event, frozen=True):
 
 
 class StoreTroubled(Event, frozen=True):
-    """A call to the store failed and will be made again."""
+    """A call to the store failed, or was refused; it is made again, unless time does it too (a session runs out)."""
 
     doing: str
     error: str
 
 
 class NurseryBroke(Event, frozen=True):
-    """The warm parent died or could not import the app; it is started again."""
+    """The warm parent died or could not import the app, or a start hook failed in a worker; it is started again."""
 
     why: str
 

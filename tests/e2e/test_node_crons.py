@@ -25,4 +25,3 @@ def test_two_nodes_fire_a_cron_once_for_each_nominal_time(
     assert set(fired.values()) == {1}
     [cron] = shop_store.crons()
     assert cron.fired is not None
-

@@ -76,8 +76,8 @@ class Nursery:
         self._node = node
         self._app = app
         self._workers: dict[int, int] = {}
-        self._of_the_app = _children()
-        """Processes that importing the app has started; they stay as long as we do."""
+        self._spared = _children()
+        """Children that are not ours to kill: what importing the app has started, and what is another user's now."""
         self._frames: Frames[ToNursery] = Frames(ToNursery)
         self._sockets: deque[int] = deque()
         self._deaths, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -102,7 +102,7 @@ class Nursery:
         for pid in self._workers.values():  # What they have left behind is ours only once they are gone.
             os.waitpid(pid, 0)
         self._workers.clear()
-        self._of_the_app.clear()
+        self._spared.clear()  # Nothing of the app outlives us either.
         self._kill_orphans()
 
     def _serve(self, ready: int) -> bool:
@@ -184,7 +184,7 @@ class Nursery:
             if worker is not None:
                 _kill_group(dead)
             _, status = os.waitpid(dead, 0)
-            self._of_the_app.discard(dead)
+            self._spared.discard(dead)
             if worker is not None:
                 del self._workers[worker]
                 self._kill_orphans()
@@ -197,13 +197,16 @@ class Nursery:
         """
         while orphans := self._orphans():
             for pid in orphans:
-                os.kill(pid, signal.SIGKILL)
-            for pid in orphans:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except PermissionError:  # It has become another user, as by sudo.
+                    self._spared.add(pid)
+            for pid in orphans - self._spared:
                 os.waitpid(pid, 0)
 
     def _orphans(self) -> set[int]:
-        """Our children that are neither workers nor of the app. Nobody but us waits for them: their ids stay theirs."""
-        return _children() - {*self._workers.values()} - self._of_the_app
+        """Our children that are neither workers nor spared. Nobody but us waits for them, so their ids stay theirs."""
+        return _children() - {*self._workers.values()} - self._spared
 
     def _say(self, message: Message) -> None:
         _say(self._node, message)
