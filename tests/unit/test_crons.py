@@ -123,3 +123,20 @@ def test_a_paused_cron_fires_nothing_until_it_goes_on() -> None:
 
     assert paused == 0
     assert resumed > 0
+
+
+def test_a_cron_that_cannot_be_read_here_does_not_keep_others_from_firing() -> None:
+    clock = ManualClock(NOON)
+    store = MemoryStore(clock=clock)
+    handler = HandlerInfo(name="work")
+    strange = a_cron(name="strange", timezone="Atlantis/Capital")
+    store.publish(Manifest(handlers=(handler,), crons=(strange, a_cron())))
+    troubles: list[Event] = []
+    crons = Crons(store, Events(troubles.append), clock)
+    crons.handlers = {"work": handler}
+    crons.fire(NOON)
+
+    fired = crons.fire(NOON + MINUTE)
+
+    assert fired == 1
+    assert [type(trouble) for trouble in troubles] == [StoreTroubled]

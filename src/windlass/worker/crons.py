@@ -11,10 +11,10 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
-from cronsim import CronSim
+from cronsim import CronSim, CronSimError
 
 from windlass.clock import Clock, SystemClock
 from windlass.core.manifest import CronInfo, HandlerInfo
@@ -57,10 +57,11 @@ class Crons:
         return sum(self._try(cron, now) for cron in self._store.crons() if cron.info.handler in self.handlers)
 
     def _try(self, cron: CronState, now: Micros) -> int:
-        """Fire one, unless it is refused, as by a full queue: the others fire all the same, and it is tried again."""
+        """Fire one, unless it is refused, as by a full queue, or cannot be read here, as a time zone that this machine
+        does not have: the others fire all the same, and it is tried again."""
         try:
             return self._fire(cron, now)
-        except REFUSALS as refusal:
+        except (*REFUSALS, CronSimError, ZoneInfoNotFoundError) as refusal:
             self._events.emit(StoreTroubled(doing=f"fire the cron {cron.info.name}", error=str(refusal)))
             return 0
 

@@ -47,7 +47,7 @@ from windlass.worker.wire import (
     frame,
 )
 
-_BEAT_SECONDS = 0.2
+_BEAT_SECONDS = 0.05
 """Progress of one attempt is told at most this often; the node writes it down more rarely still."""
 
 
