@@ -9,6 +9,9 @@ from msgspec import Struct
 from windlass.autoscale.estimators import horizon, offered, surprise
 from windlass.autoscale.moment import Moment
 
+CHANCE = 0.95
+"""The share of the goal at which a waiting task is on the brink."""
+
 
 class Figures(Struct, frozen=True, kw_only=True, gc=False):
     """The numbers of one tick from which sizes are made. Seconds, workers, worker-seconds."""
@@ -67,7 +70,7 @@ def urgent(moment: Moment, at: Figures, goal: float) -> float:
 
 def last_chance(moment: Moment, at: Figures) -> float:
     """The workers that keep the oldest tasks from being late, when tasks are few and long."""
-    observed, span = moment.observed, 0.95 * at.goal - at.reach - 2
+    observed, span = moment.observed, CHANCE * at.goal - at.reach - 2
     if not observed.queued or not 0 < span < len(moment.estimates.raw) or at.service <= 0:
         return 0.0
     old = observed.queued - sum(moment.estimates.raw[-ceil(span) :])

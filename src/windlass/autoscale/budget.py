@@ -1,8 +1,8 @@
 """Several pools, one budget: who gets how many workers when there are not enough for all.
 
 Floors first, then what every pool must have, class by class in priority, then what they want, the same way. Inside a
-class the scarce rest is shared max-min by weight. The lowest class keeps a twentieth while it waits far beyond its goal,
-so that nothing starves. The budget also makes a ceiling of money.
+class the scarce rest is shared max-min by weight. The lowest class keeps a twentieth while it waits far beyond its
+goal, so that nothing starves. The budget also makes a ceiling of money.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One tick of the controller: what was observed → how large the pool shall be, why, and what to remember.
 
 The order is fixed: deciders wish and the largest wish counts, vetoes lower it, the pace makes a step of it, bounds
-hold, people overrule, and a pause outranks all. Nothing here reads a clock or a store, so the simulator runs this very code,
-and whichever node takes the tick goes on where the last one stopped.
+hold, people overrule, and a pause outranks all. Nothing here reads a clock or a store, so the simulator runs this very
+code, and whichever node takes the tick goes on where the last one stopped.
 """
 
 from __future__ import annotations
@@ -134,7 +134,9 @@ def within(
 ) -> tuple[int, tuple[str, ...]]:
     """The size between floor and ceiling; with a floor of 0 the last worker goes only after a long idle time."""
     floor = settings.floor
-    if floor == 0 and not idle(now, observed, state, settings):
+    if floor == 0:
+        if idle(now, observed, state, settings):
+            return 0, ("idle",)
         floor = 1
     bounded = max(floor, min(settings.ceiling, size))
     return bounded, () if bounded == size else (f"bounds {floor} to {settings.ceiling}",)

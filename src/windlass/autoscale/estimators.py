@@ -18,10 +18,12 @@ REACTION = 2.0
 """Ticks between a change and the order that answers it."""
 SHORT = (20.0, 50.0)
 """Seconds and completions over which the run time is measured."""
+SHORTEST = 0.001
+"""Seconds that a task is taken to run at least: the formulae divide by it."""
 TRUSTED = 20.0
 """Completions below which the measured run time is mixed with the one assumed before."""
 ERROR_MEMORY = 1 / 300
-RECALL_LEAST, RECALL_MOST = 0.01, 0.25
+RECALL_LEAST, RECALL_MOST = 0.01, 0.15
 RECALL = 1 - 1 / 1800
 HISTORY = 112
 """Blocks that make half an hour."""
@@ -63,13 +65,14 @@ class Estimates(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def late_share(self) -> float:
         """The share of late starts in the last half hour."""
-        return self.late / max(1.0, self.started)
+        return self.late / max(200.0, self.started)
 
     def service(self, settings: Settings) -> float:
         """The mean run time: busy seconds per completion, so that a stall shows before any task ends."""
         trust = min(1.0, self.seen / TRUSTED)
         assumed = settings.service * (1 - trust)
-        return assumed + trust * self.busy / self.ended if self.ended > 0 else settings.service
+        measured = assumed + trust * self.busy / self.ended if self.ended > 0 else settings.service
+        return max(SHORTEST, measured)
 
 
 def horizon(observed: Observation) -> float:

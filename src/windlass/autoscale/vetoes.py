@@ -23,7 +23,10 @@ STEP = 1.5
 """By how much a suspicious pool may grow between two tests."""
 GAIN = 0.4
 """The share of a growth that must be found again in the throughput."""
-RETEST, RETEST_MOST = 60.0, 600.0
+SETTLING = 15.0
+SHIFT = 3
+"""By how much it may grow before the first test: a run time that has tripled is still served at once."""
+RETEST, RETEST_MOST, RETEST_STEP = 60.0, 600.0, 1.25
 
 
 class Futility(Struct, frozen=True, kw_only=True, gc=False):
@@ -35,12 +38,16 @@ class Futility(Struct, frozen=True, kw_only=True, gc=False):
     size: int = 0
     """The size at the last test and the throughput that it had; 0 before the first."""
     reached: float = 0.0
+    onset: float = 0.0
+    """When the suspicion arose, and the size that it found."""
+    found: int = 0
     since: float | None = None
-    """When the present size was reached or the suspicion arose."""
+    """When the present size was reached; None without a suspicion."""
     watched: int = 0
     cap: int | None = None
     until: float = 0.0
     wait: float = RETEST
+    step: float = STEP
 
 
 def vetoed(moment: Moment, wish: Wish, futility: Futility) -> tuple[Wish, list[str], Futility]:
@@ -52,41 +59,59 @@ def vetoed(moment: Moment, wish: Wish, futility: Futility) -> tuple[Wish, list[s
         wish = replace(wish, keep=max(wish.keep, float(moment.current)))
     futility = watch(moment, futility)
     most = allowed(moment, futility)
-    if wish.want > most:
+    if max(wish.want, wish.keep) > most:
         wish = lowered(wish, most)
         said.append(f"saturated and slower than usual: at most {most} until growth is seen to help")
     limit = moment.observed.limit
-    if limit is not None and wish.want > limit:
-        wish = replace(lowered(wish, limit), keep=min(wish.keep, limit))
+    if limit is not None and max(wish.want, wish.keep) > limit:
+        wish = lowered(wish, limit)
         said.append(f"the downstream bears {limit}")
     return wish, said, futility
 
 
 def lowered(wish: Wish, most: float) -> Wish:
     """The wish with nothing above a number of workers."""
-    return replace(wish, must=min(wish.must, most), want=min(wish.want, most), peak=min(wish.peak, most))
+    return replace(
+        wish,
+        must=min(wish.must, most),
+        want=min(wish.want, most),
+        keep=min(wish.keep, most),
+        peak=min(wish.peak, most),
+    )
 
 
 def allowed(moment: Moment, futility: Futility) -> float:
     """The most workers that futility allows."""
     if futility.since is None:
         return inf
+    load = ceil(STEP * moment.estimates.rates.rate * futility.usual)
     if futility.cap is not None:
-        return max(futility.cap, 1)
-    return ceil(STEP * max(futility.watched, moment.load if not futility.size else 0.0))
+        return max(futility.cap, load, 1)
+    # The run time is not yet settled: one growth to what it now seems to need must be free, or a true change is missed.
+    if moment.now < futility.onset + moment.observed.start_delay + SETTLING:
+        return min(max(load, SHIFT * futility.found), ceil(STEP * max(futility.watched, moment.load)))
+    return max(load, ceil(futility.step * futility.size) if futility.size == futility.watched else futility.watched)
 
 
 def watch(moment: Moment, futility: Futility) -> Futility:
     """Learn the usual run time while all is well, and test each growth while it is not."""
     observed, service = moment.observed, moment.service
     rate = futility.throughput + (observed.completions - futility.throughput) * THROUGHPUT_MEMORY
-    usual = futility.usual + (service - futility.usual) * USUAL_MEMORY if futility.usual else service
+    usual = (
+        futility.usual + (min(service, 2 * futility.usual) - futility.usual) * USUAL_MEMORY
+        if futility.usual
+        else service
+    )
     if moment.estimates.seen < 20:
         return Futility()
     slow = service > SLOWER * usual
-    saturated = observed.queued > 0 and observed.running >= 0.95 * observed.ready
+    # Arrivals that would fill the pool at the usual run time too are a load, not a sickness.
+    enough = moment.estimates.rates.rate * usual < observed.alive
+    saturated = observed.queued > 0 and observed.running >= 0.95 * observed.ready and enough
     if not slow or (futility.since is None and not saturated):
         return Futility(usual=usual, throughput=rate)
+    if futility.since is None:
+        futility = replace(futility, onset=moment.now, found=max(1, observed.alive))
     if futility.since is None or observed.alive != futility.watched:
         # Every change of size starts the clock anew: only a settled size has a throughput of its own.
         return replace(futility, usual=usual, throughput=rate, since=moment.now, watched=observed.alive)
@@ -103,10 +128,12 @@ def tested(moment: Moment, futility: Futility, service: float) -> Futility:
     size, rate = futility.watched, futility.throughput
     if futility.cap is not None:
         # The cap has been kept long enough: one more step, to see whether it helps now.
-        return replace(futility, cap=None, size=size, reached=rate, wait=min(RETEST_MOST, 2 * futility.wait))
+        return replace(
+            futility, cap=None, size=size, reached=rate, step=RETEST_STEP, wait=min(RETEST_MOST, 2 * futility.wait)
+        )
     if futility.size and size > futility.size and futility.reached > 0:
         growth, gain = size / futility.size - 1, rate / futility.reached - 1
         if gain < GAIN * growth:
-            cap = ceil(futility.size * max(1.0, rate / futility.reached) * 1.1)
+            cap = ceil(futility.size * max(1.0, rate / futility.reached))
             return replace(futility, cap=cap, until=moment.now + futility.wait)
     return replace(futility, size=size, reached=rate)

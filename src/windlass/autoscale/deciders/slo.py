@@ -20,6 +20,10 @@ CALM = 0.4
 """The share of the slack for which a young backlog is watched, so that the first step is the right one."""
 TREND = 60.0
 """Seconds that a growth looks ahead along a rising rate."""
+WARM = 0.05
+"""The share of the allowed lateness above which a pool with slow starts keeps ready for its peaks."""
+PRESSURE, PRESSED, PRESSED_MOST = 0.1, 0.4, 2.0
+"""By how much such a pool plans more, for each allowed lateness beyond the second number, and up to the third."""
 FEW = 20
 """The risk at which a pool whose workers start too slowly acts, in multiples of the allowed lateness."""
 
@@ -49,8 +53,9 @@ def planned(moment: Moment, at: Figures) -> float:
     if PLAN * at.goal < at.reach:
         size = max(size, staff(at.load, PLAN * at.goal / at.service, late))
     # What starts too late cannot help, so a pool that has been late keeps ready for what the last half hour saw.
-    if at.goal < at.reach and estimates.late_share > late / 2:
-        size = max(size, estimates.warm * at.service)
+    if at.goal < at.reach and estimates.late_share > late * WARM:
+        spent = max(0.0, min(PRESSED_MOST, estimates.late_share / late - PRESSED))
+        size = max(size * (1 + PRESSURE * spent), estimates.warm * at.service)
     return size
 
 

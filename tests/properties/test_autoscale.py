@@ -1,0 +1,159 @@
+"""What the controller promises for every load, however odd."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windlass.autoscale.budget import Claim, shared
+from windlass.autoscale.controller import State, tick
+from windlass.autoscale.deciders import DECIDERS
+from windlass.autoscale.observations import Observation
+from windlass.autoscale.overrides import Override
+from windlass.autoscale.settings import Settings
+from windlass.autoscale.shares import shares
+
+counts = st.integers(0, 500)
+
+
+@st.composite
+def observations(draw: st.DrawFn) -> Observation:
+    """Any second that a pool can have."""
+    arrivals, completions, ready = draw(counts), draw(counts), draw(st.integers(0, 60))
+    running, started, queued = draw(st.integers(0, ready)), draw(counts), draw(counts)
+    return Observation(
+        queued=queued, oldest=draw(st.floats(0.1, 600)) if queued else 0.0,
+        arrivals=arrivals, scheduled=draw(st.integers(0, arrivals)), retried=draw(counts),
+        completions=completions, errors=draw(st.integers(0, completions)), busy=draw(st.floats(0, 60)),
+        started=started, late=draw(st.integers(0, started)), ready=ready, running=running,
+        starting=draw(st.integers(0, 20)), draining=draw(st.integers(0, 20)),
+        start_delay=draw(st.sampled_from([0.0, 0.05, 2.0, 30.0, 90.0])),
+        due=tuple((ahead, draw(counts)) for ahead in draw(st.lists(st.floats(0, 120), max_size=2))),
+        limit=draw(st.none() | st.integers(0, 40)),
+    )  # fmt: skip
+
+
+lives = st.lists(observations(), min_size=1, max_size=30).map(lambda few: few * 4)
+pools = st.builds(
+    Settings,
+    wait=st.sampled_from([0.5, 5.0, 60.0]),
+    floor=st.integers(0, 3),
+    ceiling=st.integers(3, 50),
+    deciders=st.sampled_from([("slo",), ("slo", "due"), *((name,) for name in DECIDERS)]),
+)
+
+
+@given(lives, pools)
+@settings(max_examples=60, deadline=None)
+def test_the_bounds_are_always_kept(life: list[Observation], pool: Settings) -> None:
+    state = State()
+    for second, observed in enumerate(life):
+        decision = tick(float(second), observed, state, pool)
+        state = decision.state
+
+        assert pool.floor <= decision.target <= pool.ceiling
+        assert decision.reasons
+
+
+@given(lives, pools)
+@settings(max_examples=30, deadline=None)
+def test_missing_data_never_makes_a_pool_smaller(life: list[Observation], pool: Settings) -> None:
+    state, size = State(), None
+    for second, observed in enumerate(life):
+        decision = tick(float(second), observed if second % 3 == 0 else None, state, pool)
+
+        assert size is None or second % 3 == 0 or decision.target >= size
+        state, size = decision.state, decision.target
+
+
+@given(lives, pools)
+@settings(max_examples=30, deadline=None)
+def test_a_state_that_was_stored_decides_the_same(life: list[Observation], pool: Settings) -> None:
+    kept = stored = State()
+    for second, observed in enumerate(life):
+        one, other = tick(float(second), observed, kept, pool), tick(float(second), observed, stored, pool)
+
+        assert one == other
+        kept, stored = one.state, msgspec.json.decode(msgspec.json.encode(other.state), type=State)
+
+
+@given(lives, pools, st.integers(0, 80), st.integers(1, 100))
+@settings(max_examples=30, deadline=None)
+def test_an_override_is_respected_until_its_end(life: list[Observation], pool: Settings, size: int, until: int) -> None:
+    state = State(override=Override.pin(size, until=float(until)))
+    for second, observed in enumerate(life):
+        decision = tick(float(second), observed, state, pool)
+        state = decision.state
+
+        assert decision.target == size if second < until else state.override is None
+
+
+@given(lives, pools)
+@settings(max_examples=20, deadline=None)
+def test_a_paused_pool_has_no_workers(life: list[Observation], pool: Settings) -> None:
+    state = State(paused=True)
+    for second, observed in enumerate(life):
+        decision = tick(float(second), observed, state, pool)
+        state = decision.state
+
+        assert decision.target == 0
+
+
+@given(lives)
+@settings(max_examples=40, deadline=None)
+def test_it_never_grows_beyond_the_tasks_that_are_there_or_expected(life: list[Observation]) -> None:
+    pool, state, size = Settings(ceiling=10_000), State(), None
+    for second, observed in enumerate(life):
+        decision = tick(float(second), observed, state, pool)
+        state = decision.state
+        reach = observed.start_delay + 2
+        expected = state.estimates.rates.rate * (reach + pool.wait) + observed.due_within(reach)
+
+        if size is not None and decision.target > max(size, pool.floor):
+            assert decision.target <= observed.queued + observed.running + expected + 3
+        size = decision.target
+
+
+@given(lives)
+@settings(max_examples=30, deadline=None)
+def test_it_never_grows_while_attempts_fail(life: list[Observation]) -> None:
+    pool, state, size = Settings(ceiling=10_000, floor=0), State(), None
+    for second, observed in enumerate(life):
+        decision = tick(float(second), observed, state, pool)
+        state = decision.state
+
+        assert size is None or not state.estimates.failing or decision.target <= max(size, 1)
+        size = decision.target
+
+
+claims = st.lists(
+    st.builds(
+        Claim,
+        pool=st.text("abcdefgh", min_size=1, max_size=3),
+        floor=st.integers(0, 3),
+        must=st.integers(0, 30),
+        want=st.integers(0, 60),
+        priority=st.integers(0, 2),
+        weight=st.floats(0.5, 4.0),
+        waited=st.floats(0, 20),
+    ),
+    max_size=6,
+    unique_by=lambda claim: claim.pool,
+)
+
+
+@given(claims, st.integers(0, 100))
+def test_a_shared_budget_is_never_overspent(asked: list[Claim], slots: int) -> None:
+    given_out = shared(asked, slots)
+
+    assert sum(given_out.values()) <= max(slots, sum(claim.floor for claim in asked))
+    assert all(claim.floor <= given_out[claim.pool] <= max(claim.floor, claim.must, claim.want) for claim in asked)
+
+
+@given(st.integers(0, 200), st.dictionaries(st.text(min_size=1), st.integers(0, 64)))
+def test_the_shares_of_the_nodes_add_up(target: int, ceilings: dict[str, int]) -> None:
+    given_out = shares(target, ceilings)
+
+    assert sum(given_out.values()) == min(target, sum(ceilings.values()))
+    assert all(given_out[session] <= ceilings[session] for session in ceilings)

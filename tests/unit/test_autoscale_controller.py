@@ -1,0 +1,161 @@
+"""One tick after the other: what the controller does, and what it says about it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+
+from windlass.autoscale.controller import Decision, State, tick
+from windlass.autoscale.deciders import DECIDERS
+from windlass.autoscale.observations import Observation
+from windlass.autoscale.overrides import Override
+from windlass.autoscale.settings import Settings, Window
+
+SETTINGS = Settings(wait=5.0, ceiling=50)
+
+
+def busy(rate: int, size: int, **more: object) -> Observation:
+    """A second in which a pool of that size serves that rate of one-second tasks, without a queue."""
+    told = {
+        "arrivals": rate, "completions": min(rate, size), "busy": float(min(rate, size)), "started": min(rate, size),
+        "ready": size, "running": min(rate, size), "start_delay": 0.05,
+    }  # fmt: skip
+    return msgspec.convert({**told, **more}, Observation)
+
+
+def played(seconds: Iterable[Observation], state: State | None = None, settings: Settings = SETTINGS) -> list[Decision]:
+    state, decisions = state or State(), []
+    begin = 1000.0 if state.at is None else state.at
+    for second, observed in enumerate(seconds, 1):
+        decisions.append(tick(begin + second, observed, state, settings))
+        state = decisions[-1].state
+    return decisions
+
+
+def test_a_pool_that_suffices_is_left_alone() -> None:
+    decisions = played([busy(10, 11)] * 600)
+
+    assert {decision.target for decision in decisions} == {11}
+
+
+def test_a_constant_load_is_resized_at_most_twice_an_hour() -> None:
+    size, sizes, state = 40, [], State()
+    for second in range(3600):
+        decision = tick(1000.0 + second, busy(10, size), state, SETTINGS)
+        state, size = decision.state, decision.target
+        sizes.append(size)
+
+    assert sum(before != after for before, after in itertools.pairwise(sizes)) <= 2
+    assert 10 <= sizes[-1] <= 14
+
+
+def test_a_backlog_makes_it_grow_at_once_and_says_why() -> None:
+    calm = played([busy(10, 11)] * 120)
+
+    [decision] = played([busy(10, 11, queued=100, oldest=4.0)], calm[-1].state)
+
+    assert decision.target > 20
+    assert decision.reasons[0].startswith("100 queued, oldest 4.0 s, goal 5 s")
+    assert decision.reasons[-1] == f"grow 11 → {decision.target}"
+
+
+def test_workers_that_are_starting_are_not_ordered_twice() -> None:
+    settings = Settings(wait=10.0, ceiling=50)
+    calm = played([busy(10, 11, start_delay=10.0)] * 120, settings=settings)
+    [first] = played([busy(10, 11, queued=200, oldest=6.0, start_delay=10.0)], calm[-1].state, settings)
+
+    coming = busy(10, 11, queued=200, oldest=7.0, starting=first.target - 11, start_delay=10.0)
+    [second] = played([coming], first.state, settings)
+
+    assert second.target <= first.target * 1.15
+
+
+def test_without_data_the_size_stays_and_an_alert_comes_later() -> None:
+    calm = played([busy(10, 30)] * 90)
+    state = calm[-1].state
+    assert state.at is not None
+
+    soon, late = tick(state.at + 10, None, state, SETTINGS), tick(state.at + 301, None, state, SETTINGS)
+
+    assert soon.target == late.target == calm[-1].target
+    assert (soon.alerts, late.alerts) == ((), ("signal_stale",))
+
+
+def test_a_controller_that_has_just_begun_adopts_what_it_finds() -> None:
+    decisions = played([busy(0, 30)] * 59)
+
+    assert decisions[-1].target == 30
+
+
+def test_an_override_counts_until_its_end() -> None:
+    override = Override.pin(12, until=1005.0, author="kim", why="a release")
+    decisions = played([busy(3, 4)] * 10, State(override=override))
+
+    assert [decision.target for decision in decisions[:4]] == [12] * 4
+    assert decisions[0].reasons[-1] == "set to 12 by kim: a release"
+    assert decisions[-1].target == 4
+    assert decisions[-1].state.override is None
+
+
+def test_a_pause_is_size_zero_and_outranks_an_override() -> None:
+    paused = State(paused=True, override=Override.pin(12, until=2000.0))
+
+    [decision] = played([busy(10, 11, queued=500, oldest=50.0)], paused)
+
+    assert decision.target == 0
+    assert decision.reasons[-1] == "paused"
+
+
+def test_a_resumed_pool_has_its_size_back() -> None:
+    calm = played([busy(10, 11)] * 120)
+    paused = played([busy(0, 0, queued=10)] * 3, msgspec.structs.replace(calm[-1].state, paused=True))
+
+    [resumed] = played([busy(0, 0, queued=10)], msgspec.structs.replace(paused[-1].state, paused=False))
+
+    assert resumed.target >= 11
+
+
+def test_an_idle_pool_goes_to_zero_and_wakes_for_what_is_due() -> None:
+    settings = Settings(floor=0, idle=60.0)
+    idle = played([busy(1, 1)] * 120 + [busy(0, 1)] * 200, settings=settings)
+    assert idle[-1].target == 0
+
+    [woken] = played([busy(0, 0, due=((0.9, 3),))], idle[-1].state, settings)
+
+    assert woken.target >= 1
+
+
+def test_the_floor_and_the_ceiling_hold_and_the_ceiling_alarms() -> None:
+    decisions = played([busy(10, 11)] * 60 + [busy(10, 11, queued=5000, oldest=60.0)])
+
+    assert decisions[-1].target == 50
+    assert decisions[-1].alerts == ("ceiling_bound",)
+
+
+def test_every_decider_can_be_used_alone_and_together() -> None:
+    for names in [*((name,) for name in DECIDERS), tuple(DECIDERS)]:
+        settings = Settings(deciders=names, windows=(Window(begin=0, end=86400, least=3),))
+        decisions = played([busy(10, 11, queued=20, oldest=1.0)] * 700, settings=settings)
+
+        assert all(1 <= decision.target <= 64 for decision in decisions)
+
+
+def test_a_window_past_midnight_is_open_on_both_sides() -> None:
+    window = Window(begin=80_000, end=5_000, least=4, days=(6,))
+
+    assert window.open(85_000, 6)
+    assert window.open(1_000, 0)
+    assert not window.open(1_000, 6)
+
+
+@pytest.mark.parametrize("name", sorted(DECIDERS))
+def test_more_load_never_wants_less(name: str) -> None:
+    settings = Settings(deciders=(name,), ceiling=1000)
+    few, many = (played([busy(rate, 60)] * 300, settings=settings)[-1] for rate in (5, 50))
+
+    assert few.wish is not None
+    assert many.wish is not None
+    assert few.wish.want <= many.wish.want

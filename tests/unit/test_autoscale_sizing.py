@@ -1,0 +1,39 @@
+"""The queueing formulae against numbers from tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.autoscale.sizing import erlang_c, guard, staff
+
+
+@pytest.mark.parametrize(
+    ("workers", "load", "waiting"), [(1, 0.5, 0.5), (2, 1.0, 1 / 3), (5, 4.0, 0.5541), (10, 8.0, 0.4092)]
+)
+def test_the_chance_to_wait_is_that_of_the_tables(workers: int, load: float, waiting: float) -> None:
+    assert erlang_c(workers, load) == pytest.approx(waiting, abs=1e-4)
+
+
+def test_everybody_waits_when_there_are_too_few() -> None:
+    assert erlang_c(4, 4.0) == 1.0
+
+
+def test_staff_is_the_fewest_that_suffice() -> None:
+    fewest = staff(8.0, 0.0, 0.05)
+
+    assert erlang_c(fewest, 8.0) <= 0.05 < erlang_c(fewest - 1, 8.0)
+
+
+def test_patience_saves_workers() -> None:
+    assert staff(20.0, 5.0, 0.01) < staff(20.0, 0.1, 0.01)
+
+
+def test_no_load_needs_nobody_and_a_large_one_is_quick() -> None:
+    assert staff(0.0, 1.0, 0.01) == 0
+    assert 10_000 < staff(10_000.0, 1.0, 0.01) <= 10_200
+
+
+def test_a_surprise_is_cleared_within_the_patience() -> None:
+    size = guard(10.0, 12.0, 60.0, 8.0)
+
+    assert size * (12.0 + 8.0) == pytest.approx(10.0 * 12.0 + 60.0)
