@@ -22,6 +22,11 @@ def bounded(load: Load, size: float) -> int:
     return max(load.floor, min(load.ceiling, ceil(size - 1e-9)))
 
 
+def beyond(size: int, wish: int, band: float = 0.1) -> int:
+    """The wish, unless it lies within a deadband of a tenth."""
+    return wish if abs(wish - size) > band * size else size
+
+
 def hpa(metric: Callable[[Observation, float], float], load: Load) -> tuple[int, Policy]:
     """Kubernetes: desired = ceil(current · ratio), 10 % tolerance, each 15 s, 5 min down-stabilisation, up ×2 or +4."""
     size = load.floor
@@ -82,19 +87,19 @@ def knative(target: float, load: Load) -> tuple[int, Policy]:
     return size, decide
 
 
-def aws(periods: int, load: Load) -> tuple[int, Policy]:
-    """Backlog per instance against latency / service time; 3 periods of a minute out, 15 in, and cooldowns."""
+def aws(period: int, share: float, load: Load) -> tuple[int, Policy]:
+    """Backlog per instance against a share of latency / service time; 3 alarm periods out, 15 in, and cooldowns."""
     size, last, over, under = load.floor, -1000, 0, 0
 
     def decide(now: int, seen: Observation) -> int:
         nonlocal size, last, over, under
-        if now % periods:
+        if now % period:
             return size
-        ratio = seen.queued / max(1, seen.ready) / (load.wait / load.mean)
+        ratio = seen.queued / max(1, seen.ready) / (share * load.wait / load.mean)
         over, under = (over + 1 if ratio > 1 else 0), (under + 1 if ratio < 0.9 else 0)
-        if over >= 3 and now - last >= periods * 2:
+        if over >= 3 and now - last >= period * 2:
             size, last = bounded(load, size * min(ratio, 4)), now
-        elif under >= 15 and now - last >= periods * 2:
+        elif under >= 15 and now - last >= period * 2:
             size, last = bounded(load, size * 0.9 - 0.5), now
         return size
 
@@ -194,7 +199,7 @@ def pid(gain: float, load: Load) -> tuple[int, Policy]:
         if load.floor < output < load.ceiling:
             integral = max(-2.0, min(2.0, integral + error * 0.05))
         last = error
-        size = bounded(load, output)
+        size = beyond(size, bounded(load, output))
         return size
 
     return size, decide
@@ -202,13 +207,16 @@ def pid(gain: float, load: Load) -> tuple[int, Policy]:
 
 def little(share: float, load: Load) -> tuple[int, Policy]:
     """λ·s / ρ, the rate over a minute."""
+    size = load.floor
     recent: deque[int] = deque(maxlen=60)
 
     def decide(_now: int, seen: Observation) -> int:
+        nonlocal size
         recent.append(seen.arrivals)
-        return bounded(load, sum(recent) / len(recent) * load.mean / share)
+        size = beyond(size, bounded(load, sum(recent) / len(recent) * load.mean / share))
+        return size
 
-    return load.floor, decide
+    return size, decide
 
 
 def static(size: int, load: Load) -> tuple[int, Policy]:
@@ -226,7 +234,7 @@ RIVALS: dict[str, dict[str, Start]] = {
     "hpa use": {f"{n:g}": by_use(n) for n in (0.5, 0.6, 0.7, 0.8)},
     "keda": {f"{n:g}": keda(n) for n in (0.6, 0.8, 2, 5)},
     "knative": several(knative, (0.5,), (0.7,), (0.85,), (2,)),
-    "aws backlog": several(aws, (60,), (20,), (10,), (5,)),
+    "aws backlog": several(aws, (60, 1), (20, 0.3), (10, 0.1), (5, 0.1), (5, 0.03)),
     "celery": several(celery, (30,), (60,), (120,), (300,)),
     "dask": several(dask, (0.7,), (1,), (5,), (15,)),
     "judoscale": several(judoscale, (0.1, 0.02), (0.2, 0.05), (0.4, 0.1), (0.6, 0.2)),
