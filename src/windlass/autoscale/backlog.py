@@ -9,6 +9,8 @@ from msgspec import Struct
 from windlass.autoscale.estimators import horizon, offered, surprise
 from windlass.autoscale.moment import Moment
 
+RECOVERY, LATE_RECOVERY = 1.5, 0.5
+"""Reaction times in which a backlog is cleared at least: the second where starts take longer than the goal."""
 CHANCE = 0.95
 """The share of the goal at which a waiting task is on the brink."""
 
@@ -50,7 +52,8 @@ def react(moment: Moment, at: Figures, patience: float) -> float:
     observed = moment.observed
     work = (observed.queued + at.due) * at.service + at.load * at.reach
     coming = observed.ready * at.reach + observed.starting * max(0.0, at.reach - observed.start_delay)
-    return max(0.0, work - coming) / max(patience, at.reach / 2)
+    recovery = RECOVERY if at.goal >= at.reach else LATE_RECOVERY
+    return max(0.0, work - coming) / max(patience, recovery * at.reach)
 
 
 def urgent(moment: Moment, at: Figures, goal: float) -> float:

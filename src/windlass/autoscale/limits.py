@@ -20,9 +20,6 @@ BUDGET = 30 / 3600
 """Resizes that are earned in a second."""
 TOKENS_MOST, TOKENS_LEAST = 6.0, -6.0
 FLAP_WINDOW, FLAPS = 600.0, 2
-LARGE_STEP = 0.6
-"""The share of the size that may always go, though later for each missing token."""
-DEBT_WAIT = 15.0
 DECISIVE = 1.15
 """A growth that comes on top of workers still starting must be at least this much."""
 FALLING = 20.0
@@ -111,9 +108,7 @@ def shrink(now: float, target: int, current: int, pace: Pace, hold: float) -> tu
         return current, "steady", replace(pace, falling=None)
     if now < pace.calm_at:
         return current, "held: the size went up and down too often", pace
-    debt = price(current, target) - pace.tokens
-    large = target <= (1 - LARGE_STEP) * current
-    if debt > 0 and not (large and now >= pace.grown + hold + DEBT_WAIT * debt):
+    if pace.tokens < price(current, target):
         return current, "held: too small a step for what is left of the budget of resizes", pace
     since = now if pace.falling is None else pace.falling
     if now - since < FALLING and soon(pace, now, hold) < target:
