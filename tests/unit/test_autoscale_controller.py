@@ -135,6 +135,18 @@ def test_the_floor_and_the_ceiling_hold_and_the_ceiling_alarms() -> None:
     assert decisions[-1].alerts == ("ceiling_bound",)
 
 
+def test_a_growth_that_the_ceiling_forbids_costs_nothing() -> None:
+    decisions = played([busy(10, 11)] * 60 + [busy(10, 50, queued=5000, oldest=60.0)] * 60)
+
+    assert decisions[-1].state.pace.tokens > 4
+
+
+def test_long_first_tasks_are_recognised_before_they_end() -> None:
+    stuck = [busy(0, 10, busy=10.0, running=10, started=10 if not second else 0) for second in range(30)]
+
+    assert played(stuck)[-1].state.estimates.service(SETTINGS) >= 29
+
+
 def test_every_decider_can_be_used_alone_and_together() -> None:
     for names in [*((name,) for name in DECIDERS), tuple(DECIDERS)]:
         settings = Settings(deciders=names, windows=(Window(begin=0, end=86400, least=3),))

@@ -18,7 +18,7 @@ from windlass.autoscale.observations import Observation
 from windlass.autoscale.overrides import Override
 from windlass.autoscale.rates import Rates
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.vetoes import Futility, vetoed
+from windlass.autoscale.vetoes import Futility, lowered, vetoed
 from windlass.autoscale.wishes import Wish, largest
 
 GAP = 5.0
@@ -66,13 +66,14 @@ def tick(now: float, observed: Observation | None, state: State, settings: Setti
     wish, state = wished(now, observed, state, settings, current)
     moment = seen(now, observed, state, settings, current)
     wish, vetoes, futility = vetoed(moment, wish, state.futility)
-    size, step, pace = paced(now, wish, observed, state.pace, current, settings.wait)
+    # A growth beyond the ceiling must not be paid for, tick after tick.
+    size, step, pace = paced(now, lowered(wish, settings.ceiling), observed, state.pace, current, settings.wait)
     if size < current and adopting(now, observed, state):
         size, step = current, "held: the controller has just begun"
     bounded, bound = within(now, size, observed, state, settings)
     state = replace(state, target=bounded, pace=pace, futility=futility)
     target, orders, state = ordered(now, bounded, state)
-    alerts = ("ceiling_bound",) if size > bounded >= settings.ceiling else ()
+    alerts = ("ceiling_bound",) if wish.must > bounded >= settings.ceiling else ()
     if now < pace.calm_at:
         alerts = (*alerts, "flapping")
     return Decision(

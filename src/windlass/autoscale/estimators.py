@@ -72,7 +72,9 @@ class Estimates(Struct, frozen=True, kw_only=True, gc=False):
         trust = min(1.0, self.seen / TRUSTED)
         assumed = settings.service * (1 - trust)
         measured = assumed + trust * self.busy / self.ended if self.ended > 0 else settings.service
-        return max(SHORTEST, measured)
+        # Before the first tasks end, what they have already run is all that is known, and a lower bound.
+        begun = self.busy / max(1.0, self.started) if trust < 1 else 0.0
+        return max(SHORTEST, measured, begun)
 
 
 def horizon(observed: Observation) -> float:

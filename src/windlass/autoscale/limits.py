@@ -20,6 +20,8 @@ BUDGET = 30 / 3600
 """Resizes that are earned in a second."""
 TOKENS_MOST, TOKENS_LEAST = 6.0, -6.0
 FLAP_WINDOW, FLAPS = 600.0, 2
+OVERDUE = 300.0
+"""Seconds after the last growth when three quarters of a pool may go, whatever is left of the budget."""
 DECISIVE = 1.15
 """A growth that comes on top of workers still starting must be at least this much."""
 FALLING = 20.0
@@ -108,7 +110,8 @@ def shrink(now: float, target: int, current: int, pace: Pace, hold: float) -> tu
         return current, "steady", replace(pace, falling=None)
     if now < pace.calm_at:
         return current, "held: the size went up and down too often", pace
-    if pace.tokens < price(current, target):
+    overdue = target <= current / 4 and now >= pace.grown + OVERDUE
+    if pace.tokens < price(current, target) and not overdue:
         return current, "held: too small a step for what is left of the budget of resizes", pace
     since = now if pace.falling is None else pace.falling
     if now - since < FALLING and soon(pace, now, hold) < target:

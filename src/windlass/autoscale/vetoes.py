@@ -126,6 +126,8 @@ def tested(moment: Moment, futility: Futility, service: float) -> Futility:
     if futility.cap is not None and moment.now < futility.until:
         return futility
     size, rate = futility.watched, futility.throughput
+    if futility.cap is not None and size > futility.cap:
+        return replace(futility, until=moment.now + futility.wait)
     if futility.cap is not None:
         # The cap has been kept long enough: one more step, to see whether it helps now.
         return replace(
