@@ -47,13 +47,18 @@ def figures(moment: Moment) -> Figures:
     )  # fmt: skip
 
 
-def react(moment: Moment, at: Figures, patience: float) -> float:
-    """The workers that clear in that time what will be left after the reaction time."""
+def left(moment: Moment, at: Figures) -> float:
+    """The worker-seconds of backlog, arrivals and what is due that will be left after the reaction time."""
     observed = moment.observed
     work = (observed.queued + at.due) * at.service + at.load * at.reach
     coming = observed.ready * at.reach + observed.starting * max(0.0, at.reach - observed.start_delay)
+    return max(0.0, work - coming)
+
+
+def react(moment: Moment, at: Figures, patience: float) -> float:
+    """The workers that clear in that time what will be left, though no faster than it pays."""
     recovery = RECOVERY if at.goal >= at.reach else LATE_RECOVERY
-    return max(0.0, work - coming) / max(patience, recovery * at.reach)
+    return left(moment, at) / max(patience, recovery * at.reach)
 
 
 def urgent(moment: Moment, at: Figures, goal: float) -> float:

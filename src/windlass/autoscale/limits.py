@@ -83,6 +83,8 @@ def paced(
         return current, "steady", pace
     if wait >= reach and observed.starting and want < DECISIVE * current:
         return current, "held: what starts is nearly enough", pace
+    # What was ordered is held like what was needed, or the next tick would send it away again.
+    pace = replace(pace, peaks=remember(pace.peaks, now, want, hold))
     return want, f"grow {current} → {want}", grown(now, pace)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from windlass.autoscale.backlog import Figures, figures, last_chance, react, urgent
+from windlass.autoscale.backlog import Figures, figures, last_chance, left, react, urgent
 from windlass.autoscale.moment import Memory, Moment
 from windlass.autoscale.sizing import guard, staff
 from windlass.autoscale.wishes import Wish
@@ -69,7 +69,7 @@ def pressing(moment: Moment, at: Figures) -> tuple[float, float]:
     backlog = react(moment, at, DRAIN * at.goal)
     # One or two ticks far above the rate may be a batch or a new rate; the third tells.
     if not (moment.estimates.rates.excess and at.goal >= at.reach):
-        must = max(must, react(moment, at, TRIGGER * at.goal), last_chance(moment, at))
+        must = max(must, left(moment, at) / (TRIGGER * at.goal), last_chance(moment, at))
     return must, backlog
 
 
