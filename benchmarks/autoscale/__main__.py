@@ -36,9 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for result in best[name][1] if options.chart else ():
             print(result.load, *chart(result), sep="\n")
     print("\n" + "\n".join(policies_table(best)))
-    if "slo" in best:
-        limits = {"slo", "hindsight"}
-        rivals = {name: what for name, what in best.items() if name not in limits}
+    rivals = {name: what for name, what in best.items() if name not in {"slo", "hindsight"}}
+    if "slo" in best and rivals:
         print("\n".join(["", "lost by more than 20 %:", *(losses(best["slo"][1], rivals) or ["nothing"])]))
     if options.json:
         Path(options.json).write_bytes(msgspec.json.encode({name: what[1] for name, what in best.items()}))
