@@ -54,6 +54,13 @@ def shared_admin(shared_url: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+@pytest.fixture
+def no_orders(shared_admin: psycopg.Connection) -> None:
+    """A table that is the caller's own, or the handler's, empty."""
+    shared_admin.execute("CREATE TABLE IF NOT EXISTS public.orders (id int)")
+    shared_admin.execute("DELETE FROM public.orders")
+
+
 @pytest.fixture(scope="module")
 def shared_cleaner(shared_url: str) -> Iterator[PostgresCleaner]:
     cleaner = PostgresCleaner(shared_url)

@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy
 from psycopg.rows import dict_row
 
+from tests.integration.checks import orders
 from tests.support.builders import (
     HOUR,
     a_task,
@@ -30,6 +31,8 @@ from windlass.core.settlement import COMPLETED
 from windlass.errors import KeyConflict, NotAllowed, QueueFull, StaleLease, StoreError, UnknownPrerequisite
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.protocol import Settled
+
+pytestmark = pytest.mark.usefixtures("no_orders")
 
 Execute = Callable[[str], Awaitable[object]]
 Caller = Callable[[str], AbstractAsyncContextManager[tuple[Any, Execute]]]
@@ -144,18 +147,6 @@ def url(shared_url: str) -> str:
 @pytest.fixture
 def admin(shared_admin: psycopg.Connection) -> psycopg.Connection:
     return shared_admin
-
-
-@pytest.fixture(autouse=True)
-def _no_orders(admin: psycopg.Connection) -> None:
-    """The caller's own table, empty."""
-    admin.execute("CREATE TABLE IF NOT EXISTS public.orders (id int)")
-    admin.execute("DELETE FROM public.orders")
-
-
-def orders(admin: psycopg.Connection) -> int:
-    [(found,)] = admin.execute("SELECT count(*) FROM public.orders").fetchall()
-    return found
 
 
 def test_a_batch_commits_with_the_callers_rows(

@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 from sqlalchemy.orm import Session
 
+from tests.integration.checks import orders
 from tests.support.builders import (
     GAVE_UP,
     HOUR,
@@ -42,6 +43,8 @@ from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.database import SETTINGS
 from windlass.stores.protocol import Settled
 from windlass.stores.sqlite import SQLiteStore
+
+pytestmark = pytest.mark.usefixtures("no_orders")
 
 Execute = Callable[[str], object]
 Caller = Callable[[str], AbstractContextManager[tuple[Any, Execute]]]
@@ -165,18 +168,6 @@ def url(shared_url: str) -> str:
 @pytest.fixture
 def admin(shared_admin: psycopg.Connection) -> psycopg.Connection:
     return shared_admin
-
-
-@pytest.fixture(autouse=True)
-def _no_orders(admin: psycopg.Connection) -> None:
-    """The caller's own table, empty."""
-    admin.execute("CREATE TABLE IF NOT EXISTS public.orders (id int)")
-    admin.execute("DELETE FROM public.orders")
-
-
-def orders(admin: psycopg.Connection) -> int:
-    [(found,)] = admin.execute("SELECT count(*) FROM public.orders").fetchall()
-    return found
 
 
 def rows_everywhere(admin: psycopg.Connection) -> dict[str, int]:

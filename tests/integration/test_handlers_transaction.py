@@ -36,6 +36,8 @@ from windlass.errors import StaleLease, StoreError
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.protocol import LeaseLost, Log, Settled
 
+pytestmark = pytest.mark.usefixtures("no_orders")
+
 LEVELS = [IsolationLevel.READ_COMMITTED, IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE]
 
 
@@ -51,13 +53,6 @@ def url(shared_url: str) -> str:
 @pytest.fixture
 def admin(shared_admin: psycopg.Connection) -> psycopg.Connection:
     return shared_admin
-
-
-@pytest.fixture(autouse=True)
-def _no_orders(admin: psycopg.Connection) -> None:
-    """The handler's own table, empty."""
-    admin.execute("CREATE TABLE IF NOT EXISTS public.orders (id int)")
-    admin.execute("DELETE FROM public.orders")
 
 
 def count(admin: psycopg.Connection, table: str) -> int:

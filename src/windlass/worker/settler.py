@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -71,12 +71,9 @@ class Settler:
         first = self._reports.get()
         self._pace.keep()
         batch = [] if first is None else [first]
-        try:
-            while len(batch) < MOST:
-                if (more := self._reports.get_nowait()) is not None:
-                    batch.append(more)
-        except Empty:
-            pass
+        while len(batch) < MOST and not self._reports.empty():  # Nobody else takes from it.
+            if (more := self._reports.get()) is not None:
+                batch.append(more)
         self._pace.brought(len(batch))
         if batch:
             self._write(batch)
