@@ -9,14 +9,14 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.autoscale.bound import bound
-from benchmarks.autoscale.load import Load
-from benchmarks.autoscale.ours import OURS
-from benchmarks.autoscale.report import chart, loads_table, losses, policies_table
-from benchmarks.autoscale.rivals import HINDSIGHT, RIVALS, Start, static
-from benchmarks.autoscale.scenarios import SCENARIOS
-from benchmarks.autoscale.score import Result, combined, run
-from benchmarks.autoscale.traces import read_trace, traces_at
+from windlass.simulation.bound import bound
+from windlass.simulation.load import Load
+from windlass.simulation.ours import OURS
+from windlass.simulation.report import chart, loads_table, losses, policies_table
+from windlass.simulation.rivals import HINDSIGHT, RIVALS, Start, static
+from windlass.simulation.scenarios import SCENARIOS
+from windlass.simulation.score import Result, combined, run
+from windlass.simulation.traces import read_trace, traces_at
 
 FORKED = 0.05
 """The start delay of a forked worker: everything is repeated with it."""

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from benchmarks.autoscale.__main__ import main
-from benchmarks.autoscale.bound import bound, cumulative, taut_string
-from benchmarks.autoscale.load import Load, Storm, lognormal, poisson
-from benchmarks.autoscale.ours import windlass
-from benchmarks.autoscale.rivals import RIVALS, static
-from benchmarks.autoscale.score import Policy, Result, run
-from benchmarks.autoscale.world import World
+from windlass.simulation.bound import bound, cumulative, taut_string
+from windlass.simulation.load import Load, Storm, lognormal, poisson
+from windlass.simulation.ours import windlass
+from windlass.simulation.rivals import RIVALS, static
+from windlass.simulation.score import Policy, Result, run
+from windlass.simulation.world import World
 
 
 def short(seed: int = 0, length: int = 300, rate: float = 6.0, **more: object) -> Load:

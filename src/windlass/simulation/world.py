@@ -12,9 +12,9 @@ from collections import deque
 from heapq import heapify, heappop, heappush, heapreplace
 from random import Random
 
-from benchmarks.autoscale.load import Load
 from windlass.autoscale.observations import Observation
 from windlass.core.retry import Error
+from windlass.simulation.load import Load
 
 REFUSED = Error(kind="Refused")
 AHEAD = 120.0

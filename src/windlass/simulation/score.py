@@ -7,9 +7,9 @@ from math import exp, log
 
 from msgspec import Struct
 
-from benchmarks.autoscale.load import Load
-from benchmarks.autoscale.world import World
 from windlass.autoscale.observations import Observation
+from windlass.simulation.load import Load
+from windlass.simulation.world import World
 
 Policy = Callable[[int, Observation], int]
 """The second, what is seen at its end → the size that the pool shall have."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
 
-from benchmarks.autoscale.load import Load, Slowness, Storm, lognormal, poisson
+from windlass.simulation.load import Load, Slowness, Storm, lognormal, poisson
 
 Rate = Callable[[int], float]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.autoscale.load import Load
+from windlass.simulation.load import Load
 
 
 def bound(load: Load) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.autoscale.score import Result, combined
+from windlass.simulation.score import Result, combined
 
 BARS = " ▁▂▃▄▅▆▇█"
 

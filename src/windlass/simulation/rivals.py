@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from math import ceil
 
-from benchmarks.autoscale.load import Load
-from benchmarks.autoscale.score import Policy
 from windlass.autoscale.observations import Observation
+from windlass.simulation.load import Load
+from windlass.simulation.score import Policy
 
 Start = Callable[[Load], tuple[int, Policy]]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from benchmarks.autoscale.load import Load
-from benchmarks.autoscale.rivals import Start
-from benchmarks.autoscale.score import Policy
 from windlass.autoscale.controller import State, tick
 from windlass.autoscale.observations import Observation
 from windlass.autoscale.settings import Settings
+from windlass.simulation.load import Load
+from windlass.simulation.rivals import Start
+from windlass.simulation.score import Policy
 
 
 def windlass(*deciders: str) -> Start:

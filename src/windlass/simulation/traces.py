@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from random import Random
 
-from benchmarks.autoscale.load import Load, lognormal, poisson
+from windlass.simulation.load import Load, lognormal, poisson
 
 BINS = 480
 """How many bins of a binned trace are replayed."""
