@@ -27,7 +27,8 @@ def busy(rate: int, size: int, **more: object) -> Observation:
 
 
 def played(seconds: Iterable[Observation], state: State | None = None, settings: Settings = SETTINGS) -> list[Decision]:
-    state, decisions = state or State(), []
+    decisions: list[Decision] = []
+    state = state or State()
     begin = 1000.0 if state.at is None else state.at
     for second, observed in enumerate(seconds, 1):
         decisions.append(tick(begin + second, observed, state, settings))
@@ -42,7 +43,8 @@ def test_a_pool_that_suffices_is_left_alone() -> None:
 
 
 def test_a_constant_load_is_resized_at_most_twice_an_hour() -> None:
-    size, sizes, state = 40, [], State()
+    sizes: list[int] = []
+    size, state = 40, State()
     for second in range(3600):
         decision = tick(1000.0 + second, busy(10, size), state, SETTINGS)
         state, size = decision.state, decision.target
@@ -58,7 +60,7 @@ def test_a_backlog_makes_it_grow_at_once_and_says_why() -> None:
     [decision] = played([busy(10, 11, queued=100, oldest=4.0)], calm[-1].state)
 
     assert decision.target > 20
-    assert decision.reasons[0].startswith("100 queued, oldest 4.0 s, goal 5 s")
+    assert decision.reasons[0].startswith("100 runnable, oldest 4.0 s, goal 5.0 s")
     assert decision.reasons[-1] == f"grow 11 → {decision.target}"
 
 

@@ -28,14 +28,13 @@ def test_the_line_of_maxima_starts_with_the_largest_of_the_hold() -> None:
 
 
 def test_growth_is_at_once_and_shrinking_waits_for_the_hold() -> None:
-    size, pace = 4, Pace()
-    size, _, pace = paced(1.0, wish(20), CALM, pace, size, 5.0)
-    assert size == 20
+    step, pace = paced(1.0, wish(20), CALM, Pace(), 4, 5.0)
+    assert step.size == 20
 
     sizes: list[int] = []
     for second in range(2, 60):
-        size, _, pace = paced(float(second), wish(4), CALM, pace, size, 5.0)
-        sizes.append(size)
+        step, pace = paced(float(second), wish(4), CALM, pace, step.size, 5.0)
+        sizes.append(step.size)
 
     assert sizes[12] == 20
     assert sizes[-1] == 4
@@ -48,11 +47,11 @@ def test_small_steps_need_more_of_the_budget() -> None:
 def test_an_empty_budget_stops_small_steps_but_not_growth() -> None:
     pace = Pace(tokens=-6.0, at=1.0)
 
-    kept, why, _ = paced(100.0, wish(18), CALM, pace, 20, 5.0)
-    grown, _, _ = paced(100.0, wish(30), CALM, pace, 20, 5.0)
+    kept, _ = paced(100.0, wish(18), CALM, pace, 20, 5.0)
+    grown, _ = paced(100.0, wish(30), CALM, pace, 20, 5.0)
 
-    assert (kept, grown) == (20, 30)
-    assert "budget of resizes" in why
+    assert (kept.size, grown.size) == (20, 30)
+    assert "budget of resizes" in kept.why
 
 
 def test_a_budget_serves_the_higher_class_first_and_floors_always() -> None:

@@ -34,7 +34,7 @@ def test_a_downstream_that_names_its_limit_is_heeded() -> None:
     [decision] = played([busy(20, 22, queued=900, oldest=20.0, limit=30)], healthy(), SETTINGS)
 
     assert decision.target <= 30
-    assert "the downstream bears 30" in decision.reasons
+    assert "veto: the downstream bears 30" in decision.reasons
 
 
 def test_growth_that_does_not_help_is_capped() -> None:

@@ -7,19 +7,21 @@ code, and whichever node takes the tick goes on where the last one stopped.
 
 from __future__ import annotations
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass.autoscale.deciders import DECIDERS
-from windlass.autoscale.estimators import Estimates, learn
-from windlass.autoscale.limits import Pace, hold_of, paced
-from windlass.autoscale.moment import Memory, Moment
+from windlass.autoscale.decisions import Decision, decided
+from windlass.autoscale.estimators import learn
+from windlass.autoscale.limits import hold_of, paced
+from windlass.autoscale.moment import Moment
 from windlass.autoscale.observations import Observation
-from windlass.autoscale.overrides import Override
 from windlass.autoscale.rates import Rates
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.vetoes import Futility, lowered, vetoed
-from windlass.autoscale.wishes import Wish, largest
+from windlass.autoscale.state import State
+from windlass.autoscale.vetoes import vetoed
+from windlass.autoscale.wishes import Step, Wish, largest, lowered, whole
+
+__all__ = ["Decision", "State", "tick"]
 
 GAP = 5.0
 """Seconds without a tick after which the latest arrivals say nothing about now."""
@@ -29,34 +31,6 @@ ADOPTED = 60.0
 ADOPTED_ARRIVALS = 100
 
 
-class State(Struct, frozen=True, kw_only=True, gc=False):
-    """All that a controller remembers: plain values, stored as JSON."""
-
-    version: int = 1
-    target: int | None = None
-    at: float | None = None
-    began: float = 0.0
-    arrivals: int = 0
-    last_task: float | None = None
-    estimates: Estimates = Estimates()
-    pace: Pace = Pace()
-    futility: Futility = Futility()
-    memory: Memory = Memory()
-    override: Override | None = None
-    paused: bool = False
-
-
-class Decision(Struct, frozen=True, kw_only=True, gc=False):
-    """What one tick came to."""
-
-    target: int
-    reasons: tuple[str, ...]
-    """The chain, in the order in which it was decided; the last one settled it."""
-    state: State
-    alerts: tuple[str, ...] = ()
-    wish: Wish | None = None
-
-
 def tick(now: float, observed: Observation | None, state: State, settings: Settings) -> Decision:
     """Decide one tick. Without an observation the pool stays as it is."""
     if observed is None:
@@ -64,34 +38,34 @@ def tick(now: float, observed: Observation | None, state: State, settings: Setti
     state = resumed(now, observed, state)
     current = state.target if state.target is not None else observed.alive
     wish, state = wished(now, observed, state, settings, current)
-    moment = seen(now, observed, state, settings, current)
-    wish, vetoes, futility = vetoed(moment, wish, state.futility)
+    asked = wish.asks(current)
+    steps = [Step(size=whole(asked), why=wish.reason, needs=asked)]
+    granted, vetoes, futility = vetoed(seen(now, observed, state, settings, current), wish, state.futility)
+    steps += vetoes
     # A growth beyond the ceiling must not be paid for, tick after tick.
-    size, step, pace = paced(now, lowered(wish, settings.ceiling), observed, state.pace, current, settings.wait)
-    if size < current and adopting(now, observed, state):
-        size, step = current, "held: the controller has just begun"
-    bounded, bound = within(now, size, observed, state, settings)
-    state = replace(state, target=bounded, pace=pace, futility=futility)
-    target, orders, state = ordered(now, bounded, state)
-    alerts = ("ceiling_bound",) if wish.must > bounded >= settings.ceiling else ()
+    granted = lowered(granted, settings.ceiling)
+    bound = whole(granted.asks(current))
+    why = f"ceiling {settings.ceiling}" if bound < steps[-1].size else ""
+    steps.append(Step(size=bound, why=why, word="ceiling"))
+    step, pace = paced(now, granted, observed, state.pace, current, settings.wait)
+    if step.size < current and adopting(now, observed, state):
+        step = Step(size=current, why="held: the controller has just begun", word="adopting")
+    steps += [step, within(now, step.size, observed, state, settings)]
+    state = replace(state, target=steps[-1].size, pace=pace, futility=futility)
+    orders, state = ordered(now, steps[-1].size, state)
+    alerts = ["ceiling_bound"] if wish.must > steps[-1].size >= settings.ceiling else []
     if now < pace.calm_at:
-        alerts = (*alerts, "flapping")
-    return Decision(
-        target=target, reasons=(wish.reason, *vetoes, step, *bound, *orders), state=state, alerts=alerts, wish=wish
-    )
+        alerts.append("flapping")
+    return decided([*steps, *orders], state, wish, alerts)
 
 
 def blind(now: float, state: State, settings: Settings) -> Decision:
     """The decision without data: never smaller than before, and an alert when it lasts."""
     size = state.target if state.target is not None else settings.floor
-    target, orders, state = ordered(now, size, state)
+    orders, state = ordered(now, size, state)
     stale = state.at is None or now - state.at > STALE
-    return Decision(
-        target=target,
-        reasons=("no data: the size stays", *orders),
-        state=state,
-        alerts=("signal_stale",) if stale else (),
-    )
+    held = Step(size=size, why="no data: the size stays", word="stale", needs=size)
+    return decided([held, *orders], state, alerts=["signal_stale"] if stale else [])
 
 
 def resumed(now: float, observed: Observation, state: State) -> State:
@@ -130,17 +104,16 @@ def adopting(now: float, observed: Observation, state: State) -> bool:
     return now - state.began < max(ADOPTED, hold_of(observed)) and state.arrivals < ADOPTED_ARRIVALS
 
 
-def within(
-    now: float, size: int, observed: Observation, state: State, settings: Settings
-) -> tuple[int, tuple[str, ...]]:
+def within(now: float, size: int, observed: Observation, state: State, settings: Settings) -> Step:
     """The size between floor and ceiling; with a floor of 0 the last worker goes only after a long idle time."""
     floor = settings.floor
     if floor == 0:
         if idle(now, observed, state, settings):
-            return 0, ("idle",)
+            return Step(size=0, why="idle", word="idle")
         floor = 1
     bounded = max(floor, min(settings.ceiling, size))
-    return bounded, () if bounded == size else (f"bounds {floor} to {settings.ceiling}",)
+    why = "" if bounded == size else f"bounds {floor} to {settings.ceiling}"
+    return Step(size=bounded, why=why, word="floor" if bounded > size else "ceiling")
 
 
 def idle(now: float, observed: Observation, state: State, settings: Settings) -> bool:
@@ -152,14 +125,14 @@ def idle(now: float, observed: Observation, state: State, settings: Settings) ->
     return not here and not observed.due_within(ahead) and (quiet or state.target == 0)
 
 
-def ordered(now: float, size: int, state: State) -> tuple[int, tuple[str, ...], State]:
+def ordered(now: float, size: int, state: State) -> tuple[list[Step], State]:
     """What people have ordered: an override until it ends, and a pause."""
+    steps: list[Step] = []
     override = state.override
-    if override is not None and not override.holds(now):
-        state = replace(state, override=None)
+    if override is not None and override.holds(now):
+        steps.append(Step(size=override.applied(size), why=override.told(), word="override"))
     elif override is not None:
-        size = override.applied(size)
-    told = (override.told(),) if override is not None and override.holds(now) else ()
+        state = replace(state, override=None)
     if state.paused:
-        return 0, (*told, "paused"), state
-    return size, told, state
+        steps.append(Step(size=0, why="paused", word="paused"))
+    return steps, state

@@ -6,14 +6,12 @@ shrinking waits as long as a start would have cost (the ski rental rule).
 
 from __future__ import annotations
 
-from math import ceil
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass.autoscale.estimators import horizon
 from windlass.autoscale.observations import Observation
-from windlass.autoscale.wishes import Wish
+from windlass.autoscale.wishes import Step, Wish, whole
 
 HOLD = 15.0
 BUDGET = 30 / 3600
@@ -63,10 +61,8 @@ def remember(line: list[tuple[float, float]], now: float, size: float, hold: flo
     return [*line[first:last], (now, size)]
 
 
-def paced(
-    now: float, wish: Wish, observed: Observation, pace: Pace, current: int, wait: float
-) -> tuple[int, str, Pace]:
-    """The size that follows, what decided it, and the new pace."""
+def paced(now: float, wish: Wish, observed: Observation, pace: Pace, current: int, wait: float) -> tuple[Step, Pace]:
+    """The size that follows with what decided it, and the new pace."""
     hold, reach = hold_of(observed), horizon(observed)
     pace = replace(
         pace,
@@ -80,17 +76,12 @@ def paced(
     if wish.must <= current:
         return shrink(now, max(whole(pace.steady[0][1]), whole(pace.peaks[0][1])), current, pace, hold)
     if want <= current:
-        return current, "steady", pace
+        return Step(size=current, why="steady"), pace
     if wait >= reach and observed.starting and want < DECISIVE * current:
-        return current, "held: what starts is nearly enough", pace
+        return Step(size=current, why="held: what starts is nearly enough", word="starting"), pace
     # What was ordered is held like what was needed, or the next tick would send it away again.
     pace = replace(pace, peaks=remember(pace.peaks, now, want, hold))
-    return want, f"grow {current} → {want}", grown(now, pace)
-
-
-def whole(size: float) -> int:
-    """Whole workers, with room for the error of sums."""
-    return ceil(size - 1e-9)
+    return Step(size=want, why=f"grow {current} → {want}"), grown(now, pace)
 
 
 def grown(now: float, pace: Pace) -> Pace:
@@ -106,19 +97,21 @@ def paid(pace: Pace) -> float:
     return max(TOKENS_LEAST, pace.tokens - 1)
 
 
-def shrink(now: float, target: int, current: int, pace: Pace, hold: float) -> tuple[int, str, Pace]:
+def shrink(now: float, target: int, current: int, pace: Pace, hold: float) -> tuple[Step, Pace]:
     """Shrink as far as the hold allows, if the step is worth a resize."""
     if target >= current:
-        return current, "steady", replace(pace, falling=None)
+        return Step(size=current, why="steady", word="hold"), replace(pace, falling=None)
     if now < pace.calm_at:
-        return current, "held: the size went up and down too often", pace
+        return Step(size=current, why="held: the size went up and down too often", word="flapping"), pace
     overdue = target <= current / 4 and now >= pace.grown + OVERDUE
     if pace.tokens < price(current, target) and not overdue:
-        return current, "held: too small a step for what is left of the budget of resizes", pace
+        why = "held: too small a step for what is left of the budget of resizes"
+        return Step(size=current, why=why, word="budget"), pace
     since = now if pace.falling is None else pace.falling
     if now - since < FALLING and soon(pace, now, hold) < target:
-        return current, "held: about to fall further", replace(pace, falling=since)
-    return target, f"shrink {current} → {target}", replace(pace, tokens=paid(pace), shrunk=now, falling=None)
+        return Step(size=current, why="held: about to fall further", word="hold"), replace(pace, falling=since)
+    step = Step(size=target, why=f"shrink {current} → {target}", word="hold")
+    return step, replace(pace, tokens=paid(pace), shrunk=now, falling=None)
 
 
 def price(current: int, target: int) -> float:

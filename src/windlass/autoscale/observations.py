@@ -5,6 +5,8 @@ Every number is about one pool over all nodes. Whoever observes fills it in; the
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 
@@ -40,6 +42,10 @@ class Observation(Struct, frozen=True, kw_only=True, gc=False):
     """What the schedule holds: (seconds from now, tasks), nearest first, as far ahead as the observer looks."""
     limit: int | None = None
     """The most workers that a downstream can bear, if it says so."""
+    breaker: Literal["closed", "open", "half_open"] = "closed"
+    """The circuit breaker of the downstream that all tasks of this pool need."""
+    deaths: int = 0
+    """Workers that died unasked since the last tick."""
 
     @property
     def alive(self) -> int:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass.autoscale.moment import Moment
-from windlass.autoscale.wishes import Wish
+from windlass.autoscale.wishes import Step, Wish, lowered, whole
 
 SLOWER = 1.3
 """Run times above this multiple of the usual make a saturated pool suspicious."""
@@ -50,34 +50,27 @@ class Futility(Struct, frozen=True, kw_only=True, gc=False):
     step: float = STEP
 
 
-def vetoed(moment: Moment, wish: Wish, futility: Futility) -> tuple[Wish, list[str], Futility]:
-    """The wish after all vetoes, what they say, and what is now known about futility."""
-    said: list[str] = []
+def vetoed(moment: Moment, wish: Wish, futility: Futility) -> tuple[Wish, list[Step], Futility]:
+    """The wish after all vetoes, their steps, and what is now known about futility."""
+    steps: list[Step] = []
+
+    def say(word: str, why: str) -> None:
+        steps.append(Step(size=whole(wish.asks(moment.current)), why=f"veto: {why}", word=f"veto:{word}"))
+
     if moment.estimates.failing:
         wish = lowered(wish, moment.current)
-        said.append("most attempts fail: no growth, and no shrinking by their short run times")
         wish = replace(wish, keep=max(wish.keep, float(moment.current)))
+        say("errors", "most attempts fail, so no growth, and no shrinking by their short run times")
     futility = watch(moment, futility)
     most = allowed(moment, futility)
     if max(wish.want, wish.keep) > most:
         wish = lowered(wish, most)
-        said.append(f"saturated and slower than usual: at most {most} until growth is seen to help")
+        say("futile", f"saturated and slower than usual, so at most {most} until growth is seen to help")
     limit = moment.observed.limit
     if limit is not None and max(wish.want, wish.keep) > limit:
         wish = lowered(wish, limit)
-        said.append(f"the downstream bears {limit}")
-    return wish, said, futility
-
-
-def lowered(wish: Wish, most: float) -> Wish:
-    """The wish with nothing above a number of workers."""
-    return replace(
-        wish,
-        must=min(wish.must, most),
-        want=min(wish.want, most),
-        keep=min(wish.keep, most),
-        peak=min(wish.peak, most),
-    )
+        say("limit", f"the downstream bears {limit}")
+    return wish, steps, futility
 
 
 def allowed(moment: Moment, futility: Futility) -> float:

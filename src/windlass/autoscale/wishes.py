@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Wish(Struct, frozen=True, kw_only=True, gc=False):
@@ -17,6 +20,39 @@ class Wish(Struct, frozen=True, kw_only=True, gc=False):
     peak: float = 0.0
     """What it needs with the backlog: shrink no further than its maximum over the short hold."""
     reason: str = ""
+
+    def asks(self, current: int) -> float:
+        """The size that it asks of a pool of that size: more if it must, less if it may, else the same."""
+        if self.must > current:
+            return max(self.want, current)
+        return min(current, max(self.keep, self.peak))
+
+
+class Step(Struct, frozen=True, kw_only=True, gc=False):
+    """One link of the chain from a wish to a target: the size after it, and what made it so."""
+
+    size: int
+    why: str = ""
+    word: str = ""
+    """What it is called in metrics, if it limits."""
+    needs: float = 0.0
+    """For the first link, the size before rounding."""
+
+
+def whole(size: float) -> int:
+    """Whole workers, with room for the error of sums."""
+    return ceil(size - 1e-9)
+
+
+def lowered(wish: Wish, most: float) -> Wish:
+    """The wish with nothing above a number of workers."""
+    return replace(
+        wish,
+        must=min(wish.must, most),
+        want=min(wish.want, most),
+        keep=min(wish.keep, most),
+        peak=min(wish.peak, most),
+    )
 
 
 def largest(wishes: list[Wish]) -> Wish:

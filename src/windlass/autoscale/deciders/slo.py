@@ -41,7 +41,7 @@ def slo(moment: Moment) -> tuple[Wish, Memory]:
         want=min(most, max(base, backlog, ahead)),
         keep=min(most, base),
         peak=min(most, max(base, backlog)),
-        reason=f"{observed.queued} queued, oldest {observed.oldest:.1f} s, goal {at.goal:g} s, load {at.load:.1f}",
+        reason=f"{observed.queued} runnable, oldest {observed.oldest:.1f} s, goal {at.goal:.1f} s",
     )
     return wish, moment.memory
 

@@ -1,0 +1,31 @@
+"""All that a controller remembers from tick to tick: plain values, stored as JSON and read by any node.
+
+A state that another version wrote still loads: fields it lacks have defaults, and fields it has too many are left out.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from windlass.autoscale.estimators import Estimates
+from windlass.autoscale.limits import Pace
+from windlass.autoscale.moment import Memory
+from windlass.autoscale.overrides import Override
+from windlass.autoscale.vetoes import Futility
+
+
+class State(Struct, frozen=True, kw_only=True, gc=False):
+    """The memory of one pool's controller."""
+
+    version: int = 1
+    target: int | None = None
+    at: float | None = None
+    began: float = 0.0
+    arrivals: int = 0
+    last_task: float | None = None
+    estimates: Estimates = Estimates()
+    pace: Pace = Pace()
+    futility: Futility = Futility()
+    memory: Memory = Memory()
+    override: Override | None = None
+    paused: bool = False

@@ -1,0 +1,81 @@
+"""What a decision says about itself: the numbers and the sentence of the ledger."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tests.unit.test_autoscale_controller import SETTINGS, busy, played
+from windlass.autoscale.controller import Decision, State
+from windlass.autoscale.decisions import decided
+from windlass.autoscale.overrides import Override
+from windlass.autoscale.settings import Settings
+from windlass.autoscale.wishes import Step
+
+
+def calm() -> State:
+    return played([busy(10, 11)] * 120)[-1].state
+
+
+def after(state: State, settings: Settings = SETTINGS, **more: object) -> Decision:
+    [decision] = played([busy(10, 11, **more)], state, settings)
+    return decision
+
+
+def test_a_growth_tells_what_it_saw_and_what_it_needs() -> None:
+    steps = [Step(size=4, why="412 runnable, oldest 1.9 s, goal 1.0 s", needs=3.7), Step(size=4, why="grow 2 → 4")]
+
+    assert decided(steps, State()).sentence(2) == "▲ 2→4  412 runnable, oldest 1.9 s, goal 1.0 s: needs 3.7"
+
+
+def test_a_shrink_points_down_and_a_steady_size_stands() -> None:
+    decision = decided([Step(size=3, why="0 runnable, oldest 0.0 s, goal 1.0 s", needs=2.5)], State())
+
+    assert decision.sentence(4) == "▼ 4→3  0 runnable, oldest 0.0 s, goal 1.0 s: needs 2.5"
+    assert decision.sentence(3) == "= 3  0 runnable, oldest 0.0 s, goal 1.0 s: needs 2.5"
+
+
+def test_a_backlog_in_the_controller_makes_that_sentence() -> None:
+    decision = after(calm(), queued=100, oldest=4.0)
+
+    assert decision.limited_by == ""
+    assert decision.wanted == decision.target
+    assert decision.sentence(11) == (
+        f"▲ 11→{decision.target}  100 runnable, oldest 4.0 s, goal 5.0 s: needs {decision.needs:.1f}"
+    )
+
+
+def test_a_veto_that_holds_the_size_is_told_with_what_was_wanted() -> None:
+    storm = played([busy(10, 11, errors=9, busy=2.0)] * 30, calm())
+
+    decision = after(storm[-1].state, errors=9, queued=300, oldest=9.0)
+
+    assert decision.limited_by == "veto:errors"
+    assert decision.wanted > decision.target
+    assert decision.sentence(decision.target).startswith(
+        f"= {decision.target} (wanted {decision.wanted}): veto: most attempts fail"
+    )
+
+
+def test_a_ceiling_that_binds_is_the_limit() -> None:
+    decision = after(calm(), queued=5000, oldest=9.0)
+
+    assert (decision.target, decision.limited_by) == (50, "ceiling")
+    assert decision.wanted > 50
+    assert decision.sentence(11).endswith(f"(wanted {decision.wanted}): ceiling 50")
+
+
+def test_people_are_named_as_the_limit() -> None:
+    pinned = after(replace(calm(), override=Override.pin(7, until=1e9, author="kim")))
+    paused = after(replace(calm(), override=Override.pin(7, until=1e9), paused=True))
+
+    assert (pinned.limited_by, pinned.sentence(7)) == ("override", "= 7 (wanted 11): set to 7 by kim")
+    assert (paused.limited_by, paused.target) == ("paused", 0)
+
+
+def test_a_peak_that_is_still_held_is_the_limit_of_a_shrink() -> None:
+    quiet = busy(0, 11, arrivals=0)
+
+    decisions = played([quiet] * 10, calm())
+
+    assert decisions[-1].wanted < decisions[-1].target == 11
+    assert decisions[-1].limited_by == "hold"
