@@ -20,6 +20,7 @@ from windlass.core.settlement import Settlement
 from windlass.core.task import Claim, Lease, NewTask, SessionId, Task, TaskId
 from windlass.core.times import Micros
 from windlass.stores.memory import MemoryStore, endings
+from windlass.stores.memory.sessions import Past
 from windlass.stores.protocol import LeaseLost, Receipt, Settled, Store, Verdict, Which
 
 CATCH = settings(
@@ -54,8 +55,8 @@ class NoSessionInSettle(MemoryStore):
 class SameFenceAgain(MemoryStore):
     """M2: a fence that does not grow with the grant."""
 
-    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros) -> list[Claim]:
-        claims = super()._claim_from(queue, session, limit, now)
+    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros, past: Past) -> list[Claim]:
+        claims = super()._claim_from(queue, session, limit, now, past)
         for claim in claims:
             if claim.lease.fence > 1:
                 self._tables.change(claim.task.id, fence=claim.lease.fence - 1)
@@ -120,8 +121,8 @@ class CancelRequestForgotten(MemoryStore):
 class ExpiredStarts(MemoryStore):
     """A task past its hard limit is claimed."""
 
-    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros) -> list[Claim]:
-        return super()._claim_from(queue, session, limit, 0)
+    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros, past: Past) -> list[Claim]:
+        return super()._claim_from(queue, session, limit, 0, past)
 
 
 class CountsDrift(MemoryStore):
@@ -137,9 +138,11 @@ class CountsDrift(MemoryStore):
 class HalfABatch(MemoryStore):
     """P9: a batch that is refused leaves its first task behind."""
 
-    def submit(self, tasks: Sequence[NewTask], *, conn: object | None = None) -> list[Receipt]:
+    def submit(
+        self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
+    ) -> list[Receipt]:
         try:
-            return super().submit(tasks, conn=conn)
+            return super().submit(tasks, conn=conn, lease=lease)
         except ValueError:
             super().submit([replace(tasks[0], prerequisites=())])
             raise
@@ -148,9 +151,9 @@ class HalfABatch(MemoryStore):
 class LostWakeUp(MemoryStore):
     """M4: a task submitted while its prerequisite ends is never told."""
 
-    def _born(self, one: Any, now: Micros, nth: int) -> Any:
+    def _born(self, one: Any, now: Micros, nth: int, batch: Any) -> Any:
         with patch.object(self._tables, "end_of", lambda above: None):
-            return super()._born(one, now, nth)
+            return super()._born(one, now, nth, batch)
 
 
 class RetryKeepsCounting(MemoryStore):

@@ -1,8 +1,9 @@
 """What every store promises. The memory store is the specification; one suite judges all of them by these words.
 
-Three roles, so that nobody depends on more than it uses: `TaskStore` is what nodes and callers need, `Operator` what
-people change by hand, `TaskReader` what they look at. Every call is one transaction or a series of short ones, is safe
-from many threads and processes at once, and either happens whole or not at all unless its contract says otherwise.
+Four roles, so that nobody depends on more than it uses: `TaskStore` is what nodes and callers need, `Steering` what the
+autoscaler needs on top, `Operator` what people change by hand, `TaskReader` what they look at. Every call is one
+transaction or a series of short ones, is safe from many threads and processes at once, and either happens whole or not
+at all unless its contract says otherwise.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from windlass.core.settlement import Settlement
 from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import InvalidTask
+from windlass.stores.steering import Control, EntrySeen, Steering
 
 SESSION_TTL = timedelta(seconds=15)
 CANCEL_GRACE = timedelta(seconds=10)
@@ -220,11 +222,20 @@ class TaskStore(Protocol):
         """End a session; what it still holds is released at no charge. Closing twice does nothing."""
         ...
 
-    def claim(self, session: SessionId, queues: Sequence[str], limit: int) -> list[Claim]:
+    def claim(
+        self,
+        session: SessionId,
+        queues: Sequence[str],
+        limit: int,
+        *,
+        shut: Sequence[str] = (),
+        only: str | None = None,
+    ) -> list[Claim]:
         """Lease up to `limit` runnable tasks, in each queue's order, the first named queue first.
 
         No task is in two leases at once; each grant of a task has a greater fence than all before. Tasks of paused
-        queues and tasks past `expires` are left alone. Raises `SessionLost`.
+        queues and tasks past `expires` are left alone; so are those whose downstream is one of `shut`, and with `only`
+        all but those of that downstream. What is passed over for its downstream costs time. Raises `SessionLost`.
         """
         ...
 
@@ -356,6 +367,17 @@ class TaskReader(Protocol):
         """Every cron that was ever published, by name."""
         ...
 
+    def controls(self, kind: str) -> list[Control]:
+        """The controls of a kind, by name."""
+        ...
 
-class Store(TaskStore, Operator, TaskReader, Protocol):
-    """All three roles: what a store implements."""
+    def audit(self, subject: str | None = None, *, limit: int = 100, before: int | None = None) -> list[EntrySeen]:
+        """A page of the audit log, newest first: of all, of one subject, or of those that begin so if it ends in "/".
+
+        The next page is what stands `before` the last number of this one.
+        """
+        ...
+
+
+class Store(TaskStore, Steering, Operator, TaskReader, Protocol):
+    """All four roles: what a store implements."""

@@ -1,4 +1,4 @@
-"""The write path of the memory store: submit, claim, settle, and what operators do.
+"""The write path of the memory store: submit, settle, and what operators do.
 
 One lock makes every call a transaction; everything is checked before anything is changed, so a refusal changes
 nothing. Nothing here decides by itself: states and places come from `core`, the passing of time is in `sweep.py`.
@@ -16,15 +16,13 @@ from msgspec.structs import replace
 from windlass.clock import Clock, SystemClock, entropy
 from windlass.core.amend import amend, brought_back
 from windlass.core.graph import MAX_PLACEHOLDERS, End, find_ring
-from windlass.core.ids import fresh_id, workflow_id
-from windlass.core.lease import next_fence
+from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import QUEUED, State
 from windlass.core.names import check_name, check_text
 from windlass.core.ordering import Queue, place
-from windlass.core.retry import storable
-from windlass.core.settlement import RELEASED, Settlement, stands_already
+from windlass.core.settlement import Settlement, stands_already
 from windlass.core.submission import Birth, Draft, begins, born, draft, in_scope
-from windlass.core.task import Change, Claim, Lease, NewTask, SessionId, Task, TaskId
+from windlass.core.task import Change, Lease, NewTask, Task, TaskId
 from windlass.core.times import Micros, micros, span
 from windlass.errors import (
     CycleFound,
@@ -32,7 +30,6 @@ from windlass.errors import (
     KeyConflict,
     NotAllowed,
     QueueFull,
-    SessionLost,
     StaleLease,
     UnknownPrerequisite,
     UnknownTask,
@@ -40,12 +37,13 @@ from windlass.errors import (
 from windlass.stores.memory.endings import end_attempt, resolve, resolve_edges
 from windlass.stores.memory.notes import MemoryNotes
 from windlass.stores.memory.read import MemoryReader
+from windlass.stores.memory.sessions import MemorySessions
+from windlass.stores.memory.steering import MemorySteering
 from windlass.stores.memory.sweep import sweep
-from windlass.stores.memory.tables import Placeholder, Session, Tables, Workflow
+from windlass.stores.memory.tables import Placeholder, Tables, Workflow
 from windlass.stores.protocol import (
     CANCEL_GRACE,
     RETENTION,
-    SESSION_TTL,
     Filter,
     LeaseLost,
     Receipt,
@@ -56,7 +54,7 @@ from windlass.stores.protocol import (
 )
 
 
-class MemoryStore(MemoryReader, MemoryNotes):
+class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
     """The specification of a store, and a fast store for tests and for work that may be lost with the process.
 
     >>> store = MemoryStore()
@@ -107,42 +105,6 @@ class MemoryStore(MemoryReader, MemoryNotes):
             receipts = self.submit(tasks)
             self._tables.crons[cron] = replace(known, fired=nominal)
             return receipts
-
-    def open_session(self, node: str, ttl: timedelta = SESSION_TTL, about: str = "") -> SessionId:
-        check_text("node", node)
-        length = span(ttl, "ttl")
-        with self._lock:
-            now = self._clock.now()
-            session = SessionId(fresh_id(now, entropy(1)()))
-            self._tables.sessions[session] = Session(node=node, ttl=length, renewed=now, about=storable(about))
-            return session
-
-    def renew(self, session: SessionId) -> list[Lease]:
-        with self._lock:
-            self._alive(session).renewed = self._clock.now()
-            held = (self._tables.tasks[id] for id in sorted(self._tables.held[session]))
-            return [Lease(task.id, task.fence, session) for task in held if task.cancel_requested]
-
-    def close_session(self, session: SessionId) -> None:
-        with self._lock:
-            now = self._clock.now()
-            held = sorted(self._tables.held[session])
-            for id in held:
-                end_attempt(self._tables, self._tables.tasks[id], RELEASED, now)
-            resolve(self._tables, held, now)
-            if session in self._tables.sessions:
-                self._tables.sessions[session].lost = True
-            self._work.notify_all()
-
-    def claim(self, session: SessionId, queues: Sequence[str], limit: int) -> list[Claim]:
-        with self._lock:
-            self._alive(session)
-            now = self._clock.now()
-            claims: list[Claim] = []
-            for queue in queues:
-                if not self._tables.queue(queue).paused:
-                    claims += self._claim_from(queue, session, limit - len(claims), now)
-            return claims
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
         with self._lock:
@@ -364,27 +326,6 @@ class MemoryStore(MemoryReader, MemoryNotes):
         ]
         edges.update(dict.fromkeys(reopened, False))
         return len(reopened)
-
-    def _alive(self, session: SessionId) -> Session:
-        known = self._tables.sessions.get(session)
-        if known is None or known.lost:
-            raise SessionLost(session)
-        return known
-
-    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros) -> list[Claim]:
-        claims: list[Claim] = []
-        late: list[TaskId] = []
-        while len(claims) < limit and (id := self._tables.first_runnable(queue)) is not None:
-            task = self._tables.tasks[id]
-            if task.expires is not None and task.expires <= now:
-                late.append(id)  # The sweep will end it.
-                continue
-            fence = next_fence(task.fence, epoch=self._tables.epoch, submitted=task.submitted)
-            task = self._tables.move(id, State.LEASED, fence=fence, session=session, claimed=now)
-            claims.append(Claim(Lease(id, fence, session), task))
-        for id in late:
-            self._tables.change(id)
-        return claims
 
     def _settle(self, lease: Lease, settlement: Settlement, now: Micros) -> Verdict:
         task = self._tables.tasks.get(lease.task)

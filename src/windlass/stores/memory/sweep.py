@@ -5,21 +5,24 @@ The memory store does in one pass what the SQL stores do in chunks; the order of
 
 from __future__ import annotations
 
+from itertools import takewhile
 from uuid import UUID
 
 from windlass.core.graph import End, find_any_ring
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.settlement import OVERSTAYED, lost
 from windlass.core.task import TaskId
-from windlass.core.times import Micros
+from windlass.core.times import Micros, micros
 from windlass.errors import CycleFound
 from windlass.stores.memory.endings import end_attempt, resolve, resolve_edges
 from windlass.stores.memory.tables import Tables
 from windlass.stores.protocol import Swept
+from windlass.stores.steering import AUDIT_KEPT
 
 
 def sweep(tables: Tables, now: Micros, retention: Micros) -> Swept:
     """One whole pass."""
+    _forget_audit(tables, now - micros(AUDIT_KEPT))
     return Swept(
         lost_sessions=_mark_lost_sessions(tables, now),
         requeued=_requeue_lost(tables, now),
@@ -122,3 +125,9 @@ def _prune(tables: Tables, limit: Micros) -> int:
     for id in old:
         tables.remove(id)
     return len(old)
+
+
+def _forget_audit(tables: Tables, limit: Micros) -> None:
+    """Entries are in the order of their numbers: the first that is not old keeps those behind it."""
+    old = sum(1 for _ in takewhile(lambda entry: entry.at < limit, tables.audit))
+    del tables.audit[:old]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from heapq import heappop, heappush
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from windlass.core.submission import Birth
 from windlass.core.task import Attempt, Lease, SessionId, Task, TaskId
 from windlass.core.times import Micros
 from windlass.stores.protocol import Log, ProgressSeen
+from windlass.stores.steering import Control, EntrySeen
 
 
 class Session(Struct, kw_only=True):
@@ -29,6 +31,8 @@ class Session(Struct, kw_only=True):
     renewed: Micros
     about: str = ""
     lost: bool = False
+    report: str = ""
+    reported: Micros | None = None
 
 
 class Workflow(Struct, kw_only=True):
@@ -69,9 +73,16 @@ class Tables:
         self.queues: dict[str, Queue] = {}
         self.handlers: dict[str, HandlerSeen] = {}
         self.crons: dict[str, CronState] = {}
+        self.controls: dict[tuple[str, str], Control] = {}
+        self.versions: dict[tuple[str, str], int] = {}
+        """The latest version of every control that ever was, by kind and name."""
+        self.audit: list[EntrySeen] = []
+        self.entries = 0
+        """How many entries of the audit log there have been."""
         self.counts: Counter[tuple[str, str, State]] = Counter()
         self.epoch = 0
         self._runnable: defaultdict[str, list[tuple[Place, TaskId]]] = defaultdict(list)
+        self._oldest: defaultdict[str, list[tuple[Micros, TaskId]]] = defaultdict(list)
         self._timers: list[tuple[Micros, TaskId]] = []
         self._limits: list[tuple[Micros, TaskId]] = []
 
@@ -133,6 +144,26 @@ class Tables:
                 return id
         return None
 
+    def oldest(self, queue: str) -> Micros | None:
+        """Since when the runnable task of a queue that has waited longest has been due."""
+        heap = self._oldest[queue]
+        while heap and not self._is_runnable(heap[0]):
+            heappop(heap)
+        return heap[0][0] if heap else None
+
+    def timers(self, most: int) -> Iterator[Task]:
+        """The scheduled and retrying tasks in the order in which they are due, so many at the most; they stay there."""
+        seen: set[TaskId] = set()
+        ahead = [(self._timers[0], 0)] if self._timers else []
+        while ahead and len(seen) < most:  # The heap is walked from its root: below an entry stand later ones.
+            (due, id), place = heappop(ahead)
+            for below in (2 * place + 1, 2 * place + 2):
+                if below < len(self._timers):
+                    heappush(ahead, (self._timers[below], below))
+            if self._is_timed(due, id) and id not in seen:
+                seen.add(id)
+                yield self.tasks[id]
+
     def holds(self, lease: Lease) -> bool:
         """Whether this lease is the one under which its task is leased now."""
         task = self.tasks.get(lease.task)
@@ -144,8 +175,7 @@ class Tables:
         """The scheduled or retrying task that is due next, if any; it stays there."""
         while self._timers:
             due, id = self._timers[0]
-            task = self.tasks.get(id)
-            if task is not None and task.state in (State.SCHEDULED, State.RETRYING) and task.due == due:
+            if self._is_timed(due, id):
                 return due, id
             heappop(self._timers)
         return None
@@ -164,12 +194,29 @@ class Tables:
         task = self.tasks.get(TaskId(above))
         return End(task.state.value) if task is not None and task.state.final else None
 
+    def _is_timed(self, due: Micros, id: TaskId) -> bool:
+        task = self.tasks.get(id)
+        return task is not None and task.state in (State.SCHEDULED, State.RETRYING) and task.due == due
+
+    def _is_runnable(self, entry: tuple[Micros, TaskId]) -> bool:
+        task = self.tasks.get(entry[1])
+        return task is not None and task.state is State.RUNNABLE and task.due == entry[0]
+
+    def _keep_oldest(self, task: Task) -> None:
+        """Note since when a task is runnable. Now and then those that no longer are, are dropped: nobody may look."""
+        heap = self._oldest[task.queue]
+        heappush(heap, (task.due, task.id))
+        if len(heap) > 2 * len(self._runnable[task.queue]) + 64:
+            heap[:] = {entry for entry in heap if self._is_runnable(entry)}
+            heapify(heap)
+
     def _put(self, task: Task) -> None:
         self.tasks[task.id] = task
         self.counts[task.queue, task.tenant, task.state] += 1
         match task.state:
             case State.RUNNABLE:
                 heappush(self._runnable[task.queue], (self.places[task.id], task.id))
+                self._keep_oldest(task)
             case State.SCHEDULED | State.RETRYING:
                 heappush(self._timers, (task.due, task.id))
             case State.LEASED:

@@ -1,0 +1,118 @@
+"""Sessions and claims in the memory store: who may hold tasks, and what each gets to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from threading import Condition, RLock
+
+from msgspec import Struct
+
+from windlass.clock import Clock, entropy
+from windlass.core.ids import fresh_id
+from windlass.core.lease import next_fence
+from windlass.core.lifecycle import State
+from windlass.core.names import check_text
+from windlass.core.retry import storable
+from windlass.core.settlement import RELEASED
+from windlass.core.task import Claim, Lease, SessionId, Task, TaskId
+from windlass.core.times import Micros, span
+from windlass.errors import SessionLost
+from windlass.stores.memory.endings import end_attempt, resolve
+from windlass.stores.memory.tables import Session, Tables
+from windlass.stores.protocol import SESSION_TTL
+from windlass.stores.steering import check_report
+
+
+class Past(Struct, frozen=True):
+    """Which downstreams a claim passes over."""
+
+    shut: frozenset[str] = frozenset()
+    only: str | None = None
+
+    def takes(self, task: Task) -> bool:
+        """Whether the task may be claimed as far as its downstream goes."""
+        downstream = task.rules.downstream
+        return downstream not in self.shut and self.only in (None, downstream)
+
+
+class MemorySessions:
+    """Writes to the store's tables, each under the store's lock."""
+
+    _clock: Clock
+    _tables: Tables
+    _lock: RLock
+    _work: Condition
+
+    def open_session(self, node: str, ttl: timedelta = SESSION_TTL, about: str = "") -> SessionId:
+        check_text("node", node)
+        length = span(ttl, "ttl")
+        with self._lock:
+            now = self._clock.now()
+            session = SessionId(fresh_id(now, entropy(1)()))
+            self._tables.sessions[session] = Session(node=node, ttl=length, renewed=now, about=storable(about))
+            return session
+
+    def renew(self, session: SessionId) -> list[Lease]:
+        with self._lock:
+            self._alive(session).renewed = self._clock.now()
+            held = (self._tables.tasks[id] for id in sorted(self._tables.held[session]))
+            return [Lease(task.id, task.fence, session) for task in held if task.cancel_requested]
+
+    def report(self, session: SessionId, text: str) -> None:
+        text = check_report(text)
+        with self._lock:
+            alive = self._alive(session)
+            alive.report, alive.reported = text, self._clock.now()
+
+    def close_session(self, session: SessionId) -> None:
+        with self._lock:
+            now = self._clock.now()
+            held = sorted(self._tables.held[session])
+            for id in held:
+                end_attempt(self._tables, self._tables.tasks[id], RELEASED, now)
+            resolve(self._tables, held, now)
+            if session in self._tables.sessions:
+                self._tables.sessions[session].lost = True
+            self._work.notify_all()
+
+    def claim(
+        self,
+        session: SessionId,
+        queues: Sequence[str],
+        limit: int,
+        *,
+        shut: Sequence[str] = (),
+        only: str | None = None,
+    ) -> list[Claim]:
+        past = Past(frozenset(shut), only)
+        with self._lock:
+            self._alive(session)
+            now = self._clock.now()
+            claims: list[Claim] = []
+            for queue in queues:
+                if not self._tables.queue(queue).paused:
+                    claims += self._claim_from(queue, session, limit - len(claims), now, past)
+            return claims
+
+    def _alive(self, session: SessionId) -> Session:
+        known = self._tables.sessions.get(session)
+        if known is None or known.lost:
+            raise SessionLost(session)
+        return known
+
+    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros, past: Past) -> list[Claim]:
+        claims: list[Claim] = []
+        left: list[TaskId] = []
+        while len(claims) < limit and (id := self._tables.first_runnable(queue)) is not None:
+            task = self._tables.tasks[id]
+            late = task.expires is not None and task.expires <= now  # The sweep will end it.
+            if late or not past.takes(task):
+                left.append(id)
+                continue
+            fence = next_fence(task.fence, epoch=self._tables.epoch, submitted=task.submitted)
+            task = self._tables.move(id, State.LEASED, fence=fence, session=session, claimed=now)
+            claims.append(Claim(Lease(id, fence, session), task))
+        for id in left:
+            self._tables.change(id)
+        return claims
