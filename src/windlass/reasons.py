@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from windlass.core.breaker import Breaker, decode
 from windlass.core.gates import Prerequisite, Serving, Why, gates
 from windlass.core.lifecycle import State
 from windlass.core.task import Task
@@ -34,8 +35,15 @@ def explain(store: TaskReader, task: Task) -> Why:
         prerequisites=[Prerequisite(each.id, each.state) for each in around],
         handlers={handler.name for handler in store.handlers()},
         serving=[_serving(session) for session in store.sessions() if not session.lost],
+        breakers=_breakers(store, task),
     )
     return Why(task=task, gates=found)
+
+
+def _breakers(store: TaskReader, task: Task) -> dict[str, Breaker]:
+    if task.rules.downstream is None:
+        return {}
+    return {control.name: decode(control.value) for control in store.controls("breaker")}
 
 
 def _serving(session: Session) -> Serving:

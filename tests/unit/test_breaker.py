@@ -266,3 +266,11 @@ def test_each_state_has_its_sentence() -> None:
         'payments is held open by ann since 12:00:00 UTC until somebody lifts it: "maintenance"',
         "payments is held closed by ann since 12:00:00 UTC until 12:00:01 UTC",
     ]
+
+
+def test_what_is_heard_late_is_added_to_what_was_heard_before() -> None:
+    breaker = heard(Breaker(), NOON + 20 * SECOND, attempts=10, errors=5)
+
+    breaker = heard(breaker, NOON + 5 * SECOND, attempts=9, errors=5)
+
+    assert (breaker.attempts, breaker.errors) == (19, 10)

@@ -9,10 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
+from windlass.core.breaker import Breaker, BreakerState, sentence
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
 from windlass.core.task import Task, TaskId
 from windlass.core.times import to_datetime
+
+NO_BREAKERS: Mapping[str, Breaker] = {}
 
 
 class Gate(Struct, frozen=True, kw_only=True):
@@ -83,6 +86,7 @@ def gates(
     prerequisites: Sequence[Prerequisite],
     handlers: Collection[str],
     serving: Sequence[Serving],
+    breakers: Mapping[str, Breaker] = NO_BREAKERS,
 ) -> tuple[Gate, ...]:
     """Every gate on the task's way, in order."""
     if task.state.final:
@@ -93,6 +97,7 @@ def gates(
         _prerequisites(task, prerequisites),
         _due(task),
         _queue(task, queue),
+        *_downstream(task, breakers),
         _handler(task, handlers),
         _node(task, serving),
         Gate(name="turn", open=True, text="it runs when the tasks before it in its queue have been taken"),
@@ -154,6 +159,20 @@ def _queue(task: Task, queue: Queue | None) -> Gate:
     reason = f': "{queue.paused_why}"' if queue.paused_why else ""
     fix = f"windlass queues resume {task.queue}"
     return Gate(name="queue", open=False, text=f"{task.queue} is paused{by}{reason}", fix=fix)
+
+
+def _downstream(task: Task, breakers: Mapping[str, Breaker]) -> tuple[Gate, ...]:
+    """Only of a task that names a downstream: to others it means nothing."""
+    name = task.rules.downstream
+    if name is None:
+        return ()
+    breaker = breakers.get(name, Breaker())
+    if breaker.state is BreakerState.CLOSED:
+        return (Gate(name="downstream", open=True, text=f"{name} is closed, and lets everything through"),)
+    # As it was written: whether its time is over by now is the store's clock to say, and the text names the moment.
+    text = sentence(name, breaker, breaker.since)
+    then = "; then a few probes run" if breaker.state is BreakerState.OPEN else "; only a few probes run at a time"
+    return (Gate(name="downstream", open=False, text=text + then, fix=f"windlass breaker close {name}"),)
 
 
 def _handler(task: Task, handlers: Collection[str]) -> Gate:
