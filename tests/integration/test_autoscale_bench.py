@@ -10,10 +10,13 @@ import pytest
 
 from benchmarks.autoscale.__main__ import main
 from windlass.simulation.bound import bound, cumulative, taut_string
-from windlass.simulation.load import Load, Storm, lognormal, poisson
+from windlass.simulation.chance import lognormal, poisson
+from windlass.simulation.load import Load, Storm
 from windlass.simulation.ours import windlass
-from windlass.simulation.rivals import RIVALS, static
-from windlass.simulation.score import Policy, Result, run
+from windlass.simulation.results import SimulationResult
+from windlass.simulation.rivals import RIVALS
+from windlass.simulation.rivals.limits import fixed
+from windlass.simulation.score import run
 from windlass.simulation.world import World
 
 
@@ -23,13 +26,6 @@ def short(seed: int = 0, length: int = 300, rate: float = 6.0, **more: object) -
     arrivals = [(at, service()) for at in poisson(rng, length, lambda _: rate)]
     told = {"name": "short", "length": length, "wait": 5.0, "delay": 2.0, "arrivals": arrivals, "mean": 1.0}
     return Load(**{**told, **more})  # pyright: ignore[reportArgumentType]
-
-
-def fixed(size: int):
-    def start(load: Load) -> tuple[int, Policy]:
-        return static(size, load)
-
-    return start
 
 
 def test_work_is_neither_lost_nor_made() -> None:
@@ -65,7 +61,7 @@ def test_the_string_stays_between_the_curves_and_is_straight_if_it_can_be() -> N
     upper = cumulative(short())
     lower = [0.0] * 6 + upper[:-6]
 
-    assert taut_string([0.0, 0.0, 5.0, 10.0], [0.0, 6.0, 11.0, 16.0])[0] == pytest.approx(10 / 3)
+    assert taut_string([0.0, 0.0, 5.0, 10.0], [0.0, 6.0, 11.0, 16.0])[0][1] == pytest.approx(10 / 3)
     assert len(taut_string(lower, upper)) < 30
 
 
@@ -96,7 +92,7 @@ def test_a_binned_trace_is_read_and_scored(tmp_path: Path, capsys: pytest.Captur
     asked = ["--traces", str(trace), "--scenarios", "none", "--deciders", "slo,static", "--delays", "forked", "--chart"]
     assert main([*asked, "--json", str(found)]) == 0
 
-    results = msgspec.json.decode(found.read_bytes(), type=dict[str, list[Result]])
+    results = msgspec.json.decode(found.read_bytes(), type=dict[str, list[SimulationResult]])
     assert results["slo"][0].load == "day (forked)"
     assert "lost by more than 20 %" in capsys.readouterr().out
 

@@ -8,18 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from windlass.simulation.load import Load
 
 
-def bound(load: Load) -> float:
-    """Worker-seconds of the clairvoyant path, with its start-ups."""
+class Bound(Struct, frozen=True, kw_only=True):
+    """What the clairvoyant pool costs, and how large it is when."""
+
+    worker_seconds: float
+    path: list[tuple[int, float]]
+    """(the second until which it lasts, workers)."""
+
+    def needed(self) -> list[float]:
+        """The workers of every second."""
+        begins = [0, *(end for end, _ in self.path)]
+        return [workers for begin, (end, workers) in zip(begins, self.path, strict=False) for _ in range(begin, end)]
+
+
+def bound(load: Load, patience: float = 1.0) -> Bound:
+    """The cheapest path through a load, if tasks may wait for that share of the goal."""
     upper = cumulative(load)
     # Work that could not be begun later than the last moment is not owed by then.
-    patience = int(load.wait)
-    lower = [0.0] * (patience + 1) + upper[: len(upper) - patience - 1]
-    slopes = taut_string(lower, upper)
+    slack = int(load.wait * patience)
+    lower = ([0.0] * (slack + 1) + upper)[: len(upper)]
+    path = taut_string(lower, upper)
+    slopes = [slope for _, slope in path]
     rises = sum(max(0.0, after - before) for before, after in zip([load.floor, *slopes], slopes, strict=False))
-    return upper[-1] + rises * load.delay
+    return Bound(worker_seconds=upper[-1] + rises * load.delay, path=path)
 
 
 def cumulative(load: Load) -> list[float]:
@@ -33,14 +49,14 @@ def cumulative(load: Load) -> list[float]:
     return work
 
 
-def taut_string(lower: Sequence[float], upper: Sequence[float]) -> list[float]:
-    """The slope of each piece of the shortest path between two curves, from their start to the lower one's end."""
+def taut_string(lower: Sequence[float], upper: Sequence[float]) -> list[tuple[int, float]]:
+    """The end and slope of each piece of the shortest path between two curves, from their start to the lower end."""
     at, height, last = 0, lower[0], len(lower) - 1
-    slopes: list[float] = []
+    pieces: list[tuple[int, float]] = []
     while at < last:
         at, height, slope = next_knot(lower, upper, at, height)
-        slopes.append(slope)
-    return slopes
+        pieces.append((at, slope))
+    return pieces
 
 
 def next_knot(lower: Sequence[float], upper: Sequence[float], at: int, height: float) -> tuple[int, float, float]:

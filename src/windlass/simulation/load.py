@@ -5,16 +5,21 @@ Every policy meets the very same tasks, so that two scores differ by the policie
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from random import Random
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from windlass.core.retry import Retry
+from windlass.errors import WindlassError
 
 Arrival = tuple[float, float]
 """When it becomes runnable, and how many seconds of a worker it needs."""
+
+
+class InvalidLoad(WindlassError, ValueError):
+    """A load, or a wish about it, that cannot be played. The message names it and says what would be right."""
+
+    code = "invalid_load"
 
 
 class Storm(Struct, frozen=True, kw_only=True):
@@ -62,24 +67,3 @@ class Load(Struct, frozen=True, kw_only=True):
     """The mean service time, for policies whose user has to know it."""
     floor: int = 1
     ceiling: int = 200
-
-
-def poisson(rng: Random, length: int, rate: Callable[[int], float]) -> list[float]:
-    """Moments of a Poisson process whose rate is constant within each second."""
-    moments: list[float] = []
-    need = rng.expovariate(1.0)
-    for second in range(length):
-        per_second, at = rate(second), 0.0
-        while need < (1.0 - at) * per_second:
-            at += need / per_second
-            moments.append(second + at)
-            need = rng.expovariate(1.0)
-        need -= (1.0 - at) * per_second
-    return moments
-
-
-def lognormal(rng: Random, mean: float, variation: float) -> Callable[[], float]:
-    """Service times of that mean and squared coefficient of variation."""
-    spread = math.log(1.0 + variation)
-    middle, deviation = math.log(mean) - spread / 2.0, math.sqrt(spread)
-    return lambda: rng.lognormvariate(middle, deviation)

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from windlass.autoscale.controller import State, tick
+from collections.abc import Mapping
+
+from windlass.autoscale.controller import tick
 from windlass.autoscale.observations import Observation
 from windlass.autoscale.settings import Settings
+from windlass.autoscale.state import State
 from windlass.simulation.load import Load
-from windlass.simulation.rivals import Start
-from windlass.simulation.score import Policy
+from windlass.simulation.policy import Policy, Start
+
+
+class Controller:
+    """One controller at work. `said` is its sentence for the ledger about the latest tick."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.state = State()
+        self.said = ""
+
+    def __call__(self, now: int, seen: Observation, /) -> int:
+        before = self.state.target if self.state.target is not None else seen.alive
+        decision = tick(float(now), seen, self.state, self.settings)
+        self.state = decision.state
+        if decision.target != before:
+            self.said = decision.sentence(before)
+        return decision.target
 
 
 def windlass(*deciders: str) -> Start:
@@ -15,25 +34,17 @@ def windlass(*deciders: str) -> Start:
 
     def start(load: Load) -> tuple[int, Policy]:
         settings = Settings(wait=load.wait, floor=load.floor, ceiling=load.ceiling, deciders=deciders)
-        state = State()
-
-        def decide(now: int, seen: Observation) -> int:
-            nonlocal state
-            decision = tick(float(now), seen, state, settings)
-            state = decision.state
-            return decision.target
-
-        return load.floor, decide
+        return load.floor, Controller(settings)
 
     return start
 
 
-OURS: dict[str, dict[str, Start]] = {
+OURS: Mapping[str, Mapping[str, Start]] = {
     "slo": {"": windlass("slo")},
-    "own threshold": {"": windlass("threshold")},
-    "own aimd": {"": windlass("aimd")},
-    "own pid": {"": windlass("pid")},
-    "own target": {"": windlass("target")},
-    "own mmc": {"": windlass("mmc")},
-    "own linear": {"": windlass("linear", "slo")},
+    "own-threshold": {"": windlass("threshold")},
+    "own-aimd": {"": windlass("aimd")},
+    "own-pid": {"": windlass("pid")},
+    "own-target": {"": windlass("target")},
+    "own-mmc": {"": windlass("mmc")},
+    "own-linear": {"": windlass("linear", "slo")},
 }
