@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     )
     from windlass.handle import Handle
     from windlass.handlers import Handler
+    from windlass.redaction import Secret
     from windlass.wiring import open_store
     from windlass.workflow import Step, Workflow
 
@@ -74,6 +75,7 @@ __all__ = [
     "Retry",
     "RetryIn",
     "Scheduler",
+    "Secret",
     "SessionLost",
     "SoftTimeout",
     "StaleLease",
@@ -100,6 +102,7 @@ __all__ = [
 # needs few of them, starts quickly.
 _HOMES = (
     "windlass.errors",
+    "windlass.redaction",
     "windlass.core.lifecycle",
     "windlass.core.ordering",
     "windlass.core.retry",

@@ -1,0 +1,110 @@
+"""What must not be shown: found by its name, by a handler's `Secret[...]` annotation, or by its form (URLs). Pure.
+
+Everything that leaves the store for people (API, pages, logs, events) goes through here. The store itself and the
+worker have the clear value. Names are matched generously: a word too many in brackets harms less than a password shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias, TypeVar, cast
+
+import msgspec
+
+T = TypeVar("T")
+
+HIDDEN = "[redacted]"
+
+Secret: TypeAlias = Annotated[T, msgspec.Meta(extra_json_schema={"writeOnly": True, "x-secret": True})]
+"""An argument that is never shown: `def charge(card: Secret[str])`. To the handler and to type checkers it is a `str`.
+
+The mark is part of the parameter's JSON schema, which nodes publish, so that those who do not import the app know it.
+"""
+
+_ANYWHERE = re.compile(
+    r"passw|passphrase|token|secret|authori[sz]ation|cookie|credential|apikey|privatekey", re.IGNORECASE
+)
+_AS_A_WORD = frozenset({"key", "keys", "dsn", "pwd", "auth"})
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_URL = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]{0,30}://)(?P<user>[^\s/?#@:'\"]*):(?P<word>[^\s/?#'\"]*)@", re.IGNORECASE
+)
+_SAID = re.compile(
+    r"""(?P<name>[\w.-]{0,40}(?:passw(?:or)?d|passphrase|token|secret|authorization|credential|api[_-]?key|dsn))"""
+    r"""(?P<between>["']?\s*[=:]\s*)(?P<value>"[^"]*"|'[^']*'|(?:Bearer\s+|Basic\s+)?[^\s,;&)}\]]+)""",
+    re.IGNORECASE,
+)
+
+
+def is_secret(name: str) -> bool:
+    """Whether what stands under this name is not for showing.
+
+    >>> [name for name in ("apiKey", "monkey", "db_password", "to") if is_secret(name)]
+    ['apiKey', 'db_password']
+    """
+    if _ANYWHERE.search(name):
+        return True
+    return not _AS_A_WORD.isdisjoint(word.lower() for word in _WORD.findall(name))
+
+
+def redacted(value: Any, schema: Mapping[str, Any] | None = None) -> Any:
+    """Plain JSON without what is secret: by its name, or by what its schema says of it."""
+    return _Redaction(schema or {}).of(value, schema or {})
+
+
+def redacted_text(text: str) -> str:
+    """Text such as an error or a log line, without passwords in URLs and values that are said to be secret."""
+    text = _URL.sub(rf"\g<scheme>\g<user>:{HIDDEN}@", text)
+    return _SAID.sub(rf"\g<name>\g<between>{HIDDEN}", text)
+
+
+class _Redaction:
+    """One walk through a value and its schema at once. What a schema does not describe is judged by its name alone."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._defined: Mapping[str, Any] = root.get("$defs", {})
+
+    def of(self, value: Any, schema: Mapping[str, Any]) -> Any:
+        schemas = self._choices(schema)
+        if any(each.get("x-secret") for each in schemas):
+            return None if value is None else HIDDEN
+        if isinstance(value, dict):
+            members = cast("dict[str, Any]", value)
+            return {name: self._member(name, member, schemas) for name, member in members.items()}
+        if isinstance(value, list):
+            items = cast("list[Any]", value)
+            return [self.of(item, self._item(schemas, index)) for index, item in enumerate(items)]
+        return redacted_text(value) if isinstance(value, str) and "://" in value else value
+
+    def _member(self, name: str, value: Any, schemas: list[Mapping[str, Any]]) -> Any:
+        if is_secret(name) and value is not None:
+            return HIDDEN
+        found = [_described(each, name) for each in schemas]
+        return self.of(value, {"anyOf": [schema for schema in found if schema]})
+
+    def _item(self, schemas: list[Mapping[str, Any]], index: int) -> Mapping[str, Any]:
+        found: list[Any] = []
+        for each in schemas:
+            first: list[Any] = each.get("prefixItems", [])
+            found.append(first[index] if index < len(first) else each.get("items"))
+        return {"anyOf": [schema for schema in found if isinstance(schema, dict)]}
+
+    def _choices(self, schema: Mapping[str, Any], depth: int = 0) -> list[Mapping[str, Any]]:
+        """Every schema that may be meant: what is secret in one of them is not shown at all."""
+        found = [schema]
+        if depth < 10:
+            reference = str(schema.get("$ref", ""))
+            further: list[Any] = [self._defined.get(reference.rpartition("/")[2], {})] if reference else []
+            for word in ("anyOf", "oneOf", "allOf"):
+                further += schema.get(word, [])
+            for each in further:
+                found += self._choices(each, depth + 1)
+        return found
+
+
+def _described(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """What an object's schema says of one member."""
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    found = properties.get(name, schema.get("additionalProperties"))
+    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}

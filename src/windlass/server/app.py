@@ -1,0 +1,180 @@
+"""The server as an ASGI app: the table of routes over a store.
+
+Each request goes the same way: who asks, may they, how often; what do they give; do it in a thread; answer. Nothing in
+a handler knows HTTP, and nothing here knows what a handler does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, get_origin
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as Place
+from starlette.routing import Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from windlass.clock import Clock
+from windlass.server.bodies import JSON, check_media, decoded, read_body
+from windlass.server.calls import Call
+from windlass.server.guard import Guard
+from windlass.server.offers import Offers
+from windlass.server.openapi import document
+from windlass.server.problems import Refused, wrong_shape
+from windlass.server.rates import Rates
+from windlass.server.routes import API, Route
+from windlass.server.scopes import LOCAL, Who
+from windlass.server.scopes import Scope as Allowed
+from windlass.server.settings import ServerSettings
+from windlass.server.table import TABLE
+from windlass.server.threads import Threads
+from windlass.server.tokens import Keyring
+from windlass.stores.protocol import Store
+
+
+class Service:
+    """What all requests share."""
+
+    def __init__(self, store: Store, settings: ServerSettings, clock: Clock | None = None) -> None:
+        self.store, self.settings = store, settings
+        self.offers = Offers(store)
+        self.keyring = Keyring(store, clock)
+        self.rates = Rates(settings.rate)
+        self.threads = Threads(settings.threads, settings.backlog, settings.request_seconds)
+
+    async def who(self, request: Request) -> Who:
+        """Who asks: by their token; without any token in the store, whoever reaches a server of this machine only."""
+        if not self.keyring.is_fresh:
+            await self.threads.run(self.keyring.read)
+        kind, _, secret = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and secret:
+            found = self.keyring.who(secret.strip())
+        else:
+            found = LOCAL if self.keyring.is_empty and self.settings.is_local and not kind else None
+        if found is None:
+            raise Refused(
+                "unauthorized",
+                "a valid token is needed: Authorization: Bearer wdl_…; windlass token create makes one",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return found
+
+    def check_may(self, who: Who, route: Route) -> None:
+        """Refuse what this caller's token does not allow."""
+        scope = route.scope
+        if scope is None:
+            return
+        if self.settings.read_only and scope is not Allowed.READ:
+            raise Refused("read_only", "this server is read-only")
+        if not who.may(scope):
+            raise Refused("forbidden", f"this needs the scope {scope}; the token {who.name} does not have it")
+        if route.whole and who.limited:
+            raise Refused("forbidden", f"this is about all tenants and queues; the token {who.name} is limited to one")
+
+
+def create_app(store: Store, settings: ServerSettings | None = None, clock: Clock | None = None) -> ASGIApp:
+    """The server for a store, which stays the caller's to close."""
+    settings = settings or ServerSettings()
+    service = Service(store, settings, clock)
+
+    @asynccontextmanager
+    async def lifespan(_: ASGIApp) -> AsyncGenerator[None]:
+        yield
+        service.threads.close()
+
+    paths: dict[str, dict[str, Route]] = {}
+    for route in TABLE:
+        paths.setdefault(route.path, {})[route.method] = route
+    places = [Place(path, _Endpoint(service, routes)) for path, routes in paths.items()]
+    places.append(Place(f"{API}/openapi.json", _openapi))
+    return Guard(Router(places, redirect_slashes=False, default=_not_served, lifespan=lifespan), settings)
+
+
+class _Endpoint:
+    """One path, with all of its methods."""
+
+    def __init__(self, service: Service, routes: Mapping[str, Route]) -> None:
+        self._service, self._routes = service, routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        route = self._routes.get("GET" if request.method == "HEAD" else request.method)
+        if route is None:
+            allowed = ", ".join(sorted(self._routes))
+            text = f"{request.method} is not served here; {allowed} would be"
+            raise Refused("method_not_allowed", text, headers={"Allow": allowed})
+        response = await _answer(self._service, route, request)
+        await response(scope, receive, send)
+
+
+async def _answer(service: Service, route: Route, request: Request) -> Response:
+    who = LOCAL if route.scope is None else await service.who(request)
+    service.check_may(who, route)
+    if route.scope is not None:
+        service.rates.take(who)
+    given = _places(route, request)
+    if route.query is not None:
+        given["query"] = _query(route.query, request)
+    call = Call(service.store, service.offers, who, request.headers)
+    if route.inline:
+        return _response(route, call, route.handler(call, **given))
+    if route.streams:
+        return await route.handler(call, service, request, **given)
+    if route.body is not None:
+        await _take_body(service, route, request, given)
+    return await service.threads.run(lambda: _response(route, call, route.handler(call, **given)))
+
+
+async def _take_body(service: Service, route: Route, request: Request, given: dict[str, Any]) -> None:
+    text = await read_body(request, service.settings.request_seconds)
+    if text or not route.body_optional:
+        check_media(request, JSON)
+        given["body"] = decoded(text, route.body)
+
+
+def _places(route: Route, request: Request) -> dict[str, Any]:
+    """What stands in the path. What is not of its form names nothing."""
+    try:
+        return {
+            name: msgspec.convert(request.path_params[name], kind, strict=False) for name, kind in route.places.items()
+        }
+    except msgspec.ValidationError:
+        raise Refused("not_found", "there is nothing of this name") from None
+
+
+def _query(kind: Any, request: Request) -> Any:
+    """The parameters behind the question mark, each once unless it is a list."""
+    lists = {field.name for field in msgspec.structs.fields(kind) if get_origin(field.type) is list}
+    found: dict[str, Any] = {}
+    for name, value in request.query_params.multi_items():
+        if name in lists:
+            found.setdefault(name, []).append(value)
+        elif name in found:
+            raise Refused("invalid_request", f"{name}: given twice", field=name)
+        else:
+            found[name] = value
+    try:
+        return msgspec.convert(found, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise wrong_shape(error, "query") from None
+
+
+def _response(route: Route, call: Call, answer: Any) -> Response:
+    status = route.status if call.status is None else call.status
+    return Response(msgspec.json.encode(answer), status_code=status, headers=call.said, media_type=JSON)
+
+
+_DOCUMENT = msgspec.json.encode(document(TABLE))
+
+
+async def _openapi(_: Request) -> Response:
+    return Response(_DOCUMENT, media_type=JSON)
+
+
+async def _not_served(scope: Scope, _: Receive, send: Send) -> None:
+    if scope["type"] == "http":
+        raise Refused("not_found", "there is nothing here; /api/v1/openapi.json says what there is")
+    await send({"type": "websocket.close", "code": 1000})

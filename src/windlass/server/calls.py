@@ -1,0 +1,48 @@
+"""What a route's handler is given: the store, who asks, and where to put what the answer's headers say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from windlass.core.task import Task, TaskId
+from windlass.errors import UnknownTask
+from windlass.redaction import redacted_text
+from windlass.server.offers import Offers
+from windlass.server.problems import Refused
+from windlass.server.scopes import Who
+from windlass.stores.protocol import Store
+from windlass.stores.steering import Entry
+
+
+class Call:
+    """One request, as far as a handler needs to know it."""
+
+    def __init__(self, store: Store, offers: Offers, who: Who, headers: Mapping[str, str]) -> None:
+        self.store, self.offers, self.who, self.headers = store, offers, who, headers
+        self.status: int | None = None
+        """Another good status than the route's own."""
+        self.said: dict[str, str] = {}
+        """Headers of the answer."""
+
+    def task(self, id: TaskId) -> Task:
+        """A task that this caller sees. Another tenant's is answered exactly as one that does not exist."""
+        [task] = self.store.get([id])
+        if task is None or not self.who.sees(task):
+            raise UnknownTask(id)
+        return task
+
+    def check_queue(self, name: str) -> None:
+        """Refuse a queue that does not exist for this caller, and one that is shared with other tenants."""
+        if self.who.queue not in (None, name):
+            raise Refused("unknown_queue", f"unknown queue: {name}")
+        if self.who.tenant is not None:
+            raise Refused("forbidden", "a queue is shared by all tenants, and this token is limited to one of them")
+
+    def note(self, subject: str, action: str, text: str, **data: Any) -> None:
+        """Write down what this caller did."""
+        given = msgspec.json.encode(data).decode() if data else ""
+        entry = Entry(subject=subject, action=action, text=redacted_text(text), by=self.who.name, data=given)
+        self.store.note([entry])

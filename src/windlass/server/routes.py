@@ -1,0 +1,116 @@
+"""What a route is: one declaration, from which both the server and the OpenAPI document are made.
+
+A route is a function with a decorator. Its signature says what it takes (`query` and `body` are structs, the other
+parameters stand in the path), its return annotation what it answers, its docstring what it is for.
+
+    route = Routes("tasks")
+
+    @route("GET", "/tasks/{id}", Scope.READ, errors=["unknown_task"])
+    def get_task(call: Call, id: UUID) -> TaskShape:
+        "One task as it stands now."
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, get_type_hints
+
+from msgspec import Struct
+
+from windlass.server.scopes import Scope
+
+API = "/api/v1"
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """One method of one path."""
+
+    method: str
+    path: str
+    tag: str
+    name: str
+    scope: Scope | None
+    """What the caller's token must allow; None for everybody."""
+    handler: Callable[..., Any]
+    """Takes a `Call`, and by name what stands in the path, `query` and `body`. Runs in a thread, unless it streams."""
+    summary: str
+    places: Mapping[str, Any]
+    """The parameters of the path, and their types."""
+    query: Any = None
+    body: Any = None
+    body_optional: bool = False
+    answer: Any = None
+    status: int = 200
+    also: tuple[int, ...] = ()
+    """Other good statuses that it may answer with."""
+    headers: tuple[str, ...] = ()
+    """Headers that it heeds."""
+    errors: tuple[str, ...] = ()
+    """Codes of the problems that are its own."""
+    whole: bool = False
+    """Whether a token that is limited to a tenant or a queue does not suffice."""
+    streams: bool = False
+    """Whether lines go in and out, without an end to the body's length."""
+    inline: bool = False
+    """Whether it asks no store, and is answered even while all threads wait for one."""
+
+
+class Routes:
+    """The routes of one module, in the order in which they stand there."""
+
+    def __init__(self, tag: str, prefix: str = API) -> None:
+        self._tag, self._prefix = tag, prefix
+        self._routes: list[Route] = []
+
+    def __iter__(self) -> Iterator[Route]:
+        return iter(self._routes)
+
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        scope: Scope | None,
+        *,
+        status: int = 200,
+        also: Sequence[int] = (),
+        headers: Sequence[str] = (),
+        errors: Sequence[str] = (),
+        whole: bool = False,
+        streams: bool = False,
+        inline: bool = False,
+    ) -> Callable[[Function], Function]:
+        """Declare a route."""
+
+        def declare(function: Function) -> Function:
+            hints = get_type_hints(function, include_extras=True)
+            parameters = list(inspect.signature(function).parameters.values())[1:]
+            body = next((each for each in parameters if each.name == "body"), None)
+            self._routes.append(
+                Route(
+                    method=method,
+                    path=self._prefix + path,
+                    tag=self._tag,
+                    name=function.__name__,
+                    scope=scope,
+                    handler=function,
+                    summary=inspect.getdoc(function) or "",
+                    places={each.name: hints[each.name] for each in parameters if each.name not in ("query", "body")},
+                    query=hints.get("query"),
+                    body=hints.get("body"),
+                    body_optional=body is not None and body.default is not inspect.Parameter.empty,
+                    answer=hints.get("return"),
+                    status=status,
+                    also=tuple(also),
+                    headers=tuple(headers),
+                    errors=tuple(errors),
+                    whole=whole,
+                    streams=streams,
+                    inline=inline,
+                )
+            )
+            return function
+
+        return declare

@@ -1,0 +1,8 @@
+"""Every route there is. A new module of routes is named here, and nowhere else."""
+
+from __future__ import annotations
+
+from windlass.server import health, tasks
+from windlass.server.routes import Route
+
+TABLE: tuple[Route, ...] = (*tasks.route, *health.route)

@@ -1,0 +1,238 @@
+"""Tasks over HTTP: submit, look, change, cancel, bring back."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Annotated, Any
+from uuid import UUID
+
+from msgspec import Meta, Struct, UnsetType
+from msgspec.structs import replace
+
+from windlass.core.lifecycle import State
+from windlass.core.task import Change, Task, TaskId
+from windlass.errors import WindlassError
+from windlass.reasons import explain
+from windlass.server.calls import Call
+from windlass.server.cursors import cursor, cursor_text
+from windlass.server.problems import Refused, problem_of
+from windlass.server.routes import Routes
+from windlass.server.schemas import (
+    AttemptShape,
+    Cancelled,
+    ChangeTask,
+    GraphShape,
+    LogShape,
+    Name,
+    ProgressShape,
+    Reason,
+    Receipt,
+    Receipts,
+    Retried,
+    SubmitTask,
+    TaskPage,
+    TaskShape,
+    Text,
+    WhyShape,
+)
+from windlass.server.scopes import Scope
+from windlass.server.settings import MAX_BATCH
+from windlass.server.shapes import (
+    attempt_shape,
+    graph_shape,
+    log_shape,
+    progress_shape,
+    task_shape,
+    why_shape,
+)
+from windlass.server.submission import new_task, when
+from windlass.stores.protocol import Filter
+from windlass.stores.protocol import Receipt as Written
+
+route = Routes("tasks")
+
+NO_REASON = Reason()
+
+SUBMIT_ERRORS = (
+    "invalid_payload",
+    "invalid_task",
+    "unknown_handler",
+    "unknown_prerequisite",
+    "cycle",
+    "key_conflict",
+    "queue_full",
+)
+
+
+class Trust(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much is checked."""
+
+    unchecked: bool = False
+    """Take handlers that no node has published yet."""
+
+
+class FindTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which tasks, and how many."""
+
+    state: list[State] = []
+    queue: Name | None = None
+    tenant: Name | None = None
+    workflow: Text | None = None
+    handler: Name | None = None
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+    after: Annotated[str, Meta(max_length=200)] | None = None
+
+
+@route("POST", "/tasks", Scope.SUBMIT, status=201, also=[200], headers=["Idempotency-Key"], errors=SUBMIT_ERRORS)
+def submit_task(call: Call, query: Trust, body: SubmitTask) -> Receipt:
+    """Submit one task. 201 when it is new, 200 when its key had been submitted before."""
+    key = call.headers.get("idempotency-key")
+    if key and body.key is None:
+        body = replace(body, key=key)
+    [written] = call.store.submit([new_task(call.offers, call.who, body, trusted=query.unchecked)])
+    if not written.created:
+        call.status = 200
+    call.said["Location"] = f"tasks/{written.id}"
+    return receipt(written)
+
+
+@route("POST", "/tasks:batch", Scope.SUBMIT, errors=[*SUBMIT_ERRORS, "duplicate_task", "too_many_tasks"])
+def submit_batch(call: Call, query: Trust, body: list[SubmitTask]) -> Receipts:
+    """Submit up to 10,000 tasks, whole or not at all. They may wait for each other."""
+    if len(body) > MAX_BATCH:
+        raise Refused("too_many_tasks", f"{len(body):,} tasks in one batch; at most {MAX_BATCH:,} are taken")
+    new = [indexed(index, call, given, trusted=query.unchecked) for index, given in enumerate(body)]
+    return Receipts(receipts=[receipt(written) for written in call.store.submit(new)])
+
+
+@route("GET", "/tasks", Scope.READ, errors=["invalid_filter", "invalid_cursor"])
+def find_tasks(call: Call, query: FindTasks) -> TaskPage:
+    """The tasks that match, newest first, a page at a time."""
+    if call.who.tenant not in (None, query.tenant or call.who.tenant):
+        return TaskPage(tasks=[], after=None)
+    if call.who.queue not in (None, query.queue or call.who.queue):
+        return TaskPage(tasks=[], after=None)
+    filter = Filter(
+        states=frozenset(query.state),
+        queue=query.queue or call.who.queue,
+        tenant=query.tenant or call.who.tenant,
+        workflow=query.workflow,
+        handler=query.handler,
+    )
+    page = call.store.find(filter, limit=query.limit, after=cursor(query.after))
+    after = None if page.after is None else cursor_text(page.after)
+    return TaskPage(tasks=[shown(call, task) for task in page.tasks], after=after)
+
+
+@route("GET", "/tasks/{id}", Scope.READ, errors=["unknown_task"])
+def get_task(call: Call, id: UUID) -> TaskShape:
+    """One task as it stands now."""
+    task = call.task(TaskId(id))
+    call.said["ETag"] = etag(task)
+    return shown(call, task)
+
+
+@route(
+    "PATCH",
+    "/tasks/{id}",
+    Scope.OPERATE,
+    headers=["If-Match"],
+    errors=["unknown_task", "not_allowed", "changed_meanwhile", "invalid_task"],
+)
+def change_task(call: Call, id: UUID, body: ChangeTask) -> TaskShape:
+    """Change the priority or the times of an unfinished task, and its place in the queue with them."""
+    task = call.task(TaskId(id))
+    _check_match(call, task)
+    given: dict[str, Any] = {} if isinstance(body.priority, UnsetType) else {"priority": body.priority}
+    for field in ("deadline", "at", "expires"):
+        value = getattr(body, field)
+        if not isinstance(value, UnsetType):
+            given[field] = when(value, field)
+    changed = call.store.update(task.id, Change(**given))
+    call.note(f"task/{id}", "changed", f"changed {', '.join(given) or 'nothing'} of {task.handler} {id}")
+    call.said["ETag"] = etag(changed)
+    return shown(call, changed)
+
+
+@route("POST", "/tasks/{id}/cancel", Scope.OPERATE, errors=["unknown_task"])
+def cancel_task(call: Call, id: UUID, body: Reason = NO_REASON) -> Cancelled:
+    """Cancel a task. A running one is asked to stop, and made to after ten seconds."""
+    task = call.task(TaskId(id))
+    why = body.why or f"cancelled by {body.by or call.who.name}"
+    number = call.store.cancel([task.id], reason=why)
+    if number:
+        call.note(f"task/{id}", "cancelled", f"cancelled {task.handler} {id}: {why}")
+    return Cancelled(cancelled=number, state=call.task(task.id).state)
+
+
+@route("POST", "/tasks/{id}/retry", Scope.OPERATE, errors=["unknown_task"])
+def retry_task(call: Call, id: UUID, body: Reason = NO_REASON) -> Retried:
+    """Bring a failed, cancelled or expired task back with fresh counters."""
+    task = call.task(TaskId(id))
+    number = call.store.retry([task.id])
+    if number:
+        call.note(f"task/{id}", "retried", f"brought {task.handler} {id} back{': ' if body.why else ''}{body.why}")
+    return Retried(retried=number, state=call.task(task.id).state)
+
+
+@route("GET", "/tasks/{id}/attempts", Scope.READ, errors=["unknown_task"])
+def list_attempts(call: Call, id: UUID) -> list[AttemptShape]:
+    """Every ended attempt with its error, oldest first."""
+    return [attempt_shape(attempt) for attempt in call.store.attempts(call.task(TaskId(id)).id)]
+
+
+@route("GET", "/tasks/{id}/logs", Scope.READ, errors=["unknown_task"])
+def list_logs(call: Call, id: UUID) -> list[LogShape]:
+    """What each ended attempt printed, oldest first."""
+    return [log_shape(log) for log in call.store.logs(call.task(TaskId(id)).id)]
+
+
+@route("GET", "/tasks/{id}/progress", Scope.READ, errors=["unknown_task"])
+def get_progress(call: Call, id: UUID) -> ProgressShape | None:
+    """The latest that the task has said about how far it has come; null if it never did."""
+    [seen] = call.store.progress_of([call.task(TaskId(id)).id])
+    return None if seen is None else progress_shape(seen)
+
+
+@route("GET", "/tasks/{id}/graph", Scope.READ, errors=["unknown_task"])
+def get_graph(call: Call, id: UUID) -> GraphShape:
+    """What the task waits for, and what waits for it; a thousand of each at the most."""
+    return graph_shape(call.store.neighbourhood(call.task(TaskId(id)).id))
+
+
+@route("GET", "/tasks/{id}/why", Scope.READ, errors=["unknown_task"])
+def get_why(call: Call, id: UUID) -> WhyShape:
+    """What holds the task back, and what would free it."""
+    return why_shape(explain(call.store, call.task(TaskId(id))))
+
+
+def shown(call: Call, task: Task) -> TaskShape:
+    """A task as this caller sees it."""
+    return task_shape(task, call.offers.parameters(task.handler))
+
+
+def receipt(written: Written) -> Receipt:
+    """A store's receipt."""
+    return Receipt(id=written.id, created=written.created, state=written.state)
+
+
+def indexed(index: int, call: Call, given: SubmitTask, *, trusted: bool) -> Any:
+    """One task of a batch; a refusal says which one it was."""
+    try:
+        return new_task(call.offers, call.who, given, trusted=trusted)
+    except WindlassError as error:
+        found = problem_of(error)
+        field = found.errors[0].field if found.errors else None
+        raise Refused(error.code, f"tasks[{index}]: {error}", field=field, index=index) from error
+
+
+def etag(task: Task) -> str:
+    """Changes with everything that a change may depend on: its lease, its state, what `PATCH` can set."""
+    parts = (task.generation, task.fence, task.state, task.priority, task.deadline, task.due, task.expires)
+    return f'"{sha256(repr(parts).encode()).hexdigest()[:20]}"'
+
+
+def _check_match(call: Call, task: Task) -> None:
+    wanted = call.headers.get("if-match")
+    if wanted and wanted != "*" and etag(task) not in [each.strip() for each in wanted.split(",")]:
+        raise Refused("changed_meanwhile", f"task {task.id} is no longer as you have seen it; look again")

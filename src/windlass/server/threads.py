@@ -1,0 +1,64 @@
+"""Where calls to the store are made: a few threads, a bounded queue before them, and a time limit for each.
+
+Stores are synchronous; the loop that serves sockets must never wait for one. A call that is given up goes on in its
+thread until the store answers, and holds that thread: a store that hangs can fill the threads, but no more than that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
+from typing import Any, TypeVar
+
+from windlass.server.problems import Refused
+
+T = TypeVar("T")
+
+
+class Threads:
+    """Runs synchronous calls for the loop."""
+
+    def __init__(self, number: int, backlog: int, seconds: float, name: str = "windlass-http") -> None:
+        self._executor = ThreadPoolExecutor(number, thread_name_prefix=name)
+        self._most, self._seconds = number + backlog, seconds
+        self._lock = Lock()
+        self._under_way = 0
+
+    async def run(self, deed: Callable[[], T], seconds: float | None = None) -> T:
+        """Do it in a thread. Refused when too many wait already, or when it takes too long."""
+        limit = self._seconds if seconds is None else seconds
+        future = self._begin(deed)
+        try:
+            async with asyncio.timeout(limit):
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            if future.done() and not future.cancelled():
+                return future.result()
+            raise Refused(
+                "timed_out",
+                f"the store did not answer within {limit:g} s; what was asked for may still happen: with a key it is "
+                "safe to ask again",
+            ) from None
+
+    def close(self) -> None:
+        """Take no more; what has begun may end."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, deed: Callable[[], T]) -> Future[T]:
+        with self._lock:
+            if self._under_way >= self._most:
+                raise Refused("overloaded", f"{self._under_way:,} requests wait for the store already; try again")
+            self._under_way += 1
+        try:
+            future = self._executor.submit(deed)
+        except RuntimeError:
+            self._end(None)
+            raise Refused("overloaded", "the server is stopping") from None
+        future.add_done_callback(self._end)
+        return future
+
+    def _end(self, _: Future[Any] | None) -> None:
+        with self._lock:
+            self._under_way -= 1

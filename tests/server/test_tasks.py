@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from tests.server.conftest import API, Client, problem
+from tests.support.builders import GAVE_UP, a_task, claim_one, complete, report, submit, submit_one, task_of
+from windlass.clock import ManualClock
+from windlass.core.lifecycle import State
+from windlass.core.settlement import Returned
+from windlass.core.task import Progress, TaskId
+from windlass.stores.protocol import Store
+
+pytestmark = pytest.mark.anyio
+
+UNKNOWN = "01a1e1fd-4c42-73de-a2f4-24ee3fbe7468"
+
+
+async def test_a_task_is_submitted_with_its_handlers_options_and_read_back(client: Client, store: Store) -> None:
+    made = await client.post(f"{API}/tasks", json={"handler": "mail", "args": {"to": "ann"}, "key": "k"})
+    again = await client.post(f"{API}/tasks", json={"handler": "mail", "args": {"to": "ann"}, "key": "k"})
+    read = await client.get(f"{API}/tasks/{made.json()['id']}")
+
+    assert (made.status_code, made.json()["created"], made.json()["state"]) == (201, True, "runnable")
+    assert (again.status_code, again.json()["created"]) == (200, False)
+    assert again.json()["id"] == made.json()["id"]
+    assert (read.json()["queue"], read.json()["priority"], read.json()["args"]) == ("post", 7, {"to": "ann"})
+    assert read.json() == {**read.json(), "deadline": None, "result": None, "tenant": "default"}
+
+
+async def test_the_idempotency_key_is_the_tasks_key_when_it_has_none(client: Client, store: Store) -> None:
+    headers = {"Idempotency-Key": "order-7"}
+
+    first = await client.post(f"{API}/tasks", json={"handler": "work"}, headers=headers)
+    second = await client.post(f"{API}/tasks", json={"handler": "work"}, headers=headers)
+    other = await client.post(f"{API}/tasks", json={"handler": "work", "key": "own"}, headers=headers)
+
+    assert first.json()["id"] == second.json()["id"] != other.json()["id"]
+    assert task_of(store, TaskId(UUID(first.json()["id"]))).key == "order-7"
+
+
+async def test_options_of_the_caller_count_more_than_the_handlers(client: Client, store: Store) -> None:
+    body = {
+        "handler": "mail",
+        "args": {"to": "ann"},
+        "queue": "fast",
+        "priority": 1,
+        "deadline": "10m",
+        "expires": "2030-01-01T00:00:00Z",
+        "delay": 5,
+        "retries": 2,
+        "timeout": "30s",
+        "requires": ["gpu"],
+        "trace": "00-abc",
+        "tenant": "acme",
+    }
+
+    made = await client.post(f"{API}/tasks", json=body)
+
+    task = task_of(store, TaskId(UUID(made.json()["id"])))
+    assert (task.queue, task.priority, task.tenant, task.state) == ("fast", 1, "acme", State.SCHEDULED)
+    assert task.deadline == task.submitted + 600_000_000
+    assert (task.rules.retry.retries, task.rules.timeout) == (2, timedelta(seconds=30))
+    assert (task.rules.requires, task.rules.trace) == (("gpu",), "00-abc")
+
+
+async def test_a_task_waits_for_others_by_id_and_by_key(client: Client, store: Store) -> None:
+    above = str(submit_one(store))
+    submit(store, a_task(key="first", workflow="w"))
+
+    made = await client.post(
+        f"{API}/tasks", json={"handler": "work", "key": "second", "workflow": "w", "after": [above, "first"]}
+    )
+    graph = (await client.get(f"{API}/tasks/{made.json()['id']}/graph")).json()
+
+    assert made.json()["state"] == "waiting"
+    assert len(graph["prerequisites"]) == 2
+    assert above in [each["id"] for each in graph["prerequisites"]]
+
+
+async def test_a_batch_is_taken_whole_or_not_at_all(client: Client, store: Store) -> None:
+    good = [{"handler": "work", "key": "a"}, {"handler": "work", "key": "b", "after": ["a"]}]
+
+    refused = await client.post(f"{API}/tasks:batch", json=[*good, {"handler": "mail"}])
+    nothing = store.counts()
+    taken = await client.post(f"{API}/tasks:batch", json=good)
+
+    assert problem(refused, 422, "invalid_task")["index"] == 2
+    assert nothing == []
+    assert [receipt["state"] for receipt in taken.json()["receipts"]] == ["runnable", "waiting"]
+
+
+async def test_tasks_are_found_by_their_fields_a_page_at_a_time(client: Client, store: Store) -> None:
+    ids = [str(id) for id in submit(store, *[a_task(queue="q", tenant="t") for _ in range(5)])]
+    submit(store, a_task(queue="other"))
+
+    found: list[str] = []
+    after: dict[str, str] = {}
+    for _ in range(3):
+        page = (await client.get(f"{API}/tasks", params={"queue": "q", "limit": "2", **after})).json()
+        found += [task["id"] for task in page["tasks"]]
+        after = {"after": page["after"]} if page["after"] else {}
+
+    assert sorted(found) == sorted(ids)
+    states = await client.get(f"{API}/tasks", params={"state": ["failed", "expired"]})
+    assert states.json() == {"tasks": [], "after": None}
+
+
+async def test_a_task_is_changed_only_as_it_was_seen(client: Client, store: Store) -> None:
+    id = submit_one(store)
+    seen = (await client.get(f"{API}/tasks/{id}")).headers["etag"]
+
+    changed = await client.patch(f"{API}/tasks/{id}", json={"priority": 9}, headers={"If-Match": seen})
+    late = await client.patch(f"{API}/tasks/{id}", json={"priority": 1}, headers={"If-Match": seen})
+    fresh = await client.patch(f"{API}/tasks/{id}", json={"at": "1h"}, headers={"If-Match": changed.headers["etag"]})
+
+    assert (changed.status_code, changed.json()["priority"]) == (200, 9)
+    problem(late, 412, "changed_meanwhile")
+    assert (fresh.json()["state"], fresh.json()["priority"]) == ("scheduled", 9)
+
+
+async def test_null_takes_a_deadline_away(client: Client, store: Store) -> None:
+    id = submit_one(store, deadline=timedelta(hours=1))
+
+    changed = await client.patch(f"{API}/tasks/{id}", json={"deadline": None})
+
+    assert changed.json()["deadline"] is None
+
+
+async def test_tasks_are_cancelled_and_brought_back_and_the_log_says_by_whom(client: Client, store: Store) -> None:
+    id = submit_one(store)
+
+    cancelled = await client.post(f"{API}/tasks/{id}/cancel", json={"why": "a mistake"})
+    again = await client.post(f"{API}/tasks/{id}/cancel")
+    retried = await client.post(f"{API}/tasks/{id}/retry")
+
+    assert cancelled.json() == {"cancelled": 1, "state": "cancelled"}
+    assert again.json() == {"cancelled": 0, "state": "cancelled"}
+    assert retried.json() == {"retried": 1, "state": "runnable"}
+    log = [(entry.subject, entry.action, entry.by) for entry in store.audit()]
+    assert log == [(f"task/{id}", "retried", "local"), (f"task/{id}", "cancelled", "local")]
+    assert "a mistake" in store.audit()[1].text
+
+
+async def test_what_happened_to_a_task_can_be_read(client: Client, store: Store, clock: ManualClock) -> None:
+    id = submit_one(store, handler="work")
+    claim = claim_one(store)
+    store.progress([Progress(lease=claim.lease, share=0.5, message="half")])
+    clock.advance(timedelta(seconds=2))
+    report(store, claim, GAVE_UP)
+
+    [attempt] = (await client.get(f"{API}/tasks/{id}/attempts")).json()
+    progress = (await client.get(f"{API}/tasks/{id}/progress")).json()
+    logs = (await client.get(f"{API}/tasks/{id}/logs")).json()
+    why = (await client.get(f"{API}/tasks/{id}/why")).json()
+
+    assert (attempt["seconds"], attempt["error"]["kind"], attempt["state"]) == (2.0, "ValueError", "failed")
+    assert (progress["share"], progress["message"]) == (0.5, "half")
+    assert logs == []
+    assert (why["state"], why["closed"]) == ("failed", "end")
+
+
+async def test_a_result_is_shown_as_json(client: Client, store: Store) -> None:
+    id = submit_one(store)
+    claim = claim_one(store)
+    report(store, claim, Returned('{"sent":3}'))
+
+    assert (await client.get(f"{API}/tasks/{id}")).json()["result"] == {"sent": 3}
+    assert complete(store, claim)
+
+
+@pytest.mark.parametrize("deed", ["", "/attempts", "/logs", "/progress", "/graph", "/why"])
+async def test_a_task_that_is_not_there_has_nothing_to_show(client: Client, deed: str) -> None:
+    problem(await client.get(f"{API}/tasks/{UNKNOWN}{deed}"), 404, "unknown_task")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "field"),
+    [
+        ({}, 400, "invalid_request", "body"),
+        ({"handler": "work", "colour": "red"}, 400, "invalid_request", "body"),
+        ({"handler": "a b"}, 400, "invalid_request", "handler"),
+        ({"handler": "work", "priority": "high"}, 400, "invalid_request", "priority"),
+        ({"handler": "work", "priority": 10**9}, 400, "invalid_request", "priority"),
+        ({"handler": "unheard-of"}, 422, "unknown_handler", "handler"),
+        ({"handler": "mail", "args": {}}, 422, "invalid_task", "args"),
+        ({"handler": "mail", "args": {"to": "a", "cc": "b"}}, 422, "invalid_task", "args"),
+        ({"handler": "work", "deadline": "soon"}, 422, "invalid_task", "deadline"),
+        ({"handler": "work", "at": "2030-01-01T00:00:00"}, 422, "invalid_task", "at"),
+        ({"handler": "work", "timeout": -1}, 422, "invalid_task", "timeout"),
+        ({"handler": "work", "after": ["nobody"]}, 422, "unknown_prerequisite", None),
+        ({"handler": "work", "args": {"a": {"$result": UNKNOWN}}}, 400, "invalid_payload", "args"),
+        ({"handler": "work", "args": {"a": 2**70}}, 400, "invalid_payload", "a"),
+    ],
+)
+async def test_what_cannot_be_is_refused_naming_the_field(
+    client: Client, store: Store, body: object, status: int, code: str, field: str | None
+) -> None:
+    found = problem(await client.post(f"{API}/tasks", json=body), status, code)
+
+    assert [each["field"] for each in found.get("errors", [])] == ([] if field is None else [field])
+    assert store.counts() == []
+
+
+async def test_a_handler_that_nobody_knows_is_taken_when_the_caller_says_so(client: Client) -> None:
+    made = await client.post(f"{API}/tasks", params={"unchecked": "true"}, json={"handler": "unheard-of"})
+
+    assert made.status_code == 201
+
+
+async def test_a_key_with_another_body_is_a_conflict(client: Client) -> None:
+    await client.post(f"{API}/tasks", json={"handler": "work", "key": "k"})
+
+    found = problem(
+        await client.post(f"{API}/tasks", json={"handler": "work", "key": "k", "queue": "q"}), 409, "key_conflict"
+    )
+
+    assert found["keys"] == ["k"]
+
+
+async def test_a_ring_is_refused_naming_it(client: Client, store: Store) -> None:
+    ring = [{"handler": "work", "key": "a", "after": ["b"]}, {"handler": "work", "key": "b", "after": ["a"]}]
+
+    found = problem(await client.post(f"{API}/tasks:batch", json=ring), 422, "cycle")
+
+    assert len(found["cycle"]) == 2
+    assert store.counts() == []
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=x", "limit=1001", "state=odd", "colour=red", "limit=1&limit=2"])
+async def test_a_question_that_makes_no_sense_is_refused(client: Client, query: str) -> None:
+    problem(await client.get(f"{API}/tasks?{query}"), 400, "invalid_request")
+
+
+@pytest.mark.parametrize("after", ["x", "0", "AAAA", "MS4x", "%F0%9F%98%80", "OTk5OTk5OTk5OTk5OTk5OTk5OTk5LjAx"])
+async def test_a_cursor_of_ones_own_making_is_refused(client: Client, after: str) -> None:
+    problem(await client.get(f"{API}/tasks?after={after}"), 400, "invalid_cursor")
