@@ -8,31 +8,29 @@ yet share a round trip, the COMMIT included. Every process has connections of it
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from uuid import UUID
 
 import psycopg
-from psycopg import IsolationLevel, RawCursor
-from psycopg.rows import tuple_row
+from psycopg import IsolationLevel
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from windlass.clock import Clock, jitter, monotonic, sleep
 from windlass.core.times import Micros
 from windlass.errors import CommitUnknown, StoreError, StoreUnavailable
 from windlass.stores.postgres.address import connection_info
-from windlass.stores.postgres.arrays import array
 from windlass.stores.postgres.caller import callers_connection
 from windlass.stores.postgres.lots import Lots
 from windlass.stores.postgres.notify import Hints
 from windlass.stores.postgres.schema import check_durability, migrate
-from windlass.stores.sql.database import Transaction, Values
-from windlass.stores.statements import Statement, load
+from windlass.stores.postgres.transaction import Connection, PostgresTransaction
+from windlass.stores.sql.database import Asked, Transaction, Values
+from windlass.stores.statements import load
 
 T = TypeVar("T")
-Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 TRIES = 5
 PATIENCE = 10.0
@@ -56,50 +54,6 @@ PLANNING = {"plan_cache_mode": "force_generic_plan"}
 
 _PASSING = ("40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300", "23505")
 """What is worth another try: conflicts, deadlocks, a server that restarts, and a key that was taken just now."""
-
-
-class Rows:
-    """The rows of a statement under way."""
-
-    def __init__(self, cursor: RawCursor[tuple[Any, ...]]) -> None:
-        self._cursor = cursor
-
-    def rows(self) -> Sequence[Values]:
-        return self._cursor.fetchall()
-
-
-class PostgresTransaction:
-    """A transaction on one connection."""
-
-    def __init__(self, connection: Connection, statements: Mapping[str, Statement]) -> None:
-        self._connection = connection
-        self._statements = statements
-
-    def ask(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Rows:
-        known = self._statements[statement]
-        values = bound(known, batch, scalars)
-        cursor = RawCursor(self._connection, row_factory=tuple_row)
-        if statement != "find":
-            return Rows(cursor.execute(known.text.encode(), values))
-        # A plan made for unknown values would not use the index of the state that is asked for.
-        self._connection.execute("SET plan_cache_mode = force_custom_plan")
-        try:
-            return Rows(cursor.execute(known.text.encode(), values, prepare=False))
-        finally:
-            self._connection.execute("RESET plan_cache_mode")
-
-    def tell(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
-        if batch is None or batch:
-            self.ask(statement, batch, **scalars)
-
-
-def bound(statement: Statement, batch: Sequence[Values] | None, scalars: Mapping[str, object]) -> list[object]:
-    """What a statement is sent with: the columns of its batch as arrays, then the rest."""
-    values = [scalars[name] for name in statement.scalars]
-    if batch is None:
-        return values
-    columns = zip(*batch, strict=True) if batch else ((),) * len(statement.batch)
-    return [*map(array, (column.type for column in statement.batch), columns), *values]
 
 
 class Lines(NamedTuple):
@@ -164,16 +118,25 @@ class PostgresDatabase:
             return None
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        for attempt in range(1, TRIES + 1):
-            try:
-                with self._connection() as connection, _autocommit(connection):
-                    return work(PostgresTransaction(connection, self._statements))
-            except psycopg.Error as error:
-                if attempt == TRIES or not _is_passing(error):
-                    raise translated(error) from error
-                self._lines().pool.check()
-            sleep(jitter(0, min(1.0, 0.02 * 2**attempt)))
-        raise AssertionError("the last try returns or raises")
+        def once() -> T:
+            with self._connection() as connection, _autocommit(connection):
+                return work(PostgresTransaction(connection, self._statements))
+
+        return self._until_read(once)
+
+    def snapshot(self, asked: Sequence[Asked]) -> list[Sequence[Values]]:
+        def once() -> list[Sequence[Values]]:
+            with self._connection() as connection:
+                with nullcontext() if self._pooler else connection.pipeline():
+                    connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                    if self._pooler:
+                        _set_locally(connection)
+                    transaction = PostgresTransaction(connection, self._statements)
+                    answers = [transaction.ask(statement, **scalars) for statement, scalars in asked]
+                    connection.commit()
+                return [answer.rows() for answer in answers]
+
+        return self._until_read(once)
 
     def join(self, conn: object, work: Callable[[Transaction], T]) -> T:
         with callers_errors():
@@ -215,6 +178,18 @@ class PostgresDatabase:
         if lines is not None:
             lines.hints.close()
             lines.pool.close()
+
+    def _until_read(self, once: Callable[[], T]) -> T:
+        """Read, and read again where that may help."""
+        for attempt in range(1, TRIES + 1):
+            try:
+                return once()
+            except psycopg.Error as error:
+                if attempt == TRIES or not _is_passing(error):
+                    raise translated(error) from error
+                self._lines().pool.check()
+            sleep(jitter(0, min(1.0, 0.02 * 2**attempt)))
+        raise AssertionError("the last try returns or raises")
 
     def _once(self, work: Callable[[Transaction], T]) -> T:
         """One try. A connection lost while the commit was under way leaves it open whether that has happened."""

@@ -16,8 +16,9 @@ from windlass.core.settlement import Settlement
 from windlass.core.submission import Draft, draft
 from windlass.core.task import Lease, NewTask
 from windlass.stores.postgres.caller import callers_async_connection, callers_connection, is_async
-from windlass.stores.postgres.database import PostgresTransaction, callers_errors
+from windlass.stores.postgres.database import callers_errors
 from windlass.stores.postgres.replay import replayed
+from windlass.stores.postgres.transaction import PostgresTransaction
 from windlass.stores.protocol import Receipt, Verdict
 from windlass.stores.sql.attempts import ended
 from windlass.stores.sql.database import Transaction

@@ -15,7 +15,7 @@ from psycopg import AsyncRawCursor
 from psycopg.rows import tuple_row
 
 from windlass.stores.postgres.caller import AsyncConnection
-from windlass.stores.postgres.database import bound
+from windlass.stores.postgres.transaction import bound
 from windlass.stores.sql.database import Transaction, Values
 from windlass.stores.statements import Statement
 

@@ -51,6 +51,8 @@ CREATE TABLE windlass.task (
 
 -- Each index holds only the rows that somebody will look for, so finished tasks weigh on none but the last.
 CREATE INDEX task_runnable ON windlass.task (queue, lot, band, rank, tie, id) WHERE state = 'runnable';
+-- For the oldest wait. By lot, so that what was claimed from a lot that is long empty need not be passed over.
+CREATE INDEX task_oldest ON windlass.task (queue, lot, due) WHERE state = 'runnable';
 CREATE INDEX task_due ON windlass.task (due) WHERE state IN ('scheduled', 'retrying');
 CREATE INDEX task_held ON windlass.task (session) WHERE state = 'leased';
 CREATE INDEX task_cancel_by ON windlass.task (cancel_by) WHERE cancel_by IS NOT NULL;
@@ -134,7 +136,9 @@ CREATE TABLE windlass.session (
     renewed bigint NOT NULL,
     boot    text NOT NULL,
     lost    boolean NOT NULL DEFAULT false,
-    about   text NOT NULL DEFAULT ''
+    about   text NOT NULL DEFAULT '',
+    report  text NOT NULL DEFAULT '',
+    reported bigint
 ) WITH (fillfactor = 50);
 
 CREATE TABLE windlass.workflow (
@@ -218,6 +222,32 @@ CREATE TABLE windlass.cron (
     paused_by  text,
     paused_why text
 );
+
+-- Small documents, written again and again in their place (HOT updates). One that was removed has no value, and keeps
+-- its version; `mark` is its latest writer's, who may have to look whether a lost answer was a yes.
+CREATE TABLE windlass.control (
+    kind    text COLLATE "C" NOT NULL,
+    name    text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    value   text,
+    changed bigint NOT NULL,
+    mark    uuid NOT NULL,
+    PRIMARY KEY (kind, name)
+) WITH (fillfactor = 50);
+
+-- What was done or decided, and by whom. `kind` is the first part of the subject.
+CREATE TABLE windlass.audit (
+    number  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at      bigint NOT NULL,
+    kind    text COLLATE "C" NOT NULL,
+    subject text COLLATE "C" NOT NULL,
+    action  text COLLATE "C" NOT NULL,
+    text    text NOT NULL,
+    by      text NOT NULL,
+    data    text NOT NULL
+);
+CREATE INDEX audit_kind ON windlass.audit (kind, number);
+CREATE INDEX audit_subject ON windlass.audit (subject, number);
 
 -- Which lot of a queue is open. The transaction gets its number first, and a volatile function looks with a snapshot of
 -- its own: so whoever closes that lot knows whom to wait for.

@@ -57,16 +57,21 @@ def close_session(db: Database, session: SessionId) -> None:
         end_in_chunk(db, ids, lambda row: RELEASED if row.session == session else None)
 
 
-def claim(db: Database, session: SessionId, queues: Sequence[str], limit: int) -> list[Claim]:
-    """Lease the next tasks of some queues."""
+def claim(
+    db: Database, session: SessionId, queues: Sequence[str], limit: int, shut: Sequence[str], only: str | None
+) -> list[Claim]:
+    """Lease the next tasks of some queues, past those of some downstreams."""
     chosen: list[Claim] = []
+    past: dict[str, Any] = {"shut": list(shut), "only": only} if shut or only is not None else {}
+    statement = "claim_past" if past else "claim"
 
     def work(tx: Transaction) -> list[Claim]:
         chosen.clear()
         counts = Counts()
         for queue in dict.fromkeys(queues):
             if len(chosen) < limit:
-                asked = tx.ask("claim", queue=queue, session=session, limit=limit - len(chosen), now=db.now())
+                most = limit - len(chosen)
+                asked = tx.ask(statement, queue=queue, session=session, limit=most, now=db.now(), **past)
                 chosen.extend(_granted(db, session, line, counts) for line in asked.rows())
         if chosen:
             grants = [(one.lease.task, one.lease.fence) for one in chosen]

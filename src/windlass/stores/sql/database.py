@@ -7,7 +7,7 @@ the caller passes `recover`, which looks up what became of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol, TypeAlias, TypeVar
 from uuid import UUID
@@ -16,6 +16,8 @@ from windlass.core.times import Micros
 
 T = TypeVar("T")
 Values: TypeAlias = tuple[Any, ...]
+Asked: TypeAlias = tuple[str, Mapping[str, Any]]
+"""A statement and what it is given."""
 
 
 class Answer(Protocol):
@@ -57,6 +59,10 @@ class Database(Dialect, Protocol):
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work`, which writes nothing."""
+        ...
+
+    def snapshot(self, asked: Sequence[Asked]) -> list[Sequence[Values]]:
+        """The rows of statements that write nothing, all as of one moment, and all in one round trip."""
         ...
 
     def join(self, conn: object, work: Callable[[Transaction], T]) -> T:

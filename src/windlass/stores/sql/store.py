@@ -29,11 +29,12 @@ from windlass.stores.protocol import (
     Verdict,
     Which,
 )
-from windlass.stores.sql import attempts, notes, operate, read
+from windlass.stores.sql import attempts, notes, operate, read, steering
 from windlass.stores.sql.database import Database
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.submit import Fire, Submit, Submitted
 from windlass.stores.sql.sweep import Sweep
+from windlass.stores.steering import Control, Entry, EntrySeen, Look
 
 
 class SqlStore:
@@ -86,8 +87,16 @@ class SqlStore:
     def close_session(self, session: SessionId) -> None:
         attempts.close_session(self._db, session)
 
-    def claim(self, session: SessionId, queues: Sequence[str], limit: int) -> list[Claim]:
-        return attempts.claim(self._db, session, queues, limit)
+    def claim(
+        self,
+        session: SessionId,
+        queues: Sequence[str],
+        limit: int,
+        *,
+        shut: Sequence[str] = (),
+        only: str | None = None,
+    ) -> list[Claim]:
+        return attempts.claim(self._db, session, queues, limit, shut, only)
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
         return attempts.settle(self._db, reports)
@@ -103,6 +112,20 @@ class SqlStore:
 
     def close(self) -> None:
         self._db.close()
+
+    def report(self, session: SessionId, text: str) -> None:
+        steering.report(self._db, session, text)
+
+    def look(self, queues: Sequence[str], *, ahead: timedelta) -> Look:
+        return steering.look(self._db, queues, ahead)
+
+    def put_control(
+        self, kind: str, name: str, value: str | None, *, expect: int, entries: Sequence[Entry] = ()
+    ) -> bool:
+        return steering.put_control(self._db, kind, name, value, expect, entries)
+
+    def note(self, entries: Sequence[Entry]) -> None:
+        steering.note(self._db, entries)
 
     def cancel(self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE) -> int:
         check_text("reason", reason)
@@ -172,3 +195,9 @@ class SqlStore:
 
     def crons(self) -> list[CronState]:
         return read.crons(self._db)
+
+    def controls(self, kind: str) -> list[Control]:
+        return steering.controls(self._db, kind)
+
+    def audit(self, subject: str | None = None, *, limit: int = 100, before: int | None = None) -> list[EntrySeen]:
+        return steering.audit(self._db, subject, limit, before)

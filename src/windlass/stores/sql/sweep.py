@@ -20,12 +20,14 @@ from windlass.stores.sql.attempts import end_in_chunk
 from windlass.stores.sql.database import Database, Transaction
 from windlass.stores.sql.graph import adopt, fail_rings, resolve, resolve_counted
 from windlass.stores.sql.rows import Counts, Moves, Row, rows_from, uuids
+from windlass.stores.steering import AUDIT_KEPT
 
 CHUNK = 1_000
 FOLD_ABOVE = 500
 _NOBODY = UUID(int=0)
 _LATE = micros(timedelta(seconds=5))
 _FORGET_SESSIONS_AFTER = micros(SESSIONS_SHOWN)
+_FORGET_AUDIT_AFTER = micros(AUDIT_KEPT)
 _FORGET = (
     "forget_edges",
     "forget_attempts",
@@ -62,6 +64,7 @@ class Sweep:
             pruned=self._prune(now),
             next_due=db.read(lambda tx: tx.ask("next_due").rows())[0][0],
         )
+        self._forget_audit(now)
         self._fold()
         db.upkeep()
         return done
@@ -161,6 +164,13 @@ class Sweep:
 
     def _is_busy(self, tenant: str, workflow: str) -> bool:
         return bool(self._db.read(lambda tx: tx.ask("workflow_is_busy", tenant=tenant, workflow=workflow).rows()))
+
+    def _forget_audit(self, now: Micros) -> None:
+        """The first entry tells: those behind it are hardly older."""
+        before = now - _FORGET_AUDIT_AFTER
+        first = self._db.read(lambda tx: tx.ask("first_entry").rows())
+        if first and first[0][0] < before:
+            self._db.transact(lambda tx: tx.tell("forget_entries", before=before, limit=CHUNK))
 
     def _fold(self) -> None:
         [(deltas,)] = self._db.read(lambda tx: tx.ask("unfolded", limit=FOLD_ABOVE + 1).rows())

@@ -25,7 +25,7 @@ from windlass.clock import BootClock, Clock, SystemClock, boot_id
 from windlass.core.times import Micros
 from windlass.errors import NotAllowed, StoreError, StoreUnavailable
 from windlass.stores.migrate import pending
-from windlass.stores.sql.database import Transaction, Values
+from windlass.stores.sql.database import Asked, Transaction, Values
 from windlass.stores.sqlite.bell import Bell
 from windlass.stores.sqlite.fork import FORKS
 from windlass.stores.statements import Statement, load
@@ -97,6 +97,15 @@ class Link:
                     self._connection.execute("ROLLBACK")
                 raise
 
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """A transaction that only reads: whatever others commit meanwhile, it sees the file as it was."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("ROLLBACK")
+
     def migrate(self) -> None:
         """Bring the file's tables up to date, if they are not."""
         if not pending("sqlite", self._version()):
@@ -165,6 +174,10 @@ class SQLiteDatabase:
     def read(self, work: Callable[[Transaction], T]) -> T:
         with self._using() as link:
             return work(link)
+
+    def snapshot(self, asked: Sequence[Asked]) -> list[Sequence[Values]]:
+        with self._using() as link, link.reading():
+            return [link.ask(statement, **scalars).rows() for statement, scalars in asked]
 
     def join(self, conn: object, work: Callable[[Transaction], T]) -> T:
         raise NotAllowed("conn= joins a PostgreSQL transaction; this store is a SQLite file")

@@ -46,6 +46,7 @@ CREATE TABLE task (
 
 -- Each index holds only the rows that somebody will look for, so finished tasks weigh on none but the last.
 CREATE INDEX task_runnable ON task (queue, band, rank, tie, id) WHERE state = 'runnable';
+CREATE INDEX task_oldest ON task (queue, due) WHERE state = 'runnable';
 CREATE INDEX task_due ON task (due) WHERE state IN ('scheduled', 'retrying');
 CREATE INDEX task_held ON task (session) WHERE state = 'leased';
 CREATE INDEX task_cancel_by ON task (cancel_by) WHERE cancel_by IS NOT NULL;
@@ -113,7 +114,9 @@ CREATE TABLE session (
     renewed INTEGER NOT NULL,
     boot    TEXT NOT NULL,
     lost    INTEGER NOT NULL DEFAULT 0,
-    about   TEXT NOT NULL DEFAULT ''
+    about   TEXT NOT NULL DEFAULT '',
+    report  TEXT NOT NULL DEFAULT '',
+    reported INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE workflow (
@@ -197,3 +200,28 @@ CREATE TABLE cron (
     paused_by  TEXT,
     paused_why TEXT
 ) STRICT, WITHOUT ROWID;
+
+-- Small documents. One that was removed has no value, and keeps its version.
+CREATE TABLE control (
+    kind    TEXT NOT NULL,
+    name    TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    value   TEXT,
+    changed INTEGER NOT NULL,
+    mark    BLOB NOT NULL,
+    PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+
+-- What was done or decided, and by whom. `kind` is the first part of the subject. A number is never given twice.
+CREATE TABLE audit (
+    number  INTEGER PRIMARY KEY AUTOINCREMENT,
+    at      INTEGER NOT NULL,
+    kind    TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    action  TEXT NOT NULL,
+    text    TEXT NOT NULL,
+    by      TEXT NOT NULL,
+    data    TEXT NOT NULL
+) STRICT;
+CREATE INDEX audit_kind ON audit (kind, number);
+CREATE INDEX audit_subject ON audit (subject, number);

@@ -1,0 +1,60 @@
+"""One transaction on a psycopg connection: statements by name, a batch sent as one array a column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import RawCursor
+from psycopg.rows import tuple_row
+
+from windlass.stores.postgres.arrays import array
+from windlass.stores.sql.database import Values
+from windlass.stores.statements import Statement
+
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+
+
+class Rows:
+    """The rows of a statement under way."""
+
+    def __init__(self, cursor: RawCursor[tuple[Any, ...]]) -> None:
+        self._cursor = cursor
+
+    def rows(self) -> Sequence[Values]:
+        return self._cursor.fetchall()
+
+
+class PostgresTransaction:
+    """A transaction on one connection."""
+
+    def __init__(self, connection: Connection, statements: Mapping[str, Statement]) -> None:
+        self._connection = connection
+        self._statements = statements
+
+    def ask(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Rows:
+        known = self._statements[statement]
+        values = bound(known, batch, scalars)
+        cursor = RawCursor(self._connection, row_factory=tuple_row)
+        if statement != "find":
+            return Rows(cursor.execute(known.text.encode(), values))
+        # A plan made for unknown values would not use the index of the state that is asked for.
+        self._connection.execute("SET plan_cache_mode = force_custom_plan")
+        try:
+            return Rows(cursor.execute(known.text.encode(), values, prepare=False))
+        finally:
+            self._connection.execute("RESET plan_cache_mode")
+
+    def tell(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
+        if batch is None or batch:
+            self.ask(statement, batch, **scalars)
+
+
+def bound(statement: Statement, batch: Sequence[Values] | None, scalars: Mapping[str, object]) -> list[object]:
+    """What a statement is sent with: the columns of its batch as arrays, then the rest."""
+    values = [scalars[name] for name in statement.scalars]
+    if batch is None:
+        return values
+    columns = zip(*batch, strict=True) if batch else ((),) * len(statement.batch)
+    return [*map(array, (column.type for column in statement.batch), columns), *values]
