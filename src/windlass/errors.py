@@ -6,6 +6,7 @@
     │   ├── DuplicateTask                   one id twice in a batch
     │   ├── UnknownPrerequisite             a prerequisite that does not exist (or is another tenant's)
     │   └── CycleFound                      prerequisites that wait for each other
+    ├── InvalidFilter (ValueError)          a filter that cannot be understood
     ├── KeyConflict (ValueError)            the key is taken by a task with another body
     ├── QueueFull (RuntimeError)            the queue's `max_waiting` is reached
     ├── UnknownTask (LookupError)           no such task
@@ -18,6 +19,8 @@
     ├── SessionLost (RuntimeError)          the node's session is gone, and with it every lease it held
     ├── StaleLease (RuntimeError)           what was done in the name of an attempt came after its lease had ended
     ├── UnknownCron (LookupError)           no such cron
+    ├── UnknownPool (LookupError)           no node has or ever had such a pool
+    ├── ChangedMeanwhile (RuntimeError)     somebody else changed it at the same time, again and again
     └── StoreError (RuntimeError)
         ├── StoreUnavailable                the store cannot be reached now; nothing is known to be written
         ├── CommitUnknown                   the connection was lost while a commit was under way
@@ -85,6 +88,16 @@ class CycleFound(InvalidTask):
         if len(self.cycle) > len(shown):
             shown.append(f"… ({len(self.cycle)} tasks)")
         super().__init__("cycle of prerequisites: " + " → ".join([*shown, str(self.cycle[0])]))
+
+
+class InvalidFilter(WindlassError, ValueError):
+    """A filter that cannot be understood: `fault` is what is wrong at `position` in `text`, counted from 0."""
+
+    code = "invalid_filter"
+
+    def __init__(self, text: str, position: int, fault: str) -> None:
+        self.text, self.position, self.fault = text, position, fault
+        super().__init__(f"invalid filter, at character {position + 1}: {fault}")
 
 
 class KeyConflict(WindlassError, ValueError):
@@ -192,6 +205,25 @@ class UnknownCron(WindlassError, LookupError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"unknown cron: {name!r}")
+
+
+class UnknownPool(WindlassError, LookupError):
+    """No node that is alive has this pool, and none has ever sized it."""
+
+    code = "unknown_pool"
+
+    def __init__(self, pool: str, known: Sequence[str]) -> None:
+        self.pool = pool
+        super().__init__(f"unknown pool: {pool!r}; there is {_some(known) if known else 'none yet: start a node'}")
+
+
+class ChangedMeanwhile(WindlassError, RuntimeError):
+    """What was to be changed has been changed by others each time it was read; nothing was written."""
+
+    code = "changed_meanwhile"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is being changed by somebody else; look at it, and try again")
 
 
 class StoreError(WindlassError, RuntimeError):

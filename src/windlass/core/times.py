@@ -83,6 +83,17 @@ def duration(value: object, field: str) -> timedelta:
     raise InvalidTask(f'{field}={value!r} is not a length of time; give a timedelta, seconds, or text such as "30s"')
 
 
+def spelled(duration: Micros) -> str:
+    """A length of time as text that `duration` takes back exactly, such as "1h30m"."""
+    seconds, rest = divmod(duration, 1_000_000)
+    parts = [f"{rest / 1_000:g}ms"] if rest else []
+    for unit, size in (("s", 60), ("m", 60), ("h", 24)):
+        seconds, count = divmod(seconds, size)
+        parts += [f"{count}{unit}"] if count else []
+    parts += [f"{seconds}d"] if seconds else []
+    return "".join(reversed(parts)) or "0s"
+
+
 def moment(value: object, field: str) -> datetime | timedelta:
     """What a caller wrote for a point in time: a `datetime` with a zone, or a length of time from now."""
     if not isinstance(value, datetime):
