@@ -52,6 +52,42 @@ def test_a_task_waits_for_its_prerequisite(store: Store, clock: ManualClock) -> 
     assert task_of(store, child).waiting == 0
 
 
+def test_a_task_that_is_unblocked_is_due_from_that_moment_and_keeps_its_place(store: Store, clock: ManualClock) -> None:
+    parent, child = submit_graph(store, clock, a_task(key="parent", priority=1), after("child", "parent"))
+    later = submit_one(store)
+    clock.advance(HOUR)
+
+    complete(store, claim_one(store))
+
+    assert task_of(store, child).due == clock.now()
+    assert claimed_ids(claim_all(store)) == [child, later]
+    assert state_of(store, parent) is State.COMPLETED
+
+
+def test_a_task_that_is_cancelled_or_still_waits_keeps_its_due_time(store: Store, clock: ManualClock) -> None:
+    tasks = [after("waits", "one", "two"), after("cancelled", "bad")]
+    *_, waits, cancelled = submit(store, a_task(key="one"), a_task(key="bad"), a_task(key="two"), *tasks)
+    dues = [task_of(store, id).due for id in (waits, cancelled)]
+    clock.advance(HOUR)
+
+    complete(store, claim_one(store))
+    run(store, GAVE_UP)
+
+    assert states_of(store, [waits, cancelled]) == [State.WAITING, State.CANCELLED]
+    assert [task_of(store, id).due for id in (waits, cancelled)] == dues
+
+
+def test_a_task_that_is_unblocked_before_it_is_due_stays_due_then(store: Store, clock: ManualClock) -> None:
+    parent, child = submit(store, a_task(key="parent"), after("child", "parent", delay=2 * HOUR))
+    due = task_of(store, child).due
+    clock.advance(HOUR)
+
+    complete(store, claim_one(store))
+
+    assert (state_of(store, child), task_of(store, child).due) == (State.SCHEDULED, due)
+    assert state_of(store, parent) is State.COMPLETED
+
+
 def test_the_order_within_the_batch_does_not_matter(store: Store, clock: ManualClock) -> None:
     child, parent = submit_graph(store, clock, after("child", "parent"), a_task(key="parent"))
 

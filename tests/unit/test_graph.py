@@ -168,14 +168,14 @@ def test_what_the_ends_of_prerequisites_make_of_a_task(
 
     assert after.waiting == more
     if state is not State.WAITING:
-        assert (after.state, after.reason) == (state, None)
+        assert (after.state, after.reason, after.due) == (state, None, due)
     elif policy is OnFailure.CANCEL and not all(end.good for _, end in ended):
         assert after.state is State.CANCELLED
         assert after.reason is not None
     elif more:
-        assert after == Unblocked(State.WAITING, more, None)
+        assert after == Unblocked(State.WAITING, more, None, due)
     else:
-        assert after == Unblocked(State.SCHEDULED if due > 1 else State.RUNNABLE, 0, None)
+        assert after == Unblocked(State.SCHEDULED if due > 1 else State.RUNNABLE, 0, None, max(due, 1))
 
 
 @given(ended=st.permutations([(1, End.FAILED), (2, End.COMPLETED), (3, End.MISSING), (4, End.SEALED)]))

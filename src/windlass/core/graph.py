@@ -48,6 +48,8 @@ class Unblocked(NamedTuple):
     state: State
     waiting: int
     reason: str | None
+    due: Micros
+    """When it may run next: of one that has just become runnable, not before this moment, which is when it could."""
 
 
 def check_graph(prerequisites: Mapping[Node, Sequence[Node]]) -> None:
@@ -98,13 +100,13 @@ def unblock(
     ended = list(ended)
     waiting -= len(ended)
     if state is not State.WAITING:
-        return Unblocked(state, waiting, None)
+        return Unblocked(state, waiting, None, due)
     bad = min(((str(prerequisite), end) for prerequisite, end in ended if not end.good), default=None)
     if bad is not None and on_failure is OnFailure.CANCEL:
-        return Unblocked(State.CANCELLED, waiting, because(*bad))
+        return Unblocked(State.CANCELLED, waiting, because(*bad), due)
     if waiting > 0:
-        return Unblocked(State.WAITING, waiting, None)
-    return Unblocked(State.SCHEDULED if due > now else State.RUNNABLE, waiting, None)
+        return Unblocked(State.WAITING, waiting, None, due)
+    return Unblocked(State.SCHEDULED if due > now else State.RUNNABLE, waiting, None, max(due, now))
 
 
 def because(prerequisite: object, end: End) -> str:

@@ -240,7 +240,7 @@ class Scheduler:
         """What becomes of a waiting task now that one of its prerequisites has ended."""
         waiting = self._waiting[id]
         policy = OnFailure(waiting.task.on_failure)
-        state, waiting.open, _ = unblock(State.WAITING, waiting.open, policy, [(prerequisite, end)], due=0, now=0)
+        state, waiting.open, _, _ = unblock(State.WAITING, waiting.open, policy, [(prerequisite, end)], due=0, now=0)
         if state is not State.WAITING:
             self._leave_waiting(id)
         if state is State.RUNNABLE:

@@ -85,7 +85,7 @@ def born(
     state, waiting, reason = State.RUNNABLE if first_due is None else State.SCHEDULED, 0, None
     if edges:
         ended = [(above, ends[above]) for above in draft.prerequisites if above in ends]
-        state, waiting, reason = unblock(
+        state, waiting, reason, _ = unblock(
             State.WAITING, len(edges), new.on_failure, ended, due=first_due or now, now=now
         )
     if not state.final and expires is not None and expires <= now:

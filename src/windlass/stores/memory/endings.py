@@ -72,5 +72,5 @@ def _cancels(tables: Tables, child: TaskId, ends: Sequence[tuple[UUID, End]], no
     if after.state is State.CANCELLED and task.state is not State.CANCELLED:
         tables.move(child, after.state, waiting=after.waiting, finished=now, reason=after.reason)
         return True
-    tables.move(child, after.state, waiting=after.waiting)
+    tables.move(child, after.state, waiting=after.waiting, due=after.due)
     return False

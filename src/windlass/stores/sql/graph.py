@@ -140,7 +140,7 @@ def _cancels(moves: Moves, row: Row, ends: Sequence[tuple[UUID, End]], now: int)
     if after.state is State.CANCELLED and row.state is not State.CANCELLED:
         moves.move(row, after.state, waiting=after.waiting, finished=now, reason=after.reason)
         return True
-    moves.move(row, after.state, waiting=after.waiting)
+    moves.move(row, after.state, waiting=after.waiting, due=after.due)
     return False
 
 
