@@ -5,6 +5,7 @@ A flag counts more than the environment, that more than `windlass.yaml`, that mo
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import cast
@@ -13,6 +14,8 @@ import msgspec
 import yaml
 from msgspec import Struct
 
+from windlass.autoscale.checks import TIMES, faults
+from windlass.autoscale.settings import Settings
 from windlass.core.names import check_name
 from windlass.core.times import duration
 from windlass.errors import InvalidTask, WindlassError
@@ -32,16 +35,38 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     queues: tuple[str, ...] = ("default",)
     weights: tuple[int, ...] = ()
     """How often each queue is the first to be asked; empty for all alike."""
-    size: int = 2
-    """How many workers it starts with."""
-    min: int = 0
-    max: int = 64
+    size: int | None = None
+    """How many workers it has; left out, it sizes itself between `min` and `max`."""
+    min: int = 1
+    max: int | None = None
+    """The most workers on this node; left out, 8 for each processor and no more than 64."""
+    scale: Settings = Settings()
+    """How it sizes itself: above all `wait`, how long a task may wait."""
+    priority: int = 0
+    """Of several pools on a node whose budget is too small for all, the higher is served first."""
+    idle_after: timedelta | None = timedelta(minutes=10)
+    """A worker beyond `min` that had nothing to do for so long leaves, and comes back when it is needed."""
     threads: int = 1
     """How many tasks a worker runs at once: `def` handlers in threads, `async def` ones on its loop."""
     recycle_after: int | None = None
     """A worker is replaced after so many tasks."""
     memory_limit: int | None = None
     """A worker is replaced, between tasks, when it holds more bytes than this."""
+
+    @property
+    def floor(self) -> int:
+        """The fewest workers that it has here."""
+        return self.min if self.size is None else self.size
+
+    @property
+    def ceiling(self) -> int:
+        """The most workers that it has here by itself."""
+        return self.most if self.size is None else self.size
+
+    @property
+    def most(self) -> int:
+        """The most workers that it may be ordered to have here."""
+        return max(self.size or 0, default_max() if self.max is None else self.max)
 
     def faults(self) -> list[str]:
         """What is wrong with it."""
@@ -56,9 +81,9 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             found.append(f"{where}.queues is empty; name at least one queue")
         if self.weights and (len(self.weights) != len(self.queues) or min(self.weights) < 1):
             found.append(f"{where}.weights={self.weights} does not fit; give one number from 1 for each queue, or none")
-        if not 0 <= self.min <= self.max <= 1_000:
-            found.append(f"{where}: min={self.min}, max={self.max} is no range; give 0 ≤ min ≤ max ≤ 1000")
-        if not 0 <= self.size <= 1_000:
+        if not 0 <= self.min <= self.most <= 1_000:
+            found.append(f"{where}: min={self.min}, max={self.most} is no range; give 0 ≤ min ≤ max ≤ 1000")
+        if self.size is not None and not 0 <= self.size <= 1_000:
             found.append(f"{where}.size={self.size} is out of range; give 0 to 1000")
         if not 1 <= self.threads <= 1_000:
             found.append(f"{where}.threads={self.threads} is out of range; give 1 to 1000")
@@ -66,6 +91,32 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             found.append(f"{where}.recycle_after={self.recycle_after} is out of range; give 1 or more")
         if self.memory_limit is not None and self.memory_limit < 1 << 20:
             found.append(f"{where}.memory_limit={self.memory_limit} is too little for any worker; give bytes")
+        if self.idle_after is not None and self.idle_after < timedelta(seconds=1):
+            found.append(f"{where}.idle_after={self.idle_after} is too short; give a second or more, or none")
+        if (self.scale.floor, self.scale.ceiling) != (Settings().floor, Settings().ceiling):
+            found.append(f"{where}.scale has no floor and no ceiling of its own; give {where}.min and {where}.max")
+        return found + [f"{where}.scale.{fault}" for fault in faults(self.scale)]
+
+
+def default_max() -> int:
+    """The most workers of a pool that was not told: enough for handlers that mostly wait."""
+    return min(64, 8 * (os.cpu_count() or 1))
+
+
+class BudgetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all pools of a node may use together; when it is not enough for all, the higher priority is served first."""
+
+    workers: int | None = None
+    memory: int | None = None
+    """Bytes that all workers may hold; by what they hold now, it is a number of workers."""
+
+    def faults(self) -> list[str]:
+        """What is wrong with it."""
+        found: list[str] = []
+        if self.workers is not None and not 1 <= self.workers <= 10_000:
+            found.append(f"budget.workers={self.workers} is out of range; give 1 to 10000")
+        if self.memory is not None and self.memory < 16 << 20:
+            found.append(f"budget.memory={self.memory} is too little for any worker; give bytes")
         return found
 
 
@@ -77,6 +128,7 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     name: str = ""
     """What people call the node; the machine's name and the process id when empty."""
     pools: tuple[PoolSettings, ...] = (PoolSettings(),)
+    budget: BudgetSettings = BudgetSettings()
     tags: tuple[str, ...] = ()
     """What this machine has, for tasks that say `requires`."""
     drain_timeout: timedelta | None = timedelta(seconds=30)
@@ -88,7 +140,7 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Refuse what cannot be followed, all of it at once."""
-        found = [fault for pool in self.pools for fault in pool.faults()]
+        found = [fault for pool in self.pools for fault in pool.faults()] + self.budget.faults()
         names = [pool.name for pool in self.pools]
         found += [
             f"pools.{name} stands twice; give each pool its own name" for name in {*names} if names.count(name) > 1
@@ -99,6 +151,27 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
             found.append("pools is empty; a node without a pool would run nothing")
         if found:
             raise InvalidSettings("settings: " + "; ".join(found))
+
+    def changes(self, other: NodeSettings) -> list[str]:
+        """What is different in others that are to be followed while the node runs; refused if that needs a new node."""
+        fields = ("app", "name", "tags", "session_ttl", "pass_store_url")
+        lasting = [field for field in fields if getattr(self, field) != getattr(other, field)]
+        pools, others = ({pool.name: pool for pool in each.pools} for each in (self, other))
+        lasting += [f"pools.{name}" for name in sorted({*pools} ^ {*others})]
+        if lasting:
+            raise InvalidSettings(f"settings: {', '.join(lasting)} cannot change while a node runs; start it anew")
+        found = [
+            f"pools.{name}.{field}: {getattr(pool, field)!r} → {getattr(others[name], field)!r}"
+            for name, pool in pools.items()
+            for field in pool.__struct_fields__
+            if getattr(pool, field) != getattr(others[name], field)
+        ]
+        found += [
+            f"{field}: {getattr(self, field)!r} → {getattr(other, field)!r}"
+            for field in ("budget", "drain_timeout")
+            if getattr(self, field) != getattr(other, field)
+        ]
+        return found
 
 
 class FileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,6 +185,7 @@ class FileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     pass_store_url: bool = False
     session_ttl: timedelta = SESSION_TTL
     pools: tuple[PoolSettings, ...] = ()
+    budget: BudgetSettings = BudgetSettings()
 
 
 def read_settings(path: Path | None = None) -> FileSettings:
@@ -132,7 +206,22 @@ def _pool(name: str, raw: object) -> object:
     """One pool of the file; what is none is left for the structs to refuse."""
     if not isinstance(raw, dict):
         return raw
-    return {"queues": [name], **cast("dict[str, object]", raw), "name": name}
+    pool = {"queues": [name], **cast("dict[str, object]", raw), "name": name}
+    if "idle_after" in pool:
+        pool["idle_after"] = _time(pool["idle_after"], f"pools.{name}.idle_after") or None
+    if isinstance(pool.get("scale"), dict):
+        scale = cast("dict[str, object]", pool["scale"])
+        timed = {field: scale[field] for field in TIMES if field in scale}
+        seconds = {field: _time(value, f"pools.{name}.scale.{field}") for field, value in timed.items()}
+        pool["scale"] = scale | {
+            field: value.total_seconds() if isinstance(value, timedelta) else value for field, value in seconds.items()
+        }
+    return pool
+
+
+def _time(value: object, field: str) -> object:
+    """A time as people write it; what is none is left for the structs to refuse."""
+    return duration(value, field) if isinstance(value, str | int | float) else value
 
 
 def _named(raw: object) -> object:
@@ -145,7 +234,6 @@ def _named(raw: object) -> object:
         named = cast("dict[str, object]", pools)
         found["pools"] = [_pool(name, pool or {}) for name, pool in named.items()]
     for field in ("drain_timeout", "session_ttl"):
-        limit = found.get(field)
-        if isinstance(limit, str | int | float):
-            found[field] = duration(limit, field) or None
+        if found.get(field) is not None:
+            found[field] = _time(found[field], field) or None
     return found

@@ -86,6 +86,43 @@ class NurseryBroke(Event, frozen=True):
     why: str
 
 
+class PoolDecided(Event, frozen=True):
+    """This node has decided a tick in which something changed or was held: what stands in the ledger."""
+
+    pool: str
+    action: str
+    why: str
+
+
+class ControllerFailed(Event, frozen=True):
+    """The controller of a pool broke; the pool keeps its size until it works again."""
+
+    pool: str
+    error: str
+    again_in: float
+
+
+class BreakerTurned(Event, frozen=True):
+    """This node has opened or closed the circuit breaker of a downstream, or let probes through."""
+
+    downstream: str
+    before: str
+    after: str
+    why: str
+
+
+class SettingsReloaded(Event, frozen=True):
+    """The settings file has changed, and the node follows it."""
+
+    changes: tuple[str, ...]
+
+
+class SettingsRefused(Event, frozen=True):
+    """The settings file has changed and cannot be followed; nothing was changed."""
+
+    why: str
+
+
 Listener: TypeAlias = Callable[[Event], None]
 
 

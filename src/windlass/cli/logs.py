@@ -10,16 +10,19 @@ import msgspec
 
 from windlass.events import (
     AttemptEnded,
+    BreakerTurned,
+    ControllerFailed,
     Event,
     Events,
     NurseryBroke,
     ReportRefused,
+    SettingsRefused,
     StoreTroubled,
     WorkerMoved,
 )
 
 logger = logging.getLogger("windlass")
-_LOUD = (StoreTroubled, NurseryBroke, ReportRefused)
+_LOUD = (StoreTroubled, NurseryBroke, ReportRefused, ControllerFailed, BreakerTurned, SettingsRefused)
 
 
 class JsonLines(logging.Formatter):

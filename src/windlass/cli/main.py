@@ -19,6 +19,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "enqueue": ("windlass.cli.enqueue:enqueue", "Submit one task."),
     "tasks": ("windlass.cli.tasks:tasks", "Look at tasks, cancel and retry them."),
     "why": ("windlass.cli.tasks:why", "Say why a task is not running."),
+    "pool": ("windlass.cli.pool:pool", "See why a pool has its size, overrule it, try other rules."),
+    "breaker": (
+        "windlass.cli.breaker:breaker",
+        "See the circuit breakers of downstreams, hold them open or closed.",
+    ),
+    "server": ("windlass.cli.server:server", "Serve the HTTP API."),
+    "openapi": ("windlass.cli.server:openapi", "Print the OpenAPI document of the HTTP API."),
+    "token": ("windlass.cli.token:token", "Make, list and revoke what opens the HTTP API."),
     "demo": ("windlass.cli.demo:demo", "See the engine at work on a small shop."),
 }
 
@@ -26,13 +34,17 @@ EXITS: Mapping[str, int] = {
     "invalid_settings": 2,
     "invalid_task": 2,
     "invalid_payload": 2,
+    "invalid_load": 2,
     "unknown_prerequisite": 2,
+    "unknown_handler": 2,
     "cycle": 2,
     "app_broken": 3,
     "unknown_task": 4,
+    "unknown_pool": 4,
     "not_allowed": 5,
     "queue_full": 6,
     "key_conflict": 6,
+    "changed_meanwhile": 6,
     "still_unfinished": 7,
     "store_unavailable": 8,
 }

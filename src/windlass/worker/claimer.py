@@ -15,6 +15,7 @@ from windlass.core.times import micros
 from windlass.errors import CommitUnknown, InvalidPayload, SessionLost, StoreUnavailable
 from windlass.events import Events, StoreTroubled
 from windlass.stores.protocol import Store
+from windlass.worker.breakers import Breakers
 from windlass.worker.given import Work
 from windlass.worker.hub import Hub
 from windlass.worker.keeper import Keeper
@@ -35,7 +36,15 @@ class Claimer:
     """Keeps one pool in work."""
 
     def __init__(
-        self, store: Store, pool: Pool, hub: Hub, keeper: Keeper, settler: Settler, events: Events, tags: frozenset[str]
+        self,
+        store: Store,
+        pool: Pool,
+        hub: Hub,
+        keeper: Keeper,
+        settler: Settler,
+        breakers: Breakers,
+        events: Events,
+        tags: frozenset[str],
     ) -> None:
         self.handlers: frozenset[str] = frozenset()
         """The names that the app's workers know."""
@@ -44,6 +53,7 @@ class Claimer:
         self._hub = hub
         self._keeper = keeper
         self._settler = settler
+        self._breakers = breakers
         self._events = events
         self._tags = tags
         self._brisk_until = 0.0
@@ -58,7 +68,7 @@ class Claimer:
         claimed_at = self._pace.keep()
         queues = self._pool.next_queues()
         try:
-            claims = self._store.claim(session, queues, limit)
+            claims = self._claim(session, queues, limit)
         except SessionLost:
             self._keeper.lost(session, "it was swept")
             return
@@ -73,9 +83,24 @@ class Claimer:
         if claims:
             self._brisk_until = monotonic() + BRISK_SECONDS
             self._hand_out(claims, self._results(session, claims), claimed_at)
-        if len(claims) < limit:  # All that there was: what comes next is told of, or found by the next poll.
+        if len(claims) < limit and self._breakers.shut:  # Passing over what is shut costs time: no brisk polls.
+            self._store.wait_for_work(queues, timedelta(seconds=jitter(0.5, 1.0)))
+        elif len(claims) < limit:  # All that there was: what comes next is told of, or found by the next poll.
             brisk = monotonic() < self._brisk_until
             self._store.wait_for_work(queues, timedelta(seconds=BRISK_POLL if brisk else jitter(0.5, 1.0)))
+
+    def _claim(self, session: SessionId, queues: Sequence[str], limit: int) -> list[Claim]:
+        """What may be claimed: nothing that stands behind a breaker, but for the probes that this node may make."""
+        shut = self._breakers.shut
+        if not shut:
+            return self._store.claim(session, queues, limit)
+        claims = self._store.claim(session, queues, limit, shut=shut)
+        for name, probes in self._breakers.allowed().items():
+            if len(claims) < limit:
+                found = self._store.claim(session, queues, min(probes, limit - len(claims)), only=name)
+                self._breakers.took(name, found)
+                claims += found
+        return claims
 
     def _limit(self) -> int:
         """How many to claim; nothing as long as nobody is hungry and a larger claim will soon be worth more."""
@@ -99,7 +124,10 @@ class Claimer:
         with self._hub.lock:
             if not self._keeper.holds(claims[0].lease.session):
                 return  # It was lost meanwhile, and these leases with it.
+            self._pool.tally.took(claims)
             for claim, outcome in refused:
+                self._pool.tally.done(claim, outcome, 0.0)
+                self._breakers.done(claim, Released())  # It never came to its downstream.
                 self._settler.put(claim, outcome, seconds=0.0, log=None)
             self._hub.crew.hand_out(self._pool, work, monotonic())
 

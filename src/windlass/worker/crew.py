@@ -108,10 +108,11 @@ class Crew:
             needs = self._needs(pool, one.claim)
             worker = None if self.draining else pool.next_worker(needs)
             if worker is None:
-                self._release(one.claim)
+                self._release(pool, one.claim)
                 continue
             given = Given(next(self._tickets), one, needs, now)
             worker.give(given, now)
+            pool.tally.began(one.claim)
             parcels.setdefault(worker, []).append(given)
         for worker, orders in parcels.items():
             self._outlet.send(worker, Run([(one.ticket, one.order) for one in orders]))
@@ -139,6 +140,7 @@ class Crew:
                 self._outlet.call(worker, given.work.claim.lease if given else None, message)
             case Hello():
                 if worker.state is WorkerState.STARTING:
+                    self.pools[worker.pool].tally.worker_started(now - worker.since)
                     worker.move(WorkerState.IDLE, now)
             case Broken(text):
                 self._events.emit(NurseryBroke(why=text))
@@ -154,7 +156,7 @@ class Crew:
         pool = self.pools[worker.pool]
         pool.measured(said.seconds)
         pool.lived()
-        self._outlet.settle(given.work.claim, outcome, seconds=said.seconds, log=said.log)
+        self._settle(pool, given.work.claim, outcome, said.seconds, said.log)
         if not worker.left and not worker.given:
             self._upkeep(pool, now)
 
@@ -177,13 +179,15 @@ class Crew:
         how = why or worker.verdict or ("left" if left_well else _how_it_ended(code))
         begun, unbegun = worker.begun, worker.unbegun
         for given in begun:
-            self._outlet.settle(given.work.claim, self._fate(worker, given, how), seconds=0.0, log=None)
+            seconds = now - (given.begun_at or now)
+            self._settle(pool, given.work.claim, self._fate(worker, given, how), seconds)
         pool.backlog.extend(given.work for given in unbegun)
         worker.given.clear()
         del self.workers[worker.number], pool.workers[worker.number]
         worker.move(WorkerState.STOPPED if left_well else WorkerState.FAILED, now, how)
         if not left_well and worker.verdict is None and self.warm:  # The nursery's own death puts off its own start.
             pool.failed(now)
+            pool.tally.deaths += 1
         self._clear_backlog(pool, now)
 
     def _fate(self, worker: Worker, given: Given, how: str) -> Outcome:
@@ -232,6 +236,9 @@ class Crew:
     def _upkeep(self, pool: Pool, now: float) -> None:
         for worker in pool.surplus():
             self.retire(worker, now, "the pool shrinks")
+        for worker in pool.unneeded(now):
+            pool.asleep += 1
+            self.retire(worker, now, "had nothing to do for long")
         for worker in list(pool.workers.values()):
             if worker.state.working and (why := self._worn_out(pool, worker, now)):
                 self.retire(worker, now, why)
@@ -263,7 +270,7 @@ class Crew:
                 break
             self.hand_out(pool, [pool.backlog.popleft()], now)
         while pool.backlog:
-            self._release(pool.backlog.popleft().claim)
+            self._release(pool, pool.backlog.popleft().claim)
 
     # Stopping
 
@@ -313,8 +320,12 @@ class Crew:
             worker.verdict = why
             self._outlet.kill(worker)
 
-    def _release(self, claim: Claim, delay: int = 0) -> None:
-        self._outlet.settle(claim, Released(delay), seconds=0.0, log=None)
+    def _release(self, pool: Pool, claim: Claim) -> None:
+        self._settle(pool, claim, Released())
+
+    def _settle(self, pool: Pool, claim: Claim, outcome: Outcome, seconds: float = 0.0, log: str | None = None) -> None:
+        pool.tally.done(claim, outcome, seconds)
+        self._outlet.settle(claim, outcome, seconds=seconds, log=log)
 
 
 def _how_it_ended(code: int) -> str:

@@ -69,7 +69,7 @@ class Hub:
         self._next_tick = 0.0
         self._fed = False
         self._oom_kills = _oom_kills()
-        _make_room(2 * sum(max(pool.size, pool.max) for pool in settings.pools))
+        _make_room(2 * sum(pool.most for pool in settings.pools))
 
     def step(self) -> None:
         """Hear what there is to hear, and let time pass."""

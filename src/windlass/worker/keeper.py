@@ -33,7 +33,7 @@ class Keeper:
         ttl: timedelta = SESSION_TTL,
     ) -> None:
         self._store = store
-        self._node = node
+        self.node = node
         self._about = about
         self._events = events
         self._ttl = ttl
@@ -102,7 +102,7 @@ class Keeper:
     def _open(self) -> None:
         sent = monotonic()
         try:
-            session = self._store.open_session(self._node, self._ttl, self._about())
+            session = self._store.open_session(self.node, self._ttl, self._about())
         except StoreError as error:
             self._events.emit(StoreTroubled(doing="open a session", error=str(error)))
             return

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from windlass.clock import monotonic
 from windlass.config import NodeSettings
@@ -20,9 +21,11 @@ from windlass.core.manifest import Manifest
 from windlass.core.settlement import Outcome
 from windlass.core.task import Claim, Lease, SessionId
 from windlass.errors import WindlassError
-from windlass.events import Events
+from windlass.events import Events, SettingsReloaded
 from windlass.stores.protocol import Store
 from windlass.sweeper import Sweeper
+from windlass.worker.autoscaler import Autoscaler
+from windlass.worker.breakers import Breakers
 from windlass.worker.claimer import Claimer
 from windlass.worker.clerk import Clerk
 from windlass.worker.crons import Crons
@@ -104,8 +107,13 @@ class Node:
         self._keeper.on_cancel, self._keeper.on_lost = self._cancel, self._forsake
         self._keeper.in_use = self._sessions
         self._keeper.mark, self._keeper.written = self._settler.mark, self._settler.written
+        self._breakers = Breakers(self._store, self.events, name)
+        self._autoscaler = Autoscaler(
+            self._store, self._hub, self._keeper, self._breakers, self.events, settings.budget
+        )
+        tags = frozenset(settings.tags)
         self._claimers = [
-            Claimer(self._store, pool, self._hub, self._keeper, self._settler, self.events, frozenset(settings.tags))
+            Claimer(self._store, pool, self._hub, self._keeper, self._settler, self._breakers, self.events, tags)
             for pool in self._hub.crew.pools.values()
         ]
         self._duties = {
@@ -114,6 +122,7 @@ class Node:
             "keeper": self._keeper.step,
             "sweeper": self._sweeper.step,
             "crons": self._crons.step,
+            "autoscaler": self._autoscaler.step,
             **{f"claimer-{number}": claimer.step for number, claimer in enumerate(self._claimers)},
         }
         self._threads: list[Duty] = []
@@ -132,15 +141,28 @@ class Node:
                 self._begin(name)
 
     def resize(self, pool: str, size: int, why: str = "by hand") -> None:
-        """Give a pool another size; 0 pauses it."""
+        """Give a pool a size of its own on this node, whatever it was told before; 0 pauses it."""
         with self._hub.lock:
+            settings = self._hub.crew.pools[pool].settings
+            self._hub.crew.pools[pool].retune(replace(settings, size=size))
             self._hub.crew.resize(pool, size, why)
 
+    def reload(self, settings: NodeSettings) -> None:
+        """Follow other settings, whole or not at all: `InvalidSettings` when they cannot be followed while it runs."""
+        settings.check()
+        changes = self._settings.changes(settings)
+        if not changes:
+            return
+        self._settings = settings
+        self._autoscaler.retune({pool.name: pool for pool in settings.pools}, settings.budget)
+        self.events.emit(SettingsReloaded(changes=tuple(changes)))
+
     def grow(self, by: int) -> None:
-        """Make every pool larger, or smaller, by so many workers."""
+        """Make every pool of a given size larger, or smaller, by so many workers. Others size themselves."""
         with self._hub.lock:
             for pool in self._hub.crew.pools.values():
-                self._hub.crew.resize(pool.settings.name, max(0, pool.target + by), "by a signal")
+                if pool.settings.size is not None:
+                    self.resize(pool.settings.name, max(0, pool.settings.size + by), "by a signal")
 
     def drain(self) -> None:
         """Begin to leave: take nothing new, end what runs, give back the rest. `ended` is set when that is done."""
@@ -166,7 +188,7 @@ class Node:
         self._over.set()
         self._settler.close()
         self._hub.wake()
-        for turned in (self._keeper.turned, self._sweeper.turned, self._crons.turned):
+        for turned in (self._keeper.turned, self._sweeper.turned, self._crons.turned, self._autoscaler.turned):
             turned.set()
         give_up_at = monotonic() + LAST_SECONDS
         for thread in self._threads:
@@ -181,6 +203,7 @@ class Node:
     # What the hub hands on (windlass.worker.hub.Office)
 
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
+        self._breakers.done(claim, outcome)
         self._settler.put(claim, outcome, seconds=seconds, log=log)
 
     def progress(self, lease: Lease, share: float | None, message: str | None) -> None:
@@ -241,10 +264,7 @@ class Node:
             return self._hub.crew.sessions()
 
     def _about(self) -> str:
-        pools = {
-            pool.name: {"queues": pool.queues, "threads": pool.threads, "size": self._hub.crew.pools[pool.name].target}
-            for pool in self._settings.pools
-        }
+        pools = {pool.name: {"queues": pool.queues, "threads": pool.threads} for pool in self._settings.pools}
         handlers = sorted(self._crons.handlers)
         queues = sorted({queue for pool in self._settings.pools for queue in pool.queues})
         about = {

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+from windlass.autoscale.reports import PoolReport
 from windlass.config import PoolSettings
 from windlass.worker.given import Work
 from windlass.worker.states import WorkerState
+from windlass.worker.tally import Tally
 from windlass.worker.worker import Worker
 
 READ_AHEAD_SECONDS = 0.05
@@ -23,7 +25,12 @@ class Pool:
 
     def __init__(self, settings: PoolSettings) -> None:
         self.settings = settings
-        self.target = settings.size
+        self.target = settings.floor
+        self.asleep = 0
+        """Workers within the target that left because nobody needed them."""
+        self.tally = Tally(settings.scale.wait)
+        self.limit: int | None = None
+        """The most workers, over all nodes, that a signal allows."""
         self.workers: dict[int, Worker] = {}
         self.backlog: deque[Work] = deque()
         """What came back from a worker unbegun and is to go to another one, or back to the store."""
@@ -31,6 +38,46 @@ class Pool:
         self._deaths_in_a_row = 0
         self._start_at = 0.0
         self._turns = [0] * len(settings.queues)
+
+    def retune(self, settings: PoolSettings) -> None:
+        """Follow other settings. Workers that run keep their threads; the next ones have the new number."""
+        if settings.queues != self.settings.queues:
+            self._turns = [0] * len(settings.queues)
+        self.settings = settings
+        self.tally.goal = settings.scale.wait
+
+    def report(self, now: float, left: int) -> PoolReport:
+        """What the pool has done and how large it is, for whoever decides; `left` is what the budget leaves it."""
+        settings, tally = self.settings, self.tally
+        states = [worker.state for worker in self.workers.values()]
+        begun = [one for worker in self.workers.values() for one in worker.begun]
+        return PoolReport(
+            queues=settings.queues,
+            threads=settings.threads,
+            floor=min(settings.floor, left),
+            ceiling=min(settings.ceiling, left),
+            most=min(settings.most, left),
+            settings=settings.scale,
+            fixed=settings.size is not None,
+            target=self.target,
+            ready=sum(state.working for state in states),
+            starting=states.count(WorkerState.STARTING),
+            draining=states.count(WorkerState.DRAINING),
+            asleep=self.asleep,
+            running=len(begun),
+            start_delay=round(tally.start_delay, 3),
+            claimed=tally.claimed,
+            returned=tally.returned,
+            started=tally.started,
+            late=tally.late,
+            ended=tally.ended,
+            errors=tally.errors,
+            retrying=tally.retrying,
+            busy=round(tally.busy + sum(now - (one.begun_at or now) for one in begun), 3),
+            deaths=tally.deaths,
+            limit=self.limit,
+            downstream=tally.downstream,
+        )
 
     def next_queues(self) -> Sequence[str]:
         """The queues in the order in which the next claim asks them: each is first as often as its weight says."""
@@ -78,8 +125,22 @@ class Pool:
         return wait
 
     def missing(self, now: float) -> int:
-        """How many workers are to be started now."""
-        return max(0, self.target - len(self._staying())) if now >= self._start_at else 0
+        """How many workers are to be started now. One that sleeps is woken when all others have their hands full."""
+        staying = self._staying()
+        self.asleep = max(0, min(self.asleep, self.target - len(staying)))
+        if self.asleep and not any(worker.taken < worker.threads for worker in staying):
+            self.asleep -= 1
+        return max(0, self.target - self.asleep - len(staying)) if now >= self._start_at else 0
+
+    def unneeded(self, now: float) -> list[Worker]:
+        """Whom to let go because they have had nothing to do for long, down to the floor and one at the least."""
+        patience = self.settings.idle_after
+        if patience is None or self.settings.size is not None:
+            return []
+        staying = self._staying()
+        idle = [worker for worker in staying if worker.state is WorkerState.IDLE]
+        idle = [worker for worker in idle if now - worker.since >= patience.total_seconds()]
+        return idle[: max(0, len(staying) - max(1, self.settings.floor))]
 
     def surplus(self) -> list[Worker]:
         """Whom to retire: those that start, then the idle ones (the latest used stays), then those with least to do."""

@@ -1,0 +1,206 @@
+"""The thread that keeps every pool of a node at its share of one agreed size.
+
+Once a second it says what its pools did, looks at the store, decides the tick if nobody has, and gives each pool its
+share. Every node does the same; which of them decides does not matter. Whatever goes wrong here, the pools stay as
+they are: a store that is away, a tick that breaks, a report that cannot be read.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from windlass.autoscale import documents, steering
+from windlass.autoscale.budget import Claim, shared
+from windlass.autoscale.documents import POOL, PoolDecision
+from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.shares import Holding, held
+from windlass.autoscale.signals import members
+from windlass.clock import monotonic
+from windlass.config import BudgetSettings, PoolSettings
+from windlass.errors import SessionLost, StoreError
+from windlass.events import ControllerFailed, Events, PoolDecided, StoreTroubled
+from windlass.stores.protocol import Store
+from windlass.stores.steering import Look
+from windlass.worker.breakers import Breakers
+from windlass.worker.crew import Crew
+from windlass.worker.hub import Hub
+from windlass.worker.keeper import Keeper
+
+logger = logging.getLogger("windlass.autoscaler")
+TICK_SECONDS = 1.0
+SAID_AGAIN = 10.0
+"""Seconds after which a report that has not changed is made again."""
+AHEAD = timedelta(seconds=330)
+"""How far the schedule is looked at: the five idle minutes of a pool that may go to 0, and a start."""
+LONGEST_BACK_OFF = 60.0
+WEIGHED = 16
+"""Workers whose memory is looked at, to know what one more would hold."""
+
+
+class Share(NamedTuple):
+    """What one node is to have of a pool, and of what it is a part."""
+
+    size: int
+    target: int
+    why: str
+
+
+class Autoscaler:
+    """Sizes the pools of one node."""
+
+    def __init__(
+        self, store: Store, hub: Hub, keeper: Keeper, breakers: Breakers, events: Events, budget: BudgetSettings
+    ) -> None:
+        self.turned = threading.Event()
+        self.degraded: dict[str, str] = {}
+        """The pools whose controller is broken, and how."""
+        self._store = store
+        self._hub = hub
+        self._keeper = keeper
+        self._breakers = breakers
+        self._events = events
+        self._budget = budget
+        self._said = ""
+        self._said_at = 0.0
+        self._session = ""
+        self._held: dict[str, Holding] = {}
+        self._failures: dict[str, int] = {}
+        self._not_before: dict[str, float] = {}
+        self._next_tick = 0.0
+
+    def step(self) -> None:
+        """One tick, and the wait for the next."""
+        self._next_tick = max(self._next_tick + TICK_SECONDS, monotonic())
+        try:
+            self._tick()
+        except SessionLost:
+            self._session = ""  # The keeper learns of it too, and opens another.
+        except StoreError as error:
+            self._events.emit(StoreTroubled(doing="size the pools", error=str(error)))
+        self.turned.wait(max(0.01, self._next_tick - monotonic()))
+
+    def retune(self, pools: Mapping[str, PoolSettings], budget: BudgetSettings) -> None:
+        """Follow other settings from the next tick on."""
+        with self._hub.lock:
+            self._budget = budget
+            for name, settings in pools.items():
+                self._hub.crew.pools[name].retune(settings)
+
+    def _tick(self) -> None:
+        session = self._keeper.current
+        if session is None or self._hub.crew.draining:
+            return
+        self._session = str(session)
+        with self._hub.lock:
+            report = self._report(self._hub.crew)
+        self._say(report)
+        queues = sorted({queue for pool in report.pools.values() for queue in pool.queues})
+        look = self._store.look(queues, ahead=AHEAD)
+        self._breakers.step(look, self._session, want=1 if self._hungry() else 0)
+        nodes = {**steering.reports_of(look), self._session: report}
+        found = {name: self._share(name, look, members(nodes, name)) for name in report.pools}
+        self._apply({name: share for name, share in found.items() if share is not None})
+
+    def _report(self, crew: Crew) -> NodeReport:
+        now = monotonic()
+        room = self._room(crew)
+        used = sum(pool.target for pool in crew.pools.values())
+        pools = {
+            name: pool.report(now, pool.settings.most if room is None else max(0, room - used + pool.target))
+            for name, pool in crew.pools.items()
+        }
+        degraded = "; ".join(f"{name}: {why}" for name, why in sorted(self.degraded.items()))
+        return NodeReport(pools=pools, degraded=degraded)
+
+    def _room(self, crew: Crew) -> int | None:
+        """How many workers the node's budget allows in all; None for any number."""
+        limits = [] if self._budget.workers is None else [self._budget.workers]
+        if self._budget.memory is not None and crew.workers:
+            sizes = [self._hub.memory(worker) for worker in list(crew.workers.values())[:WEIGHED]]
+            limits.append(int(self._budget.memory // max(1, sum(sizes) / len(sizes))))
+        return min(limits) if limits else None
+
+    def _say(self, report: NodeReport) -> None:
+        text = msgspec.json.encode(report).decode()
+        if text != self._said or monotonic() - self._said_at >= SAID_AGAIN:
+            session = self._keeper.current
+            if session is not None:
+                self._store.report(session, text)
+                self._said, self._said_at = text, monotonic()
+
+    def _hungry(self) -> bool:
+        with self._hub.lock:
+            return any(pool.hungry() for pool in self._hub.crew.pools.values())
+
+    def _share(self, name: str, look: Look, pool: Mapping[str, PoolReport]) -> Share | None:
+        """This node's part of what is decided; None leaves the pool alone."""
+        decision = self._decided(name, look, pool)
+        if decision is None or not decision.tick:
+            return None
+        size = steering.share(self._session, decision.target, pool)
+        return Share(size, decision.target, decision.sentence)
+
+    def _decided(self, name: str, look: Look, pool: Mapping[str, PoolReport]) -> PoolDecision | None:
+        latest, _ = steering.latest(look, name)
+        if monotonic() < self._not_before.get(name, 0.0):
+            return latest
+        try:
+            ruling = steering.rule(name, look, pool, self._keeper.node)
+        except Exception as error:  # noqa: BLE001 a broken controller must not take the node down; it is reported
+            self._broke(name, look, error)
+            return latest
+        if self.degraded.pop(name, None) is not None:
+            self._failures.pop(name, None)
+        if ruling is None:
+            return latest
+        text = documents.written(ruling.decision)
+        if not self._store.put_control(POOL, name, text, expect=ruling.expect, entries=ruling.entries):
+            return None  # Another node has decided this tick; its word is read at the next.
+        for entry in ruling.entries:
+            self._events.emit(PoolDecided(pool=name, action=entry.action, why=entry.text))
+        return ruling.decision
+
+    def _broke(self, name: str, look: Look, error: Exception) -> None:
+        """Keep the pool as it is, say what it was that the controller could not bear, and try again later."""
+        self._failures[name] = failures = self._failures.get(name, 0) + 1
+        wait = min(LONGEST_BACK_OFF, 2.0 ** min(failures, 10))
+        self._not_before[name] = monotonic() + wait
+        self.degraded[name] = f"{type(error).__name__}: {error}"
+        inputs = msgspec.json.encode(look).decode()
+        logger.error(
+            "the controller of the pool %s broke; its size stays. It was shown: %s", name, inputs, exc_info=error
+        )
+        self._events.emit(ControllerFailed(pool=name, error=self.degraded[name], again_in=wait))
+
+    def _apply(self, wanted: Mapping[str, Share]) -> None:
+        now = monotonic()
+        with self._hub.lock:
+            crew = self._hub.crew
+            if crew.draining:
+                return
+            sizes = {name: self._kept(name, now, share) for name, share in wanted.items()}
+            for name, size in self._afforded(crew, sizes).items():
+                crew.resize(name, size, wanted[name].why)
+
+    def _kept(self, name: str, now: float, share: Share) -> int:
+        """This node's part, which does not shrink at once because another node has joined."""
+        size, self._held[name] = held(now, self._held.get(name, Holding()), share.target, share.size)
+        return size
+
+    def _afforded(self, crew: Crew, sizes: Mapping[str, int]) -> Mapping[str, int]:
+        """The sizes that this node's budget allows: the higher priority first, the lower is shrunk by draining."""
+        room = self._room(crew)
+        if room is None or sum(sizes.values()) <= room:
+            return sizes
+        pools = {name: crew.pools[name].settings for name in sizes}
+        claims = [
+            Claim(pool=name, floor=min(size, pools[name].floor), must=size, want=size, priority=pools[name].priority)
+            for name, size in sizes.items()
+        ]
+        return shared(claims, room)
