@@ -21,7 +21,7 @@ from windlass.core.times import duration
 from windlass.errors import InvalidTask
 from windlass.handle import Handle
 from windlass.options import fields_of
-from windlass.stores.protocol import Store
+from windlass.server.offers import Offers
 
 
 @click.command()
@@ -59,37 +59,30 @@ def enqueue(
     ARGS are name=text, name:=JSON, or @file.json with an object of them.
     """
     store = opened(store_url)
-    info = None if unchecked else _published(store, handler)
+    offers = Offers(store)
+    info = HandlerInfo(name=handler) if unchecked else offers.info(handler)
     given = _arguments(args)
-    if info is not None:
-        _check(info, given)
-    new = (HandlerInfo(name=handler) if info is None else info).new_task(given, fields_of(_given(options), {}))
+    if not unchecked:
+        offers.check(handler, given)
+    new = info.new_task(given, fields_of(_given(options), {}))
     [receipt] = store.submit([new])
     app = App(store=store)
     handle = app.handle(receipt.id)
     if wait:
         handle.wait(None if wait_timeout is None else duration(wait_timeout, "wait_timeout").total_seconds())
-    _report(handle, created=receipt.created, waited=wait, as_json=as_json)
+    _report(handle, offers, created=receipt.created, waited=wait, as_json=as_json)
 
 
-def _report(handle: Handle[Any], *, created: bool, waited: bool, as_json: bool) -> None:
+def _report(handle: Handle[Any], offers: Offers, *, created: bool, waited: bool, as_json: bool) -> None:
     task = handle.task()
     if as_json:
-        print_json({**task_json(task), "created": created})
+        print_json({**task_json(task, offers), "created": created})
     elif waited:
         click.echo(task.result if task.state is State.COMPLETED else f"{task.state}: {task.reason}")
     else:
         click.echo(str(task.id))
     if waited and task.state is not State.COMPLETED:
         raise SystemExit(1)
-
-
-def _published(store: Store, name: str) -> HandlerInfo:
-    known = {handler.name: handler for handler in store.handlers()}
-    if name in known:
-        return known[name]
-    names = ", ".join(sorted(known)) or "none yet: start a worker once, or say --unchecked"
-    raise InvalidTask(f"handler={name!r} is not known to any node; published are: {names}")
 
 
 def _arguments(words: Sequence[str]) -> dict[str, Any]:
@@ -121,22 +114,6 @@ def _json(text: str, name: str) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         raise InvalidTask(f"argument {name} is not JSON: {error}") from error
-
-
-def _check(info: HandlerInfo, given: dict[str, Any]) -> None:
-    """Refuse names that the handler does not have, and say which are missing."""
-    schema: dict[str, Any] = msgspec.json.decode(info.parameters or "{}")
-    known: dict[str, Any] = schema.get("properties", {})
-    required: list[str] = schema.get("required", [])
-    wrong = sorted(given.keys() - known.keys()) if known else []
-    missing = [name for name in required if name not in given]
-    if wrong or missing:
-        takes = ", ".join(known) or "no arguments"
-        raise InvalidTask(
-            f"{info.name} takes {takes}"
-            + (f"; unknown: {', '.join(wrong)}" if wrong else "")
-            + (f"; missing: {', '.join(missing)}" if missing else "")
-        )
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""How tasks look on the command line: as JSON for programs, as lines for people."""
+"""How tasks look on the command line: as JSON for programs, in the HTTP API's own shapes; as lines for people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import click
 import msgspec
@@ -13,6 +13,9 @@ from windlass.clock import SystemClock
 from windlass.core.lifecycle import State
 from windlass.core.task import Attempt, Task
 from windlass.core.times import Micros, to_datetime
+from windlass.redaction import redacted
+from windlass.server.offers import Offers
+from windlass.server.shapes import error_shape, log_shape, task_shape
 from windlass.stores.protocol import Log
 
 GLYPHS = {
@@ -26,29 +29,11 @@ GLYPHS = {
     State.CANCELLED: "–",
     State.EXPIRED: "⧗",
 }
-_SECRET = ("password", "token", "secret", "key", "authorization", "cookie", "dsn")
 
 
-def task_json(task: Task) -> dict[str, Any]:
-    """A task as programs see it."""
-    plain: dict[str, Any] = msgspec.to_builtins(task)
-    plain["args"] = redacted(msgspec.json.decode(task.args))
-    plain["result"] = None if task.result is None else msgspec.json.decode(task.result)
-    for field in ("deadline", "due", "expires", "submitted", "claimed", "finished"):
-        plain[field] = None if plain[field] is None else to_datetime(plain[field]).isoformat()
-    return plain
-
-
-def redacted(value: Any) -> Any:
-    """Arguments without what is secret by its name."""
-    if isinstance(value, dict):
-        return {
-            name: "[redacted]" if any(word in name.lower() for word in _SECRET) else redacted(member)
-            for name, member in cast("dict[str, Any]", value).items()
-        }
-    if isinstance(value, list):
-        return [redacted(member) for member in cast("list[Any]", value)]
-    return value
+def task_json(task: Task, offers: Offers) -> dict[str, Any]:
+    """A task as programs see it: the shape that the HTTP API answers with."""
+    return msgspec.to_builtins(task_shape(task, offers.parameters(task.handler)))
 
 
 def print_json(value: Any) -> None:
@@ -72,7 +57,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def print_task(task: Task, attempts: Sequence[Attempt], logs: Sequence[Log]) -> None:
+def print_task(task: Task, attempts: Sequence[Attempt], logs: Sequence[Log], offers: Offers) -> None:
     """All about one task."""
     click.echo(f"{GLYPHS[task.state]} {task.state}  {task.handler}  {task.id}")
     facts = {
@@ -88,8 +73,8 @@ def print_task(task: Task, attempts: Sequence[Attempt], logs: Sequence[Log]) -> 
         "finished": moment(task.finished),
         "attempts": f"{task.attempts} (+{task.crashes} crashes, {task.losses} losses)",
         "reason": task.reason,
-        "args": msgspec.json.encode(redacted(msgspec.json.decode(task.args))).decode(),
-        "result": task.result,
+        "args": _line(redacted(msgspec.json.decode(task.args), offers.parameters(task.handler))),
+        "result": None if task.result is None else _line(redacted(msgspec.json.decode(task.result))),
     }
     for name, fact in facts.items():
         if fact is not None:
@@ -98,11 +83,16 @@ def print_task(task: Task, attempts: Sequence[Attempt], logs: Sequence[Log]) -> 
         took = timedelta(microseconds=attempt.ended - attempt.started)
         click.echo(f"  attempt {number}: {attempt.state} after {took.total_seconds():.3f} s")
         if attempt.error is not None:
-            click.echo(f"    {attempt.error.kind}: {attempt.error.message}")
-            click.echo("".join(f"    {line}\n" for line in attempt.error.traceback.splitlines()), nl=False)
+            error = error_shape(attempt.error)
+            click.echo(f"    {error.kind}: {error.message}")
+            click.echo("".join(f"    {line}\n" for line in error.traceback.splitlines()), nl=False)
     for log in logs:
         click.echo(f"  output of fence {log.fence}:")
-        click.echo("".join(f"    {line}\n" for line in log.text.splitlines()), nl=False)
+        click.echo("".join(f"    {line}\n" for line in log_shape(log).text.splitlines()), nl=False)
+
+
+def _line(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def moment(instant: Micros | None) -> str | None:

@@ -13,6 +13,8 @@ from windlass.core.lifecycle import State
 from windlass.core.task import Task, TaskId
 from windlass.errors import InvalidTask, UnknownTask
 from windlass.reasons import explain
+from windlass.server.offers import Offers
+from windlass.server.shapes import attempt_shape, log_shape, why_shape
 from windlass.stores.protocol import Filter, Store, Which
 
 WILL_NOT_RUN, WAITS = 4, 3
@@ -46,7 +48,8 @@ def ls(
     store = opened(store_url)
     page = store.find(_filter(states, queue, tenant, workflow, handler), limit=limit)
     if as_json:
-        print_json([task_json(task) for task in page.tasks])
+        offers = Offers(store)
+        print_json([task_json(task, offers) for task in page.tasks])
     else:
         print_tasks(page.tasks)
         if page.after is not None:
@@ -63,9 +66,15 @@ def show(store_url: str | None, as_json: bool, id: str) -> None:
     task = _task(store, id)
     attempts, logs = store.attempts(task.id), store.logs(task.id)
     if as_json:
-        print_json({**task_json(task), "attempt_list": attempts, "logs": logs})
+        print_json(
+            {
+                **task_json(task, Offers(store)),
+                "attempt_list": [attempt_shape(attempt) for attempt in attempts],
+                "logs": [log_shape(log) for log in logs],
+            }
+        )
     else:
-        print_task(task, attempts, logs)
+        print_task(task, attempts, logs, Offers(store))
 
 
 @tasks.command()
@@ -127,7 +136,7 @@ def why(store_url: str | None, as_json: bool, id: str) -> None:
     store = opened(store_url)
     answer = explain(store, _task(store, id))
     if as_json:
-        print_json({"task": str(answer.task.id), "state": answer.task.state, "gates": answer.gates})
+        print_json(why_shape(answer))
     else:
         click.echo(str(answer))
     raise SystemExit(_status(answer.task.state, closed=answer.closed is not None))

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from windlass.clock import Clock
 from windlass.server.bodies import JSON, check_media, decoded, read_body
 from windlass.server.calls import Call
+from windlass.server.feeds import Feed, Lines
 from windlass.server.guard import Guard
 from windlass.server.offers import Offers
 from windlass.server.openapi import document
@@ -122,7 +123,8 @@ async def _answer(service: Service, route: Route, request: Request) -> Response:
     if route.inline:
         return _response(route, call, route.handler(call, **given))
     if route.streams:
-        return await route.handler(call, service, request, **given)
+        feed: Feed[Any] = Feed(request, service.threads, service.settings.request_seconds)
+        return await Lines.begin(route.handler(call, feed=feed, **given))
     if route.body is not None:
         await _take_body(service, route, request, given)
     return await service.threads.run(lambda: _response(route, call, route.handler(call, **given)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, NoReturn
 
 import msgspec
@@ -51,7 +51,7 @@ async def read_body(request: Request, seconds: float) -> bytes:
     return b"".join(parts)
 
 
-async def read_lines(request: Request, seconds: float) -> AsyncIterator[list[bytes]]:
+async def read_lines(request: Request, seconds: float) -> AsyncGenerator[list[bytes]]:
     """The lines of a body without end, as many at a time as have come; none of them too long, none too slow."""
     chunks, rest = request.stream(), b""
     while True:

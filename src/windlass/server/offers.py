@@ -49,7 +49,7 @@ class Offers:
         """A handler by its name."""
         offer = self._find(name)
         if offer is None:
-            names = ", ".join(sorted(self._offers)[:20]) or "none yet: start a worker once"
+            names = ", ".join(sorted(self._offers)[:20]) or "none yet: start a worker once, or say unchecked"
             raise UnknownHandler(f"handler={name!r} is not known to any node; published are: {names}")
         return offer.info
 

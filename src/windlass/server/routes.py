@@ -1,7 +1,8 @@
 """What a route is: one declaration, from which both the server and the OpenAPI document are made.
 
 A route is a function with a decorator. Its signature says what it takes (`query` and `body` are structs, the other
-parameters stand in the path), its return annotation what it answers, its docstring what it is for.
+parameters stand in the path), its return annotation what it answers, its docstring what it is for. One that takes a
+`feed` is an asynchronous generator of parts of its answer, each a sequence of lines.
 
     route = Routes("tasks")
 
@@ -14,13 +15,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from msgspec import Struct
 
 from windlass.server.scopes import Scope
 
 API = "/api/v1"
+_RESERVED = ("query", "body", "feed")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -35,7 +37,7 @@ class Route(Struct, frozen=True, kw_only=True):
     scope: Scope | None
     """What the caller's token must allow; None for everybody."""
     handler: Callable[..., Any]
-    """Takes a `Call`, and by name what stands in the path, `query` and `body`. Runs in a thread, unless it streams."""
+    """Takes a `Call`, and by name what stands in the path, `query` and `body` or `feed`. Runs in a thread."""
     summary: str
     places: Mapping[str, Any]
     """The parameters of the path, and their types."""
@@ -79,7 +81,6 @@ class Routes:
         headers: Sequence[str] = (),
         errors: Sequence[str] = (),
         whole: bool = False,
-        streams: bool = False,
         inline: bool = False,
     ) -> Callable[[Function], Function]:
         """Declare a route."""
@@ -87,6 +88,7 @@ class Routes:
         def declare(function: Function) -> Function:
             hints = get_type_hints(function, include_extras=True)
             parameters = list(inspect.signature(function).parameters.values())[1:]
+            streams = "feed" in hints
             body = next((each for each in parameters if each.name == "body"), None)
             self._routes.append(
                 Route(
@@ -97,11 +99,11 @@ class Routes:
                     scope=scope,
                     handler=function,
                     summary=inspect.getdoc(function) or "",
-                    places={each.name: hints[each.name] for each in parameters if each.name not in ("query", "body")},
+                    places={each.name: hints[each.name] for each in parameters if each.name not in _RESERVED},
                     query=hints.get("query"),
-                    body=hints.get("body"),
+                    body=get_args(hints["feed"])[0] if streams else hints.get("body"),
                     body_optional=body is not None and body.default is not inspect.Parameter.empty,
-                    answer=hints.get("return"),
+                    answer=_innermost(hints["return"]) if streams else hints["return"],
                     status=status,
                     also=tuple(also),
                     headers=tuple(headers),
@@ -114,3 +116,10 @@ class Routes:
             return function
 
         return declare
+
+
+def _innermost(kind: Any) -> Any:
+    """What each line of a streamed answer is: the last of nested type arguments."""
+    while found := get_args(kind):
+        kind = found[0]
+    return kind

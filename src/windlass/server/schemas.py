@@ -170,6 +170,9 @@ class Reason(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     """Who wants it, if that is somebody else than the token's name says."""
 
 
+NO_REASON = Reason()
+
+
 class Cancelled(Struct, frozen=True, kw_only=True):
     """How many tasks were cancelled: 0 if it had ended already. A running one is asked to stop first."""
 
@@ -336,7 +339,8 @@ class EntryShape(Struct, frozen=True, kw_only=True):
     action: str
     text: str
     by: str
-    data: Any
+    data: dict[str, Any]
+    """Inputs and arithmetic."""
 
 
 class EntryPage(Struct, frozen=True, kw_only=True):
@@ -344,6 +348,19 @@ class EntryPage(Struct, frozen=True, kw_only=True):
 
     entries: list[EntryShape]
     before: int | None
+
+
+class TokenShape(Struct, frozen=True, kw_only=True):
+    """What is known of a token. The token itself is not."""
+
+    name: str
+    scopes: list[str]
+    tenant: str | None
+    queue: str | None
+    rate: float | None
+    created: datetime
+    expires: datetime | None
+    by: str
 
 
 class Part(Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from windlass.redaction import redacted, redacted_text
 from windlass.server.schemas import (
     AttemptShape,
     CronShape,
+    EntryShape,
     ErrorShape,
     GateShape,
     GraphShape,
@@ -28,9 +29,12 @@ from windlass.server.schemas import (
     ProgressShape,
     QueueShape,
     TaskShape,
+    TokenShape,
     WhyShape,
 )
+from windlass.server.tokens import Token
 from windlass.stores.protocol import Count, Log, Neighbour, Neighbourhood, ProgressSeen, Session
+from windlass.stores.steering import EntrySeen
 
 Schema = Mapping[str, Any]
 T = TypeVar("T")
@@ -176,6 +180,33 @@ def node_shape(session: Session) -> NodeShape:
         about=redacted(json_object(session.about)),
         age_seconds=session.age.total_seconds(),
         lost=session.lost,
+    )
+
+
+def entry_shape(entry: EntrySeen) -> EntryShape:
+    """One line of the audit log."""
+    return EntryShape(
+        number=entry.number,
+        at=to_datetime(entry.at),
+        subject=entry.subject,
+        action=entry.action,
+        text=redacted_text(entry.text),
+        by=entry.by,
+        data=redacted(json_object(entry.data)),
+    )
+
+
+def token_shape(name: str, token: Token) -> TokenShape:
+    """A token, without what would open anything."""
+    return TokenShape(
+        name=name,
+        scopes=[scope.value for scope in token.scopes],
+        tenant=token.tenant,
+        queue=token.queue,
+        rate=token.rate,
+        created=to_datetime(token.created),
+        expires=_moment(token.expires),
+        by=token.by,
     )
 
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from windlass.server import health, tasks
+from windlass.server import health, manifest, nodes, queues, stream, tasks
 from windlass.server.routes import Route
 
-TABLE: tuple[Route, ...] = (*tasks.route, *health.route)
+TABLE: tuple[Route, ...] = (
+    *tasks.route,
+    *stream.route,
+    *queues.route,
+    *manifest.route,
+    *nodes.route,
+    *health.route,
+)

@@ -18,6 +18,7 @@ from windlass.server.cursors import cursor, cursor_text
 from windlass.server.problems import Refused, problem_of
 from windlass.server.routes import Routes
 from windlass.server.schemas import (
+    NO_REASON,
     AttemptShape,
     Cancelled,
     ChangeTask,
@@ -50,8 +51,6 @@ from windlass.stores.protocol import Filter
 from windlass.stores.protocol import Receipt as Written
 
 route = Routes("tasks")
-
-NO_REASON = Reason()
 
 SUBMIT_ERRORS = (
     "invalid_payload",

@@ -1,0 +1,38 @@
+"""Nodes and the audit log over HTTP: who works here, and who did what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from windlass.server.calls import Call
+from windlass.server.routes import Routes
+from windlass.server.schemas import EntryPage, NodeShape, Text
+from windlass.server.scopes import Scope
+from windlass.server.shapes import entry_shape, node_shape
+
+route = Routes("nodes")
+
+
+class ReadAudit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which entries, and how many."""
+
+    subject: Text | None = None
+    """One thing, as in `queue/mail`, or all of a kind, as in `queue/`."""
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+    before: Annotated[int, Meta(ge=0, le=2**62)] | None = None
+
+
+@route("GET", "/nodes", Scope.READ, whole=True)
+def list_nodes(call: Call) -> list[NodeShape]:
+    """The sessions of nodes that are alive, and of those closed or lost of late; the newest first."""
+    return [node_shape(session) for session in call.store.sessions()]
+
+
+@route("GET", "/audit", Scope.READ, whole=True)
+def read_audit(call: Call, query: ReadAudit) -> EntryPage:
+    """What people and the autoscaler did, newest first, a page at a time."""
+    found = call.store.audit(query.subject, limit=query.limit, before=query.before)
+    more = found[-1].number if len(found) == query.limit else None
+    return EntryPage(entries=[entry_shape(entry) for entry in found], before=more)

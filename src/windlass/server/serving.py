@@ -1,0 +1,120 @@
+"""A server on a socket: uvicorn in this thread until somebody stops it, with a time limit that it does not have."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from windlass.config import InvalidSettings
+from windlass.server.app import create_app
+from windlass.server.settings import MAX_HEADERS, ServerSettings
+from windlass.server.tokens import tokens
+from windlass.stores.protocol import Store
+
+HEADER_SECONDS = 10.0
+"""How long the head of a request may take to come."""
+DRAIN_SECONDS = 10
+"""How long requests may take to end when the server is stopped."""
+MAX_CONNECTIONS = 2_000
+
+_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+def serve(store: Store, settings: ServerSettings, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C. `say` is told the address once requests are taken."""
+    settings.check(has_tokens=bool(tokens(store)))
+    listener = _listen(settings)
+    config = uvicorn.Config(
+        create_app(store, settings),
+        http=TimedProtocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        root_path=settings.root_path,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+        # A little more than is taken, so that what is too large is answered with a problem and not cut off.
+        h11_max_incomplete_event_size=2 * MAX_HEADERS,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+    # uvicorn raises the signal again when it has stopped; that it was told to stop is no reason to die by it.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _ignore)
+    _Server(config, lambda: say(_address(settings, listener))).run(sockets=[listener])
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 that does not wait for ever for the head of a request."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._unwatch()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
+            self._watch()
+        else:
+            self._unwatch()
+
+    def _watch(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+    def _unwatch(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if not self.transport.is_closing():
+            self.transport.write(_TOO_SLOW)
+            self.transport.close()
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._tell = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._tell()
+
+
+def _listen(settings: ServerSettings) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((settings.host, settings.port), family=family, backlog=1_024)
+    except OSError as error:
+        raise InvalidSettings(
+            f"server: cannot listen on {settings.host} port {settings.port}: {error.strerror or error}"
+        ) from error
+
+
+def _address(settings: ServerSettings, listener: socket.socket) -> str:
+    scheme = "http" if settings.tls_cert is None else "https"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{scheme}://{host}:{listener.getsockname()[1]}{settings.root_path}"
+
+
+def _ignore(*_: Any) -> None:
+    pass
