@@ -27,6 +27,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "server": ("windlass.cli.server:server", "Serve the HTTP API."),
     "openapi": ("windlass.cli.server:openapi", "Print the OpenAPI document of the HTTP API."),
     "token": ("windlass.cli.token:token", "Make, list and revoke what opens the HTTP API."),
+    "server": ("windlass.cli.server:server", "Serve the HTTP API."),
+    "openapi": ("windlass.cli.server:openapi", "Print the OpenAPI document of the HTTP API."),
+    "token": ("windlass.cli.token:token", "Make, list and revoke what opens the HTTP API."),
     "demo": ("windlass.cli.demo:demo", "See the engine at work on a small shop."),
 }
 
@@ -36,6 +39,7 @@ EXITS: Mapping[str, int] = {
     "invalid_payload": 2,
     "invalid_load": 2,
     "unknown_prerequisite": 2,
+    "unknown_handler": 2,
     "unknown_handler": 2,
     "cycle": 2,
     "app_broken": 3,
