@@ -19,6 +19,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "enqueue": ("windlass.cli.enqueue:enqueue", "Submit one task."),
     "tasks": ("windlass.cli.tasks:tasks", "Look at tasks, cancel and retry them."),
     "why": ("windlass.cli.tasks:why", "Say why a task is not running."),
+    "queues": ("windlass.cli.queues:queues", "See what waits where, pause and resume queues, change their settings."),
+    "tenants": ("windlass.cli.tenants:tenants", "See on whose behalf tasks are there."),
+    "workers": ("windlass.cli.workers:workers", "See which nodes are alive, and what their pools have."),
     "pool": ("windlass.cli.pool:pool", "See why a pool has its size, overrule it, try other rules."),
     "breaker": (
         "windlass.cli.breaker:breaker",
@@ -27,9 +30,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "server": ("windlass.cli.server:server", "Serve the HTTP API."),
     "openapi": ("windlass.cli.server:openapi", "Print the OpenAPI document of the HTTP API."),
     "token": ("windlass.cli.token:token", "Make, list and revoke what opens the HTTP API."),
-    "server": ("windlass.cli.server:server", "Serve the HTTP API."),
-    "openapi": ("windlass.cli.server:openapi", "Print the OpenAPI document of the HTTP API."),
-    "token": ("windlass.cli.token:token", "Make, list and revoke what opens the HTTP API."),
+    "audit": ("windlass.cli.audit:audit", "See what people and the autoscaler did or decided."),
+    "completion": ("windlass.cli.completion:completion", "Let the shell complete commands and names."),
     "demo": ("windlass.cli.demo:demo", "See the engine at work on a small shop."),
 }
 
@@ -39,7 +41,6 @@ EXITS: Mapping[str, int] = {
     "invalid_payload": 2,
     "invalid_load": 2,
     "unknown_prerequisite": 2,
-    "unknown_handler": 2,
     "unknown_handler": 2,
     "cycle": 2,
     "app_broken": 3,
