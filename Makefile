@@ -11,11 +11,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench compare soak lock clean
+.PHONY: help demo test check format bench bench-autoscale compare soak lock clean
 
 help: ## Print this list.
 	@echo 'make TARGET [ARGS="..."] [PYTHON=python3.12] [VENV=.venv] [WORKERS=2]'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.runtime ## Run the demonstration on SQLite; installs the runtime dependencies only.
 	$(BIN)/python -m windlass.demo $(ARGS)
@@ -35,6 +35,9 @@ format: $(VENV)/.dev ## Format, and repair what lint can repair by itself.
 
 bench: $(VENV)/.dev ## Run the benchmarks of the stores; ARGS go to them.
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-autoscale: $(VENV)/.dev ## Play the autoscaler and the rules of the field over every load; ARGS="--traces FOLDER".
+	$(BIN)/python -m benchmarks.autoscale --deciders all --jobs $(WORKERS) $(ARGS)
 
 compare: $(VENV)/.dev ## Run the end-to-end benchmarks, with the peers that are installed (requirements/peers.txt).
 	$(BIN)/python -m benchmarks.workloads $(ARGS)

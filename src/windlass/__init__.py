@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from windlass.handle import Handle
     from windlass.handlers import Handler
     from windlass.redaction import Secret
+    from windlass.simulation.results import SimulationResult
+    from windlass.simulation.simulate import simulate
     from windlass.wiring import open_store
     from windlass.workflow import Step, Workflow
 
@@ -77,6 +79,7 @@ __all__ = [
     "Scheduler",
     "Secret",
     "SessionLost",
+    "SimulationResult",
     "SoftTimeout",
     "StaleLease",
     "State",
@@ -96,6 +99,7 @@ __all__ = [
     "Workflow",
     "current",
     "open_store",
+    "simulate",
 ]
 
 # Where the names live, from the leaves up. A name is fetched when it is first used, so that the command line, which
@@ -109,6 +113,8 @@ _HOMES = (
     "windlass.core.task",
     "windlass.core.scheduler",
     "windlass.core.gates",
+    "windlass.simulation.results",
+    "windlass.simulation.simulate",
     "windlass.wiring",
     "windlass.context",
     "windlass.handle",

@@ -74,7 +74,7 @@ def judge(played: Run, limit: Bound, name: str, setting: str) -> SimulationResul
     resizes = world.resizes * 3600 / load.length
     cost = world.cost / limit.worker_seconds
     return SimulationResult(
-        load=load.name, policy=name, setting=setting, goal=load.wait, tasks=len(waits), late=late,
+        load=load.name, policy=name, setting=setting, goal=float(load.wait), tasks=len(waits), late=late,
         wait_p50=quantile(waits, 0.5), wait_p95=quantile(waits, 0.95), wait_p99=quantile(waits, 0.99),
         wait_max=waits[-1] if waits else 0.0, worker_seconds=world.cost, cost=cost, resizes_per_hour=resizes,
         recovery=recovery(load, played.late), longest_late=longest(played.late),

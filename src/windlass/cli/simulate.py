@@ -1,0 +1,131 @@
+"""`windlass pool simulate`: what a pool would do under a load, in simulated time, beside the rules of the field."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from windlass.cli.shapes import print_json, print_table
+from windlass.cli.stores import json_option, opened, store_option
+from windlass.clock import SystemClock
+from windlass.core.times import duration
+from windlass.simulation.bound import bound
+from windlass.simulation.chance import DISTRIBUTIONS
+from windlass.simulation.charts import write_chart
+from windlass.simulation.load import Load
+from windlass.simulation.loads import joined, load_of, tuned
+from windlass.simulation.policies import named, play_best
+from windlass.simulation.recorded import recorded
+from windlass.simulation.report import seconds as told
+from windlass.simulation.results import SimulationResult, Timeline
+from windlass.simulation.scenarios import SCENARIOS
+from windlass.simulation.wishes import Wishes
+
+HEADS = ("policy", "late", "p99 wait", "cost", "resizes/h", "recovery", "score")
+
+
+@click.command()
+@click.argument("load", required=False, metavar="[LOAD|FILE.csv]")
+@store_option
+@click.option("--since", default="1h", show_default=True, help="With --store: how far back its history is played.")
+@click.option("--queue", help="With --store: one queue alone.")
+@click.option(
+    "--policy", "policies", multiple=True, default=("slo",), show_default=True, help="Again for more, or all."
+)
+@click.option("--wait", help="The goal: how long a task may wait, such as 5s.")
+@click.option("--min", "floor", type=int, help="The fewest workers.")
+@click.option("--max", "ceiling", type=int, help="The most workers.")
+@click.option("--start-delay", help="How long a worker takes to start, such as 50ms or 30s.")
+@click.option("--rate", type=float, help="Mean tasks a second.")
+@click.option("--service", type=float, help="Mean run time in seconds.")
+@click.option("--cv2", type=float, help="Squared coefficient of variation of the run time.")
+@click.option("--distribution", default="lognormal", show_default=True, type=click.Choice(list(DISTRIBUTIONS)))
+@click.option("--seconds", type=int, help="How long the run is; a scenario is stretched to it.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--chart", type=click.Path(path_type=Path, dir_okay=False), help="Draw to this .svg or .html file.")
+@json_option
+def simulate(
+    load: str | None,
+    store_url: str | None,
+    since: str,
+    queue: str | None,
+    policies: Sequence[str],
+    wait: str | None,
+    floor: int | None,
+    ceiling: int | None,
+    start_delay: str | None,
+    rate: float | None,
+    service: float | None,
+    cv2: float | None,
+    distribution: str,
+    seconds: int | None,
+    seed: int,
+    chart: Path | None,
+    as_json: bool,
+) -> None:
+    """Play a load in simulated time, with the very code that sizes real pools.
+
+    LOAD is a scenario (steady, step, ramp, sawtooth, on-off, heavy-tail, tight, long, service-shift, slow-downstream,
+    error-storm, chaos, bursts, cron-herd) or a CSV file. Without it, the history of a store is played.
+    """
+    wishes = Wishes(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
+    names = named(policies)
+    found = _load(load, store_url, since, queue, wishes, seed)
+    wanted = tuned(found, wait=wait, floor=floor, ceiling=ceiling, start_delay=start_delay)
+    results = list(_played(names, wanted, kept=chart is not None or as_json))
+    if chart is not None:
+        write_chart(chart, results)
+    if as_json:
+        # Second by second is what the chart is for.
+        print_json([msgspec.structs.replace(result, timeline=Timeline()) for result in results])
+    else:
+        _print(results, wanted)
+
+
+def _load(name: str | None, store_url: str | None, since: str, queue: str | None, wishes: Wishes, seed: int) -> Load:
+    """What is to be played: what was named, else the history of the store."""
+    if name is not None:
+        return load_of(name, seed=seed, wishes=wishes)
+    if store_url is None:
+        known = ", ".join(joined(scenario) for scenario in SCENARIOS)
+        raise click.UsageError(f"name a load ({known}), a CSV file, or a store by --store URL")
+    store = opened(store_url)
+    return recorded(store, now=SystemClock().now(), since=duration(since, "since"), queue=queue)
+
+
+def _played(names: Sequence[str], load: Load, *, kept: bool) -> Iterator[SimulationResult]:
+    """One result for each policy; on a terminal it is told which one is at work."""
+    limit = bound(load)
+    live = sys.stderr.isatty() and len(names) > 1
+    for number, name in enumerate(names, 1):
+        if live:
+            click.echo(f"\r\033[K{name} ({number} of {len(names)})", err=True, nl=False)
+        yield play_best(name, load, limit, kept=kept)
+    if live:
+        click.echo("\r\033[K", err=True, nl=False)
+
+
+def _print(results: Sequence[SimulationResult], load: Load) -> None:
+    """The table for people, the best first."""
+    click.echo(
+        f"{load.name}: {len(load.arrivals):,} tasks in {load.length:,} s, goal {load.wait:g} s, {load.floor} to "
+        f"{load.ceiling} workers that start in {load.delay:g} s"
+    )
+    click.echo("Late is the share of tasks over the goal; cost is relative to one who knows every task ahead.\n")
+    print_table(HEADS, [_row(result) for result in sorted(results, key=lambda result: result.score)])
+
+
+def _row(result: SimulationResult) -> tuple[str, ...]:
+    return (
+        f"{result.policy} {result.setting}".strip(),
+        f"{result.late:.2%}",
+        f"{result.wait_p99:.1f} s",
+        f"{result.cost:.2f}",
+        f"{result.resizes_per_hour:.1f}",
+        told(result.recovery),
+        f"{result.score:.2f}",
+    )
