@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from windlass.app import App
+from windlass.cli.completion import complete_handler
 from windlass.cli.shapes import print_json, task_json
 from windlass.cli.stores import json_option, opened, store_option
 from windlass.core.lifecycle import State
@@ -25,7 +26,7 @@ from windlass.server.offers import Offers
 
 
 @click.command()
-@click.argument("handler")
+@click.argument("handler", shell_complete=complete_handler)
 @click.argument("args", nargs=-1)
 @store_option
 @json_option

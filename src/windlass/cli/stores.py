@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from windlass.clock import Clock, SystemClock
 from windlass.stores.protocol import Store
 from windlass.wiring import open_store
 
@@ -25,6 +26,16 @@ json_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
 
 def opened(url: str | None) -> Store:
     """The store that a URL names, closed when the command ends."""
-    store = open_store(url)
+    store = open_store(url, clock=_given_clock())
     click.get_current_context().call_on_close(store.close)
     return store
+
+
+def clock() -> Clock:
+    """The clock by which times are shown: the machine's, unless the caller of the command has brought one."""
+    return _given_clock() or SystemClock()
+
+
+def _given_clock() -> Clock | None:
+    """What stands in for the machine's clock: tests pass it as the context's object."""
+    return click.get_current_context().find_root().obj

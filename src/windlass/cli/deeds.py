@@ -1,0 +1,22 @@
+"""What a person did from the command line, for the audit log: who, what, and why."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.cli.pool import by_option, somebody, why_option
+from windlass.stores.protocol import Store
+from windlass.stores.steering import Entry
+
+__all__ = ["because", "by_option", "note", "somebody", "why_option"]
+
+
+def note(store: Store, subject: str, action: str, text: str, *, by: str | None = None, **data: object) -> None:
+    """Write down what was done, by whom, with the numbers that belong to it."""
+    kept = msgspec.json.encode(data, enc_hook=str).decode() if data else ""
+    store.note([Entry(subject=subject, action=action, text=text, by=somebody(by), data=kept)])
+
+
+def because(why: str) -> str:
+    """The reason, as the end of a sentence."""
+    return f": {why}" if why else ""

@@ -1,0 +1,165 @@
+"""`windlass queues`: what waits where, and the switches of a queue."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import click
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from windlass.cli.completion import complete_queue
+from windlass.cli.deeds import because, by_option, note, somebody, why_option
+from windlass.cli.moments import Times, tz_option
+from windlass.cli.output import for_programs, form_options, say, table
+from windlass.cli.stores import opened, store_option
+from windlass.core.lifecycle import QUEUED, State
+from windlass.core.ordering import Queue, Strategy
+from windlass.core.times import duration, spelled, to_datetime
+from windlass.errors import InvalidTask
+from windlass.server.schemas import QueueShape
+from windlass.server.shapes import queue_shapes
+from windlass.stores.protocol import Store
+from windlass.stores.steering import MAX_QUEUES, QueueLook
+
+_SHOWN = (State.RUNNABLE, State.LEASED, State.WAITING, State.SCHEDULED, State.RETRYING, State.FAILED)
+
+
+@click.group()
+def queues() -> None:
+    """See what waits where, pause and resume queues, change their settings."""
+
+
+@queues.command("ls")
+@store_option
+@form_options
+@tz_option
+def ls(store_url: str | None, form: str | None, times: Times) -> None:
+    """Every queue that was configured or has tasks: settings, counts by state, the oldest wait, and who paused it."""
+    store = opened(store_url)
+    shapes = queue_shapes(store.queues(), store.counts())
+    looks = _looks(store, [shape.name for shape in shapes])
+    if for_programs(form, [_document(shape, looks.get(shape.name)) for shape in shapes]):
+        return
+    heads = ("queue", *(f"#{state.value}" for state in _SHOWN), "oldest wait", "settings")
+    table(heads, [_row(shape, looks.get(shape.name), times) for shape in shapes])
+    if not shapes:
+        say("no queue yet: submit a task, or start a node with `windlass worker APP`")
+
+
+@queues.command()
+@store_option
+@click.argument("name", shell_complete=complete_queue)
+@why_option
+@by_option
+def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
+    """Let nothing more of a queue be claimed; what runs goes on."""
+    store = opened(store_url)
+    store.configure(replace(_queue(store, name), paused=True, paused_by=somebody(by), paused_why=why or None))
+    note(store, f"queue/{name}", "paused", f"paused the queue {name}{because(why)}", by=by)
+    say(f"{name} is paused; `windlass queues resume {name}` ends it")
+
+
+@queues.command()
+@store_option
+@click.argument("name", shell_complete=complete_queue)
+@why_option
+@by_option
+def resume(store_url: str | None, name: str, why: str, by: str | None) -> None:
+    """Let the tasks of a queue be claimed again."""
+    store = opened(store_url)
+    before = _queue(store, name)
+    if not before.paused:
+        say(f"{name} is not paused; nothing was changed")
+        return
+    store.configure(replace(before, paused=False, paused_by=None, paused_why=None))
+    note(store, f"queue/{name}", "resumed", f"resumed the queue {name}{because(why)}", by=by)
+    say(f"{name} is open again")
+
+
+@queues.command("set")
+@store_option
+@click.argument("name", shell_complete=complete_queue)
+@click.option("--strategy", type=click.Choice([strategy.value for strategy in Strategy]))
+@click.option("--horizon", metavar="TIME", help="The deadline of a task that has none, counted from when it is due.")
+@click.option("--step", metavar="TIME", help="For aging: how much waiting one point of priority is worth.")
+@click.option("--max-waiting", metavar="N", help="Beyond this a submit is refused; `none` for no bound.")
+@click.option("--weight", type=int, help="How often it is served beside others, 1 to 1000.")
+@why_option
+@by_option
+def set_(store_url: str | None, name: str, why: str, by: str | None, **options: str | int | None) -> None:
+    """Change settings of a queue; what is left out stays. A new strategy gives its tasks their new places."""
+    changes = {field: _setting(field, value) for field, value in options.items() if value is not None}
+    if not changes:
+        raise click.UsageError("nothing to set: give --strategy, --horizon, --step, --max-waiting or --weight")
+    store = opened(store_url)
+    store.configure(replace(_queue(store, name), **changes))
+    told = ", ".join(f"{field}={_shown(value)}" for field, value in changes.items())
+    note(store, f"queue/{name}", "configured", f"set {told} of the queue {name}{because(why)}", by=by)
+    say(f"{name}: {told}")
+
+
+def _setting(field: str, value: str | int) -> Any:
+    match field:
+        case "strategy":
+            return Strategy(value)
+        case "horizon" | "step":
+            return duration(value, field)
+        case "max_waiting":
+            return _bound(str(value))
+        case _:
+            return value
+
+
+def _bound(text: str) -> int | None:
+    if text == "none":
+        return None
+    if not text.isdecimal():
+        raise InvalidTask(f"max_waiting={text!r} is no bound; give a number from 0, or none")
+    return int(text)
+
+
+def _shown(value: Any) -> str:
+    return spelled(value // timedelta(microseconds=1)) if isinstance(value, timedelta) else str(value).lower()
+
+
+def _queue(store: Store, name: str) -> Queue:
+    """The queue as it is set now; one that nobody has configured has the defaults."""
+    return next((queue for queue in store.queues() if queue.name == name), Queue(name=name))
+
+
+def _looks(store: Store, names: list[str]) -> dict[str, QueueLook]:
+    """The oldest waits: one probe of an index for each queue."""
+    found = store.look(names[:MAX_QUEUES], ahead=timedelta(0)).queues
+    return {look.queue: look for look in found}
+
+
+def _document(shape: QueueShape, look: QueueLook | None) -> dict[str, Any]:
+    oldest = None if look is None or look.oldest is None else to_datetime(look.oldest)
+    return {**to_builtins(shape), "oldest": oldest}
+
+
+def _row(shape: QueueShape, look: QueueLook | None, times: Times) -> list[str]:
+    oldest = None if look is None else look.oldest
+    wait = "–" if oldest is None else times.ago(oldest).removesuffix(" ago")
+    return [shape.name, *(f"{shape.tasks.get(state.value, 0):,}" for state in _SHOWN), wait, _settings(shape)]
+
+
+def _settings(shape: QueueShape) -> str:
+    """What is not as usual, the pause first."""
+    said: list[str] = []
+    if shape.paused:
+        by = f" by {shape.paused_by}" if shape.paused_by else ""
+        said.append(f"PAUSED{by}" + (f' "{shape.paused_why}"' if shape.paused_why else ""))
+    said.append(shape.strategy.value)
+    if shape.strategy in (Strategy.DEADLINE, Strategy.AGING):
+        said.append(f"horizon {spelled(int(shape.horizon_seconds * 1e6))}")
+    if shape.strategy is Strategy.AGING:
+        said.append(f"step {spelled(int(shape.step_seconds * 1e6))}")
+    if shape.max_waiting is not None:
+        waiting = sum(shape.tasks.get(state.value, 0) for state in QUEUED)
+        said.append(f"{waiting:,} of at most {shape.max_waiting:,} wait")
+    if shape.weight != 1:
+        said.append(f"weight {shape.weight}")
+    return ", ".join(said)

@@ -1,0 +1,84 @@
+"""A SQLite store with a clock in the test's hand, and commands run on it in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.support.processes import open_store
+from windlass.cli.main import main
+from windlass.clock import ManualClock
+from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
+from windlass.stores.protocol import Store
+
+PARAMETERS = {
+    "type": "object",
+    "properties": {"to": {"type": "string"}, "copies": {"type": "integer"}},
+    "required": ["to"],
+}
+NOON = 1_800_014_400_000_000
+"""2027-01-15 12:00:00 UTC."""
+
+
+class Windlass(Protocol):
+    """Runs a command: its words, and what it is given on standard input."""
+
+    def __call__(self, *words: str, stdin: str | bytes | None = None) -> Result: ...
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(NOON)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'windlass.db'}"
+
+
+@pytest.fixture
+def store(url: str, clock: ManualClock) -> Iterator[Store]:
+    """A store that knows one handler, `mail`, and one cron, `nightly`."""
+    store = open_store(url.removeprefix("sqlite:///"), clock)
+    store.publish(
+        Manifest(
+            handlers=(HandlerInfo(name="mail", queue="mail", parameters=json.dumps(PARAMETERS)),),
+            crons=(
+                CronInfo(
+                    name="nightly",
+                    handler="mail",
+                    schedule="30 2 * * *",
+                    timezone="Europe/Berlin",
+                    args='{"to": "ops"}',
+                ),
+            ),
+        )
+    )
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def windlass(url: str, store: Store, clock: ManualClock) -> Windlass:
+    def run(*words: str, stdin: str | bytes | None = None) -> Result:
+        env = {"WINDLASS_URL": url, "WINDLASS_TZ": "Europe/Berlin", "COLUMNS": "100"}
+        return CliRunner().invoke(main, words, input=stdin, env=env, obj=clock)
+
+    return run
+
+
+def read(result: Result) -> Any:
+    """What a command has printed for programs."""
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def lines(result: Result) -> list[Any]:
+    """The same, by lines."""
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]

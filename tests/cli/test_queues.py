@@ -1,0 +1,113 @@
+"""`windlass queues` and `windlass tenants`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tests.cli.conftest import Windlass, lines, read
+from tests.support.builders import GAVE_UP, MINUTE, run, submit_one
+from windlass.clock import ManualClock
+from windlass.core.lifecycle import State
+from windlass.core.ordering import Strategy
+from windlass.stores.protocol import Store
+
+
+def test_queues_are_listed_with_counts_and_the_oldest_wait(
+    windlass: Windlass, store: Store, clock: ManualClock
+) -> None:
+    submit_one(store, queue="mail")
+    clock.advance(3 * MINUTE)
+    submit_one(store, queue="mail")
+    submit_one(store, queue="bulk", delay=timedelta(hours=1))
+    windlass("queues", "pause", "bulk", "--why", "nightly import", "--by", "ops")
+
+    said = windlass("queues", "ls")
+
+    assert said.stdout.splitlines() == [
+        "queue  runnable  leased  waiting  scheduled  retrying  failed  oldest wait  settings",
+        "bulk          0       0        0          1         0       0  –            "
+        'PAUSED by ops "nightly import", priority',
+        "mail          2       0        0          0         0       0  3 min        priority",
+    ]
+
+
+def test_queues_are_listed_for_programs(windlass: Windlass, store: Store) -> None:
+    submit_one(store, queue="mail")
+
+    [whole] = read(windlass("queues", "ls", "--json"))
+    [line] = lines(windlass("queues", "ls", "--jsonl"))
+
+    assert whole == line
+    assert (line["name"], line["tasks"], line["oldest"]) == ("mail", {"runnable": 1}, "2027-01-15T12:00:00Z")
+
+
+def test_a_paused_queue_gives_nothing_until_it_is_resumed(windlass: Windlass, store: Store) -> None:
+    submit_one(store, queue="mail")
+    paused = windlass("queues", "pause", "mail", "--why", "import", "--by", "ann")
+    claimed = store.claim(store.open_session("n"), ["mail"], 1)
+
+    resumed = windlass("queues", "resume", "mail", "--by", "ann")
+    again = windlass("queues", "resume", "mail")
+
+    assert (paused.exit_code, paused.stdout, claimed) == (0, "", [])
+    assert "is open again" in resumed.stderr
+    assert "not paused" in again.stderr
+    assert len(store.claim(store.open_session("n"), ["mail"], 1)) == 1
+    assert [(entry.action, entry.by) for entry in store.audit("queue/mail")] == [("resumed", "ann"), ("paused", "ann")]
+
+
+def test_settings_are_changed_one_by_one(windlass: Windlass, store: Store) -> None:
+    windlass("queues", "set", "mail", "--strategy", "aging", "--step", "30s", "--max-waiting", "5")
+    said = windlass("queues", "set", "mail", "--weight", "3", "--horizon", "2h")
+
+    [queue] = store.queues()
+
+    assert (queue.strategy, queue.step, queue.max_waiting) == (Strategy.AGING, timedelta(seconds=30), 5)
+    assert (queue.weight, queue.horizon) == (3, timedelta(hours=2))
+    assert said.stderr == "mail: weight=3, horizon=2h\n"
+    assert "aging, horizon 2h, step 30s, 0 of at most 5 wait, weight 3" in windlass("queues", "ls").stdout
+
+    windlass("queues", "set", "mail", "--max-waiting", "none")
+
+    assert store.queues()[0].max_waiting is None
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ([], "nothing to set"),
+        (["--max-waiting", "many"], "max_waiting='many'"),
+        (["--weight", "0"], "weight=0"),
+        (["--horizon", "soon"], "horizon='soon'"),
+        (["--strategy", "chance"], "--strategy"),
+    ],
+)
+def test_settings_that_cannot_be_followed_are_refused(windlass: Windlass, words: list[str], named: str) -> None:
+    result = windlass("queues", "set", "mail", *words)
+
+    assert (result.exit_code, named in result.stderr) == (2, True), result.output
+
+
+def test_a_store_without_queues_says_so_on_standard_error(windlass: Windlass) -> None:
+    said = windlass("queues", "ls")
+
+    assert "no queue yet" in said.stderr
+    assert said.stdout.count("\n") == 1
+    assert read(windlass("queues", "ls", "--json")) == []
+
+
+def test_tenants_are_listed_over_all_queues(windlass: Windlass, store: Store) -> None:
+    submit_one(store, queue="mail", tenant="acme")
+    submit_one(store, queue="bulk", tenant="acme")
+    submit_one(store, tenant="beta")
+    run(store, GAVE_UP)
+
+    rows = read(windlass("tenants", "ls", "--json"))
+
+    assert rows == [
+        {"name": "acme", "tasks": {State.RUNNABLE: 2}, "queues": ["bulk", "mail"]},
+        {"name": "beta", "tasks": {State.FAILED: 1}, "queues": ["default"]},
+    ]
+    assert "acme" in windlass("tenants", "ls").stdout
