@@ -108,6 +108,52 @@ async def test_tasks_are_found_by_their_fields_a_page_at_a_time(client: Client, 
     assert states.json() == {"tasks": [], "after": None}
 
 
+async def test_tasks_are_found_by_the_filter_language(client: Client, store: Store) -> None:
+    wanted, _, _ = submit(
+        store,
+        a_task(queue="mail", args={"order": {"id": 42}}),
+        a_task(queue="mail", args={"order": {"id": 43}}),
+        a_task(queue="bulk", args={"order": {"id": 42}}),
+    )
+
+    by_argument = await client.get(f"{API}/tasks", params={"q": "queue:mail args.order.id:42"})
+    none = await client.get(f"{API}/tasks", params={"q": "queue:mail", "queue": "bulk"})
+
+    assert [task["id"] for task in by_argument.json()["tasks"]] == [str(wanted)]
+    assert none.json()["tasks"] == []
+    assert (
+        "colour"
+        in problem(await client.get(f"{API}/tasks", params={"q": "colour:red"}), 400, "invalid_filter")["detail"]
+    )
+
+
+async def test_pages_of_a_filter_that_looks_inside_go_on_where_they_ended(client: Client, store: Store) -> None:
+    submit(store, *[a_task(args={"n": n % 2}) for n in range(10)])
+
+    first = (await client.get(f"{API}/tasks", params={"q": "args.n:1", "limit": "3"})).json()
+    second = (await client.get(f"{API}/tasks", params={"q": "args.n:1", "limit": "3", "after": first["after"]})).json()
+
+    assert (len(first["tasks"]), len(second["tasks"]), second["after"]) == (3, 2, None)
+    assert len({task["id"] for task in first["tasks"] + second["tasks"]}) == 5
+
+
+@pytest.mark.parametrize(
+    "q", ["args.password:hunter*", "args.pin:12*", "hunter2", "1234", "args.deep.token~abc", "error~hunter2"]
+)
+async def test_a_filter_finds_nothing_by_what_is_not_shown(client: Client, store: Store, q: str) -> None:
+    args = {"to": "ann", "pin": "1234", "password": "hunter2", "deep": {"token": "xabcx"}}
+    id = submit_one(store, handler="mail", args=args)
+    store.cancel([id], reason="postgresql://ann:hunter2@db is away")
+
+    found = await client.get(f"{API}/tasks", params={"q": q})
+    left_out = await client.get(f"{API}/tasks", params={"q": f"-{q}"})
+
+    assert found.json()["tasks"] == []
+    assert len(left_out.json()["tasks"]) == 1
+    assert "hunter2" not in left_out.text
+    assert "1234" not in left_out.text.replace(str(id), "")
+
+
 async def test_a_task_is_changed_only_as_it_was_seen(client: Client, store: Store) -> None:
     id = submit_one(store)
     seen = (await client.get(f"{API}/tasks/{id}")).headers["etag"]

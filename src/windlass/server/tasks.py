@@ -10,11 +10,13 @@ from msgspec import Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from windlass.core.lifecycle import State
+from windlass.core.query import parse
 from windlass.core.task import Change, Task, TaskId
 from windlass.errors import WindlassError
 from windlass.reasons import explain
 from windlass.server.calls import Call
 from windlass.server.cursors import cursor, cursor_text
+from windlass.server.finding import find_shown
 from windlass.server.problems import Refused, problem_of
 from windlass.server.routes import Routes
 from windlass.server.schemas import (
@@ -73,6 +75,8 @@ class Trust(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class FindTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which tasks, and how many."""
 
+    q: Annotated[str, Meta(max_length=4_000)] = ""
+    """The filter language, as in `state:failed age>10m -tenant:demo`."""
     state: list[State] = []
     queue: Name | None = None
     tenant: Name | None = None
@@ -106,7 +110,7 @@ def submit_batch(call: Call, query: Trust, body: list[SubmitTask]) -> Receipts:
 
 @route("GET", "/tasks", Scope.READ, errors=["invalid_filter", "invalid_cursor"])
 def find_tasks(call: Call, query: FindTasks) -> TaskPage:
-    """The tasks that match, newest first, a page at a time."""
+    """The tasks that match, newest first, a page at a time; a page may be short while there are more."""
     if call.who.tenant not in (None, query.tenant or call.who.tenant):
         return TaskPage(tasks=[], after=None)
     if call.who.queue not in (None, query.queue or call.who.queue):
@@ -117,8 +121,9 @@ def find_tasks(call: Call, query: FindTasks) -> TaskPage:
         tenant=query.tenant or call.who.tenant,
         workflow=query.workflow,
         handler=query.handler,
+        query=parse(query.q) if query.q else None,
     )
-    page = call.store.find(filter, limit=query.limit, after=cursor(query.after))
+    page = find_shown(call.store, call.offers, filter, query.limit, cursor(query.after))
     after = None if page.after is None else cursor_text(page.after)
     return TaskPage(tasks=[shown(call, task) for task in page.tasks], after=after)
 

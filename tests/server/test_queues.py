@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.server.conftest import API, Client, problem
+from tests.support.builders import a_session, a_task, submit, submit_one
+from windlass.core.ordering import Strategy
+from windlass.stores.protocol import Store
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_queues_show_settings_and_counts(client: Client, store: Store) -> None:
+    submit(store, a_task(queue="mail"), a_task(queue="mail", tenant="acme"), a_task(queue="bulk"))
+
+    await client.put(f"{API}/queues/idle", json={"strategy": "aging", "step_seconds": 30, "max_waiting": 5})
+    found = {queue["name"]: queue for queue in (await client.get(f"{API}/queues")).json()}
+
+    assert sorted(found) == ["bulk", "idle", "mail"]
+    assert found["mail"]["tasks"] == {"runnable": 2}
+    assert (found["idle"]["strategy"], found["idle"]["step_seconds"], found["idle"]["max_waiting"]) == ("aging", 30, 5)
+
+
+async def test_a_queue_is_paused_with_a_reason_and_set_without_losing_it(client: Client, store: Store) -> None:
+    submit_one(store, queue="mail")
+
+    paused = (await client.post(f"{API}/queues/mail/pause", json={"why": "nightly import", "by": "ops"})).json()
+    await client.put(f"{API}/queues/mail", json={"strategy": "fifo"})
+    claimed = store.claim(a_session(store), ["mail"], 1)
+    [queue] = store.queues()
+    resumed = (await client.post(f"{API}/queues/mail/resume")).json()
+
+    assert (paused["paused"], paused["paused_by"], paused["paused_why"]) == (True, "ops", "nightly import")
+    assert claimed == []
+    assert (queue.paused, queue.strategy) == (True, Strategy.FIFO)
+    assert (resumed["paused"], resumed["strategy"]) == (False, "fifo")
+    assert [entry.action for entry in store.audit("queue/mail")] == ["resumed", "configured", "paused"]
+
+
+async def test_a_queue_is_not_set_to_what_cannot_be(client: Client, store: Store) -> None:
+    problem(await client.put(f"{API}/queues/a%20b", json={}), 404, "not_found")
+    found = problem(await client.put(f"{API}/queues/q", json={"weight": 0}), 400, "invalid_request")
+
+    assert found["errors"][0]["field"] == "weight"
+    assert store.queues() == []
+
+
+async def test_handlers_are_listed_with_their_schemas(client: Client) -> None:
+    [mail, work] = (await client.get(f"{API}/handlers")).json()
+
+    assert (mail["name"], mail["queue"], mail["parameters"]["required"]) == ("mail", "post", ["to"])
+    assert work["parameters"] == {}
+
+
+async def test_crons_are_paused_and_resumed_and_hide_what_is_secret(client: Client, store: Store) -> None:
+    paused = (await client.post(f"{API}/crons/daily/pause", json={"why": "holiday"})).json()
+    [listed] = (await client.get(f"{API}/crons")).json()
+    resumed = (await client.post(f"{API}/crons/daily/resume")).json()
+
+    assert (paused["paused"], paused["paused_by"], paused["paused_why"]) == (True, "local", "holiday")
+    assert listed == paused
+    assert listed["args"] == {"password": "[redacted]"}
+    assert resumed["paused"] is False
+    problem(await client.post(f"{API}/crons/unheard-of/pause"), 404, "unknown_cron")
+
+
+async def test_nodes_say_what_they_serve(client: Client, store: Store) -> None:
+    store.open_session("node-1", about='{"queues":["mail"]}')
+    store.open_session("node-2", about="no JSON")
+
+    found = {node["node"]: node for node in (await client.get(f"{API}/nodes")).json()}
+
+    assert found["node-1"]["about"] == {"queues": ["mail"]}
+    assert (found["node-2"]["about"], found["node-2"]["lost"]) == ({}, False)
+
+
+async def test_the_audit_log_is_read_by_subject_a_page_at_a_time(client: Client) -> None:
+    for name in ("a", "b", "c"):
+        await client.post(f"{API}/queues/{name}/pause")
+    await client.post(f"{API}/crons/daily/pause")
+
+    first = (await client.get(f"{API}/audit", params={"subject": "queue/", "limit": "2"})).json()
+    rest = (await client.get(f"{API}/audit", params={"subject": "queue/", "before": first["before"]})).json()
+
+    assert [entry["subject"] for entry in first["entries"]] == ["queue/c", "queue/b"]
+    assert [entry["subject"] for entry in rest["entries"]] == ["queue/a"]
+    assert rest["before"] is None
+    assert first["entries"][0]["by"] == "local"
