@@ -230,11 +230,12 @@ def test_a_store_that_was_at_work_before_the_latest_migration_goes_on_after_it(d
     assert applied(url)[-1][0] == LATEST[dialect]
 
 
-def test_the_second_migration_may_be_run_again(postgres_url: str) -> None:
+@pytest.mark.parametrize("number", range(2, LATEST["postgres"] + 1))
+def test_a_later_migration_may_be_run_again(postgres_url: str, number: int) -> None:
     with opened(postgres_url):
         before = tables(postgres_url)
 
-    query(postgres_url, migrations("postgres")[1].script)
+    query(postgres_url, migrations("postgres")[number - 1].script)
 
     assert tables(postgres_url) == before
 

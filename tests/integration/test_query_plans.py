@@ -27,11 +27,13 @@ FINISHED, RUNNABLE, WAITING, SCHEDULED, LEASED = 300_000, 50_000, 10_000, 10_000
 TOTAL = FINISHED + RUNNABLE + WAITING + SCHEDULED + LEASED
 BATCH = 100
 NOBODY = "00000000-0000-0000-0000-000000000000"
-LARGE = ("task", "body", "edge", "result", "attempt")
-"""The tables that grow with the number of tasks; none of them may ever be read whole."""
+LARGE = ("task", "body", "edge", "result", "attempt", "audit")
+"""The tables that grow with the number of tasks, and of decisions; none of them may ever be read whole."""
+ENTRIES = 100_000
 
 # Tasks are numbered, and stand in the table by their states. Two in three are in the queue `default`, one in two is in
-# a workflow. A waiting task waits for two runnable ones, a scheduled one for the hub; all other edges are long told.
+# a workflow, one in ten has a downstream. A waiting task waits for two runnable ones, a scheduled one for the hub; all
+# other edges are long told. Most entries of the log are about pools.
 FILL = [
     f"""
     CREATE TEMPORARY TABLE numbered AS
@@ -60,8 +62,10 @@ FILL = [
       FROM numbered
     """,
     f"""
-    INSERT INTO windlass.body (id, handler, args, workflow, priority, first_due, submitted)
-    SELECT id, 'work', '{{}}', CASE WHEN n % 2 = 0 THEN 'w' || n % 5000 END, n % 10, {NOW} + n, {NOW} + n FROM numbered
+    INSERT INTO windlass.body (id, handler, args, rules, workflow, priority, first_due, submitted)
+    SELECT id, 'work', '{{}}', CASE WHEN n % 100 < 10 THEN '{{"downstream":"payments"}}' END,
+           CASE WHEN n % 2 = 0 THEN 'w' || n % 5000 END, n % 10, {NOW} + n, {NOW} + n
+      FROM numbered
     """,
     f"""
     INSERT INTO windlass.edge (child, parent, resolved)
@@ -81,7 +85,13 @@ FILL = [
     INSERT INTO windlass.ended (parent, how)
     SELECT md5(({FINISHED} + n)::text)::uuid, 'completed' FROM generate_series(1, 300) AS n
     """,
-    "VACUUM (ANALYZE) windlass.task, windlass.body, windlass.edge, windlass.result, windlass.attempt, windlass.ended",
+    f"""
+    INSERT INTO windlass.audit (at, kind, subject, action, text, by, data)
+    SELECT {NOW} + n, kind, kind || '/' || n % 20, 'held', 'held at ' || n, 'node', '{{}}'
+      FROM generate_series(1, {ENTRIES}) AS n CROSS JOIN LATERAL (
+           SELECT CASE WHEN n % 100 = 0 THEN 'queue' ELSE 'pool' END AS kind) AS k
+    """,
+    *(f"VACUUM (ANALYZE) windlass.{table}" for table in (*LARGE, "ended")),
 ]
 
 
@@ -100,6 +110,7 @@ TASKS = Expected("task_pkey")
 PLANS = {
     # What runs all the time.
     "claim": Expected("task_runnable body_pkey", rows=2 * BATCH + 20, pages=8 * BATCH),
+    "claim_past": Expected("task_runnable body_pkey", rows=3 * BATCH, pages=10 * BATCH),
     "lease": TASKS,
     "complete": Expected("task_pkey", rows=2 * BATCH),
     "hold": TASKS,
@@ -118,6 +129,10 @@ PLANS = {
     "progress": TASKS,
     "cancelling": Expected("task_held", rows=LEASED),
     "held": Expected("task_held"),
+    # What the autoscaler looks at.
+    "look_queues": Expected("task_oldest", rows=1, pages=20),
+    "look_due": Expected("task_due", rows=BATCH),
+    "note": WRITES,
     # The sweep.
     "seize": TASKS,
     "lost_leases": Expected("task_held", rows=LEASED),
@@ -148,6 +163,11 @@ PLANS = {
     "ancestors": Expected("edge_pkey"),
     "resolved_edges": Expected("edge_pkey", rows=3 * BATCH),
     "reopen_edges": Expected("edge_pkey|edge_parent"),
+    "audit": Expected("audit_pkey"),
+    "audit_of": Expected("audit_subject"),
+    "audit_under": Expected("audit_kind", rows=10 * BATCH),  # all that there are of that kind
+    "first_entries": Expected("audit_pkey"),
+    "forget_entries": Expected("audit_pkey"),
 }
 ANY_PLAN = {"find"}
 """Pages for people: any filter may be asked for, and how to go about it is left to the database."""
@@ -262,6 +282,15 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement) -> lis
         "first_due": 1,
         "tenant": "tenant4",
         "workflow": "w4",
+        "shut": "{payments,mail}",
+        "only": None,
+        "queues": "{default}",
+        "ahead": TOTAL,
+        "before": NOW + TOTAL,
+        "subject": "queue/0",
+        "kind": "queue",
+        "first": "queue/",
+        "behind": "queue0",
     }
     if statement.name == "open_edges":
         scalars["limit"] = 3
@@ -295,6 +324,13 @@ def looked_at(node: dict[str, Any]) -> int:
 # What a statement searches, as EXPLAIN QUERY PLAN tells it.
 SEARCHES = {
     "claim": "t USING INDEX task_runnable (queue=?)",
+    "claim_past": "t USING INDEX task_runnable (queue=?)",
+    "look_queues": "t USING INDEX task_oldest (queue=?)",
+    "look_due": "task USING INDEX task_due (due<?)",
+    "audit": "audit USING INTEGER PRIMARY KEY (rowid<?)",
+    "audit_of": "audit USING INDEX audit_subject (subject=? AND number<?)",
+    "audit_under": "audit USING INDEX audit_kind (kind=? AND number<?)",
+    "first_entries": "audit USING INTEGER PRIMARY KEY (rowid>?)",
     "lease": "task USING PRIMARY KEY (id=?)",
     "hold": "task USING PRIMARY KEY (id=?)",
     "seize": "task USING PRIMARY KEY (id=?)",

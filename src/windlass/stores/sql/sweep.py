@@ -166,11 +166,15 @@ class Sweep:
         return bool(self._db.read(lambda tx: tx.ask("workflow_is_busy", tenant=tenant, workflow=workflow).rows()))
 
     def _forget_audit(self, now: Micros) -> None:
-        """The first entry tells: those behind it are hardly older."""
-        before = now - _FORGET_AUDIT_AFTER
-        first = self._db.read(lambda tx: tx.ask("first_entry").rows())
-        if first and first[0][0] < before:
-            self._db.transact(lambda tx: tx.tell("forget_entries", before=before, limit=CHUNK))
+        """The first entry tells whether there is anything to forget: those behind it are hardly older."""
+        if not self._old_entries(now, 1):
+            return
+        old = self._old_entries(now, CHUNK)
+        self._db.transact(lambda tx: tx.tell("forget_entries", [(number,) for number in old]))
+
+    def _old_entries(self, now: Micros, limit: int) -> list[int]:
+        first = self._db.read(lambda tx: tx.ask("first_entries", limit=limit).rows())
+        return [number for number, at in first if at < now - _FORGET_AUDIT_AFTER]
 
     def _fold(self) -> None:
         [(deltas,)] = self._db.read(lambda tx: tx.ask("unfolded", limit=FOLD_ABOVE + 1).rows())
