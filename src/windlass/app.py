@@ -33,6 +33,7 @@ __all__ = ["App", "bind_all", "forbid_stores"]
 P = ParamSpec("P")
 R = TypeVar("R")
 Hook = TypeVar("Hook", bound=Callable[[], object])
+Signal = TypeVar("Signal", bound=Callable[[], float])
 
 
 class Decorator(Protocol):
@@ -61,6 +62,8 @@ class App:
         self.max_result_bytes = max_result_bytes
         self.start_hooks: list[Callable[[], object]] = []
         self.stop_hooks: list[Callable[[], object]] = []
+        self.signals: dict[str, Callable[[], float]] = {}
+        """The registered signals by name."""
         self._handlers: dict[str, Handler[..., Any, Any]] = {}
         self.handlers: Mapping[str, Handler[..., Any, Any]] = MappingProxyType(self._handlers)
         """The registered handlers by name."""
@@ -147,6 +150,14 @@ class App:
         """Call this once in every worker process after its last task, if it ends in peace; it has half a minute."""
         self.stop_hooks.append(hook)
         return hook
+
+    def signal(self, measure: Signal) -> Signal:
+        """Let pools be sized by this number too, once `windlass.yaml` names it: `signals: [{name: free_connections}]`.
+
+        Called every few seconds in some worker, beside what that runs; it should be quick.
+        """
+        self.signals[measure.__name__] = measure
+        return measure
 
     def enqueue_many(self, calls: Iterable[Bound[R]]) -> list[Handle[R]]:
         """Enqueue many calls, as `send.bind(x) for x in addresses`: read lazily, in atomic chunks of 1,000.

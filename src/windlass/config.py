@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import msgspec
 import yaml
@@ -28,6 +28,40 @@ class InvalidSettings(WindlassError, ValueError):
     code = "invalid_settings"
 
 
+class SignalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A number from outside that bears on the size of a pool: `value / per_worker` workers."""
+
+    name: str
+    """Of a function that the app has registered with `@app.signal`, unless there is a `query`."""
+    query: str = ""
+    """For Prometheus; of several series the sum counts."""
+    url: str = ""
+    """Where Prometheus is, as in http://prometheus:9090."""
+    means: Literal["limit", "want"] = "limit"
+    """`limit`: never more workers than this. `want`: at least so many, within the bounds."""
+    per_worker: float = 1.0
+    """How much of it one worker uses, or serves."""
+    every: float = 5.0
+    """Seconds between two readings."""
+    half_life: float = 0.0
+    """Seconds after which a reading counts half; 0 takes each as it is."""
+
+    def faults(self) -> list[str]:
+        """What is wrong with it."""
+        found: list[str] = []
+        if bool(self.query) != bool(self.url):
+            found.append(f"query={self.query!r}, url={self.url!r} belong together; give both or none")
+        if self.url and not self.url.startswith(("http://", "https://")):
+            found.append(f"url={self.url!r} is no address; give something like http://prometheus:9090")
+        if self.per_worker <= 0:
+            found.append(f"per_worker={self.per_worker:g} is out of range; give more than 0")
+        if not 1 <= self.every <= 3_600:
+            found.append(f"every={self.every:g} is out of range; give 1 to 3600 seconds")
+        if self.half_life < 0:
+            found.append(f"half_life={self.half_life:g} is out of range; give 0 or more seconds")
+        return found
+
+
 class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A named set of workers that serve some queues."""
 
@@ -42,6 +76,8 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The most workers on this node; left out, 8 for each processor and no more than 64."""
     scale: Settings = Settings()
     """How it sizes itself: above all `wait`, how long a task may wait."""
+    signals: tuple[SignalSettings, ...] = ()
+    """Numbers from outside that bear on its size."""
     priority: int = 0
     """Of several pools on a node whose budget is too small for all, the higher is served first."""
     idle_after: timedelta | None = timedelta(minutes=10)
@@ -95,6 +131,7 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             found.append(f"{where}.idle_after={self.idle_after} is too short; give a second or more, or none")
         if (self.scale.floor, self.scale.ceiling) != (Settings().floor, Settings().ceiling):
             found.append(f"{where}.scale has no floor and no ceiling of its own; give {where}.min and {where}.max")
+        found += [f"{where}.signals.{each.name}: {fault}" for each in self.signals for fault in each.faults()]
         return found + [f"{where}.scale.{fault}" for fault in faults(self.scale)]
 
 

@@ -102,6 +102,14 @@ class ControllerFailed(Event, frozen=True):
     again_in: float
 
 
+class SignalFailed(Event, frozen=True):
+    """A number from outside could not be had; the last one counts for a while. Told when the reason changes."""
+
+    pool: str
+    signal: str
+    error: str
+
+
 class BreakerTurned(Event, frozen=True):
     """This node has opened or closed the circuit breaker of a downstream, or let probes through."""
 

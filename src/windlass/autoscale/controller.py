@@ -10,6 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from windlass.autoscale.deciders import DECIDERS
+from windlass.autoscale.deciders.simple import plain
 from windlass.autoscale.decisions import Decision, decided
 from windlass.autoscale.estimators import learn
 from windlass.autoscale.limits import hold_of, paced
@@ -89,6 +90,8 @@ def wished(now: float, observed: Observation, state: State, settings: Settings, 
         wish, memory = DECIDERS[name](seen(now, observed, state, settings, current))
         wishes.append(wish)
         state = replace(state, memory=memory)
+    if observed.asked is not None:
+        wishes.append(plain(observed.asked, f"signals ask for {observed.asked}"))
     return largest(wishes), state
 
 

@@ -42,6 +42,8 @@ class Observation(Struct, frozen=True, kw_only=True, gc=False):
     """What the schedule holds: (seconds from now, tasks), nearest first, as far ahead as the observer looks."""
     limit: int | None = None
     """The most workers that a downstream can bear, if it says so."""
+    asked: int | None = None
+    """The workers that signals from outside ask for, if there are any."""
     breaker: Literal["closed", "open", "half_open"] = "closed"
     """The circuit breaker of the downstream that all tasks of this pool need."""
     deaths: int = 0

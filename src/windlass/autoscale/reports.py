@@ -46,7 +46,8 @@ class PoolReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds that tasks have run for, the unfinished ones too."""
     deaths: int = 0
     limit: int | None = None
-    """The most workers, over all nodes, that a custom signal of this node allows."""
+    asked: int | None = None
+    """The most workers, over all nodes, that the signals of this node allow; and the number that they ask for."""
     downstream: str = ""
     """What all of its latest tasks needed, if that was one and the same."""
 

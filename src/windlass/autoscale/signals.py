@@ -6,7 +6,7 @@ queued now, less what was, and what was taken meanwhile. What is a moment older 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -82,7 +82,8 @@ def observed(look: Look, pool: Mapping[str, PoolReport], seen: Seen) -> tuple[Ob
         draining=sum(report.draining * report.threads for report in pool.values()),
         start_delay=max((report.start_delay for report in pool.values()), default=0.0),
         due=due,
-        limit=least([report.limit for report in pool.values()], threads),
+        limit=slots(min, [report.limit for report in pool.values()], threads),
+        asked=slots(max, [report.asked for report in pool.values()], threads),
         deaths=changes.deaths,
     )
     return observation, Seen(
@@ -124,7 +125,7 @@ def upcoming(look: Look, queues: set[str], state: State | None = None) -> tuple[
     return tuple(sorted(ahead.items()))
 
 
-def least(limits: Sequence[int | None], threads: int) -> int | None:
-    """The smallest limit that any node has heard of, in slots."""
-    known = [limit * threads for limit in limits if limit is not None]
-    return min(known) if known else None
+def slots(choose: Callable[[list[int]], int], workers: Sequence[int | None], threads: int) -> int | None:
+    """The smallest or largest number of workers that any node has heard of, in slots."""
+    known = [number * threads for number in workers if number is not None]
+    return choose(known) if known else None

@@ -17,12 +17,21 @@ from windlass.events import (
     NurseryBroke,
     ReportRefused,
     SettingsRefused,
+    SignalFailed,
     StoreTroubled,
     WorkerMoved,
 )
 
 logger = logging.getLogger("windlass")
-_LOUD = (StoreTroubled, NurseryBroke, ReportRefused, ControllerFailed, BreakerTurned, SettingsRefused)
+_LOUD = (
+    StoreTroubled,
+    NurseryBroke,
+    ReportRefused,
+    ControllerFailed,
+    BreakerTurned,
+    SettingsRefused,
+    SignalFailed,
+)
 
 
 class JsonLines(logging.Formatter):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import signal
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeAlias
 
 from windlass.config import PoolSettings
 from windlass.core.lifecycle import State
@@ -31,6 +31,8 @@ from windlass.worker.wire import (
     FromWorker,
     Hello,
     Interrupt,
+    Measure,
+    Measured,
     Quit,
     Recall,
     Run,
@@ -47,6 +49,9 @@ LEAVE_SECONDS = 30.0
 
 GONE_SECONDS = 1.0
 """How long a worker whose socket has closed may take to be reported dead."""
+
+
+MeasuredListener: TypeAlias = Callable[[str, str, float | None, str], None]
 
 
 class Outlet(Protocol):
@@ -70,6 +75,8 @@ class Crew:
         self.draining = False
         self.warm = False
         """Whether there is a nursery to fork from."""
+        self.measured: MeasuredListener = lambda _pool, _name, _value, _error: None
+        """Told when a worker has said what a signal is: pool, signal, value, or why there is none."""
         self._outlet = outlet
         self._events = events
         self._numbers = itertools.count(1)
@@ -91,6 +98,13 @@ class Crew:
         leases = [one.work.claim.lease for worker in self.workers.values() for one in worker.given.values()]
         leases += [work.claim.lease for pool in self.pools.values() for work in pool.backlog]
         return {lease.session for lease in leases}
+
+    def measure(self, name: str, signal: str) -> bool:
+        """Have a worker of the pool say what a signal is now; whether there is one."""
+        takers = [worker for worker in self.pools[name].workers.values() if worker.takes]
+        if takers:
+            self._outlet.send(min(takers, key=lambda worker: (worker.taken, worker.number)), Measure(signal))
+        return bool(takers)
 
     def resize(self, name: str, size: int, why: str) -> None:
         """Give a pool another size; it is reached as workers start and end."""
@@ -144,6 +158,8 @@ class Crew:
                     worker.move(WorkerState.IDLE, now)
             case Broken(text):
                 self._events.emit(NurseryBroke(why=text))
+            case Measured(name, value, error):
+                self.measured(worker.pool, name, value, error)
 
     def _done(self, worker: Worker, said: Done, now: float) -> None:
         given = worker.take(said.ticket, now)

@@ -32,6 +32,7 @@ from windlass.worker.crons import Crons
 from windlass.worker.hub import Hub
 from windlass.worker.keeper import Keeper
 from windlass.worker.settler import Settler
+from windlass.worker.signals import Signals
 from windlass.worker.wire import Call
 from windlass.worker.worker import Worker
 
@@ -111,6 +112,7 @@ class Node:
         self._autoscaler = Autoscaler(
             self._store, self._hub, self._keeper, self._breakers, self.events, settings.budget
         )
+        self._signals = Signals(self._hub, self.events)
         tags = frozenset(settings.tags)
         self._claimers = [
             Claimer(self._store, pool, self._hub, self._keeper, self._settler, self._breakers, self.events, tags)
@@ -123,6 +125,7 @@ class Node:
             "sweeper": self._sweeper.step,
             "crons": self._crons.step,
             "autoscaler": self._autoscaler.step,
+            "signals": self._signals.step,
             **{f"claimer-{number}": claimer.step for number, claimer in enumerate(self._claimers)},
         }
         self._threads: list[Duty] = []
@@ -188,8 +191,8 @@ class Node:
         self._over.set()
         self._settler.close()
         self._hub.wake()
-        for turned in (self._keeper.turned, self._sweeper.turned, self._crons.turned, self._autoscaler.turned):
-            turned.set()
+        for duty in (self._keeper, self._sweeper, self._crons, self._autoscaler, self._signals):
+            duty.turned.set()
         give_up_at = monotonic() + LAST_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, give_up_at - monotonic()))

@@ -30,7 +30,8 @@ class Pool:
         """Workers within the target that left because nobody needed them."""
         self.tally = Tally(settings.scale.wait)
         self.limit: int | None = None
-        """The most workers, over all nodes, that a signal allows."""
+        self.asked: int | None = None
+        """The most workers, over all nodes, that signals allow; and the number that they ask for."""
         self.workers: dict[int, Worker] = {}
         self.backlog: deque[Work] = deque()
         """What came back from a worker unbegun and is to go to another one, or back to the store."""
@@ -76,6 +77,7 @@ class Pool:
             busy=round(tally.busy + sum(now - (one.begun_at or now) for one in begun), 3),
             deaths=tally.deaths,
             limit=self.limit,
+            asked=self.asked,
             downstream=tally.downstream,
         )
 

@@ -12,6 +12,7 @@ import signal
 import socket
 import threading
 import traceback
+from math import isfinite
 from queue import SimpleQueue
 from typing import cast
 
@@ -39,6 +40,8 @@ from windlass.worker.wire import (
     FromWorker,
     Hello,
     Interrupt,
+    Measure,
+    Measured,
     Quit,
     Recall,
     Run,
@@ -212,6 +215,21 @@ class Worker:
                 self._tickets.put(None)
             case Answer():
                 self._remote.answered(message)
+            case Measure(name):
+                threading.Thread(target=self._measure, args=(name,), name=f"signal-{name}", daemon=True).start()
+
+    def _measure(self, name: str) -> None:
+        """Ask one of the app's signals. It runs beside the handlers, so a slow one keeps nobody waiting."""
+        measure = self._app.signals.get(name)
+        if measure is None:
+            known = ", ".join(self._app.signals) or "none"
+            self.say(Measured(name, None, f"the app has no signal {name!r}; it has {known}"))
+            return
+        try:
+            value = float(measure())
+            self.say(Measured(name, value if isfinite(value) else None, f"it is {value}"))
+        except Exception as error:  # noqa: BLE001 whatever the app's own function raises, the node must hear of it
+            self.say(Measured(name, None, f"{type(error).__name__}: {error}"))
 
     def _give_back(self, tickets: list[int]) -> None:
         """Taking an order out of the dict is one step of the interpreter: either we get it or a runner does."""

@@ -126,7 +126,13 @@ class Answer(Message, frozen=True):
     error: bytes | None = None
 
 
-ToWorker: TypeAlias = Run | Recall | Ask | Interrupt | Quit | Answer
+class Measure(Message, frozen=True):
+    """Say what one of the app's signals is now."""
+
+    name: str
+
+
+ToWorker: TypeAlias = Run | Recall | Ask | Interrupt | Quit | Answer | Measure
 
 
 # worker → node
@@ -173,7 +179,15 @@ class Call(Message, frozen=True):
     value: bytes
 
 
-FromWorker: TypeAlias = Hello | Broken | Done | Back | Beat | Call
+class Measured(Message, frozen=True):
+    """What a signal is, or why it cannot be said."""
+
+    name: str
+    value: float | None
+    error: str = ""
+
+
+FromWorker: TypeAlias = Hello | Broken | Done | Back | Beat | Call | Measured
 
 
 def done(ticket: int, seconds: float, outcome: Outcome, log: str | None) -> Done:

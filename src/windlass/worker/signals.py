@@ -1,0 +1,132 @@
+"""Numbers from outside that bear on the size of pools: queries to Prometheus, and functions of the app.
+
+A function of the app is user code, so a worker asks it, not the node. What cannot be had keeps its last value for five
+minutes, because a monitoring system that is away must not move a pool; after that the signal counts no more.
+"""
+
+from __future__ import annotations
+
+import threading
+from math import floor, isfinite
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+import msgspec
+
+from windlass.clock import monotonic
+from windlass.config import SignalSettings
+from windlass.events import Events, SignalFailed
+from windlass.worker.hub import Hub
+from windlass.worker.pool import Pool
+
+NAP, IDLE_NAP = 0.5, 5.0
+PATIENCE = 2.0
+"""Seconds that an answer may take."""
+STALE = 300.0
+LONGEST_ANSWER = 1 << 20
+
+
+class _Reading(msgspec.Struct):
+    value: float = 0.0
+    at: float = -STALE
+    asked_at: float = -STALE
+    error: str = ""
+
+
+class Signals:
+    """The signals of one node."""
+
+    def __init__(self, hub: Hub, events: Events) -> None:
+        self.turned = threading.Event()
+        self._hub = hub
+        self._events = events
+        self._readings: dict[tuple[str, str], _Reading] = {}
+        hub.crew.measured = self.heard
+
+    def step(self) -> None:
+        """Ask for what is due, and put what is known to use."""
+        pools = [pool for pool in self._hub.crew.pools.values() if pool.settings.signals]
+        for pool in pools:
+            for signal in pool.settings.signals:
+                self._ask(pool, signal)
+            self._use(pool)
+        self.turned.wait(NAP if pools else IDLE_NAP)
+
+    def heard(self, pool: str, name: str, value: float | None, error: str) -> None:
+        """The answer to a question, from whichever thread has it."""
+        settings = self._hub.crew.pools[pool].settings
+        signal = next((each for each in settings.signals if each.name == name), None)
+        reading = self._readings.setdefault((pool, name), _Reading())
+        if signal is not None and value is not None:
+            now = monotonic()
+            reading.value, reading.at, reading.error = smoothed(reading, value, now, signal.half_life), now, ""
+        elif signal is not None and error != reading.error:
+            reading.error = error
+            self._events.emit(SignalFailed(pool=pool, signal=name, error=error))
+
+    def _ask(self, pool: Pool, signal: SignalSettings) -> None:
+        name = pool.settings.name
+        reading = self._readings.setdefault((name, signal.name), _Reading())
+        if monotonic() - reading.asked_at < signal.every:
+            return
+        reading.asked_at = monotonic()
+        if not signal.url:
+            with self._hub.lock:
+                asked = self._hub.crew.measure(name, signal.name)
+            if not asked:
+                self.heard(name, signal.name, None, "no worker is there to ask it")
+            return
+        try:
+            value = queried(signal.url, signal.query)
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
+            self.heard(name, signal.name, None, f"{type(error).__name__}: {error}")
+        else:
+            self.heard(name, signal.name, value, "")
+
+    def _use(self, pool: Pool) -> None:
+        """Tell the pool what its signals come to, for its next report."""
+        wanted: dict[str, list[int]] = {"limit": [], "want": []}
+        for signal in pool.settings.signals:
+            reading = self._readings.get((pool.settings.name, signal.name), _Reading())
+            if monotonic() - reading.at < STALE:
+                wanted[signal.means].append(max(0, floor(reading.value / signal.per_worker + 1e-9)))
+        pool.limit = min(wanted["limit"], default=None)
+        pool.asked = max(wanted["want"], default=None)
+
+
+def smoothed(reading: _Reading, value: float, now: float, half_life: float) -> float:
+    """The value, moved towards the latest: half of the way in one half-life."""
+    if half_life <= 0 or reading.at < now - STALE:
+        return value
+    return value + (reading.value - value) * 0.5 ** ((now - reading.at) / half_life)
+
+
+class _Series(msgspec.Struct):
+    value: tuple[float, str]
+
+
+class _Data(msgspec.Struct):
+    resultType: str  # noqa: N815 as Prometheus says it
+    result: Any
+
+
+class _Answer(msgspec.Struct):
+    data: _Data
+
+
+def queried(url: str, query: str) -> float:
+    """What a query comes to now: a scalar, or the sum of a vector; `ValueError` when it has no value."""
+    request = Request(f"{url.rstrip('/')}/api/v1/query?{urlencode({'query': query})}")
+    with urlopen(request, timeout=PATIENCE) as answer:
+        found = msgspec.json.decode(answer.read(LONGEST_ANSWER), type=_Answer).data
+    if found.resultType == "scalar":
+        value = float(msgspec.convert(found.result, tuple[float, str])[1])
+    else:
+        series = msgspec.convert(found.result, list[_Series])
+        if not series:
+            raise ValueError(f"the query {query!r} has no series")
+        value = sum(float(each.value[1]) for each in series)
+    if not isfinite(value):
+        raise ValueError(f"the query {query!r} is {value}")
+    return value
