@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from windlass.core import breaker as rules
 from windlass.core.breaker import Breaker, BreakerState
-from windlass.core.names import check_name
+from windlass.core.names import check_author, check_name
 from windlass.core.times import Duration, Micros, duration, micros
 from windlass.errors import ChangedMeanwhile
 from windlass.stores.protocol import Store
@@ -43,6 +43,7 @@ def hold(
     lasts: Duration | None = None,
 ) -> Breaker:
     """Hold it open or closed, whatever its tasks say, for some time or until it is closed."""
+    check_author(by, why)
     until = None if lasts is None else now + micros(duration(lasts, "for"))
     force: Callable[[Breaker], Breaker] = lambda old: rules.force(old, now, state, by=by, why=why, until=until)  # noqa: E731
     return _changed(store, name, force, "held", by, now)
@@ -50,6 +51,7 @@ def hold(
 
 def close(store: Store, name: str, now: Micros, *, by: str) -> Breaker:
     """Close it now; it opens again by the usual rule."""
+    check_author(by, "")
     return _changed(store, name, lambda old: rules.reset(old, now, by=by), "closed", by, now)
 
 

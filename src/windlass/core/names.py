@@ -23,6 +23,13 @@ def check_text(field: str, value: object, longest: int = 512) -> None:
         raise InvalidTask(f"{field}={shown(value)} is not taken; give 1 to {longest} printable characters")
 
 
+def check_author(by: str, why: str) -> None:
+    """Refuse who orders something and why, if it is too long for one line of the ledger beside what follows from it."""
+    check_text("by", by, 128)
+    if why:
+        check_text("why", why, 500)
+
+
 @lru_cache(maxsize=4_096)
 def _is_name(text: str) -> bool:
     """Remembered, because the same few names come with every task."""

@@ -15,12 +15,12 @@ from msgspec import Struct
 
 from windlass.core import breaker as rules
 from windlass.core.breaker import Breaker, BreakerSettings, BreakerState
-from windlass.core.settlement import Crashed, Outcome, Raised, Released
+from windlass.core.settlement import Crashed, Outcome, Raised, Released, Stopped
 from windlass.core.task import Claim, Lease
 from windlass.core.times import Micros, micros
 from windlass.events import BreakerTurned, Events
 from windlass.stores.protocol import Store
-from windlass.stores.steering import Entry, Look
+from windlass.stores.steering import MAX_TEXT, Entry, Look
 
 KIND = "breaker"
 WINDOW = micros(BreakerSettings().window)
@@ -54,25 +54,33 @@ class Breakers:
         self._allowed: dict[str, int] = {}
         self._probes: dict[Lease, str] = {}
 
-    def allowed(self) -> dict[str, int]:
-        """How many probes this node may claim now, by downstream."""
-        with self._lock:
-            return {name: count for name, count in self._allowed.items() if count}
+    def begin_probes(self) -> dict[str, int]:
+        """How many probes the caller may claim now, by downstream; `took` says what became of them.
 
-    def took(self, name: str, claims: Sequence[Claim]) -> None:
-        """These were claimed as probes."""
+        They are the caller's from here on: a step in between must not take them for unused and grant them again.
+        """
         with self._lock:
-            self._allowed[name] = max(0, self._allowed.get(name, 0) - len(claims))
+            found = {name: count for name, count in self._allowed.items() if count}
+            self._allowed.clear()
+            return found
+
+    def took(self, name: str, claims: Sequence[Claim], begun: int) -> None:
+        """These were claimed as probes, of so many that might have been; the others can be made still."""
+        with self._lock:
             self._probes.update((claim.lease, name) for claim in claims)
+        self._allow(name, begun - len(claims))
 
     def done(self, claim: Claim, outcome: Outcome) -> None:
-        """An attempt has ended. A handler that gives up has had its answer: that is no fault of the downstream."""
+        """An attempt has ended. A handler that gives up has had its answer: that is no fault of the downstream.
+
+        What was given back or stopped tells nothing about the downstream at all.
+        """
         name = claim.task.rules.downstream
         if name is None:
             return
         with self._lock:
             probe = self._probes.pop(claim.lease, None) is not None
-            if isinstance(outcome, Released):
+            if isinstance(outcome, Released | Stopped):
                 self._allowed[name] = self._allowed.get(name, 0) + probe
                 return
             failed = isinstance(outcome, Crashed) or (isinstance(outcome, Raised) and not outcome.give_up)
@@ -116,14 +124,14 @@ class Breakers:
             )
         breaker, got = rules.take(breaker, now, me, want)
         if breaker == before:
+            self._allow(name, got)  # What went back unused was taken again.
             return before
         if not self._store.put_control(
             KIND, name, rules.encode(breaker), expect=version, entries=self._entries(name, before, breaker, now)
         ):
             self._give_back_heard(name, ended, unused)
             return before
-        with self._lock:
-            self._allowed[name] = got
+        self._allow(name, got)
         if breaker.state is not before.state:
             text = rules.sentence(name, breaker, now)
             self._events.emit(BreakerTurned(downstream=name, before=before.state, after=breaker.state, why=text))
@@ -146,11 +154,15 @@ class Breakers:
         """Somebody else wrote first: say it again at the next step."""
         with self._lock:
             self._heard.setdefault(name, deque(maxlen=KEPT)).extendleft(reversed(ended))
-            self._allowed[name] = self._allowed.get(name, 0) + unused
+        self._allow(name, unused)
+
+    def _allow(self, name: str, probes: int) -> None:
+        with self._lock:
+            self._allowed[name] = self._allowed.get(name, 0) + probes
 
     def _entries(self, name: str, before: Breaker, after: Breaker, now: Micros) -> list[Entry]:
         if before.state is after.state:
             return []
         action = {BreakerState.OPEN: "opened", BreakerState.HALF_OPEN: "probes", BreakerState.CLOSED: "closed"}
-        text = rules.sentence(name, after, now)
+        text = rules.sentence(name, after, now)[:MAX_TEXT]
         return [Entry(subject=f"breaker/{name}", action=action[after.state], text=text, by=self._node)]

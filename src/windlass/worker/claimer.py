@@ -95,12 +95,19 @@ class Claimer:
         if not shut:
             return self._store.claim(session, queues, limit)
         claims = self._store.claim(session, queues, limit, shut=shut)
-        for name, probes in self._breakers.allowed().items():
-            if len(claims) < limit:
-                found = self._store.claim(session, queues, min(probes, limit - len(claims)), only=name)
-                self._breakers.took(name, found)
-                claims += found
+        for name, probes in self._breakers.begin_probes().items():
+            found = self._probe(session, queues, min(probes, limit - len(claims)), name)
+            self._breakers.took(name, found, probes)
+            claims += found
         return claims
+
+    def _probe(self, session: SessionId, queues: Sequence[str], limit: int, name: str) -> list[Claim]:
+        """Tasks that stand behind a breaker. A store that is away must not cost what was claimed a moment ago."""
+        try:
+            return self._store.claim(session, queues, limit, only=name) if limit else []
+        except StoreUnavailable as error:
+            self._events.emit(StoreTroubled(doing="claim", error=str(error)))
+            return []
 
     def _limit(self) -> int:
         """How many to claim; nothing as long as nobody is hungry and a larger claim will soon be worth more."""
