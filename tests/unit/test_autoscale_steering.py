@@ -200,6 +200,19 @@ def test_a_hold_against_a_wish_is_entered_once_and_not_every_second() -> None:
     assert len(held) <= 2
 
 
+def test_what_a_downstream_can_bear_is_a_ceiling_that_is_kept_at_once() -> None:
+    floor = Floor()
+    floor.reports["1"] = replace(floor.reports["1"], ready=6, target=6)
+    for _ in range(3):
+        floor.tick()
+    assert floor.decision.target == 6
+
+    floor.reports["1"] = replace(floor.reports["1"], limit=2)
+    floor.tick()
+
+    assert floor.decision.target == 2
+
+
 def test_the_breaker_of_the_only_downstream_is_seen() -> None:
     floor = Floor()
     report = replace(floor.reports["1"], downstream="payments")

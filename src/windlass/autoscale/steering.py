@@ -113,6 +113,13 @@ def in_force(members: Mapping[str, PoolReport], order: PoolOrder) -> Settings:
     return replace(tuned, floor=min(tuned.floor * threads, ceiling), ceiling=ceiling)
 
 
+def limited(settings: Settings, limit: int | None) -> Settings:
+    """The settings under what a downstream can bear: a ceiling that is kept at once, above or below the floor."""
+    if limit is None or limit >= settings.ceiling:
+        return settings
+    return replace(settings, floor=min(settings.floor, limit), ceiling=limit)
+
+
 def fixed(pool: str, last: PoolDecision, now: PoolDecision, order: PoolOrder) -> tuple[PoolDecision, tuple[Entry, ...]]:
     """A pool of a given size: only people change it. Nothing is written as long as nothing changes."""
     size = now.settings.ceiling // now.threads
@@ -155,6 +162,7 @@ def sized(
     """A pool that sizes itself; None while a quiet one stays quiet."""
     seen, after = observed(look, members, last.seen)
     seen = replace(seen, breaker=breaker_of(look, members))
+    now = replace(now, settings=limited(now.settings, seen.limit))
     if last.idle and quiet(seen) and unchanged(last, now, order) and now.tick - last.tick < IDLE_WRITES:
         return None
     state = caught_up(last, now, seen) if last.idle else last.state

@@ -75,6 +75,7 @@ class Signals:
             with self._hub.lock:
                 asked = self._hub.crew.measure(name, signal.name)
             if not asked:
+                reading.asked_at += 1.0 - signal.every  # One may be there in a moment.
                 self.heard(name, signal.name, None, "no worker is there to ask it")
             return
         try:
