@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from math import sqrt
 
-from windlass.simulation.bound import cumulative
 from windlass.simulation.load import Load
 
 BEFORE, AFTER = 60, 20
-"""Seconds of work that are compared on both sides of a moment."""
+"""Seconds that are compared on both sides of a moment."""
 RISE = 1.5
 SURPRISE = 6.0
-"""How many standard deviations the rise must be, counted in tasks, so that chance is no step."""
+"""How many standard deviations the rise must be, so that chance is no step."""
 CALM = 30
 """Seconds without a late task after which a pool has recovered."""
 GRACE = 120
@@ -20,22 +20,44 @@ GRACE = 120
 
 
 def steps(load: Load) -> list[int]:
-    """The seconds at which the work that arrives goes up at once and stays up for a while."""
-    work = cumulative(load)
+    """The seconds at which what arrives goes up at once and stays up for a while."""
+    tasks = arrived(load)
     found: list[int] = []
-    for second in range(BEFORE, load.length - AFTER):
-        # A ramp rises at every second: one step is told at most once in the time that is compared.
-        if rises(work, second, load.mean) and (not found or second - found[-1] > BEFORE + AFTER):
-            found.append(second)
+    second = BEFORE
+    while second < load.length - 2 * AFTER:
+        if rises(tasks, second):
+            found.append(turn(tasks, second))
+            second += BEFORE + AFTER
+        second += 1
     return found
 
 
-def rises(work: Sequence[float], second: int, mean: float) -> bool:
-    """Whether the load is much higher after this second than it was before."""
-    old = (work[second] - work[second - BEFORE]) / BEFORE
-    new = (work[second + AFTER] - work[second]) / AFTER
-    chance = sqrt(max(1.0, old * AFTER / mean))
-    return new > RISE * old and (new - old) * AFTER / mean > SURPRISE * chance
+def arrived(load: Load) -> list[float]:
+    """How many tasks have come by the end of each second. One that takes twice as long as usual counts for two."""
+    tasks = [0.0] * (load.length + 1)
+    for at, _ in load.arrivals:
+        if at < load.length:
+            tasks[int(at) + 1] += load.slow.at(at) if load.slow else 1.0
+    return list(accumulate(tasks))
+
+
+def rises(tasks: Sequence[float], second: int) -> bool:
+    """Whether the rate is much higher after this second than it was before, and not by chance."""
+    old = (tasks[second] - tasks[second - BEFORE]) / BEFORE
+    more = excess(tasks, second)
+    return more > (RISE - 1) * old and more * AFTER > SURPRISE * sqrt(max(3.0, old * AFTER))
+
+
+def excess(tasks: Sequence[float], second: int) -> float:
+    """By how much the rate is higher after this second than before it."""
+    old = (tasks[second] - tasks[second - BEFORE]) / BEFORE
+    return (tasks[second + AFTER] - tasks[second]) / AFTER - old
+
+
+def turn(tasks: Sequence[float], second: int) -> int:
+    """The moment of the step that begins to show here: the last at which the difference is as large as it gets."""
+    differences = {at: excess(tasks, at) for at in range(second, second + AFTER)}
+    return max(at for at, more in differences.items() if more >= 0.95 * max(differences.values()))
 
 
 def recovery(load: Load, late: Sequence[bool]) -> float | None:

@@ -33,7 +33,7 @@ def hpa(desired: Desired, load: Load) -> tuple[int, Policy]:
         if now % PERIOD:
             return size
         wish = desired(seen, sum(busy) / len(busy))
-        advice.append((now, size if abs(wish / size - 1) <= TOLERANCE else wish))
+        advice.append((now, size if abs(wish / size - 1) <= TOLERANCE + 1e-9 else wish))
         while advice[0][0] < now - STABLE:
             advice.popleft()
         stable = max(advice[-1][1], min(float(size), max(each for _, each in advice)))
@@ -119,7 +119,7 @@ def aws(period: float, share: float, load: Load) -> tuple[int, Policy]:
         if over >= 3 and now - last >= period * 2:
             size, last = bounded(load, max(1, size) * min(ratio, 4)), now
         elif under >= 15 and now - last >= period * 2:
-            size, last = bounded(load, size * 0.9 - 0.5), now
+            size, last = bounded(load, min(size * 0.9, size - 1)), now
         return size
 
     return size, decide

@@ -21,7 +21,7 @@ def threshold(high: float, low: float, load: Load) -> tuple[int, Policy]:
         if above >= 5 and not seen.starting:
             size, above = bounded(load, size * 1.25 + 1), 0
         elif below >= 60:
-            size, below = bounded(load, size * 0.9 - 0.5), 0
+            size, below = bounded(load, min(size * 0.9, size - 1)), 0
         return size
 
     return size, decide

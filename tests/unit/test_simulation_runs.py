@@ -1,0 +1,108 @@
+"""Runs: what `simulate` answers, how recovery is measured, and that the same question has the same answer."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+import windlass
+from windlass.simulation.load import InvalidLoad, Load
+from windlass.simulation.loads import load_of
+from windlass.simulation.recovery import recovered, recovery, steps
+from windlass.simulation.score import longest
+from windlass.simulation.wishes import Wishes
+
+QUIET = [(second / 2, 0.5) for second in range(600)]
+BUSY = [(300 + second / 20, 0.5) for second in range(6000)]
+
+
+@pytest.mark.parametrize("policy", ["slo", "keda", "clairvoyant", "hindsight"])
+def test_the_same_question_has_the_same_answer(policy: str) -> None:
+    first, second = (windlass.simulate("bursts", policy=policy, seconds=300, seed=7) for _ in range(2))
+
+    assert first == second
+
+
+def test_a_result_tells_waits_cost_and_every_change_of_size() -> None:
+    result = windlass.simulate(QUIET + BUSY, wait="2s", ceiling=40, start_delay="1s")
+
+    assert result.tasks == 6600
+    assert 0 <= result.wait_p50 <= result.wait_p95 <= result.wait_p99 <= result.wait_max
+    assert result.cost == pytest.approx(result.worker_seconds / (result.worker_seconds / result.cost))
+    assert result.cost > 0.95
+    assert result.resizes_per_hour == pytest.approx(len(result.ledger) * 3600 / len(result.timeline.ready))
+    assert result.ledger[0].before == 1
+    assert all(before.after == after.before for before, after in pairwise(result.ledger))
+    assert all(f"{line.before}→{line.after}" in line.why for line in result.ledger)
+
+
+def test_a_timeline_has_every_second_in_every_line() -> None:
+    result = windlass.simulate(QUIET, start_delay=3)
+    line = result.timeline
+
+    assert {len(each) for each in (line.arrivals, line.ready, line.starting, line.needed, line.waits)} == {329}
+    assert sum(line.arrivals) == len(QUIET)
+    assert max(line.waits) == pytest.approx(result.wait_max, abs=1.0)
+
+
+def test_bounds_hold_in_every_second() -> None:
+    result = windlass.simulate(QUIET + BUSY, floor=3, ceiling=5, start_delay=0)
+
+    assert {3, 5} <= set(result.timeline.ready) <= {3, 4, 5}
+
+
+def test_a_pool_may_begin_with_nobody() -> None:
+    result = windlass.simulate([(100.0, 1.0), (101.0, 1.0)], floor=0, start_delay="1s", wait="5s")
+
+    assert result.timeline.ready[50] == 0
+    assert result.late == 0
+    assert result.tasks == 2
+
+
+def test_a_rival_is_reported_in_its_best_setting() -> None:
+    result = windlass.simulate("step", policy="static", seconds=300)
+
+    assert result.policy == "static"
+    assert result.setting in {"10", "25", "50", "100"}
+
+
+def test_more_than_one_policy_is_no_question() -> None:
+    with pytest.raises(InvalidLoad, match="policy='all'"):
+        windlass.simulate("step", policy="all")
+
+
+def test_a_step_is_found_where_the_work_rises_and_a_ramp_is_none() -> None:
+    assert steps(load_of("step")) == pytest.approx([1800], abs=20)
+    assert steps(load_of("steady")) == []
+    assert steps(load_of("ramp")) == []
+    assert len(steps(load_of("on/off"))) == pytest.approx(5, abs=1)
+
+
+def test_a_load_without_a_step_has_no_recovery() -> None:
+    steady = load_of("steady", wishes=Wishes(seconds=600))
+
+    assert recovery(steady, [True] * 600) is None
+
+
+def test_recovery_ends_with_the_last_late_task_that_no_calm_separates() -> None:
+    late = [False] * 100 + [False] * 20 + [True] * 30 + [False] * 10 + [True] * 5 + [False] * 100 + [True] * 10
+
+    assert recovered(late, 100, 130) == 65
+    assert recovered([False] * 300, 100, 130) == 0
+
+
+def test_the_longest_row_is_told() -> None:
+    assert longest([True, False, True, True, False]) == 2
+    assert longest([]) == 0
+
+
+def test_a_pool_that_is_too_small_recovers_late() -> None:
+    load = Load(name="step", length=930, wait=2.0, delay=1.0, arrivals=sorted(QUIET + BUSY), ceiling=8)
+    tight = windlass.simulate(load, policy="slo")
+    roomy = windlass.simulate(load, policy="slo", ceiling=40)
+
+    assert tight.recovery is not None
+    assert roomy.recovery is not None
+    assert tight.recovery > 5 * roomy.recovery
+    assert tight.late > 0.5
