@@ -54,7 +54,7 @@ def html(results: Sequence[SimulationResult]) -> str:
             f"<h1>{title}</h1>",
             table(HEADS, [cells(result) for result in results]),
             "<p>Cost is relative to the clairvoyant bound; a score of 1 is the limit.</p>",
-            *(f"<figure>{svg(result)}</figure>\n{ledger(result.ledger)}" for result in results),
+            *(f"<figure>{svg(each, at)}</figure>\n{ledger(each.ledger)}" for at, each in enumerate(results)),
             "</body>\n</html>\n",
         ]
     )

@@ -38,8 +38,8 @@ paint-order:stroke;stroke-linejoin:round}
 """
 
 
-def svg(result: SimulationResult) -> str:
-    """The whole picture."""
+def svg(result: SimulationResult, number: int = 0) -> str:
+    """The whole picture. Those of one page are numbered, so that none borrows a name of another."""
     title = " ".join(f"{result.load} · {result.policy} {result.setting}".split())
     numbers = summary(result)
     parts = [
@@ -49,7 +49,7 @@ def svg(result: SimulationResult) -> str:
         f'<rect class="ground" width="{WIDTH}" height="{HEIGHT}"/>',
         text(LEFT, 40, title, "t"),
         text(LEFT, 64, numbers, "n"),
-        *panels(result),
+        *panels(result, number),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -64,7 +64,7 @@ def summary(result: SimulationResult) -> str:
     )
 
 
-def panels(result: SimulationResult) -> list[str]:
+def panels(result: SimulationResult, number: int) -> list[str]:
     """Load, size and waits: the cards and the time first, the lines above them."""
     line = result.timeline
     arrivals = binned(line.arrivals, mean)
@@ -79,7 +79,7 @@ def panels(result: SimulationResult) -> list[str]:
         load.area(arrivals, "la"),
         load.line(arrivals, "ll"),
         *sizes(size, line, alive),
-        *waited(waits, line.waits, result.goal),
+        *waited(waits, line.waits, result.goal, number),
     ]
 
 
@@ -97,14 +97,14 @@ def sizes(panel: Panel, line: Timeline, alive: Sequence[int]) -> list[str]:
     ]
 
 
-def waited(panel: Panel, waits: Sequence[float], goal: float) -> list[str]:
+def waited(panel: Panel, waits: Sequence[float], goal: float, number: int) -> list[str]:
     """How long tasks waited, and the goal; what is above it stands out."""
     values, longest = binned(waits, max), max([0.0, *waits])
     at, y = panel.y(goal), panel.top - 10
     cut = ", beyond the picture" if longest > panel.most else ""
     return [
-        *within("below", at, panel.bottom, [panel.area(values, "wa"), panel.line(values, "wl")]),
-        *within("above", panel.top - 1, at, [panel.area(values, "ba"), panel.line(values, "bl")]),
+        *within(f"below-{number}", at, panel.bottom, [panel.area(values, "wa"), panel.line(values, "wl")]),
+        *within(f"above-{number}", panel.top - 1, at, [panel.area(values, "ba"), panel.line(values, "bl")]),
         f'<path class="gl" d="M{LEFT} {at:.1f}H{RIGHT}"/>',
         text(RIGHT - 6, at - 7, f"goal {goal:g} s", "g halo", "end"),
         text(LEFT, y, "Longest wait, seconds", "h"),
@@ -113,7 +113,6 @@ def waited(panel: Panel, waits: Sequence[float], goal: float) -> list[str]:
 
 
 def within(name: str, top: float, bottom: float, parts: Sequence[str]) -> list[str]:
-    """The parts as far as they lie between two heights. Pictures of one page cut at different ones."""
-    place = f"{name}{top:.0f}-{bottom:.0f}"
+    """The parts as far as they lie between two heights."""
     box = f'<rect x="{LEFT}" y="{top:.1f}" width="{RIGHT - LEFT}" height="{bottom - top:.1f}"/>'
-    return [f'<clipPath id="{place}">{box}</clipPath>', f'<g clip-path="url(#{place})">', *parts, "</g>"]
+    return [f'<clipPath id="{name}">{box}</clipPath>', f'<g clip-path="url(#{name})">', *parts, "</g>"]
