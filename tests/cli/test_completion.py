@@ -24,7 +24,7 @@ def offered(url: str, *words: str) -> list[str]:
         "COMP_CWORD": str(len(words)),
     }
     said = CliRunner().invoke(main, [], env=env, prog_name="windlass").stdout
-    return [line.partition(",")[2] for line in said.splitlines()]
+    return [line.partition(",")[2] for line in said.splitlines() if line]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.support.builders import GAVE_UP, a_session, claim_one, complete, report, submit_one
+from tests.support.builders import GAVE_UP, HOUR, a_session, claim_one, complete, report, submit_one
 from tests.support.processes import open_store
 from windlass.cli.main import main
 from windlass.core.lifecycle import State
@@ -88,8 +88,8 @@ def test_tasks_are_cancelled_and_brought_back(windlass: Callable[..., Result], s
     first, second = submit_one(store, queue="a"), submit_one(store, queue="b")
 
     cancelled = windlass("tasks", "cancel", str(first))
-    by_filter = read(windlass("tasks", "cancel", "--queue", "b", "--json"))
-    retried = read(windlass("tasks", "retry", "--state", "cancelled", "--json"))
+    by_filter = read(windlass("tasks", "cancel", "--queue", "b", "--yes", "--json"))
+    retried = read(windlass("tasks", "retry", "--state", "cancelled", "--yes", "--json"))
 
     assert (cancelled.exit_code, cancelled.stdout) == (0, "cancelled 1 task\n")
     assert by_filter == {"cancelled": 1}
@@ -101,15 +101,19 @@ def test_why_tells_by_its_status_whether_a_task_waits_or_will_not_run(
     windlass: Callable[..., Result], store: Store
 ) -> None:
     id = str(submit_one(store, handler="mail"))
-    waits = windlass("why", id)
+    stuck = windlass("why", id)
+    later = windlass("why", str(submit_one(store, handler="mail", delay=HOUR)))
     session = a_session(store)
+    ready = windlass("why", id)
     claim = claim_one(store, session)
     runs = windlass("why", id)
     report(store, claim, GAVE_UP)
     failed = windlass("why", id, "--json")
 
-    assert (waits.exit_code, runs.exit_code, failed.exit_code) == (3, 0, 4)
-    assert "no node is alive" in waits.stdout
+    statuses = [said.exit_code for said in (stuck, later, ready, runs, failed)]
+
+    assert statuses == [4, 3, 0, 0, 4]
+    assert "no node is alive" in stuck.stdout
     assert json.loads(failed.stdout)["state"] == "failed"
 
 

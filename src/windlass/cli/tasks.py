@@ -1,184 +1,170 @@
-"""`windlass tasks`: look at tasks, cancel and retry them; `windlass why`."""
+"""`windlass tasks`: look at tasks, wait for them, change them; the verbs for many at once are in `cli.verbs`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from uuid import UUID
+from typing import Any
 
 import click
 
-from windlass.cli.shapes import print_json, print_task, print_tasks, task_json
-from windlass.cli.stores import json_option, opened, store_option
+from windlass.app import App
+from windlass.cli.bulk import every
+from windlass.cli.completion import complete_task
+from windlass.cli.deeds import because, by_option, note, why_option
+from windlass.cli.moments import Times, tz_option, when
+from windlass.cli.output import for_programs, form_options, say
+from windlass.cli.shapes import task_json
+from windlass.cli.stores import opened, store_option
+from windlass.cli.task_pages import print_logs, print_task, print_tasks, progress_told, state_shown
+from windlass.cli.verbs import cancel, purge, retry
+from windlass.cli.which import Chosen, Filtered, filter_options, id_of, task_of, words_argument
+from windlass.clock import sleep
 from windlass.core.lifecycle import State
-from windlass.core.task import Task, TaskId
-from windlass.errors import InvalidTask, UnknownTask
-from windlass.reasons import explain
+from windlass.core.task import Change, Task
+from windlass.core.times import duration
 from windlass.server.offers import Offers
-from windlass.server.shapes import attempt_shape, log_shape, why_shape
-from windlass.stores.protocol import Filter, Store, Which
+from windlass.server.shapes import attempt_shape, log_shape
+from windlass.stores.protocol import Log, ProgressSeen, Store
 
-WILL_NOT_RUN, WAITS = 4, 3
+POLL_SECONDS = 0.5
 
 
 @click.group()
 def tasks() -> None:
-    """Look at tasks, cancel and retry them."""
+    """Look at tasks, wait for them, change, cancel, retry and purge them."""
 
 
-@tasks.command("ls")
+for verb in (cancel, retry, purge):
+    tasks.add_command(verb)
+
+
+@tasks.command("ls", cls=Filtered)
 @store_option
-@json_option
-@click.option("--state", "states", multiple=True, type=click.Choice([state.value for state in State]))
-@click.option("--queue")
-@click.option("--tenant")
-@click.option("--workflow")
-@click.option("--handler")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000))
-def ls(
-    store_url: str | None,
-    as_json: bool,
-    states: Sequence[str],
-    queue: str | None,
-    tenant: str | None,
-    workflow: str | None,
-    handler: str | None,
-    limit: int,
-) -> None:
-    """List tasks, the newest first."""
+@form_options
+@tz_option
+@filter_options
+@words_argument("[FILTER]...")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
+def ls(store_url: str | None, form: str | None, times: Times, chosen: Chosen, words: Sequence[str], limit: int) -> None:
+    """List tasks, the newest first.
+
+    FILTER is as in: state:failed queue:mail -tenant:demo args.order.id:42 "age>10m" error~timeout
+    """
     store = opened(store_url)
-    page = store.find(_filter(states, queue, tenant, workflow, handler), limit=limit)
-    if as_json:
-        offers = Offers(store)
-        print_json([task_json(task, offers) for task in page.tasks])
-    else:
-        print_tasks(page.tasks)
-        if page.after is not None:
-            click.echo(f"… and more; the newest {limit} are shown (--limit)", err=True)
+    found = every(store, chosen.filter(words), limit=limit + 1)
+    offers = Offers(store)
+    if form is not None:
+        for_programs(form, [task_json(task, offers) for task in found[:limit]])
+        return
+    print_tasks(found[:limit], times)
+    if len(found) > limit:
+        say(f"… and more; the newest {limit} are shown (--limit)")
 
 
 @tasks.command()
 @store_option
-@json_option
-@click.argument("id")
-def show(store_url: str | None, as_json: bool, id: str) -> None:
+@form_options
+@tz_option
+@click.argument("id", shell_complete=complete_task)
+def show(store_url: str | None, form: str | None, times: Times, id: str) -> None:
     """All about one task: its times, attempts, errors and output."""
     store = opened(store_url)
-    task = _task(store, id)
-    attempts, logs = store.attempts(task.id), store.logs(task.id)
-    if as_json:
-        print_json(
-            {
-                **task_json(task, Offers(store)),
-                "attempt_list": [attempt_shape(attempt) for attempt in attempts],
-                "logs": [log_shape(log) for log in logs],
-            }
-        )
-    else:
-        print_task(task, attempts, logs, Offers(store))
+    task = task_of(store, id)
+    attempts, logs, offers = store.attempts(task.id), store.logs(task.id), Offers(store)
+    whole: dict[str, Any] = {
+        **task_json(task, offers),
+        "attempt_list": [attempt_shape(attempt) for attempt in attempts],
+        "logs": [log_shape(log) for log in logs],
+    }
+    if for_programs(form, whole):
+        return
+    print_task(task, attempts, offers, times)
+    print_logs(logs)
 
 
 @tasks.command()
 @store_option
-@json_option
-@click.argument("ids", nargs=-1)
-@click.option("--state", "states", multiple=True, type=click.Choice([state.value for state in State]))
-@click.option("--queue")
-@click.option("--tenant")
-@click.option("--workflow")
-@click.option("--handler")
-@click.option("--reason", default="cancelled from the command line", show_default=True)
-def cancel(
-    store_url: str | None,
-    as_json: bool,
-    ids: Sequence[str],
-    states: Sequence[str],
-    queue: str | None,
-    tenant: str | None,
-    workflow: str | None,
-    handler: str | None,
-    reason: str,
-) -> None:
-    """Cancel the tasks with these IDS, or all that the filter matches. A running one is asked to stop."""
-    which = _which(ids, _filter(states, queue, tenant, workflow, handler))
-    _say("cancelled", opened(store_url).cancel(which, reason=reason), as_json=as_json)
-
-
-@tasks.command()
-@store_option
-@json_option
-@click.argument("ids", nargs=-1)
-@click.option("--state", "states", multiple=True, type=click.Choice(["failed", "cancelled", "expired"]))
-@click.option("--queue")
-@click.option("--tenant")
-@click.option("--workflow")
-@click.option("--handler")
-def retry(
-    store_url: str | None,
-    as_json: bool,
-    ids: Sequence[str],
-    states: Sequence[str],
-    queue: str | None,
-    tenant: str | None,
-    workflow: str | None,
-    handler: str | None,
-) -> None:
-    """Bring back failed, cancelled or expired tasks: those with these IDS, or all that the filter matches."""
-    which = _which(ids, _filter(states, queue, tenant, workflow, handler))
-    _say("retried", opened(store_url).retry(which), as_json=as_json)
-
-
-@click.command()
-@store_option
-@json_option
-@click.argument("id")
-def why(store_url: str | None, as_json: bool, id: str) -> None:
-    """Say what holds a task back. Exit status: 0 it runs or ran, 3 it waits, 4 it cannot run as things stand."""
+@form_options
+@click.argument("id", shell_complete=complete_task)
+@click.option("-f", "--follow", is_flag=True, help="Go on until the task has ended, with its progress.")
+def logs(store_url: str | None, form: str | None, id: str, follow: bool) -> None:
+    """What its attempts printed. An attempt's output comes when it has ended; its progress comes as it is made."""
     store = opened(store_url)
-    answer = explain(store, _task(store, id))
-    if as_json:
-        print_json(why_shape(answer))
+    task, told = task_of(store, id), None
+    seen: list[Log] = []
+    while True:
+        found = store.logs(task.id)
+        fresh, before, seen = found[len(seen) :], len(seen), found
+        if form is None:
+            print_logs(fresh, before + 1)
+        elif form == "jsonl":
+            for_programs(form, [log_shape(log) for log in fresh])
+        if not follow or task.state.final:
+            break
+        told = _tell_progress(store, task, told)
+        sleep(POLL_SECONDS)
+        task = task_of(store, id)
+    if form == "json":
+        for_programs(form, [log_shape(log) for log in seen])
+
+
+def _tell_progress(store: Store, task: Task, before: ProgressSeen | None) -> ProgressSeen | None:
+    [seen] = store.progress_of([task.id])
+    if seen is not None and seen != before:
+        say(progress_told(seen))
+    return seen
+
+
+@tasks.command()
+@store_option
+@form_options
+@click.argument("ids", nargs=-1, required=True, shell_complete=complete_task)
+@click.option("--timeout", metavar="TIME", help="Stop waiting after so long (exit status 7).")
+def wait(store_url: str | None, form: str | None, ids: Sequence[str], timeout: str | None) -> None:
+    """Wait until tasks have ended. Exit status: 0 all are completed, 1 one ended badly, 7 the time was up."""
+    store = opened(store_url)
+    limit = None if timeout is None else duration(timeout, "timeout").total_seconds()
+    app = App(store=store)
+    for task in [task_of(store, id) for id in ids]:
+        app.handle(task.id).wait(limit)
+    ended = [task_of(store, id) for id in ids]
+    offers = Offers(store)
+    if form is not None:
+        for_programs(form, [task_json(task, offers) for task in ended])
     else:
-        click.echo(str(answer))
-    raise SystemExit(_status(answer.task.state, closed=answer.closed is not None))
+        for task in ended:
+            click.echo(f"{task.id}  {state_shown(task.state)}" + (f"  {task.reason}" if task.reason else ""))
+    if any(task.state is not State.COMPLETED for task in ended):
+        raise SystemExit(1)
 
 
-def _status(state: State, *, closed: bool) -> int:
-    if state in (State.FAILED, State.CANCELLED, State.EXPIRED):
-        return WILL_NOT_RUN
-    return WAITS if closed and state is not State.COMPLETED else 0
+@tasks.command()
+@store_option
+@form_options
+@tz_option
+@click.argument("id", shell_complete=complete_task)
+@click.option("--priority", type=int)
+@click.option("--deadline", metavar="WHEN", help="A time from now, a moment, or none.")
+@click.option("--at", metavar="WHEN", help="When it may run: a time from now, or a moment.")
+@click.option("--expires", metavar="WHEN", help="When it is no longer wanted: a time from now, a moment, or none.")
+@why_option
+@by_option
+def edit(
+    store_url: str | None, form: str | None, times: Times, id: str, why: str, by: str | None, **changes: Any
+) -> None:
+    """Change an unfinished task, and with it its place in its queue."""
+    given = {field: _changed(field, value) for field, value in changes.items() if value is not None}
+    if not given:
+        raise click.UsageError("nothing to change: give --priority, --deadline, --at or --expires")
+    store = opened(store_url)
+    task = store.update(id_of(id), Change(**given))
+    told = ", ".join(f"{field}={changes[field]}" for field in given)
+    note(store, f"task/{task.id}", "changed", f"set {told} of the task {task.id}{because(why)}", by=by)
+    if not for_programs(form, task_json(task, Offers(store))):
+        print_task(task, [], Offers(store), times)
 
 
-def _filter(
-    states: Sequence[str], queue: str | None, tenant: str | None, workflow: str | None, handler: str | None
-) -> Filter:
-    return Filter(states=frozenset(map(State, states)), queue=queue, tenant=tenant, workflow=workflow, handler=handler)
-
-
-def _which(ids: Sequence[str], filter: Filter) -> Which:
-    """Tasks by id or by filter, never all of them by mistake."""
-    if ids:
-        return [_id(id) for id in ids]
-    if filter == Filter():
-        raise InvalidTask("tasks: name some ids, or a filter such as --queue mail or --state failed")
-    return filter
-
-
-def _task(store: Store, id: str) -> Task:
-    [task] = store.get([_id(id)])
-    if task is None:
-        raise UnknownTask(id)
-    return task
-
-
-def _id(text: str) -> TaskId:
-    try:
-        return TaskId(UUID(text))
-    except ValueError:
-        raise InvalidTask(f"id={text!r} is not a task id; `windlass tasks ls` shows them") from None
-
-
-def _say(deed: str, number: int, *, as_json: bool) -> None:
-    if as_json:
-        print_json({deed: number})
-    else:
-        click.echo(f"{deed} {number} task{'' if number == 1 else 's'}")
+def _changed(field: str, value: Any) -> Any:
+    if field == "priority":
+        return value
+    return None if value == "none" and field != "at" else when(value, field)

@@ -1,0 +1,147 @@
+"""The verbs that take many tasks at once: cancel, retry, purge. By filter they say the number first, and ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import click
+from msgspec import Struct
+
+from windlass.cli.bulk import agreed, bulk_options, counted
+from windlass.cli.deeds import because, by_option, note, why_option
+from windlass.cli.output import for_programs, form_options, number_of
+from windlass.cli.stores import opened, store_option
+from windlass.cli.which import Chosen, Filtered, filter_options, narrowed, words_argument
+from windlass.core.lifecycle import FINAL, UNFINISHED, State
+from windlass.stores.protocol import Filter, Store, Which
+
+_ENDED_BADLY = [state for state in FINAL if state.ended_badly]
+
+
+class Verb(Struct, frozen=True, kw_only=True):
+    """What is done, in words, and to tasks in which states."""
+
+    name: str
+    done: str
+    states: Sequence[State]
+
+
+CANCEL = Verb(name="cancel", done="cancelled", states=sorted(UNFINISHED))
+RETRY = Verb(name="retry", done="retried", states=_ENDED_BADLY)
+PURGE = Verb(name="purge", done="purged", states=list(FINAL))
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """How it was asked for."""
+
+    form: str | None
+    yes: bool
+    dry_run: bool
+    why: str
+    by: str | None
+
+
+@click.command(cls=Filtered)
+@store_option
+@form_options
+@filter_options
+@words_argument("ID...|FILTER...")
+@bulk_options
+@click.option("--reason", "why", default="cancelled from the command line", show_default=True)
+@by_option
+def cancel(
+    store_url: str | None,
+    form: str | None,
+    chosen: Chosen,
+    words: Sequence[str],
+    yes: bool,
+    dry_run: bool,
+    why: str,
+    by: str | None,
+) -> None:
+    """Cancel the tasks with these IDs, or all that the filter matches. A running one is asked to stop."""
+    store, which = opened(store_url), chosen.which(words)
+    asked = Asked(form=form, yes=yes, dry_run=dry_run, why=why, by=by)
+    perform(store, CANCEL, which, lambda some: store.cancel(some, reason=why), asked)
+
+
+@click.command(cls=Filtered)
+@store_option
+@form_options
+@filter_options
+@words_argument("ID...|FILTER...")
+@bulk_options
+@why_option
+@by_option
+def retry(
+    store_url: str | None,
+    form: str | None,
+    chosen: Chosen,
+    words: Sequence[str],
+    yes: bool,
+    dry_run: bool,
+    why: str,
+    by: str | None,
+) -> None:
+    """Bring back failed, cancelled or expired tasks: those with these IDs, or all that the filter matches."""
+    store, which = opened(store_url), chosen.which(words)
+    perform(store, RETRY, which, store.retry, Asked(form=form, yes=yes, dry_run=dry_run, why=why, by=by))
+
+
+@click.command(cls=Filtered)
+@store_option
+@form_options
+@filter_options
+@words_argument("ID...|FILTER...")
+@bulk_options
+@why_option
+@by_option
+def purge(
+    store_url: str | None,
+    form: str | None,
+    chosen: Chosen,
+    words: Sequence[str],
+    yes: bool,
+    dry_run: bool,
+    why: str,
+    by: str | None,
+) -> None:
+    """Remove finished tasks for good, dead letters too: those with these IDs, or all that the filter matches."""
+    store, which = opened(store_url), chosen.which(words)
+    perform(store, PURGE, which, store.purge, Asked(form=form, yes=yes, dry_run=dry_run, why=why, by=by))
+
+
+def perform(store: Store, verb: Verb, which: Which, deed: Callable[[Which], int], asked: Asked) -> None:
+    """Count, ask, do, write down, and say how many it were."""
+    left = _meant(store, verb, which)
+    count = 0 if left is None else counted(store, left) if isinstance(left, Filter) else len(left)
+    # Whoever names tasks one by one knows how many they are.
+    named = not isinstance(which, Filter)
+    if not agreed(verb.name, count, yes=asked.yes or named, dry_run=asked.dry_run):
+        for_programs(asked.form, {verb.done: 0, "matching": count})
+        return
+    done = 0 if left is None or not count else deed(left)
+    if done:
+        subject = f"task/{which[0]}" if named and len(which) == 1 else "tasks"
+        text = f"{verb.done} {number_of(done)}{because(asked.why)}"
+        note(store, subject, verb.done, text, by=asked.by, which=_described(which))
+    if not for_programs(asked.form, {verb.done: done}):
+        click.echo(f"{verb.done} {number_of(done)}")
+
+
+def _meant(store: Store, verb: Verb, which: Which) -> Which | None:
+    """Those of the tasks to which this can be done."""
+    if isinstance(which, Filter):
+        return narrowed(which, verb.states)
+    return [task.id for task in store.get(which) if task is not None and task.state in verb.states]
+
+
+def _described(which: Which) -> object:
+    """What was asked for, as the audit log keeps it."""
+    if not isinstance(which, Filter):
+        return [str(id) for id in which[:100]]
+    given = {name: getattr(which, name) for name in ("queue", "tenant", "workflow", "handler")}
+    said: dict[str, object] = {name: value for name, value in given.items() if value is not None}
+    if which.states:
+        said["states"] = sorted(state.value for state in which.states)
+    return said if which.query is None else {**said, "query": str(which.query)}

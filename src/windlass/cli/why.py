@@ -1,0 +1,41 @@
+"""`windlass why`: what holds a task back, and by the exit status whether waiting will help."""
+
+from __future__ import annotations
+
+import click
+
+from windlass.cli.completion import complete_task
+from windlass.cli.output import for_programs, form_options
+from windlass.cli.stores import opened, store_option
+from windlass.cli.which import task_of
+from windlass.core.gates import Why
+from windlass.core.lifecycle import State
+from windlass.reasons import explain
+from windlass.server.shapes import why_shape
+
+WILL_RUN, WAITS, CANNOT_RUN = 0, 3, 4
+
+BY_HAND = frozenset({"queue", "handler", "node"})
+"""The gates that stay closed until a person does something: resumes the queue, offers the handler, starts a node."""
+
+
+@click.command()
+@store_option
+@form_options
+@click.argument("id", shell_complete=complete_task)
+def why(store_url: str | None, form: str | None, id: str) -> None:
+    """Say what holds a task back. Exit status: 0 it will run or did, 3 it waits, 4 it cannot run as things stand."""
+    store = opened(store_url)
+    answer = explain(store, task_of(store, id))
+    if not for_programs(form, why_shape(answer)):
+        click.echo(str(answer))
+    raise SystemExit(status(answer))
+
+
+def status(answer: Why) -> int:
+    """What the gate at which a task stands means for it: time opens it, or a person must."""
+    if answer.task.state is State.COMPLETED or answer.closed is None:
+        return WILL_RUN
+    if answer.task.state.final or answer.closed.name in BY_HAND:
+        return CANNOT_RUN
+    return WAITS

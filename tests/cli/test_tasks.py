@@ -1,0 +1,202 @@
+"""`windlass tasks`: looking, waiting, changing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from tests.cli.conftest import Windlass, lines, read
+from tests.support.builders import (
+    GAVE_UP,
+    MINUTE,
+    a_session,
+    claim_one,
+    complete,
+    in_state,
+    report,
+    state_of,
+    submit_one,
+    task_of,
+)
+from windlass.cli import tasks as module
+from windlass.clock import ManualClock
+from windlass.core.lifecycle import State
+from windlass.core.settlement import Settlement
+from windlass.core.task import Progress
+from windlass.stores.protocol import Store
+
+UNKNOWN = "01a1e1fd-4c42-73de-a2f4-24ee3fbe7468"
+
+
+def test_tasks_are_listed_with_times_both_ways(windlass: Windlass, store: Store, clock: ManualClock) -> None:
+    id = submit_one(store, queue="mail", tenant="acme")
+    clock.advance(3 * MINUTE)
+
+    assert windlass("tasks", "ls").stdout.splitlines() == [
+        f"{'id':36}  state       handler  queue  tenant  submitted",
+        f"{id}  ▸ runnable  work     mail   acme    13:00:00 +01:00 · 3 min ago",
+    ]
+    assert "07:00:00 -05:00 · 3 min ago" in windlass("tasks", "ls", "--tz", "America/New_York").stdout
+
+
+def test_a_filter_chooses_and_excludes(windlass: Windlass, store: Store) -> None:
+    submit_one(store, queue="mail", tenant="acme", args={"order": {"id": 42}})
+    submit_one(store, queue="mail", tenant="demo")
+    submit_one(store, queue="bulk")
+
+    def tenants(*words: str) -> list[str]:
+        return sorted(task["tenant"] for task in lines(windlass("tasks", "ls", "--jsonl", *words)))
+
+    assert tenants("queue:mail") == ["acme", "demo"]
+    assert tenants("queue:mail", "-tenant:demo") == ["acme"]
+    assert tenants("queue:mail -tenant:demo") == ["acme"]
+    assert tenants("args.order.id:42") == ["acme"]
+    assert tenants("-handler:work") == []
+    assert tenants("-key:x", "--queue", "bulk") == ["default"]
+
+
+def test_a_filter_that_makes_no_sense_is_refused_with_its_place(windlass: Windlass) -> None:
+    said = windlass("tasks", "ls", "stat:failed")
+
+    assert (said.exit_code, "did you mean state?" in said.stderr) == (2, True), said.output
+
+
+def test_a_list_that_is_cut_says_so(windlass: Windlass, store: Store) -> None:
+    for _ in range(3):
+        submit_one(store)
+
+    said = windlass("tasks", "ls", "--limit", "2")
+
+    assert said.stdout.count("\n") == 3
+    assert "the newest 2 are shown" in said.stderr
+    assert windlass("tasks", "ls", "--limit", "3").stderr == ""
+
+
+def test_one_task_is_shown_with_its_attempts_and_output(windlass: Windlass, store: Store) -> None:
+    id = submit_one(store, args={"to": "ann", "password": "hunter2"}, key="k", priority=3)
+    claim = claim_one(store)
+    store.settle([(claim.lease, Settlement(state=State.COMPLETED, result='{"sent": 1}', log="hello\n"))])
+
+    said = windlass("tasks", "show", str(id)).stdout
+    whole = read(windlass("tasks", "show", str(id), "--json"))
+
+    assert said.splitlines()[0] == f"✓ completed  work  {id}"
+    assert "  priority   3\n" in said
+    assert '  result     {"sent":1}\n' in said
+    assert "    hello\n" in said
+    assert "hunter2" not in said
+    assert whole["logs"][0]["text"] == "hello\n"
+    assert whole["args"]["password"] == "[redacted]"
+
+
+def test_what_went_wrong_is_shown(windlass: Windlass, store: Store) -> None:
+    id = in_state(store, State.FAILED)
+
+    said = windlass("tasks", "show", str(id)).stdout
+
+    assert "  attempt 1: failed after 0 s, 13:00:00 +01:00 · now\n    ValueError: oops\n" in said
+
+
+def test_logs_are_followed_to_the_end_of_the_task(
+    windlass: Windlass, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = submit_one(store)
+    claim = claim_one(store)
+
+    def first() -> None:
+        store.progress([Progress(lease=claim.lease, share=0.4, message="page 2")])
+
+    def then() -> None:
+        store.settle([(claim.lease, Settlement(state=State.COMPLETED, log="done\n"))])
+
+    steps: list[Callable[[], None]] = [first, lambda: None, then]
+    monkeypatch.setattr(module, "sleep", lambda _: steps.pop(0)())
+    said = windlass("tasks", "logs", str(id), "-f")
+
+    assert said.stdout == f"  output 1 (fence {claim.lease.fence}):\n    done\n"
+    assert said.stderr == "40% page 2\n"
+    assert read(windlass("tasks", "logs", str(id), "--json")) == [{"fence": claim.lease.fence, "text": "done\n"}]
+    assert windlass("tasks", "logs", str(id), "--jsonl").stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize(("state", "status"), [(State.COMPLETED, 0), (State.FAILED, 1), (State.CANCELLED, 1)])
+def test_waiting_ends_by_how_the_task_ended(windlass: Windlass, store: Store, state: State, status: int) -> None:
+    id = in_state(store, state)
+
+    said = windlass("tasks", "wait", str(id))
+
+    assert (said.exit_code, state.value in said.stdout) == (status, True)
+
+
+def test_waiting_ends_when_the_time_is_up(windlass: Windlass, store: Store) -> None:
+    id = submit_one(store)
+
+    assert windlass("tasks", "wait", str(id), "--timeout", "0.05s").exit_code == 7
+
+
+def test_an_unfinished_task_is_changed(windlass: Windlass, store: Store) -> None:
+    id = submit_one(store, deadline=MINUTE)
+
+    said = windlass("tasks", "edit", str(id), "--priority", "7", "--deadline", "none", "--at", "5m", "--by", "ann")
+    task = task_of(store, id)
+
+    assert (said.exit_code, task.priority, task.deadline, task.state) == (0, 7, None, State.SCHEDULED)
+    assert task.due - task.submitted == 300_000_000
+    assert "due        13:05:00 +01:00 · in 5 min" in said.stdout
+    assert [entry.by for entry in store.audit(f"task/{id}")] == ["ann"]
+
+
+def test_an_ended_task_is_not_changed(windlass: Windlass, store: Store) -> None:
+    id = in_state(store, State.COMPLETED)
+
+    assert windlass("tasks", "edit", str(id), "--priority", "1").exit_code == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "named"),
+    [
+        (["edit", UNKNOWN], 2, "nothing to change"),
+        (["edit", UNKNOWN, "--priority", "1"], 4, UNKNOWN),
+        (["edit", UNKNOWN, "--at", "none"], 2, "at='none'"),
+        (["wait"], 2, "IDS"),
+        (["wait", UNKNOWN], 4, UNKNOWN),
+        (["logs", "x"], 2, "id='x'"),
+        (["cancel", "x"], 2, "id='x'"),
+        (["purge"], 2, "--queue"),
+        (["cancel", UNKNOWN, "--queue", "a"], 2, "not both"),
+        (["ls", "--tz", "Mars"], 2, "tz='Mars'"),
+    ],
+)
+def test_bad_input_is_refused_naming_the_field(windlass: Windlass, words: list[str], status: int, named: str) -> None:
+    said = windlass("tasks", *words)
+
+    assert (said.exit_code, named in said.stderr) == (status, True), said.output
+
+
+def test_why_tells_by_its_status_whether_a_person_must_act(windlass: Windlass, store: Store) -> None:
+    """4 for what only a person ends, 3 for what passes, 0 for what runs."""
+    mail = str(submit_one(store, handler="mail", queue="mail"))
+    unknown = str(submit_one(store, handler="nobody"))
+    parent = submit_one(store, handler="mail", key="parent", queue="mail")
+    waiting = str(submit_one(store, handler="mail", prerequisites=[parent]))
+    scheduled = str(submit_one(store, handler="mail", delay=timedelta(hours=1)))
+
+    def status(id: str) -> int:
+        return windlass("why", id).exit_code
+
+    assert status(mail) == 4  # No node is alive.
+    session = a_session(store)
+    assert [status(id) for id in (mail, unknown, waiting, scheduled)] == [0, 4, 3, 3]
+    windlass("queues", "pause", "mail")
+    assert status(mail) == 4
+    windlass("queues", "resume", "mail")
+    claim = claim_one(store, session, "mail")
+    assert status(mail) == 0
+    complete(store, claim)
+    assert status(mail) == 0
+    other = claim_one(store, session, "mail")
+    report(store, other, GAVE_UP)
+    assert [status(str(other.task.id)), status(waiting)] == [4, 4]
+    assert state_of(store, parent) is State.FAILED
