@@ -146,7 +146,12 @@ def states_of(store: TaskReader, ids: Sequence[TaskId]) -> list[State]:
 
 def all_tasks(store: TaskReader) -> list[Task]:
     """Every task of the store, newest first."""
-    return store.find(Filter(), limit=100_000).tasks
+    page = store.find(Filter(), limit=10_000)
+    tasks = page.tasks
+    while page.after is not None:
+        page = store.find(Filter(), limit=10_000, after=page.after)
+        tasks += page.tasks
+    return tasks
 
 
 def sweep_until_quiet(store: TaskStore, most: int = 1_000) -> Swept:

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
+from windlass.core.conditions import Query
 from windlass.core.lifecycle import State
 from windlass.core.manifest import CronState, HandlerSeen, Manifest
 from windlass.core.ordering import Queue
@@ -28,6 +29,8 @@ CANCEL_GRACE = timedelta(seconds=10)
 RETENTION = timedelta(days=7)
 SESSIONS_SHOWN = timedelta(days=1)
 """For how long after its last renewal a session that was closed or lost is still listed."""
+SCANNED = 10_000
+"""How many tasks one `find` looks at, at the most; beyond it, it answers with what it has and where to go on."""
 
 
 class Receipt(Struct, frozen=True, gc=False):
@@ -90,15 +93,18 @@ class Filter(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
     workflow: str | None = None
     handler: str | None = None
+    query: Query | None = None
+    """Whatever else: see `core.query.parse`."""
 
-    def matches(self, task: Task) -> bool:
-        """Whether the task is one of them."""
+    def matches(self, task: Task, now: Micros) -> bool:
+        """Whether the task is one of them at this moment."""
         return (
             (not self.states or task.state in self.states)
             and self.queue in (None, task.queue)
             and self.tenant in (None, task.tenant)
             and self.workflow in (None, task.workflow)
             and self.handler in (None, task.handler)
+            and (self.query is None or self.query.matches(task, now))
         )
 
 
@@ -113,7 +119,10 @@ class Cursor(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """Some tasks, newest first, and where to go on; `after` is None on the last page."""
+    """Some tasks, newest first, and where to go on; `after` is None on the last page.
+
+    A page may hold fewer tasks than asked for, or none, while there are more: only `after` says whether it is the last.
+    """
 
     tasks: list[Task]
     after: Cursor | None
@@ -328,7 +337,11 @@ class TaskReader(Protocol):
         ...
 
     def find(self, filter: Filter, *, limit: int = 100, after: Cursor | None = None) -> Page:
-        """A page of the tasks that match, newest first."""
+        """A page of the tasks that match, newest first.
+
+        It may look at no more than `SCANNED` tasks a call, and then answers with those of them that match and with
+        where to go on; so its cost is bounded however rare they are.
+        """
         ...
 
     def counts(self) -> list[Count]:

@@ -42,7 +42,8 @@ class MemoryReader:
     def find(self, filter: Filter, *, limit: int = 100, after: Cursor | None = None) -> Page:
         check_limit(limit)
         with self._lock:
-            matching = [task for task in self._tables.tasks.values() if filter.matches(task)]
+            now = self._clock.now()
+            matching = [task for task in self._tables.tasks.values() if filter.matches(task, now)]
         matching.sort(key=lambda task: (task.submitted, task.id), reverse=True)
         if after is not None:
             matching = [task for task in matching if (task.submitted, task.id) < (after.submitted, after.id)]

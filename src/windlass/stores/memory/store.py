@@ -313,7 +313,8 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
     def _chosen(self, which: Which) -> list[Task]:
         tasks = self._tables.tasks
         if isinstance(which, Filter):
-            return [task for task in tasks.values() if which.matches(task)]
+            now = self._clock.now()
+            return [task for task in tasks.values() if which.matches(task, now)]
         return [tasks[id] for id in dict.fromkeys(which) if id in tasks]
 
     def _reopen(self, id: TaskId, coming_back: set[TaskId]) -> int:

@@ -17,8 +17,8 @@ from windlass.core.times import Micros, span
 from windlass.errors import NotAllowed, UnknownTask
 from windlass.stores.protocol import Filter, Which
 from windlass.stores.sql.database import Database, Transaction
+from windlass.stores.sql.find import find
 from windlass.stores.sql.graph import resolve
-from windlass.stores.sql.read import find
 from windlass.stores.sql.rows import Moves, Row, first_due_of, queue_from, queue_values, rows_from, task_from, uuids
 from windlass.stores.sql.sweep import forget
 

@@ -16,15 +16,11 @@ from windlass.core.times import micros
 from windlass.stores.protocol import (
     SESSIONS_SHOWN,
     Count,
-    Cursor,
-    Filter,
     Log,
     Neighbour,
     Neighbourhood,
-    Page,
     ProgressSeen,
     Session,
-    check_limit,
 )
 from windlass.stores.sql.database import Database, Values
 from windlass.stores.sql.rows import queue_from, task_from
@@ -40,26 +36,6 @@ def get(db: Database, ids: Sequence[TaskId]) -> list[Task | None]:
     found = (task_from(db, line) for line in db.read(lambda tx: tx.ask("get", batch).rows()))
     tasks = {task.id: task for task in found}
     return [tasks.get(id) for id in ids]
-
-
-def find(db: Database, filter: Filter, limit: int, after: Cursor | None) -> Page:
-    """A page of tasks; one more than asked for is read, to know whether it is the last."""
-    check_limit(limit)
-    rows = db.read(
-        lambda tx: tx.ask(
-            "find",
-            states=sorted(state.value for state in filter.states) or None,
-            queue=filter.queue,
-            tenant=filter.tenant,
-            workflow=filter.workflow,
-            handler=filter.handler,
-            submitted=None if after is None else after.submitted,
-            id=None if after is None else after.id,
-            limit=limit + 1,
-        ).rows()
-    )
-    tasks = [task_from(db, line) for line in rows[:limit]]
-    return Page(tasks, Cursor(tasks[-1].submitted, tasks[-1].id) if len(rows) > limit else None)
 
 
 def counts(db: Database) -> list[Count]:

@@ -31,6 +31,7 @@ from windlass.stores.protocol import (
 )
 from windlass.stores.sql import attempts, notes, operate, read, steering
 from windlass.stores.sql.database import Database
+from windlass.stores.sql.find import find
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.submit import Fire, Submit, Submitted
 from windlass.stores.sql.sweep import Sweep
@@ -167,7 +168,7 @@ class SqlStore:
         return read.get(self._db, tasks)
 
     def find(self, filter: Filter, *, limit: int = 100, after: Cursor | None = None) -> Page:
-        return read.find(self._db, filter, limit, after)
+        return find(self._db, filter, limit, after)
 
     def counts(self) -> list[Count]:
         return read.counts(self._db)

@@ -1,16 +1,21 @@
--- find: a page of tasks, newest first. A condition that is null holds for every task.
+-- find: of the tasks from one on down to another, newest first, those that meet some conditions; a null one holds for all.
 SELECT t.id, t.queue, t.tenant, t.state, t.band, t.rank, t.tie, t.due, t.expires, t.waiting, t.on_failure, t.fence,
        t.session, t.claimed, t.finished, t.attempts, t.crashes, t.losses, t.generation, t.cancel_requested,
        t.cancel_by, t.reason,
        b.handler, b.args, b.rules, b.workflow, b.key, b.priority, b.deadline, b.first_due, b.submitted, r.value
-  FROM windlass.body AS b
+  FROM (SELECT *
+          FROM windlass.body
+         WHERE (submitted, id) < (:submitted::bigint, :id::uuid)
+           AND (submitted, id) >= (:end::bigint, :end_id::uuid)
+         ORDER BY submitted DESC, id DESC
+         -- The end comes first. Written out, it tells the planner that few rows are to be joined.
+         LIMIT 20000) AS b
   JOIN windlass.task AS t USING (id)
   LEFT JOIN windlass.result AS r USING (id)
  WHERE (:states::text[] IS NULL OR t.state = ANY (:states::text[]))
-   AND (:queue::text IS NULL OR t.queue = :queue::text)
-   AND (:tenant::text IS NULL OR t.tenant = :tenant::text)
-   AND (:workflow::text IS NULL OR b.workflow = :workflow::text)
-   AND (:handler::text IS NULL OR b.handler = :handler::text)
-   AND (:submitted::bigint IS NULL OR (b.submitted, b.id) < (:submitted::bigint, :id::uuid))
+   AND (:queues::text[] IS NULL OR t.queue = ANY (:queues::text[]))
+   AND (:tenants::text[] IS NULL OR t.tenant = ANY (:tenants::text[]))
+   AND (:workflows::text[] IS NULL OR b.workflow = ANY (:workflows::text[]))
+   AND (:handlers::text[] IS NULL OR b.handler = ANY (:handlers::text[]))
  ORDER BY b.submitted DESC, b.id DESC
  LIMIT :limit;

@@ -1,4 +1,4 @@
--- find: a page of tasks, newest first. A condition that is null holds for every task.
+-- find: of the tasks from one on down to another, newest first, those that meet some conditions; a null one holds for all.
 SELECT t.id, t.queue, t.tenant, t.state, t.band, t.rank, t.tie, t.due, t.expires, t.waiting, t.on_failure, t.fence,
        t.session, t.claimed, t.finished, t.attempts, t.crashes, t.losses, t.generation, t.cancel_requested,
        t.cancel_by, t.reason,
@@ -6,11 +6,12 @@ SELECT t.id, t.queue, t.tenant, t.state, t.band, t.rank, t.tie, t.due, t.expires
   FROM body AS b
   JOIN task AS t USING (id)
   LEFT JOIN result AS r USING (id)
- WHERE (:states IS NULL OR t.state IN (SELECT value FROM json_each(:states)))
-   AND (:queue IS NULL OR t.queue = :queue)
-   AND (:tenant IS NULL OR t.tenant = :tenant)
-   AND (:workflow IS NULL OR b.workflow = :workflow)
-   AND (:handler IS NULL OR b.handler = :handler)
-   AND (:submitted IS NULL OR (b.submitted, b.id) < (:submitted, :id))
+ WHERE (b.submitted, b.id) < (:submitted, :id)
+   AND (b.submitted, b.id) >= (:end, :end_id)
+   AND (:states IS NULL OR t.state IN (SELECT value FROM json_each(:states)))
+   AND (:queues IS NULL OR t.queue IN (SELECT value FROM json_each(:queues)))
+   AND (:tenants IS NULL OR t.tenant IN (SELECT value FROM json_each(:tenants)))
+   AND (:workflows IS NULL OR b.workflow IN (SELECT value FROM json_each(:workflows)))
+   AND (:handlers IS NULL OR b.handler IN (SELECT value FROM json_each(:handlers)))
  ORDER BY b.submitted DESC, b.id DESC
  LIMIT :limit;

@@ -1,0 +1,7 @@
+-- scanned: where a look at so many tasks ends, newest first, and the task behind it, if there is one.
+SELECT submitted, id
+  FROM windlass.body
+ WHERE (submitted, id) < (:submitted::bigint, :id::uuid)
+   AND submitted >= :since::bigint
+ ORDER BY submitted DESC, id DESC
+ LIMIT 2 OFFSET :skip;

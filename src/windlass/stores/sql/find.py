@@ -1,0 +1,123 @@
+"""Pages of tasks for a filter, over SQL.
+
+Three ways, the narrowest first: the tasks whose ids the filter names; the tasks of a few states or of some workflows,
+if an index knows that they are few; else the newest tasks. The database leaves out what it can, the filter itself the
+rest, and no call goes through more than `SCANNED` tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+from windlass.core.task import Task, TaskId
+from windlass.core.times import FOREVER, Micros
+from windlass.stores.protocol import SCANNED, Cursor, Filter, Page, check_limit
+from windlass.stores.sql.database import Database
+from windlass.stores.sql.rows import task_from
+from windlass.stores.sql.sieve import Sieve, sieve
+
+CHUNK = 500
+_FIRST, _LAST = TaskId(UUID(int=0)), TaskId(UUID(int=2**128 - 1))
+
+
+def find(db: Database, filter: Filter, limit: int, after: Cursor | None) -> Page:
+    """A page of tasks, newest first."""
+    check_limit(limit)
+    limit = min(limit, SCANNED)
+    now = _now(db) if filter.query is not None and filter.query.timed else 0
+    wanted = sieve(filter, now)
+    if wanted.empty:
+        return Page([], None)
+    start = min(after or Cursor(FOREVER, _LAST), Cursor(wanted.before, _FIRST), key=_key)
+    known = _known(db, wanted)
+    if known is not None:
+        tasks = _by_id(db, [id for submitted, id in known if (submitted, id) < _key(start)])
+        return _page((task for task in tasks if filter.matches(task, now)), limit, None)
+    # Where nothing is passed over the page itself is the bound.
+    end = None if filter == Filter() else _end(db, wanted, start)
+    tasks = _newest(db, wanted, start, end or Cursor(wanted.since, _FIRST), limit)
+    return _page((task for task in tasks if filter.query is None or filter.query.matches(task, now)), limit, end)
+
+
+def _now(db: Database) -> Micros:
+    [(now,)] = db.read(lambda tx: tx.ask("now", now=db.now()).rows())
+    return now
+
+
+def _key(cursor: Cursor) -> tuple[Micros, UUID]:
+    return cursor.submitted, cursor.id
+
+
+def _page(matching: Iterator[Task], limit: int, end: Cursor | None) -> Page:
+    """The first so many of them; `end` is where the look ended, if there is more behind it."""
+    tasks: list[Task] = []
+    for task in matching:
+        if len(tasks) == limit:
+            return Page(tasks, Cursor(tasks[-1].submitted, tasks[-1].id))
+        tasks.append(task)
+    return Page(tasks, end)
+
+
+def _known(db: Database, wanted: Sieve) -> list[tuple[Micros, TaskId]] | None:
+    """When and what: all tasks that can match, newest first; None when that is not known, or they are many."""
+    if wanted.ids is not None:
+        rows = db.read(lambda tx: tx.ask("get", [(id,) for id in wanted.ids or ()]).rows())
+        tasks = [task_from(db, line) for line in rows]
+        return sorted(((task.submitted, task.id) for task in tasks), reverse=True)
+    workflows = wanted.workflows or []
+    states = set[str]() if workflows else wanted.few_states
+    if not workflows and not states:
+        return None
+    flags = {state: state in states for state in ("failed", "leased", "runnable")}
+    due = not states.isdisjoint({"scheduled", "retrying"})
+    asked: dict[str, object] = {**flags, "due": due, "workflows": workflows, "limit": SCANNED + 1}
+    found = db.read(lambda tx: tx.ask("few", None, **asked).rows())
+    if len(found) > SCANNED:
+        return None
+    # A task that is just being pruned has no body any more.
+    return sorted(((at, TaskId(db.uuid(id))) for at, id in found if at is not None), reverse=True)
+
+
+def _by_id(db: Database, ids: Sequence[TaskId]) -> Iterator[Task]:
+    for first in range(0, len(ids), CHUNK):
+        chunk = ids[first : first + CHUNK]
+        rows = db.read(lambda tx, chunk=chunk: tx.ask("get", [(id,) for id in sorted(chunk)]).rows())
+        found = {task.id: task for task in (task_from(db, line) for line in rows)}
+        yield from (found[id] for id in chunk if id in found)
+
+
+def _end(db: Database, wanted: Sieve, start: Cursor) -> Cursor | None:
+    """The last task that this call looks at, if there are more behind it.
+
+    It is found first, because tasks that are submitted meanwhile must not move it.
+    """
+    at, id = start.submitted, start.id
+    rows = db.read(lambda tx: tx.ask("scanned", submitted=at, id=id, since=wanted.since, skip=SCANNED - 1).rows())
+    return Cursor(rows[0][0], TaskId(db.uuid(rows[0][1]))) if len(rows) > 1 else None
+
+
+def _newest(db: Database, wanted: Sieve, start: Cursor, end: Cursor, limit: int) -> Iterator[Task]:
+    """The tasks from `start` down to `end`; as many as fill a page at first, and then more at a time."""
+    chunk = limit + 1
+    while True:
+        rows = db.read(
+            lambda tx, start=start, chunk=chunk: tx.ask(
+                "find",
+                submitted=start.submitted,
+                id=start.id,
+                end=end.submitted,
+                end_id=end.id,
+                states=wanted.states,
+                queues=wanted.queues,
+                tenants=wanted.tenants,
+                workflows=wanted.workflows,
+                handlers=wanted.handlers,
+                limit=chunk,
+            ).rows()
+        )
+        tasks = [task_from(db, line) for line in rows]
+        yield from tasks
+        if len(tasks) < chunk:
+            return
+        start, chunk = Cursor(tasks[-1].submitted, tasks[-1].id), max(chunk, CHUNK)
