@@ -7,7 +7,7 @@ from msgspec import Struct
 from windlass.simulation.chance import DISTRIBUTIONS
 from windlass.simulation.load import InvalidLoad
 
-MOST_TASKS = 2_000_000
+MOST_TASKS = 500_000
 """More than that is no question for a simulation that shall take seconds."""
 
 
