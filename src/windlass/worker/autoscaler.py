@@ -23,7 +23,7 @@ from windlass.autoscale.shares import Holding, held
 from windlass.autoscale.signals import members
 from windlass.clock import monotonic
 from windlass.config import BudgetSettings, PoolSettings
-from windlass.errors import SessionLost, StoreError
+from windlass.errors import InvalidTask, SessionLost, StoreError
 from windlass.events import ControllerFailed, Events, PoolDecided, StoreTroubled
 from windlass.stores.protocol import Store
 from windlass.stores.steering import Look
@@ -31,6 +31,7 @@ from windlass.worker.breakers import Breakers
 from windlass.worker.crew import Crew
 from windlass.worker.hub import Hub
 from windlass.worker.keeper import Keeper
+from windlass.worker.pool import Pool
 
 logger = logging.getLogger("windlass.autoscaler")
 TICK_SECONDS = 1.0
@@ -110,9 +111,8 @@ class Autoscaler:
     def _report(self, crew: Crew) -> NodeReport:
         now = monotonic()
         room = self._room(crew)
-        used = sum(pool.target for pool in crew.pools.values())
         pools = {
-            name: pool.report(now, pool.settings.most if room is None else max(0, room - used + pool.target))
+            name: pool.report(now, pool.settings.most if room is None else _left(room, pool, crew))
             for name, pool in crew.pools.items()
         }
         degraded = "; ".join(f"{name}: {why}" for name, why in sorted(self.degraded.items()))
@@ -160,8 +160,12 @@ class Autoscaler:
         if ruling is None:
             return latest
         text = documents.written(ruling.decision)
-        if not self._store.put_control(POOL, name, text, expect=ruling.expect, entries=ruling.entries):
-            return None  # Another node has decided this tick; its word is read at the next.
+        try:
+            if not self._store.put_control(POOL, name, text, expect=ruling.expect, entries=ruling.entries):
+                return None  # Another node has decided this tick; its word is read at the next.
+        except InvalidTask as error:  # A decision that no store can keep is a mistake of the controller's.
+            self._broke(name, look, error)
+            return latest
         for entry in ruling.entries:
             self._events.emit(PoolDecided(pool=name, action=entry.action, why=entry.text))
         return ruling.decision
@@ -196,7 +200,10 @@ class Autoscaler:
     def _afforded(self, crew: Crew, sizes: Mapping[str, int]) -> Mapping[str, int]:
         """The sizes that this node's budget allows: the higher priority first, the lower is shrunk by draining."""
         room = self._room(crew)
-        if room is None or sum(sizes.values()) <= room:
+        if room is None:
+            return sizes
+        room -= sum(pool.target for name, pool in crew.pools.items() if name not in sizes)
+        if sum(sizes.values()) <= room:
             return sizes
         pools = {name: crew.pools[name].settings for name in sizes}
         claims = [
@@ -204,3 +211,16 @@ class Autoscaler:
             for name, size in sizes.items()
         ]
         return shared(claims, room)
+
+
+def _left(room: int, pool: Pool, crew: Crew) -> int:
+    """What the budget leaves a pool: of those that do not outrank it only their floors are spared.
+
+    Were it what nobody uses now, a pool that came first would keep all from those that it should make room for.
+    """
+    others = [other for other in crew.pools.values() if other is not pool]
+    kept = [
+        other.target if other.settings.priority > pool.settings.priority else min(other.target, other.settings.floor)
+        for other in others
+    ]
+    return max(0, room - sum(kept))

@@ -1,0 +1,502 @@
+"""The autoscaler of a node, and of two, on one memory store: every second by hand, no process, no thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.support.builders import a_task, submit
+from tests.unit.test_crew import Recorder
+from windlass import orders, pools
+from windlass.autoscale import steering
+from windlass.autoscale.shares import HOLD
+from windlass.clock import ManualClock
+from windlass.config import BudgetSettings, PoolSettings
+from windlass.core.order import order_of
+from windlass.core.settlement import COMPLETED
+from windlass.core.task import SessionId
+from windlass.errors import StoreUnavailable
+from windlass.events import ControllerFailed, Event, Events, PoolDecided, PoolResized, StoreTroubled
+from windlass.stores.memory import MemoryStore
+from windlass.worker import autoscaler as module
+from windlass.worker.autoscaler import Autoscaler
+from windlass.worker.breakers import Breakers
+from windlass.worker.claimer import Claimer
+from windlass.worker.crew import Crew
+from windlass.worker.given import Work
+from windlass.worker.states import WorkerState
+from windlass.worker.wire import Done, Hello
+
+MEGABYTE = 1 << 20
+SIZES_ITSELF = PoolSettings(min=1, max=8)
+
+
+class Store(MemoryStore):
+    """Counts who decides, and can be away."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock=clock)
+        self.decisions = 0
+        self.refused = 0
+        self.away = False
+
+    def look(self, *args: Any, **kwargs: Any) -> Any:
+        if self.away:
+            raise StoreUnavailable("the store is away")
+        return super().look(*args, **kwargs)
+
+    def put_control(self, *args: Any, **kwargs: Any) -> bool:
+        written = super().put_control(*args, **kwargs)
+        self.decisions, self.refused = self.decisions + written, self.refused + (not written)
+        return written
+
+
+class Node:
+    """One node's autoscaler with its crew, which forks nobody."""
+
+    def __init__(self, town: Town, name: str, *settings: PoolSettings, budget: BudgetSettings) -> None:
+        self.events: list[Event] = []
+        events = Events(self.events.append)
+        self.outlet = Recorder()
+        self.outlet.held = 100 * MEGABYTE
+        self.crew = Crew(settings or (SIZES_ITSELF,), self.outlet, events)
+        self.crew.warm = True
+        self.town = town
+        self.keeper = SimpleNamespace(current=None, node=name)
+        self.hub = SimpleNamespace(lock=threading.RLock(), crew=self.crew, memory=self.outlet.memory)
+        breakers = Breakers(town.store, events, name)
+        self.autoscaler = Autoscaler(
+            town.store, cast("Any", self.hub), cast("Any", self.keeper), breakers, events, budget
+        )
+        self.autoscaler.turned.set()  # It never waits for the next tick: the test's clock says when that is.
+        self.open()
+
+    def open(self) -> None:
+        self.keeper.current = self.town.store.open_session(self.keeper.node)
+
+    @property
+    def session(self) -> SessionId:
+        return self.keeper.current
+
+    def step(self) -> None:
+        self.autoscaler.step()
+        self.crew.tick(self.town.seconds)
+        for worker in list(self.crew.workers.values()):
+            if worker.state is WorkerState.STARTING:
+                self.crew.heard(worker, Hello(), self.town.seconds)
+            if worker.state is WorkerState.DRAINING and not worker.given:
+                self.crew.died(worker, 0, self.town.seconds)
+
+    def work(self, pool: str = "default", most: int = 1_000) -> int:
+        """Every free worker runs a task, which takes no time."""
+        crew_pool = self.crew.pools[pool]
+        free = sum(worker.free for worker in crew_pool.workers.values() if worker.takes)
+        claims = self.town.store.claim(self.session, crew_pool.settings.queues, min(free, most)) if free else []
+        work = [Work(claim, order_of(claim), self.town.seconds) for claim in claims]
+        crew_pool.tally.took(claims)
+        self.crew.hand_out(crew_pool, work, self.town.seconds)
+        for worker in list(self.crew.workers.values()):
+            for ticket in list(worker.given):
+                self.crew.heard(worker, Done(ticket, 1.0), self.town.seconds)
+        self.town.store.settle([(claim.lease, COMPLETED) for claim in claims])
+        return len(claims)
+
+    def size(self, pool: str = "default") -> int:
+        return self.crew.pools[pool].target
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+class Town:
+    """A store, a clock, and the nodes on it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = Store(self.clock)
+        self.nodes: list[Node] = []
+
+    @property
+    def seconds(self) -> float:
+        return self.clock.now() / 1_000_000
+
+    def node(self, *settings: PoolSettings, budget: BudgetSettings | None = None) -> Node:
+        name = f"node-{len(self.nodes)}"
+        self.nodes.append(Node(self, name, *settings, budget=budget or BudgetSettings()))
+        return self.nodes[-1]
+
+    def tick(self, seconds: int = 1) -> None:
+        for _ in range(seconds):
+            self.clock.advance(timedelta(seconds=1))
+            for node in self.nodes:
+                if node.session is not None:
+                    self.store.renew(node.session)
+            for node in self.nodes:
+                node.step()
+
+    def backlog(self, number: int, queue: str = "default") -> None:
+        submit(self.store, *(a_task(queue=queue) for _ in range(number)))
+
+
+@pytest.fixture
+def town(monkeypatch: pytest.MonkeyPatch) -> Iterator[Town]:
+    town = Town()
+    monkeypatch.setattr(module, "monotonic", lambda: town.seconds)
+    yield town
+    town.store.close()
+
+
+def test_a_backlog_makes_the_pool_grow_and_the_ledger_says_why(town: Town) -> None:
+    node = town.node()
+    town.tick(3)
+    assert node.size() == 1
+
+    town.backlog(500)
+    town.tick(5)
+
+    assert node.size() == 8
+    assert len(node.crew.workers) == 8
+    [resized] = node.of(PoolResized)
+    assert (resized.before, resized.after) == (1, 8)
+    assert "500 runnable" in resized.why
+    assert any("500 runnable" in entry.text for entry in pools.history(town.store, "default"))
+    assert [event.action for event in node.of(PoolDecided)][:1] == ["grew"]
+
+
+def test_a_shrink_lets_the_idle_go_and_a_busy_worker_end_its_task(town: Town) -> None:
+    node = town.node()
+    town.tick(3)
+    town.backlog(500)
+    town.tick(5)
+    [claim] = town.store.claim(node.session, ["default"], 1)
+    node.crew.hand_out(node.crew.pools["default"], [Work(claim, order_of(claim), town.seconds)], town.seconds)
+    [busy] = [worker for worker in node.crew.workers.values() if worker.given]
+    tickets = list(busy.given)
+
+    orders.pause(town.store, "default", by="ops")
+    town.tick(3)
+
+    assert node.size() == 0
+    assert list(node.crew.workers.values()) == [busy], "all others have left"
+    assert (busy.state, list(busy.given), node.outlet.killed) == (WorkerState.DRAINING, tickets, [])
+
+
+def test_it_shrinks_by_itself_when_the_work_is_done(town: Town) -> None:
+    node = town.node()
+    town.tick(3)
+    town.backlog(300)
+    ran = 0
+    while ran < 300:
+        town.tick()
+        ran += node.work()
+    largest = node.size()
+
+    town.tick(60)
+
+    assert (largest, node.size()) == (8, 1)
+    assert len(node.outlet.settled) == 300
+    assert len(node.of(PoolResized)) <= 4, "in few and decisive steps"
+
+
+def test_two_nodes_share_one_target_and_the_shares_add_up(town: Town) -> None:
+    first, second = town.node(PoolSettings(min=0, max=6)), town.node(PoolSettings(min=0, max=3))
+    town.tick(2)
+
+    for target in (1, 2, 5, 7, 9):
+        orders.pin(town.store, "default", target, by="ops")
+        town.tick(2)
+        assert first.size() + second.size() == target, target
+        assert abs(first.size() - 2 * second.size()) <= 2, "by the weight of their ceilings"
+
+
+def test_a_node_that_joins_takes_its_share_and_the_other_gives_its_part_back_after_a_hold(town: Town) -> None:
+    first = town.node(PoolSettings(min=0, max=8))
+    town.tick(2)
+    orders.pin(town.store, "default", 8, by="ops", lasts="1h")
+    town.tick(2)
+    assert first.size() == 8
+
+    second = town.node(PoolSettings(min=0, max=8))
+    town.tick(3)
+    assert (first.size(), second.size()) == (8, 4)
+    town.tick(int(HOLD) + 1)
+
+    assert (first.size(), second.size()) == (4, 4)
+    assert len(first.of(PoolResized)) == 2, "to 8 and to 4, nothing between"
+
+
+def test_the_share_of_a_node_that_is_gone_is_taken_over(town: Town) -> None:
+    first, second = town.node(PoolSettings(min=0, max=8)), town.node(PoolSettings(min=0, max=8))
+    town.tick(2)
+    orders.pin(town.store, "default", 8, by="ops", lasts="1h")
+    town.tick(2)
+    assert (first.size(), second.size()) == (4, 4)
+
+    town.nodes.remove(second)  # It stops renewing: its session runs out, whoever sweeps it.
+    town.tick(18)
+
+    assert first.size() == 8
+
+
+def test_of_two_nodes_exactly_one_decides_each_tick(town: Town) -> None:
+    town.node()
+    town.node()
+    town.backlog(2_000)
+    before = town.store.decisions
+
+    town.tick(20)
+
+    assert town.store.decisions - before == 20
+    assert town.store.refused == 0, "the second has looked after the first had written"
+
+
+def test_of_two_nodes_that_have_looked_at_the_same_moment_one_decides_and_the_other_keeps_its_size(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = town.node(PoolSettings(min=0, max=8)), town.node(PoolSettings(min=0, max=8))
+    town.tick(2)
+    orders.pin(town.store, "default", 8, by="ops")
+    town.clock.advance(timedelta(seconds=1))
+    stale = town.store.look(["default"], ahead=timedelta(0))
+
+    first.step()
+    decided = town.store.decisions
+    with monkeypatch.context() as patch:
+        patch.setattr(town.store, "look", lambda *_args, **_kwargs: stale)
+        second.step()
+    sizes = (first.size(), second.size())
+    second.step()
+
+    assert (town.store.decisions, town.store.refused) == (decided, 1)
+    assert sizes == (4, 0), "nothing is done by what was not written"
+    assert second.size() == 4, "it follows what the other has decided"
+
+
+def test_a_store_that_is_away_leaves_the_size_as_it_is(town: Town) -> None:
+    node = town.node()
+    town.tick(3)
+    town.backlog(500)
+    town.tick(5)
+
+    town.store.away = True
+    town.tick(30)
+
+    assert node.size() == 8
+    assert {event.doing for event in node.of(StoreTroubled)} == {"size the pools"}
+    town.store.away = False
+    town.tick()
+    assert node.size() == 8
+
+
+def test_a_node_without_a_session_or_with_a_lost_one_leaves_the_size_as_it_is(town: Town) -> None:
+    node = town.node()
+    town.tick(3)
+    orders.pin(town.store, "default", 5, by="ops")
+    town.tick(2)
+
+    town.store.close_session(node.session)
+    orders.pin(town.store, "default", 2, by="ops")
+    node.step()
+    lost = node.size()
+    node.keeper.current = None
+    node.step()
+
+    assert (lost, node.size()) == (5, 5)
+    node.open()
+    town.tick(2)
+    assert node.size() == 2
+
+
+def test_a_controller_that_breaks_keeps_the_size_says_so_backs_off_and_recovers(
+    town: Town, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = town.node()
+    town.tick(3)
+    orders.pin(town.store, "default", 3, by="ops")
+    town.tick(2)
+    calls: list[float] = []
+
+    def breaks(*_: Any) -> None:
+        calls.append(town.seconds)
+        raise ZeroDivisionError("no load")
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "windlass.autoscaler"):
+        patch.setattr(steering, "rule", breaks)
+        began = town.seconds
+        town.tick(40)
+
+    assert [round(call - began) for call in calls] == [1, 3, 7, 15, 31]
+    assert node.size() == 3
+    [failed, *_] = node.of(ControllerFailed)
+    assert (failed.pool, failed.error, failed.again_in) == ("default", "ZeroDivisionError: no load", 2.0)
+    assert '"runnable":0' in caplog.text, "what it was shown is in the log"
+    assert "ZeroDivisionError" in pools.pool(town.store, "default").degraded
+    town.tick(40)
+    assert pools.pool(town.store, "default").degraded == ""
+    orders.pin(town.store, "default", 4, by="ops")
+    town.tick(2)
+    assert node.size() == 4
+
+
+def test_a_decision_that_the_store_cannot_take_harms_the_controller_and_not_the_node(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = town.node()
+    town.tick(3)
+    monkeypatch.setattr(steering, "sign", lambda *_: "x" * 5_000)
+    monkeypatch.setattr(steering.Decision, "sentence", lambda *_: "x" * 5_000)
+
+    orders.pin(town.store, "default", 5, by="ops")
+    town.tick(2)
+
+    assert node.size() == 1
+    assert len(node.of(ControllerFailed)) == 1
+
+
+def test_a_budget_of_workers_is_never_exceeded_and_the_higher_priority_is_served_first(town: Town) -> None:
+    low = PoolSettings(name="low", queues=("low",), min=1, max=8)
+    high = PoolSettings(name="high", queues=("high",), min=1, max=8, priority=5)
+    node = town.node(low, high, budget=BudgetSettings(workers=6))
+    town.tick(2)
+
+    town.backlog(900, "low")
+    town.tick(6)
+    alone = node.size("low"), node.size("high")
+    town.backlog(900, "high")
+    town.tick(8)
+
+    assert alone == (5, 1), "the other's floor is kept free for it"
+    assert (node.size("low"), node.size("high")) == (1, 5)
+
+
+def test_pools_of_one_priority_share_a_budget_evenly_whoever_came_first(town: Town) -> None:
+    one, two = (PoolSettings(name=name, queues=(name,), min=1, max=8) for name in ("one", "two"))
+    node = town.node(one, two, budget=BudgetSettings(workers=6))
+    town.tick(2)
+
+    town.backlog(900, "one")
+    town.tick(6)
+    town.backlog(900, "two")
+    town.tick(8)
+
+    assert (node.size("one"), node.size("two")) == (3, 3)
+
+
+def test_a_budget_of_memory_is_a_number_of_workers_by_what_they_hold(town: Town) -> None:
+    node = town.node(budget=BudgetSettings(memory=450 * MEGABYTE))
+    town.tick(2)
+
+    town.backlog(900)
+    town.tick(6)
+    roomy = node.size()
+    node.outlet.held = 200 * MEGABYTE
+    town.tick(3)
+
+    assert (roomy, node.size()) == (4, 2)
+
+
+def test_an_order_does_not_go_beyond_the_budget(town: Town) -> None:
+    node = town.node(budget=BudgetSettings(workers=3))
+    town.tick(2)
+
+    orders.pin(town.store, "default", 8, by="ops")
+    town.tick(3)
+
+    assert node.size() == 3
+
+
+def test_a_node_that_drains_is_left_alone(town: Town) -> None:
+    node = town.node()
+    town.tick(3)
+    town.backlog(500)
+
+    node.crew.drain(town.seconds)
+    town.tick(5)
+
+    assert node.size() == 0
+    assert node.crew.workers == {}
+
+
+def test_tasks_that_were_claimed_are_not_dropped_when_the_claim_of_a_probe_fails(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = town.node(PoolSettings(size=3))
+    town.tick(2)
+    town.backlog(2)
+    claim, breakers = town.store.claim, Breakers(town.store, Events(), "here")
+    breakers.shut = ("bank",)
+    monkeypatch.setattr(breakers, "begin_probes", lambda: {"bank": 1})
+    monkeypatch.setattr(town.store, "wait_for_work", lambda *_: None)
+
+    def fails(*args: Any, only: str | None = None, **kwargs: Any) -> Any:
+        if only is not None:
+            raise StoreUnavailable("the store is away")
+        return claim(*args, **kwargs)
+
+    monkeypatch.setattr(town.store, "claim", fails)
+    pool, keeper = node.crew.pools["default"], SimpleNamespace(current=node.session, holds=lambda _: True)
+    claimer = Claimer(
+        town.store, pool, cast("Any", node.hub), cast("Any", keeper), cast("Any", None), breakers, Events(), frozenset()
+    )
+    claimer.handlers = frozenset(["work"])
+
+    claimer.step()
+
+    assert node.crew.held == 2
+
+
+def test_an_override_ends_by_itself(town: Town) -> None:
+    node = town.node()
+    town.tick(3)
+
+    orders.pin(town.store, "default", 6, by="ops", lasts="5s")
+    town.tick(3)
+    pinned = node.size()
+    town.tick(5)
+
+    assert (pinned, node.size()) == (6, 1)
+
+
+def test_a_pool_that_may_be_empty_starts_for_the_first_task_and_stops_after_an_idle_time(town: Town) -> None:
+    node = town.node(PoolSettings(min=0, max=8))
+    town.tick(5)
+    assert node.size() == 0
+
+    town.backlog(1)
+    town.tick(3)
+    assert node.size() == 1
+    assert node.work() == 1
+    town.tick(290)
+    assert node.size() == 1, "five minutes are not over"
+    town.tick(30)
+
+    assert node.size() == 0
+
+
+def test_a_quiet_pool_says_and_writes_next_to_nothing(town: Town) -> None:
+    town.node()
+    town.tick(100)
+    before = town.store.decisions
+
+    town.tick(120)
+
+    assert town.store.decisions - before <= 3
+
+
+def test_settings_that_change_are_followed_at_the_next_tick(town: Town) -> None:
+    node = town.node()
+    town.tick(3)
+    town.backlog(900)
+    town.tick(5)
+
+    node.autoscaler.retune({"default": PoolSettings(min=1, max=3)}, BudgetSettings())
+    town.tick(2)
+
+    assert node.size() == 3
+    assert pools.pool(town.store, "default").ceiling == 3
