@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "queues": ("windlass.cli.queues:queues", "See what waits where, pause and resume queues, change their settings."),
     "tenants": ("windlass.cli.tenants:tenants", "See on whose behalf tasks are there."),
     "workers": ("windlass.cli.workers:workers", "See which nodes are alive, and what their pools have."),
+    "cron": ("windlass.cli.cron:cron", "See when schedules run, run one now, pause and resume them."),
     "pool": ("windlass.cli.pool:pool", "See why a pool has its size, overrule it, try other rules."),
     "breaker": (
         "windlass.cli.breaker:breaker",
