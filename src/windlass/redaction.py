@@ -27,13 +27,12 @@ _ANYWHERE = re.compile(
 )
 _AS_A_WORD = frozenset({"key", "keys", "dsn", "pwd", "auth"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_URL = re.compile(
-    r"(?P<scheme>[a-z][a-z0-9+.-]{0,30}://)(?P<user>[^\s/?#@:'\"]*):(?P<word>[^\s/?#'\"]*)@", re.IGNORECASE
-)
+# Both begin with plain text and repeat within bounds, so that a megabyte of anything is read in a moment.
+_URL = re.compile(r"""://(?P<user>[^\s/?#@:'"]{0,200}):(?P<word>[^\s/?#'"]{0,500})@""")
 _SAID = re.compile(
-    r"""(?P<name>[\w.-]{0,40}(?:passw(?:or)?d|passphrase|token|secret|authorization|credential|api[_-]?key|dsn))"""
-    r"""(?P<between>["']?\s*[=:]\s*)(?P<value>"[^"]*"|'[^']*'|(?:Bearer\s+|Basic\s+)?[^\s,;&)}\]]+)""",
-    re.IGNORECASE,
+    r"""(?i)(?P<name>(?:passw(?:or)?d|passphrase|token|secret|authorization|credential|api[_-]?key|dsn)\w{0,20})"""
+    r"""(?P<between>["']?\s{0,3}[=:]\s{0,3})"""
+    r"""(?P<value>"[^"]{0,2000}"|'[^']{0,2000}'|(?:Bearer\s|Basic\s)?[^\s,;&)}\]]+)"""
 )
 
 
@@ -55,7 +54,7 @@ def redacted(value: Any, schema: Mapping[str, Any] | None = None) -> Any:
 
 def redacted_text(text: str) -> str:
     """Text such as an error or a log line, without passwords in URLs and values that are said to be secret."""
-    text = _URL.sub(rf"\g<scheme>\g<user>:{HIDDEN}@", text)
+    text = _URL.sub(rf"://\g<user>:{HIDDEN}@", text)
     return _SAID.sub(rf"\g<name>\g<between>{HIDDEN}", text)
 
 

@@ -76,6 +76,11 @@ async def test_empty_lines_are_passed_over_but_counted(client: Client) -> None:
     assert [receipt["line"] for receipt in receipts] == [2, 4]
 
 
+@pytest.mark.parametrize("atomic", ["true", "false"])
+async def test_a_stream_of_nothing_has_no_receipts(client: Client, atomic: str) -> None:
+    assert await stream(client, atomic=atomic) == []
+
+
 async def test_an_atomic_stream_is_all_or_nothing_and_names_the_line(client: Client, store: Store) -> None:
     good = [{"handler": "work", "key": "a"}, {"handler": "work", "key": "b", "after": ["a"]}]
     content = "\n".join(map(json.dumps, [*good, {"handler": "unheard-of"}]))

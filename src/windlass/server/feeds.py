@@ -52,7 +52,7 @@ class Lines(Response):
     @classmethod
     async def begin(cls, parts: AsyncGenerator[Sequence[Any]]) -> Lines:
         """Wait for the first lines."""
-        none: Sequence[Any] = ()
+        none: list[Any] = []  # A tuple as the default of `anext` breaks CPython 3.11.
         return cls(parts, await anext(parts, none))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

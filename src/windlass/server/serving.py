@@ -27,31 +27,48 @@ MAX_CONNECTIONS = 2_000
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
+class Serving:
+    """A server for a store, which stays the caller's to close. `windlass server` runs it; a node may, in a thread."""
+
+    def __init__(self, store: Store, settings: ServerSettings, say: Callable[[str], None] = lambda _: None) -> None:
+        settings.check(has_tokens=bool(tokens(store)))
+        self._listener = _listen(settings)
+        self.address = _address(settings, self._listener)
+        config = uvicorn.Config(
+            create_app(store, settings),
+            http=TimedProtocol,
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            root_path=settings.root_path,
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+            # A little more than is taken, so that what is too large is answered with a problem and not cut off.
+            h11_max_incomplete_event_size=2 * MAX_HEADERS,
+            ssl_certfile=settings.tls_cert,
+            ssl_keyfile=settings.tls_key,
+        )
+        self._server = _Server(config, lambda: say(self.address))
+
+    def run(self) -> None:
+        """Serve until it is stopped; in the main thread also until SIGTERM or Ctrl-C."""
+        self._server.run(sockets=[self._listener])
+
+    def stop(self) -> None:
+        """Take no more connections, let requests end, and return from `run`. From any thread."""
+        self._server.should_exit = True
+
+
 def serve(store: Store, settings: ServerSettings, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C. `say` is told the address once requests are taken."""
-    settings.check(has_tokens=bool(tokens(store)))
-    listener = _listen(settings)
-    config = uvicorn.Config(
-        create_app(store, settings),
-        http=TimedProtocol,
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        root_path=settings.root_path,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
-        # A little more than is taken, so that what is too large is answered with a problem and not cut off.
-        h11_max_incomplete_event_size=2 * MAX_HEADERS,
-        ssl_certfile=settings.tls_cert,
-        ssl_keyfile=settings.tls_key,
-    )
+    serving = Serving(store, settings, say)
     # uvicorn raises the signal again when it has stopped; that it was told to stop is no reason to die by it.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ignore)
-    _Server(config, lambda: say(_address(settings, listener))).run(sockets=[listener])
+    serving.run()
 
 
 class TimedProtocol(H11Protocol):
@@ -102,12 +119,19 @@ class _Server(uvicorn.Server):
 
 def _listen(settings: ServerSettings) -> socket.socket:
     try:
-        family = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((settings.host, settings.port), family=family, backlog=1_024)
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+        )[0]
+        # With the protocol named, as `socket.create_server` does not: by it asyncio knows that it may switch off the
+        # delay of small packets, and without that every answer on a kept connection takes 40 ms more.
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
     except OSError as error:
         raise InvalidSettings(
             f"server: cannot listen on {settings.host} port {settings.port}: {error.strerror or error}"
         ) from error
+    return listener
 
 
 def _address(settings: ServerSettings, listener: socket.socket) -> str:

@@ -21,7 +21,8 @@ class Threads:
     """Runs synchronous calls for the loop."""
 
     def __init__(self, number: int, backlog: int, seconds: float, name: str = "windlass-http") -> None:
-        self._executor = ThreadPoolExecutor(number, thread_name_prefix=name)
+        self._number, self._name = number, name
+        self._executor: ThreadPoolExecutor | None = None
         self._most, self._seconds = number + backlog, seconds
         self._lock = Lock()
         self._under_way = 0
@@ -43,22 +44,23 @@ class Threads:
             ) from None
 
     def close(self) -> None:
-        """Take no more; what has begun may end."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        """Give up what has not begun; what has may end. Used again, it begins anew."""
+        with self._lock:
+            executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self, deed: Callable[[], T]) -> Future[T]:
         with self._lock:
             if self._under_way >= self._most:
                 raise Refused("overloaded", f"{self._under_way:,} requests wait for the store already; try again")
-            self._under_way += 1
-        try:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(self._number, thread_name_prefix=self._name)
             future = self._executor.submit(deed)
-        except RuntimeError:
-            self._end(None)
-            raise Refused("overloaded", "the server is stopping") from None
+            self._under_way += 1
         future.add_done_callback(self._end)
         return future
 
-    def _end(self, _: Future[Any] | None) -> None:
+    def _end(self, _: Future[Any]) -> None:
         with self._lock:
             self._under_way -= 1

@@ -1,0 +1,28 @@
+"""A server on a real socket, in a thread of the test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from windlass.server.serving import Serving
+from windlass.server.settings import ServerSettings
+from windlass.stores.protocol import Store
+
+
+@contextmanager
+def running(store: Store, **settings: Any) -> Iterator[str]:
+    """The address of a server over this store."""
+    started = threading.Event()
+    serving = Serving(store, ServerSettings(port=0, **settings), lambda _: started.set())
+    thread = threading.Thread(target=serving.run, name="server")
+    thread.start()
+    try:
+        assert started.wait(20), "the server did not start"
+        yield serving.address
+    finally:
+        serving.stop()
+        thread.join(30)
+        assert not thread.is_alive(), "the server did not stop"

@@ -1,0 +1,294 @@
+"""Who may do what: every route × method, with no token, the wrong scope, and the eyes of another tenant."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.server.conftest import API, Client, Connect, problem
+from tests.support.builders import a_task, submit, submit_one, task_of
+from windlass.clock import ManualClock
+from windlass.config import InvalidSettings
+from windlass.core.lifecycle import State
+from windlass.server import tokens as tokens_module
+from windlass.server.routes import Route
+from windlass.server.scopes import Scope
+from windlass.server.settings import ServerSettings
+from windlass.server.table import TABLE
+from windlass.server.tokens import create_token, hashed, revoke_token, tokens
+from windlass.stores.protocol import Store
+
+pytestmark = pytest.mark.anyio
+
+Token = Callable[..., str]
+CLOSED = [route for route in TABLE if route.scope is not None]
+BODIES: dict[str, Any] = {"submit_task": {"handler": "work"}, "submit_batch": [{"handler": "work"}]}
+INCLUDED = {
+    Scope.SUBMIT: {Scope.SUBMIT},
+    Scope.READ: {Scope.READ},
+    Scope.OPERATE: {Scope.OPERATE, Scope.READ},
+    Scope.ADMIN: set(Scope),
+}
+
+
+def named(route: Route) -> str:
+    return f"{route.method} {route.path}"
+
+
+async def ask(client: Client, route: Route, id: object, name: str = "daily") -> httpx.Response:
+    """Call a route as it wants to be called."""
+    path = route.path.replace("{id}", str(id)).replace("{name}", name)
+    if route.streams:
+        headers = {"Content-Type": "application/x-ndjson"}
+        return await client.request(route.method, path, content=b'{"handler":"work"}\n', headers=headers)
+    body = BODIES.get(route.name, {}) if route.body is not None else None
+    return await client.request(route.method, path, json=body)
+
+
+@pytest.mark.parametrize("route", CLOSED, ids=named)
+async def test_without_a_token_nothing_is_served_once_there_are_tokens(
+    route: Route, connect: Connect, store: Store, token: Token
+) -> None:
+    token(Scope.ADMIN)
+    id = submit_one(store, queue="mail")
+    before = (store.counts(), store.queues(), store.audit())
+
+    answers = [
+        await ask(connect(), route, id),
+        await ask(connect("wdl_" + "A" * 43), route, id),
+        await ask(connect(""), route, id),
+    ]
+    with_cookie = connect()
+    with_cookie.cookies.set("session", "anything")
+    answers.append(await ask(with_cookie, route, id))
+
+    for answer in answers:
+        problem(answer, 401, "unauthorized")
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert (store.counts(), store.queues(), store.audit()) == before
+
+
+@pytest.mark.parametrize("scope", Scope)
+@pytest.mark.parametrize("route", CLOSED, ids=named)
+async def test_a_token_does_what_its_scope_says_and_no_more(
+    route: Route, scope: Scope, connect: Connect, store: Store, token: Token
+) -> None:
+    id = submit_one(store, queue="mail")
+    client = connect(token(scope))
+
+    answer = await ask(client, route, id)
+
+    assert route.scope is not None
+    if route.scope in INCLUDED[scope]:
+        assert answer.status_code in (route.status, *route.also), answer.text
+    else:
+        problem(answer, 403, "forbidden")
+        assert task_of(store, id).state is State.RUNNABLE
+
+
+@pytest.mark.parametrize("route", CLOSED, ids=named)
+async def test_another_tenants_task_is_answered_as_one_that_is_not_there(
+    route: Route, connect: Connect, store: Store, token: Token
+) -> None:
+    theirs, missing = submit_one(store, tenant="beta"), "01a1e1fd-4c42-73de-a2f4-24ee3fbe7468"
+    client = connect(token(Scope.ADMIN, tenant="acme"))
+
+    other, nothing = await ask(client, route, theirs), await ask(client, route, missing)
+
+    assert other.status_code == nothing.status_code
+    assert other.headers.keys() == nothing.headers.keys()
+    if "{id}" in route.path:
+        problem(other, 404, "unknown_task")
+        assert other.text.replace(str(theirs), "ID") == nothing.text.replace(missing, "ID")
+    elif route.whole or route.path.startswith(f"{API}/queues/"):
+        problem(other, 403, "forbidden")
+    assert str(theirs) not in (other.text if "{id}" not in route.path else "")
+    assert task_of(store, theirs).state is State.RUNNABLE
+
+
+@pytest.mark.parametrize("route", CLOSED, ids=named)
+async def test_another_queues_task_is_answered_as_one_that_is_not_there(
+    route: Route, connect: Connect, store: Store, token: Token
+) -> None:
+    theirs = submit_one(store, queue="bulk")
+    client = connect(token(Scope.ADMIN, queue="default"))
+
+    answer = await ask(client, route, theirs, name="bulk")
+
+    if "{id}" in route.path:
+        problem(answer, 404, "unknown_task")
+    elif route.whole:
+        problem(answer, 403, "forbidden")
+    elif "{name}" in route.path:
+        problem(answer, 404, "unknown_queue")
+    else:
+        assert str(theirs) not in answer.text
+        assert "bulk" not in answer.text
+    assert task_of(store, theirs).state is State.RUNNABLE
+
+
+async def test_a_token_of_a_tenant_submits_for_it_alone(connect: Connect, store: Store, token: Token) -> None:
+    client = connect(token(Scope.SUBMIT, tenant="acme"))
+
+    own = await client.post(f"{API}/tasks", json={"handler": "work"})
+    other = await client.post(f"{API}/tasks", json={"handler": "work", "tenant": "beta"})
+    batch = await client.post(f"{API}/tasks:batch", json=[{"handler": "work"}, {"handler": "work", "tenant": "beta"}])
+
+    assert own.status_code == 201
+    assert problem(other, 403, "forbidden")["errors"][0]["field"] == "tenant"
+    assert problem(batch, 403, "forbidden")["index"] == 1
+    assert [(count.tenant, count.tasks) for count in store.counts()] == [("acme", 1)]
+
+
+async def test_a_token_of_a_queue_submits_to_it_alone(connect: Connect, token: Token) -> None:
+    client = connect(token(Scope.SUBMIT, queue="post"))
+
+    own = await client.post(f"{API}/tasks", json={"handler": "mail", "args": {"to": "ann"}})
+    other = await client.post(f"{API}/tasks", json={"handler": "work"})
+
+    assert own.status_code == 201
+    problem(other, 403, "forbidden")
+
+
+async def test_another_tenants_results_cannot_be_referred_to(connect: Connect, store: Store, token: Token) -> None:
+    theirs = submit_one(store, tenant="beta")
+    client = connect(token(Scope.SUBMIT, tenant="acme"))
+    body = {"handler": "work", "args": {"x": {"$result": str(theirs)}}}
+
+    alone = await client.post(f"{API}/tasks", json=body)
+    waiting = await client.post(f"{API}/tasks", json={**body, "after": [str(theirs)]})
+
+    problem(alone, 400, "invalid_payload")
+    problem(waiting, 422, "unknown_prerequisite")
+
+
+async def test_lists_show_a_tenant_its_own_alone(connect: Connect, store: Store, token: Token) -> None:
+    submit(store, a_task(tenant="acme", queue="q"), a_task(tenant="beta", queue="q"), a_task(tenant="beta", queue="r"))
+    client = connect(token(Scope.READ, tenant="acme"))
+
+    listed = (await client.get(f"{API}/tasks")).json()["tasks"]
+    asked = (await client.get(f"{API}/tasks", params={"tenant": "beta"})).json()["tasks"]
+    by_filter = (await client.get(f"{API}/tasks", params={"q": "tenant:beta"})).json()["tasks"]
+    queues = {queue["name"]: queue["tasks"] for queue in (await client.get(f"{API}/queues")).json()}
+
+    assert [task["tenant"] for task in listed] == ["acme"]
+    assert (asked, by_filter) == ([], [])
+    assert queues == {"q": {"runnable": 1}}
+
+
+async def test_a_token_expires_and_does_not_open_what_it_locked(
+    connect: Connect, clock: ManualClock, token: Token
+) -> None:
+    client = connect(token(Scope.READ, lasts=timedelta(hours=1)))
+    good = await client.get(f"{API}/tasks")
+
+    clock.advance(timedelta(hours=1))
+
+    assert good.status_code == 200
+    problem(await client.get(f"{API}/tasks"), 401, "unauthorized")
+    problem(await connect().get(f"{API}/tasks"), 401, "unauthorized")
+
+
+async def test_a_revoked_token_is_worth_nothing(
+    connect: Connect, store: Store, token: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token(Scope.ADMIN)
+    client = connect(token(Scope.READ))
+    good = await client.get(f"{API}/tasks")
+
+    monkeypatch.setattr(tokens_module, "REMEMBERED", 0.0)
+    gone = (revoke_token(store, "read"), revoke_token(store, "read"))
+
+    assert good.status_code == 200
+    assert gone == (True, False)
+    problem(await client.get(f"{API}/tasks"), 401, "unauthorized")
+    assert [entry.action for entry in store.audit("token/read")] == ["revoked", "created"]
+
+
+def test_a_token_has_256_bits_and_only_its_hash_is_kept(store: Store) -> None:
+    first, second = (create_token(store, name, [Scope.READ]) for name in ("a", "b"))
+
+    kept = "".join(control.value for control in store.controls("token"))
+    assert len(base64.urlsafe_b64decode(first.removeprefix("wdl_") + "=")) == 32
+    assert first != second
+    assert first not in kept
+    assert first.removeprefix("wdl_") not in kept
+    assert tokens(store)["a"].hash == hashed(first)
+
+
+@pytest.mark.parametrize("text", ["Bearer", "Basic abc", "bearer  ", "Bearer x y", "Bearer \x80"])
+async def test_a_header_that_is_no_token_opens_nothing(connect: Connect, text: str) -> None:
+    answer = await connect().get(f"{API}/tasks", headers={"Authorization": text.encode("latin-1")})
+
+    problem(answer, 401, "unauthorized")
+
+
+async def test_a_caller_that_asks_too_often_is_told_to_wait(connect: Connect, token: Token) -> None:
+    client = connect(token(Scope.READ, rate=0.001))
+
+    first = await client.get(f"{API}/queues")
+    second = await client.get(f"{API}/queues")
+
+    assert first.status_code == 200
+    problem(second, 429, "rate_limited")
+    assert int(second.headers["retry-after"]) > 1
+    assert (await connect(token(Scope.READ, name="other")).get(f"{API}/queues")).status_code == 200
+
+
+@pytest.mark.parametrize("route", CLOSED, ids=named)
+async def test_a_read_only_server_changes_nothing(route: Route, connect: Connect, store: Store) -> None:
+    id = submit_one(store)
+
+    answer = await ask(connect(read_only=True), route, id)
+
+    if route.scope is Scope.READ:
+        assert answer.status_code == 200
+    else:
+        problem(answer, 403, "read_only")
+
+
+async def test_what_is_open_to_all_needs_no_token(connect: Connect, token: Token) -> None:
+    token(Scope.ADMIN)
+    client = connect()
+
+    answers = [await client.get(path) for path in ("/healthz", "/readyz", f"{API}/openapi.json")]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+
+
+@pytest.mark.parametrize(
+    ("settings", "has_tokens", "named"),
+    [
+        ({"host": "0.0.0.0"}, False, "windlass token create"),
+        ({"host": "0.0.0.0"}, True, "--behind-proxy"),
+        ({"host": "::"}, True, "--tls-cert"),
+        ({"host": "127.0.0.1", "hosts": ("windlass.example",)}, False, "windlass token create"),
+        ({"port": 70_000}, True, "port=70000"),
+        ({"root_path": "x/"}, True, "root_path"),
+        ({"tls_cert": "c"}, True, "tls_key"),
+    ],
+)
+def test_a_server_that_would_be_open_to_everybody_is_refused(
+    settings: dict[str, Any], has_tokens: bool, named: str
+) -> None:
+    with pytest.raises(InvalidSettings, match=named):
+        ServerSettings(**settings).check(has_tokens=has_tokens)
+
+
+@pytest.mark.parametrize(
+    ("settings", "has_tokens"),
+    [
+        ({}, False),
+        ({"host": "localhost"}, False),
+        ({"host": "::1"}, False),
+        ({"host": "0.0.0.0", "behind_proxy": True}, True),
+        ({"hosts": ("windlass.example",)}, True),
+    ],
+)
+def test_a_server_that_is_closed_enough_is_let_be(settings: dict[str, Any], has_tokens: bool) -> None:
+    ServerSettings(**settings).check(has_tokens=has_tokens)

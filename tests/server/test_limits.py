@@ -1,0 +1,240 @@
+"""Hostile bodies, slow senders, and a store that does not answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.server.conftest import API, Client, Connect, problem
+from windlass.core.payload import MAX_BYTES
+from windlass.errors import CommitUnknown, StoreUnavailable
+from windlass.server.problems import Refused
+from windlass.server.rates import Rates
+from windlass.server.scopes import LOCAL
+from windlass.stores.memory import MemoryStore
+from windlass.stores.protocol import Store
+
+pytestmark = pytest.mark.anyio
+
+JSON = {"Content-Type": "application/json"}
+
+
+async def post(client: Client, content: Any, headers: dict[str, str] | None = None) -> Any:
+    return await client.post(f"{API}/tasks", content=content, headers={**JSON, **(headers or {})})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"nonsense",
+        b'{"handler":"work",}',
+        b'{"handler":"work","args":{"x":NaN}}',
+        b'{"handler":"work","args":{"x":Infinity}}',
+        b'{"handler":"work","args":{"x":1e400}}',
+        b'{"handler":"work","args":{"x":-1e999}}',
+        b'{"handler":"work","args":{"x":"\\ud800"}}',
+        b'{"handler":"work","args":{"x":"\\u0000"}}',
+        b'{"handler":"work","args":{"x\\u0000":1}}',
+        b'{"handler":"work","args":{"x":1,"x":2}}',
+        b'{"handler":"work","handler":"mail"}',
+        b'{"handler":"work","args":{"x":"\xff"}}',
+        b'{"handler":"work","args":{"x":"\xed\xa0\x80"}}',
+        b'{"handler":"work","args":{"x":99999999999999999999999}}',
+        b'\xff\xfe{"handler":"work"}',
+        b'{"handler":"work"} {"handler":"work"}',
+        b"[" * 1_000_000,
+        b'{"handler":"work","args":{"x":' + b"[" * 400_000 + b"]" * 400_000 + b"}}",
+        b'{"handler":"work","args":{"x":' + b"[" * 70 + b"]" * 70 + b"}}",
+        b'{"handler":"work","args":{"x":' + b"1" * 5_000 + b"}}",
+    ],
+    ids=lambda text: repr(text[:40]),
+)
+async def test_what_is_not_plain_json_is_refused_and_leaves_nothing(client: Client, store: Store, text: bytes) -> None:
+    answer = await post(client, text)
+
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["code"] in ("invalid_json", "invalid_request", "invalid_payload")
+    assert store.counts() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u202e\u200bright to left",
+        "<script>alert(1)</script>",
+        "'; DROP TABLE task; --",
+        "one\ntwo\r\x1b[31m",
+        "é" * 1_000,
+    ],
+)
+async def test_hostile_text_is_kept_as_it_is(client: Client, text: str) -> None:
+    made = await client.post(f"{API}/tasks", json={"handler": "work", "args": {"x": text}})
+    read = await client.get(f"{API}/tasks/{made.json()['id']}")
+
+    assert read.json()["args"] == {"x": text}
+    assert read.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("field", ["handler", "queue", "tenant"])
+async def test_names_are_plain_and_short(client: Client, field: str) -> None:
+    for name in ("a" * 65_536, "", "a\nb", "<b>", "a/b", "é"):
+        problem(await client.post(f"{API}/tasks", json={"handler": "work", field: name}), 400, "invalid_request")
+    # A newline at the end slips through many a regular expression.
+    answer = await client.post(f"{API}/tasks", json={"handler": "work", field: "a\n"})
+    assert answer.status_code in (400, 422)
+
+
+async def test_a_payload_over_256_kilobytes_is_refused(client: Client, store: Store) -> None:
+    found = problem(
+        await client.post(f"{API}/tasks", json={"handler": "work", "args": {"x": "a" * MAX_BYTES}}),
+        400,
+        "invalid_payload",
+    )
+
+    assert "262,144" in found["detail"]
+    assert store.counts() == []
+
+
+async def test_a_body_over_a_megabyte_is_refused_by_its_length(client: Client) -> None:
+    problem(await post(client, b"x" * 1_000_001), 413, "body_too_large")
+
+
+async def test_a_body_over_a_megabyte_is_refused_while_it_is_read(client: Client) -> None:
+    sent = 0
+
+    async def parts() -> AsyncIterator[bytes]:
+        nonlocal sent
+        for _ in range(1_000):
+            sent += 100_000
+            yield b"x" * 100_000
+
+    problem(await post(client, parts()), 413, "body_too_large")
+    assert sent < 2_000_000
+
+
+async def test_a_length_that_is_a_lie_helps_nobody(client: Client) -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b"x" * 100_000
+
+    problem(await post(client, parts(), {"Content-Length": "10"}), 413, "body_too_large")
+
+
+async def test_a_compressed_body_is_refused_unopened(client: Client) -> None:
+    problem(await post(client, b"\x1f\x8b" + b"x" * 100, {"Content-Encoding": "gzip"}), 415, "unsupported_media_type")
+
+
+async def test_a_body_that_does_not_come_is_given_up(connect: Connect) -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"{"
+        await anyio.sleep(60)
+
+    problem(await post(connect(request_seconds=0.05), parts()), 408, "request_too_slow")
+
+
+async def test_more_than_ten_thousand_tasks_are_no_batch(client: Client) -> None:
+    tasks = [{"handler": "work"}] * 10_001
+
+    problem(await client.post(f"{API}/tasks:batch", json=tasks), 413, "too_many_tasks")
+
+
+class Away(MemoryStore):
+    """A store that cannot be reached, or hangs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: Exception | None = None
+        self.let_go = threading.Event()
+        self.let_go.set()
+
+    def queues(self) -> Any:
+        self.let_go.wait(30)
+        if self.error is not None:
+            raise self.error
+        return super().queues()
+
+
+@pytest.fixture
+def away() -> Iterator[Away]:
+    store = Away()
+    yield store
+    store.let_go.set()
+
+
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable("no route to postgresql://ann:hunter2@db/x"), CommitUnknown("lost")]
+)
+async def test_a_store_that_is_away_is_503_with_a_time_to_come_back(
+    connect: Connect, away: Away, error: StoreUnavailable
+) -> None:
+    away.error = error
+    client = connect(over=away)
+
+    answer = await client.get(f"{API}/queues")
+    ready = await client.get("/readyz")
+
+    problem(answer, 503, error.code)
+    assert int(answer.headers["retry-after"]) > 0
+    assert "hunter2" not in answer.text
+    assert ready.status_code == 503
+    assert [(part["name"], part["ready"]) for part in ready.json()["parts"]] == [("server", True), ("store", False)]
+
+
+async def test_a_store_that_hangs_does_not_hang_the_caller_nor_the_health_check(connect: Connect, away: Away) -> None:
+    away.let_go.clear()
+    client = connect(over=away, request_seconds=0.1, threads=2, backlog=2)
+
+    async with anyio.create_task_group() as group:
+        answers: list[Any] = []
+
+        async def ask() -> None:
+            answers.append(await client.get(f"{API}/queues"))
+
+        for _ in range(10):
+            group.start_soon(ask)
+        health = await client.get("/healthz")
+
+    assert health.status_code == 200
+    assert len(answers) == 10
+    codes = {answer.json()["code"] for answer in answers}
+    assert {answer.status_code for answer in answers} == {503}
+    assert codes == {"timed_out", "overloaded"}
+    assert all("retry-after" in answer.headers for answer in answers)
+
+
+async def test_a_store_that_comes_back_is_used_again(connect: Connect, away: Away) -> None:
+    client = connect(over=away)
+    away.error = StoreUnavailable("gone")
+    gone = await client.get(f"{API}/queues")
+
+    away.error = None
+
+    assert gone.status_code == 503
+    assert (await client.get(f"{API}/queues")).status_code == 200
+
+
+def test_permits_come_back_with_time() -> None:
+    now = 0.0
+    rates = Rates(2.0, lambda: now)
+
+    def taken() -> int:
+        for number in range(100):
+            try:
+                rates.take(LOCAL)
+            except Refused:
+                return number
+        return 100
+
+    first = taken()
+    now = 0.5
+    second = taken()
+    now = 1_000.0
+    third = taken()
+
+    assert (first, second, third) == (4, 1, 4)

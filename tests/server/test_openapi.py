@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from click.testing import CliRunner
+
+from tests.server.conftest import API, Client
+from tests.support.builders import GAVE_UP, claim_one, report, submit_one
+from windlass.cli.main import main
+from windlass.server.openapi import document
+from windlass.server.problems import STATUSES
+from windlass.server.routes import Routes
+from windlass.server.scopes import Scope
+from windlass.server.table import TABLE
+from windlass.stores.protocol import Store
+
+DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(TABLE)))
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if name == "$ref":
+                yield member
+            yield from references(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from references(member)
+
+
+def fits(shape: str, value: Any) -> None:
+    """The value must be as the document says."""
+    schema = {"$ref": f"#/components/schemas/{shape}", "components": DOCUMENT["components"]}
+    jsonschema_rs.validator_for(schema).validate(value)
+
+
+def test_the_document_describes_every_route_and_nothing_else() -> None:
+    described = {(method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods}
+
+    assert described == {(route.method, route.path) for route in TABLE}
+    assert len(described) == len(TABLE)
+    assert DOCUMENT["openapi"].startswith("3.1")
+
+
+def test_names_of_operations_are_unique_and_every_one_says_what_it_is_for() -> None:
+    names = [route.name for route in TABLE]
+
+    assert len({*names}) == len(names)
+    assert [route.name for route in TABLE if not route.summary] == []
+
+
+def test_everything_that_is_referred_to_is_there() -> None:
+    missing = {
+        each for each in references(DOCUMENT) if each.rpartition("/")[2] not in DOCUMENT["components"]["schemas"]
+    }
+
+    assert missing == set()
+
+
+def test_every_code_that_a_route_names_has_a_status() -> None:
+    assert {code for route in TABLE for code in route.errors} <= STATUSES.keys()
+
+
+@pytest.mark.anyio
+async def test_the_server_and_the_command_give_the_same_document(client: Client) -> None:
+    served = await client.get(f"{API}/openapi.json")
+    printed = CliRunner().invoke(main, ["openapi"])
+
+    assert served.json() == DOCUMENT
+    assert json.loads(printed.stdout) == DOCUMENT
+
+
+@pytest.mark.anyio
+async def test_answers_are_as_the_document_says(client: Client, store: Store) -> None:
+    id = submit_one(store, handler="work", args={"x": 1})
+    report(store, claim_one(store), GAVE_UP)
+
+    fits("TaskShape", (await client.get(f"{API}/tasks/{id}")).json())
+    fits("TaskPage", (await client.get(f"{API}/tasks")).json())
+    fits("WhyShape", (await client.get(f"{API}/tasks/{id}/why")).json())
+    fits("Problem", (await client.get(f"{API}/tasks?limit=0")).json())
+    for attempt in (await client.get(f"{API}/tasks/{id}/attempts")).json():
+        fits("AttemptShape", attempt)
+
+
+def test_a_route_is_made_of_its_functions_signature() -> None:
+    route = Routes("tries")
+
+    @route("GET", "/tries/{number}", Scope.READ, errors=["unknown_task"])
+    def get_try(call: Any, number: int) -> list[str]:
+        """One try.
+
+        And more about it.
+        """
+        return [str(number)]
+
+    found = document(route)["paths"]["/api/v1/tries/{number}"]["get"]
+    assert (found["summary"], found["description"]) == ("One try.", "And more about it.")
+    assert found["parameters"] == [{"name": "number", "in": "path", "required": True, "schema": {"type": "integer"}}]
+    assert found["responses"]["200"]["content"]["application/json"]["schema"] == {
+        "type": "array",
+        "items": {"type": "string"},
+    }
+    assert found["responses"]["404"]["description"] == "unknown_task"
+    assert (found["x-scope"], found["security"]) == ("read", [{"token": []}])
+    assert get_try(None, 3) == ["3"]

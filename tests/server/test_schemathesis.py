@@ -1,0 +1,66 @@
+"""What a machine makes of the OpenAPI document: requests of every kind, none of which may break the server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import hypothesis
+import pytest
+import requests
+import schemathesis
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    ignored_auth,
+    response_schema_conformance,
+    status_code_conformance,
+    unsupported_method,
+)
+
+from tests.server.conftest import MANIFEST
+from tests.server.running import running
+from windlass.server.openapi import document
+from windlass.server.scopes import Scope
+from windlass.server.table import TABLE
+from windlass.server.tokens import create_token
+from windlass.stores.memory import MemoryStore
+
+pytestmark = pytest.mark.slow
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    unsupported_method,
+    ignored_auth,
+]
+
+
+@schemathesis.serializer("application/x-ndjson")
+def as_lines(ctx: Any, value: Any) -> bytes:
+    """Whatever was thought of, on lines of its own."""
+    return str(value).encode(errors="replace")
+
+
+schema = schemathesis.openapi.from_dict(json.loads(json.dumps(document(TABLE))))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[str, requests.Session]]:
+    store = MemoryStore()
+    store.publish(MANIFEST)
+    token = create_token(store, "admin", [Scope.ADMIN])
+    with running(store, rate=1e9) as address, requests.Session() as session:
+        session.headers["Authorization"] = f"Bearer {token}"
+        yield address, session
+
+
+@schema.parametrize()
+@hypothesis.settings(max_examples=10, suppress_health_check=list(hypothesis.HealthCheck))
+def test_no_request_breaks_the_server_or_its_word(case: Any, server: tuple[str, requests.Session]) -> None:
+    address, session = server
+    headers = {"Authorization": str(session.headers["Authorization"])}
+    case.call_and_validate(base_url=address, session=session, headers=headers, checks=CHECKS)

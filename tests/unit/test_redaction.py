@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+
+import windlass
+from windlass.redaction import HIDDEN, Secret, is_secret, redacted, redacted_text
+from windlass.signature import Signature
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password",
+        "PASSWORD",
+        "db_password",
+        "passwd",
+        "token",
+        "accessToken",
+        "refresh-token",
+        "secret",
+        "client_secret",
+        "key",
+        "api_key",
+        "apiKey",
+        "APIKEY",
+        "x-api-key",
+        "SSHKey",
+        "keys",
+        "Authorization",
+        "Set-Cookie",
+        "cookies",
+        "dsn",
+        "database.dsn",
+        "credentials",
+        "privateKey",
+    ],
+)
+def test_secret_names_are_known(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize("name", ["to", "monkey", "keyboard", "turkey", "hockey", "design", "id", "", "amount", "é"])
+def test_other_names_are_left_alone(name: str) -> None:
+    assert not is_secret(name)
+
+
+def test_secrets_are_hidden_at_any_depth_and_nothing_else_is_changed() -> None:
+    value = {
+        "to": "ann",
+        "auth": {"user": "a"},
+        "list": [{"password": "x", "n": 1}],
+        "token": None,
+        "n": 1.5,
+        "b": True,
+    }
+
+    assert redacted(value) == {
+        "to": "ann",
+        "auth": HIDDEN,
+        "list": [{"password": HIDDEN, "n": 1}],
+        "token": None,
+        "n": 1.5,
+        "b": True,
+    }
+    assert value["list"] == [{"password": "x", "n": 1}]
+
+
+@dataclass
+class Card:
+    number: Secret[str]
+    holder: str
+
+
+def charge(
+    card: Card,
+    pin: Secret[str],
+    amount: int,
+    notes: list[Secret[str]],
+    pair: tuple[int, Secret[int]],
+    perhaps: Secret[str] | None = None,
+    cards: dict[str, Card] | None = None,
+    **rest: Secret[int],
+) -> None: ...
+
+
+def test_what_is_annotated_as_secret_is_hidden_by_its_published_schema() -> None:
+    schema: dict[str, Any] = msgspec.json.decode(Signature(charge).schemas()[0])
+    args = {
+        "card": {"number": "4111", "holder": "Ann"},
+        "pin": "1234",
+        "amount": 3,
+        "notes": ["a", "b"],
+        "pair": [1, 2],
+        "perhaps": "x",
+        "cards": {"one": {"number": "4222", "holder": "Bob"}},
+        "extra": 7,
+    }
+
+    assert redacted(args, schema) == {
+        "card": {"number": HIDDEN, "holder": "Ann"},
+        "pin": HIDDEN,
+        "amount": 3,
+        "notes": [HIDDEN, HIDDEN],
+        "pair": [1, HIDDEN],
+        "perhaps": HIDDEN,
+        "cards": {"one": {"number": HIDDEN, "holder": "Bob"}},
+        "extra": HIDDEN,
+    }
+
+
+def test_a_secret_argument_is_an_ordinary_value_to_its_handler() -> None:
+    signature = Signature(charge)
+    call = signature.encode((Card("4111", "Ann"), "1234", 3, [], (1, 2)), {})
+    args, kwargs = signature.decode(msgspec.json.encode(call).decode())
+
+    assert kwargs["pin"] == "1234" if kwargs else args[1] == "1234"
+    with pytest.raises(windlass.InvalidPayload, match="pin"):
+        signature.encode((Card("4111", "Ann"), 1234, 3, [], (1, 2)), {})
+
+
+def test_secret_is_a_public_name() -> None:
+    assert windlass.Secret is Secret
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no route to postgresql://ann:hunter2@db/x", f"no route to postgresql://ann:{HIDDEN}@db/x"),
+        ("redis://:hunter2@h", f"redis://:{HIDDEN}@h"),
+        ("https://example.com/a:b@c", "https://example.com/a:b@c"),
+        ("password=hunter2 user=ann", f"password={HIDDEN} user=ann"),
+        ("Authorization: Bearer abc.def", f"Authorization: {HIDDEN}"),
+        ('{"api_key": "abc", "n": 1}', f'{{"api_key": {HIDDEN}, "n": 1}}'),
+        ("KeyError: 'total'", "KeyError: 'total'"),
+        ("the secret of success", "the secret of success"),
+        ("", ""),
+    ],
+)
+def test_text_is_shown_without_passwords(text: str, shown: str) -> None:
+    assert redacted_text(text) == shown
+
+
+def test_long_text_is_read_in_time() -> None:
+    redacted_text("a" * 1_000_000)
+    redacted_text("password" * 100_000)
+    redacted_text("x://" * 200_000)
+    redacted_text("://a:" * 200_000)
+    redacted_text('token="' * 100_000)
+
+
+def test_a_schema_that_refers_to_itself_ends() -> None:
+    schema = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A", "anyOf": [{"$ref": "#/$defs/A"}]}}}
+
+    assert redacted({"a": [1]}, schema) == {"a": [1]}
