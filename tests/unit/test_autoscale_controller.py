@@ -140,7 +140,7 @@ def test_the_floor_and_the_ceiling_hold_and_the_ceiling_alarms() -> None:
 def test_a_growth_that_the_ceiling_forbids_costs_nothing() -> None:
     decisions = played([busy(10, 11)] * 60 + [busy(10, 50, queued=5000, oldest=60.0)] * 60)
 
-    assert decisions[-1].state.pace.tokens > 4
+    assert decisions[-1].state.pace.tokens > 1.9
 
 
 def test_long_first_tasks_are_recognised_before_they_end() -> None:

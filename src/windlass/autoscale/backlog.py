@@ -39,9 +39,11 @@ class Figures(Struct, frozen=True, kw_only=True, gc=False):
 def figures(moment: Moment) -> Figures:
     """The numbers of this tick."""
     observed, estimates = moment.observed, moment.estimates
-    reach, rate, service = horizon(observed), estimates.rates.rate, moment.service
+    goal, reach, service = moment.settings.wait, horizon(observed), moment.service
+    # What is ordered too little can be ordered later, as far as the goal leaves time for it.
+    rate = estimates.jumps.counted(estimates.rates.rate, goal / reach)
     return Figures(
-        goal=moment.settings.wait, reach=reach, rate=rate, service=service,
+        goal=goal, reach=reach, rate=rate, service=service,
         load=offered(rate, service, observed, reach), sigma=surprise(estimates, reach) * service,
         due=observed.due_within(reach),
     )  # fmt: skip

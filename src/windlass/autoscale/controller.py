@@ -48,9 +48,7 @@ def tick(now: float, observed: Observation | None, state: State, settings: Setti
     bound = whole(granted.asks(current))
     why = f"ceiling {settings.ceiling}" if bound < steps[-1].size else ""
     steps.append(Step(size=bound, why=why, word="ceiling"))
-    step, pace = paced(now, granted, observed, state.pace, current, settings.wait)
-    if step.size < current and adopting(now, observed, state):
-        step = Step(size=current, why="held: the controller has just begun", word="adopting")
+    step, pace = paced(now, granted, observed, state.pace, current, settings.wait, adopting(now, observed, state))
     steps += [step, within(now, step.size, observed, state, settings)]
     state = replace(state, target=steps[-1].size, pace=pace, futility=futility)
     orders, state = ordered(now, steps[-1].size, state)

@@ -10,6 +10,7 @@ from math import exp, sqrt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from windlass.autoscale.jumps import Jumps, watched
 from windlass.autoscale.observations import Observation
 from windlass.autoscale.rates import BLOCK, Rates, saw
 from windlass.autoscale.settings import Settings
@@ -54,6 +55,7 @@ class Estimates(Struct, frozen=True, kw_only=True, gc=False):
     block: list[float] = []
     warm: float = 0.0
     """The rate that the last half hour makes worth keeping ready for."""
+    jumps: Jumps = Jumps()
     error: float = 0.0
     """The mean square of arrivals beyond the forecast, over one reaction time."""
 
@@ -87,7 +89,8 @@ def learn(estimates: Estimates, observed: Observation, settings: Settings) -> Es
     estimates = recall(attempts(estimates, observed), observed, settings)
     reach = horizon(observed)
     ticks = int(reach)
-    rates = saw(estimates.rates, observed.arrivals - observed.scheduled, 0.8 * (settings.wait - reach))
+    arrivals = observed.arrivals - observed.scheduled
+    rates = saw(estimates.rates, arrivals, 0.8 * (settings.wait - reach))
     error = estimates.error
     if len(estimates.forecasts) >= ticks:
         missed = max(0.0, rates.last(ticks) - estimates.forecasts[0] * ticks)
@@ -95,6 +98,7 @@ def learn(estimates: Estimates, observed: Observation, settings: Settings) -> Es
     return replace(
         estimates,
         rates=rates,
+        jumps=watched(estimates.jumps, estimates.rates.rate, rates, arrivals, ticks),
         raw=[*estimates.raw[1 - RAW :], observed.arrivals + observed.retried],
         forecasts=[*estimates.forecasts, rates.rate][-ticks:],
         error=error,

@@ -32,7 +32,9 @@ class Pace(Struct, frozen=True, kw_only=True, gc=False):
     steady: list[tuple[float, float]] = []
     """(when, size) of `keep`, falling: the first is the maximum over the hold."""
     peaks: list[tuple[float, float]] = []
-    tokens: float = TOKENS_MOST
+    tokens: float = 2.0
+    """Resizes that were earned and not made. A pool begins with one up and one down, not with a full bucket, or its
+    first hour would have more of them than any other."""
     at: float = 0.0
     grown: float = -1e9
     """When the pool last grew."""
@@ -61,7 +63,9 @@ def remember(line: list[tuple[float, float]], now: float, size: float, hold: flo
     return [*line[first:last], (now, size)]
 
 
-def paced(now: float, wish: Wish, observed: Observation, pace: Pace, current: int, wait: float) -> tuple[Step, Pace]:
+def paced(
+    now: float, wish: Wish, observed: Observation, pace: Pace, current: int, wait: float, adopting: bool = False
+) -> tuple[Step, Pace]:
     """The size that follows with what decided it, and the new pace."""
     hold, reach = hold_of(observed), horizon(observed)
     pace = replace(
@@ -73,6 +77,8 @@ def paced(now: float, wish: Wish, observed: Observation, pace: Pace, current: in
         reversals=[at for at in pace.reversals if at > now - FLAP_WINDOW],
     )
     want = whole(wish.want)
+    if wish.must <= current and adopting:
+        return Step(size=current, why="held: the controller has just begun", word="adopting"), pace
     if wish.must <= current:
         return shrink(now, max(whole(pace.steady[0][1]), whole(pace.peaks[0][1])), current, pace, hold)
     if want <= current:
