@@ -19,6 +19,7 @@ from windlass.autoscale.documents import ORDER, Paused, PoolOrder, written
 from windlass.autoscale.overrides import Override
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.signals import SECOND
+from windlass.core.names import check_author
 from windlass.core.times import Duration, duration
 from windlass.errors import ChangedMeanwhile, InvalidTask
 from windlass.pools import known_pool, look_at, pool
@@ -41,12 +42,13 @@ def pin(
     lasts: Duration | None = "1h",
 ) -> PoolOrder:
     """Overrule the controller: this size, or one up to `most`, for some time; None for until it is resumed."""
+    check_author(by, why)
     most = least if most is None else most
     if not 0 <= least <= most <= LARGEST:
         raise InvalidTask(f"size={least}..{most} is no size; give 0 to {LARGEST}, the smaller number first")
     length = FOR_EVER if lasts is None else duration(lasts, "for")
-    if length <= timedelta(0):
-        raise InvalidTask(f"for={lasts!r} is no time; give something like 30m")
+    if not timedelta(0) < length <= FOR_EVER:
+        raise InvalidTask(f"for={lasts!r} is out of range; give something like 30m, and no more than ten years")
 
     def change(order: PoolOrder, look: Look) -> PoolOrder:
         until = look.now / SECOND + length.total_seconds()
@@ -64,6 +66,7 @@ def freeze(store: Store, name: str, *, by: str, why: str = "", lasts: Duration |
 
 def pause(store: Store, name: str, *, by: str, why: str = "") -> PoolOrder:
     """Size 0: what runs ends, nothing new starts, the queue fills. Until it is resumed."""
+    check_author(by, why)
     return _order(
         store,
         name,
@@ -76,6 +79,7 @@ def pause(store: Store, name: str, *, by: str, why: str = "") -> PoolOrder:
 
 def resume(store: Store, name: str, *, by: str, why: str = "") -> PoolOrder:
     """Let it size itself again: no pause, no override."""
+    check_author(by, why)
     return _order(
         store,
         name,
@@ -91,6 +95,7 @@ def tune(store: Store, name: str, changes: Mapping[str, Any], *, by: str, why: s
 
     The names are those of `windlass.autoscale.settings.Settings`; `floor` and `ceiling` are workers over all nodes.
     """
+    check_author(by, why)
     known = {field.name for field in fields(Settings)}
     for field in changes:
         if field not in known:
@@ -108,10 +113,7 @@ def tune(store: Store, name: str, changes: Mapping[str, Any], *, by: str, why: s
 
 
 def _check(order: PoolOrder) -> None:
-    try:
-        settings = order.tune(Settings())
-    except msgspec.ValidationError as error:
-        raise InvalidTask(f"pool: {error}") from error
+    settings = order.tune(Settings())
     found = faults(settings)
     if "floor" in order.tuned and "ceiling" in order.tuned and settings.floor > settings.ceiling:
         found.append(f"floor={settings.floor} is above ceiling={settings.ceiling}")
@@ -122,8 +124,14 @@ def _check(order: PoolOrder) -> None:
 
 
 def _plain(field: str, value: Any) -> Any:
-    """A setting as it is stored: times in seconds."""
-    return duration(value, field).total_seconds() if field in TIMES and isinstance(value, str) else value
+    """A setting as it is stored: times in seconds. None, which takes one back, fits all."""
+    if field in TIMES and isinstance(value, str | timedelta):
+        return duration(value, field).total_seconds()
+    try:
+        msgspec.convert({} if value is None else {field: value}, Settings)
+    except msgspec.ValidationError as error:
+        raise InvalidTask(f"{field}={value!r} is not taken: {error}") from error
+    return value
 
 
 def _order(

@@ -8,6 +8,8 @@ from windlass.autoscale.settings import Settings
 TIMES = ("wait", "idle", "service", "cooldown_up", "cooldown_down")
 """The settings that are seconds, and that people write as times."""
 
+DAY, LONGEST = 86_400, 31 * 86_400
+
 
 def faults(settings: Settings) -> list[str]:
     """Every fault, with the field, its value and what would be right."""
@@ -16,10 +18,14 @@ def faults(settings: Settings) -> list[str]:
         found.append(f"wait={settings.wait:g} is out of range; give 10 milliseconds to a day")
     if not 0 < settings.late < 1:
         found.append(f"late={settings.late:g} is no share; give more than 0 and less than 1")
-    if settings.service <= 0:
-        found.append(f"service={settings.service:g} is no run time; give more than 0")
-    if settings.idle < 0:
-        found.append(f"idle={settings.idle:g} is no time; give 0 or more")
+    if not 0 < settings.service <= LONGEST:
+        found.append(f"service={settings.service:g} is no run time; give more than 0, and no more than a month")
+    if not 0 <= settings.idle <= LONGEST:
+        found.append(f"idle={settings.idle:g} is no time; give 0 to a month")
+    for window in settings.windows:
+        if not (0 <= window.begin < DAY and 0 <= window.end <= DAY and window.least >= 0):
+            told = f"begin={window.begin:g}, end={window.end:g}, least={window.least}"
+            found.append(f"windows: {told} is none; give seconds of the day, and a size of 0 or more")
     unknown = [name for name in settings.deciders if name not in DECIDERS]
     if unknown or not settings.deciders:
         named = ", ".join(unknown) or "none"

@@ -35,7 +35,7 @@ class PoolOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     override: Override | None = None
     paused: Paused | None = None
-    tuned: dict[str, float | int | str | list[str]] = {}
+    tuned: dict[str, float | int | str | list[str | dict[str, float | int | list[int]]]] = {}
     """Settings that count more than what the nodes' files say, by the names in `Settings`."""
 
     def tune(self, settings: Settings) -> Settings:

@@ -1,0 +1,219 @@
+"""Pools as people see them, from what a memory store knows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.builders import a_session, a_task, claim_all, submit
+from windlass import orders, pools
+from windlass.autoscale.documents import PoolDecision, written
+from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.settings import Settings
+from windlass.autoscale.state import State
+from windlass.clock import ManualClock
+from windlass.core.ordering import Queue
+from windlass.core.task import SessionId
+from windlass.errors import UnknownPool
+from windlass.stores.memory import MemoryStore
+
+
+def report_of(**changes: Any) -> PoolReport:
+    """What a node says of a pool `mail` that sizes itself."""
+    return PoolReport(**{"queues": ("mail",), "floor": 1, "ceiling": 8, "most": 8, **changes})
+
+
+def a_store(clock: ManualClock, **reports: PoolReport) -> MemoryStore:
+    """A store with one node that has these pools."""
+    store = MemoryStore(clock=clock)
+    a_node(store, **reports)
+    return store
+
+
+def a_node(store: MemoryStore, degraded: str = "", **reports: PoolReport) -> SessionId:
+    session = a_session(store)
+    store.report(session, msgspec.json.encode(NodeReport(pools=reports, degraded=degraded)).decode())
+    return session
+
+
+def decide(store: MemoryStore, clock: ManualClock, **fields: Any) -> None:
+    """What some node has decided, now."""
+    known = store.controls("pool")
+    decision = PoolDecision(**{"tick": clock.now() // 1_000_000, "queues": ("mail",), **fields})
+    assert store.put_control("pool", "mail", written(decision), expect=known[0].version if known else 0)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+def test_a_view_adds_up_what_the_nodes_say(clock: ManualClock) -> None:
+    store = a_store(clock, mail=report_of(target=3, ready=2, starting=1, running=2))
+    a_node(store, mail=report_of(target=2, ready=1, draining=2, asleep=1, running=1, ceiling=4))
+    decide(store, clock, target=5, slots=5, sentence="▲ 4→5", needs=4.6, by="node-1")
+    submit(store, *(a_task(queue="mail") for _ in range(7)))
+    clock.advance(timedelta(seconds=2))
+
+    [view] = pools.pools(store)
+
+    assert view == pools.pool(store, "mail")
+    assert (view.name, view.target, view.live) == ("mail", 5, 6)
+    assert (view.ready, view.starting, view.draining, view.asleep, view.running) == (3, 1, 2, 1, 3)
+    assert (view.floor, view.ceiling, view.wait) == (2, 12, 5.0)
+    assert (view.runnable, view.oldest, view.needs, view.sentence) == (7, 2.0, 4.6, "▲ 4→5")
+    assert sorted(part.target for part in view.nodes) == [2, 3]
+    assert (view.degraded, view.alerts) == ("", ())
+
+
+def test_a_controller_that_is_broken_or_stands_still_is_shown(clock: ManualClock) -> None:
+    store = a_store(clock)
+    a_node(store, degraded="mail: ZeroDivisionError", mail=report_of())
+    decide(store, clock, target=1)
+    clock.advance(timedelta(seconds=6))
+
+    view = pools.pool(store, "mail")
+
+    assert view.degraded == "mail: ZeroDivisionError"
+    assert view.alerts == ("autoscaler_stalled",)
+
+
+def test_a_quiet_pool_and_a_fixed_one_do_not_count_as_stalled(clock: ManualClock) -> None:
+    store = a_store(clock, mail=report_of(), post=report_of(fixed=True))
+    decide(store, clock, target=1, idle=True)
+    clock.advance(timedelta(seconds=10))
+
+    assert [view.alerts for view in pools.pools(store)] == [(), ()]
+
+
+def test_an_unknown_pool_is_named_with_those_that_are(clock: ManualClock) -> None:
+    store = a_store(clock, mail=report_of())
+
+    for ask in (pools.pool, pools.history, pools.desired):
+        with pytest.raises(UnknownPool, match=r"post.*mail"):
+            ask(store, "post")
+
+
+def test_a_pool_is_known_when_its_last_node_is_gone(clock: ManualClock) -> None:
+    store = a_store(clock)
+    session = a_node(store, mail=report_of(target=2))
+    decide(store, clock, target=2)
+
+    store.close_session(session)
+
+    view = pools.pool(store, "mail")
+    assert (view.live, view.target, view.nodes) == (0, 2, ())
+
+
+def test_history_is_the_newest_first_and_goes_page_by_page(clock: ManualClock) -> None:
+    store = a_store(clock, mail=report_of())
+    for size in (3, 4, 5):
+        orders.pin(store, "mail", size, by="ann")
+
+    first = pools.history(store, "mail", limit=2)
+    rest = pools.history(store, "mail", limit=2, before=first[-1].number)
+
+    assert [entry.text.split()[2] for entry in (*first, *rest)] == ["5", "4", "3"]
+
+
+def test_desired_is_what_was_decided_while_nodes_live(clock: ManualClock) -> None:
+    store = a_store(clock, mail=report_of(target=3))
+    decide(store, clock, target=3, settings=Settings(ceiling=8))
+
+    assert pools.desired(store, "mail") == 3
+
+
+def test_desired_before_the_first_decision_is_what_the_nodes_have(clock: ManualClock) -> None:
+    store = a_store(clock, mail=report_of(target=3))
+
+    assert pools.desired(store, "mail") == 3
+
+
+def test_desired_is_never_less_than_what_is_busy(clock: ManualClock) -> None:
+    store = a_store(clock)
+    session = a_node(store, mail=report_of(target=1, running=6))
+    submit(store, *(a_task(queue="mail") for _ in range(6)))
+    claim_all(store, session, ["mail"])
+    decide(store, clock, target=1, settings=Settings(ceiling=8))
+
+    assert pools.desired(store, "mail") == 6
+
+
+def test_desired_is_never_less_than_what_runs_even_beyond_the_ceiling(clock: ManualClock) -> None:
+    """An order for twelve has just ended: twelve tasks run, though the pool is to have eight by itself."""
+    store = a_store(clock)
+    session = a_node(store, mail=report_of(target=8, running=12))
+    submit(store, *(a_task(queue="mail") for _ in range(12)))
+    claim_all(store, session, ["mail"])
+    decide(store, clock, target=8, settings=Settings(ceiling=8))
+
+    assert pools.desired(store, "mail") == 12
+
+
+def test_desired_counts_workers_and_not_tasks(clock: ManualClock) -> None:
+    store = a_store(clock)
+    session = a_node(store, mail=report_of(target=1, threads=4, running=6))
+    submit(store, *(a_task(queue="mail") for _ in range(6)))
+    claim_all(store, session, ["mail"])
+    decide(store, clock, target=1, threads=4, settings=Settings(ceiling=32))
+
+    assert pools.desired(store, "mail") == 2
+
+
+def test_desired_does_not_follow_what_is_only_read_ahead(clock: ManualClock) -> None:
+    """Short tasks are leased some hundreds at a time; they are no reason for hundreds of workers."""
+    store = a_store(clock)
+    session = a_node(store, mail=report_of(target=2, running=2))
+    submit(store, *(a_task(queue="mail") for _ in range(400)))
+    claim_all(store, session, ["mail"])
+    decide(store, clock, target=2, settings=Settings(ceiling=8))
+
+    assert pools.desired(store, "mail") <= 8
+
+
+def test_desired_is_decided_without_any_node_when_tasks_wait(clock: ManualClock) -> None:
+    store = a_store(clock)
+    decide(store, clock, target=0, settings=Settings(floor=0, ceiling=8), state=State(target=0, at=clock.now() / 1e6))
+    clock.advance(timedelta(hours=1))
+    assert pools.desired(store, "mail") == 0
+
+    submit(store, *(a_task(queue="mail") for _ in range(300)))
+    clock.advance(timedelta(seconds=10))
+
+    assert 1 <= pools.desired(store, "mail") <= 8
+
+
+def test_desired_without_any_node_looks_ahead_at_what_is_due(clock: ManualClock) -> None:
+    store = a_store(clock)
+    decide(store, clock, target=0, settings=Settings(floor=0, ceiling=8), state=State(target=0, at=clock.now() / 1e6))
+    clock.advance(timedelta(hours=1))
+
+    submit(store, a_task(queue="mail", delay=timedelta(seconds=1)))
+
+    assert pools.desired(store, "mail") == 1
+
+
+def test_desired_without_any_node_obeys_what_was_ordered(clock: ManualClock) -> None:
+    store = a_store(clock)
+    decide(store, clock, target=0, settings=Settings(floor=0, ceiling=8), state=State(target=0, at=clock.now() / 1e6))
+    submit(store, *(a_task(queue="mail") for _ in range(300)))
+    clock.advance(timedelta(seconds=10))
+
+    orders.pin(store, "mail", 3, by="ann")
+    pinned = pools.desired(store, "mail")
+    orders.pause(store, "mail", by="ann")
+
+    assert (pinned, pools.desired(store, "mail")) == (3, 0)
+
+
+def test_what_waits_in_a_paused_queue_asks_for_nobody(clock: ManualClock) -> None:
+    store = a_store(clock)
+    decide(store, clock, target=0, settings=Settings(floor=0, ceiling=8), state=State(target=0, at=clock.now() / 1e6))
+    store.configure(Queue(name="mail", paused=True))
+    submit(store, *(a_task(queue="mail") for _ in range(300)))
+    clock.advance(timedelta(seconds=10))
+
+    assert pools.desired(store, "mail") == 0
