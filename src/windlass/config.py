@@ -6,6 +6,7 @@ A flag counts more than the environment, that more than `windlass.yaml`, that mo
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal, cast
@@ -184,6 +185,8 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
         ]
         if not timedelta(seconds=1) <= self.session_ttl <= timedelta(hours=1):
             found.append(f"session_ttl={self.session_ttl} is out of range; give one second to one hour")
+        if self.drain_timeout is not None and self.drain_timeout < timedelta(0):
+            found.append(f"drain_timeout={self.drain_timeout.total_seconds():g}s is no time; give 0 for ever, or more")
         if not self.pools:
             found.append("pools is empty; a node without a pool would run nothing")
         if found:
@@ -235,7 +238,7 @@ def read_settings(path: Path | None = None) -> FileSettings:
         return msgspec.convert(_named(raw), FileSettings)
     except OSError as error:
         raise InvalidSettings(f"settings: {chosen} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
+    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidSettings(f"settings: {chosen}: {error}") from error
 
 
@@ -248,12 +251,21 @@ def _pool(name: str, raw: object) -> object:
         pool["idle_after"] = _time(pool["idle_after"], f"pools.{name}.idle_after") or None
     if isinstance(pool.get("scale"), dict):
         scale = cast("dict[str, object]", pool["scale"])
+        _check_scale(name, scale)
         timed = {field: scale[field] for field in TIMES if field in scale}
         seconds = {field: _time(value, f"pools.{name}.scale.{field}") for field, value in timed.items()}
         pool["scale"] = scale | {
             field: value.total_seconds() if isinstance(value, timedelta) else value for field, value in seconds.items()
         }
     return pool
+
+
+def _check_scale(name: str, scale: Mapping[str, object]) -> None:
+    """Refuse what is no setting: nodes read each other's, where what is unknown comes from a later version."""
+    unknown = [str(field) for field in scale if field not in Settings.__struct_fields__]
+    if unknown:
+        known = ", ".join(Settings.__struct_fields__)
+        raise InvalidSettings(f"settings: pools.{name}.scale has no {', '.join(unknown)}; give some of {known}")
 
 
 def _time(value: object, field: str) -> object:

@@ -2,10 +2,20 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from windlass.config import FileSettings, InvalidSettings, NodeSettings, PoolSettings, read_settings
+from windlass.autoscale.settings import Settings, Window
+from windlass.config import (
+    BudgetSettings,
+    FileSettings,
+    InvalidSettings,
+    NodeSettings,
+    PoolSettings,
+    default_max,
+    read_settings,
+)
 
 
 def test_every_fault_is_named_at_once() -> None:
@@ -61,6 +71,15 @@ def test_a_file_names_its_pools_and_times_as_people_write_them(tmp_path: Path) -
         ("[1, 2", "windlass.yaml"),
         ("session_ttl: soon", "session_ttl"),
         ("just words", "object"),
+        ("pools: {mail: {scale: {wait: soon}}}", r"pools\.mail\.scale\.wait"),
+        ("pools: {mail: {scale: {wait: true}}}", r"pools\.mail\.scale\.wait"),
+        ("pools: {mail: {scale: {wait: .nan}}}", r"pools\.mail\.scale\.wait"),
+        ("pools: {mail: {scale: {wiat: 2s}}}", r"pools\.mail\.scale has no wiat"),
+        ("pools: {mail: {scale: {deciders: slo}}}", "deciders"),
+        ("pools: {mail: {idle_after: later}}", r"pools\.mail\.idle_after"),
+        ("budget: {workers: many}", "workers"),
+        ("budget: {slots: 3}", "slots"),
+        ("a: " + "[" * 3_000, "recursion"),
     ],
 )
 def test_what_a_file_must_not_say_is_named(tmp_path: Path, text: str, named: str) -> None:
@@ -69,6 +88,119 @@ def test_what_a_file_must_not_say_is_named(tmp_path: Path, text: str, named: str
 
     with pytest.raises(ValueError, match=named):
         read_settings(file)
+
+
+def test_a_file_that_is_no_text_is_refused_like_any_other(tmp_path: Path) -> None:
+    """A node that runs reads the file again and again: whatever is in it, it must not end the node."""
+    file = tmp_path / "windlass.yaml"
+    file.write_bytes(b"\xff\xfe\x00")
+
+    with pytest.raises(InvalidSettings, match=r"windlass\.yaml"):
+        read_settings(file)
+
+
+def test_a_pool_says_how_it_sizes_itself_with_times_as_people_write_them(tmp_path: Path) -> None:
+    file = tmp_path / "windlass.yaml"
+    file.write_text(
+        "budget: {workers: 20, memory: 2147483648}\n"
+        "pools:\n"
+        "  mail:\n"
+        "    {min: 0, max: 12, priority: 3, idle_after: 1m30s,\n"
+        "     scale: {wait: 500ms, late: 0.05, idle: 10m, service: 2, deciders: [slo, due]}}\n"
+        "  cpu: {min: 2, idle_after: 0}\n"
+    )
+
+    settings = read_settings(file)
+
+    mail, cpu = settings.pools
+    assert mail.scale == Settings(wait=0.5, late=0.05, idle=600.0, service=2.0, deciders=("slo", "due"))
+    assert (mail.floor, mail.ceiling, mail.most, mail.priority) == (0, 12, 12, 3)
+    assert (mail.idle_after, cpu.idle_after) == (timedelta(seconds=90), None)
+    assert (cpu.floor, cpu.ceiling) == (2, default_max())
+    assert settings.budget == BudgetSettings(workers=20, memory=2 << 30)
+
+
+def test_a_pool_with_a_size_has_no_bounds_of_its_own_but_may_be_ordered_more() -> None:
+    fixed = PoolSettings(size=3, max=5)
+    none = PoolSettings(size=0, max=5)
+
+    assert (fixed.floor, fixed.ceiling, fixed.most) == (3, 3, 5)
+    assert (none.floor, none.ceiling, none.most) == (0, 0, 5)
+    assert PoolSettings(size=100, max=5).most == 100
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (PoolSettings(min=-1), "min=-1"),
+        (PoolSettings(max=1_001), "max=1001"),
+        (PoolSettings(scale=Settings(wait=0.0)), r"pools\.default\.scale\.wait=0"),
+        (PoolSettings(scale=Settings(late=1.0)), r"scale\.late=1"),
+        (PoolSettings(scale=Settings(service=0.0)), r"scale\.service=0"),
+        (PoolSettings(scale=Settings(idle=-1.0)), r"scale\.idle=-1"),
+        (PoolSettings(scale=Settings(deciders=("oracle",))), r"scale\.deciders: oracle"),
+        (PoolSettings(scale=Settings(deciders=())), r"scale\.deciders: none"),
+        (PoolSettings(scale=Settings(windows=(Window(begin=-1, end=5, least=1),))), r"scale\.windows: begin=-1"),
+        (PoolSettings(scale=Settings(floor=3)), r"give pools\.default\.min"),
+        (PoolSettings(idle_after=timedelta(0)), "idle_after"),
+    ],
+)
+def test_how_a_pool_cannot_size_itself_is_named(settings: PoolSettings, named: str) -> None:
+    with pytest.raises(InvalidSettings, match=named):
+        NodeSettings(app="shop:app", pools=(settings,)).check()
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"budget": BudgetSettings(workers=0)}, r"budget\.workers=0"),
+        ({"budget": BudgetSettings(memory=5)}, r"budget\.memory=5"),
+        ({"drain_timeout": timedelta(seconds=-5)}, "drain_timeout=-5s"),
+        ({"pools": ()}, "pools is empty"),
+    ],
+)
+def test_what_a_node_cannot_follow_is_named(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidSettings, match=named):
+        NodeSettings(app="shop:app", **changes).check()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"app": "other:app"},
+        {"name": "other"},
+        {"tags": ("gpu",)},
+        {"session_ttl": timedelta(seconds=5)},
+        {"pass_store_url": True},
+        {"pools": (PoolSettings(name="mail"), PoolSettings(name="post"))},
+        {"pools": (PoolSettings(name="post"),)},
+    ],
+)
+def test_what_needs_a_new_node_is_refused_while_one_runs(changes: dict[str, Any]) -> None:
+    running = NodeSettings(app="shop:app", pools=(PoolSettings(name="mail"),))
+
+    with pytest.raises(InvalidSettings, match="cannot change while a node runs") as refused:
+        running.changes(NodeSettings(**{"app": "shop:app", "pools": running.pools, **changes}))
+
+    [field] = changes
+    assert field in str(refused.value)
+
+
+def test_what_can_change_while_a_node_runs_is_told_with_both_values() -> None:
+    running = NodeSettings(app="shop:app", pools=(PoolSettings(name="mail", max=8),))
+    other = NodeSettings(
+        app="shop:app",
+        pools=(PoolSettings(name="mail", max=12, queues=("mail", "news"), scale=Settings(wait=2.0)),),
+        budget=BudgetSettings(workers=9),
+        drain_timeout=timedelta(seconds=3),
+    )
+
+    changes = running.changes(other)
+
+    assert running.changes(running) == []
+    told = " ".join(changes)
+    fields = ["pools.mail.max: 8 → 12", "'news'", "wait=2.0", "budget: ", "workers=9", "drain_timeout: "]
+    assert [field for field in fields if field not in told] == []
 
 
 def test_a_file_that_is_not_there_is_an_error_only_when_it_was_asked_for(
