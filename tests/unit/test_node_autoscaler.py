@@ -489,6 +489,17 @@ def test_a_quiet_pool_says_and_writes_next_to_nothing(town: Town) -> None:
     assert town.store.decisions - before <= 3
 
 
+def test_queues_may_become_more_or_fewer_between_two_claims(town: Town) -> None:
+    pool = town.node(PoolSettings(queues=("a",))).crew.pools["default"]
+    asked = [pool.next_queues()]
+
+    for queues in (("a", "b", "c"), ("c",)):
+        pool.retune(PoolSettings(queues=queues))
+        asked.append(pool.next_queues())
+
+    assert [sorted(queues) for queues in asked] == [["a"], ["a", "b", "c"], ["c"]]
+
+
 def test_settings_that_change_are_followed_at_the_next_tick(town: Town) -> None:
     node = town.node()
     town.tick(3)

@@ -42,8 +42,6 @@ class Pool:
 
     def retune(self, settings: PoolSettings) -> None:
         """Follow other settings. Workers that run keep their threads; the next ones have the new number."""
-        if settings.queues != self.settings.queues:
-            self._turns = [0] * len(settings.queues)
         self.settings = settings
         self.tally.goal = settings.scale.wait
 
@@ -83,10 +81,13 @@ class Pool:
 
     def next_queues(self) -> Sequence[str]:
         """The queues in the order in which the next claim asks them: each is first as often as its weight says."""
-        queues, weights = self.settings.queues, self.settings.weights or (1,) * len(self.settings.queues)
-        self._turns = [turn + weight for turn, weight in zip(self._turns, weights, strict=True)]
-        first = max(range(len(queues)), key=self._turns.__getitem__)
-        self._turns[first] -= sum(weights)
+        settings = self.settings  # Read once: the claimer asks without the lock, and they may change meanwhile.
+        queues, weights = settings.queues, settings.weights or (1,) * len(settings.queues)
+        before = self._turns if len(self._turns) == len(queues) else [0] * len(queues)
+        turns = [turn + weight for turn, weight in zip(before, weights, strict=True)]
+        first = max(range(len(queues)), key=turns.__getitem__)
+        turns[first] -= sum(weights)
+        self._turns = turns
         return queues[first:] + queues[:first]
 
     def room(self) -> int:
