@@ -32,8 +32,8 @@ class Serving:
 
     def __init__(self, store: Store, settings: ServerSettings, say: Callable[[str], None] = lambda _: None) -> None:
         settings.check(has_tokens=bool(tokens(store)))
-        self._listener = _listen(settings)
-        self.address = _address(settings, self._listener)
+        self.listener = _listen(settings)
+        self.address = _address(settings, self.listener)
         config = uvicorn.Config(
             create_app(store, settings),
             http=TimedProtocol,
@@ -55,7 +55,7 @@ class Serving:
 
     def run(self) -> None:
         """Serve until it is stopped; in the main thread also until SIGTERM or Ctrl-C."""
-        self._server.run(sockets=[self._listener])
+        self._server.run(sockets=[self.listener])
 
     def stop(self) -> None:
         """Take no more connections, let requests end, and return from `run`. From any thread."""
@@ -125,8 +125,12 @@ def _listen(settings: ServerSettings) -> socket.socket:
         # With the protocol named, as `socket.create_server` does not: by it asyncio knows that it may switch off the
         # delay of small packets, and without that every answer on a kept connection takes 40 ms more.
         listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except OSError:
+            listener.close()
+            raise
     except OSError as error:
         raise InvalidSettings(
             f"server: cannot listen on {settings.host} port {settings.port}: {error.strerror or error}"

@@ -1,0 +1,248 @@
+"""The server as people run it: a process of its own, a real socket, a SQLite file."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import psutil
+import pytest
+
+from tests.server.conftest import API, MANIFEST, problem
+from tests.server.duplex import exchange
+from tests.server.running import running
+from tests.support.processes import until
+from windlass.server import serving
+from windlass.server.scopes import Scope
+from windlass.server.serving import Serving
+from windlass.server.settings import ServerSettings
+from windlass.server.tokens import create_token
+from windlass.stores.memory import MemoryStore
+from windlass.stores.protocol import Store
+from windlass.stores.sqlite import SQLiteStore
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "tasks.db"
+
+
+@pytest.fixture
+def sqlite(file: Path) -> Iterator[Store]:
+    store = SQLiteStore(file)
+    store.publish(MANIFEST)
+    yield store
+    store.close()
+
+
+@contextmanager
+def process(file: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`windlass server` on a free port, and its address."""
+    command = [sys.executable, "-m", "windlass", "server", "--store", f"sqlite:///{file}", "--port", "0", *options]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert started.stderr is not None
+        line = started.stderr.readline()
+        match = re.search(r"listening on (\S+)", line)
+        assert match, line + started.stderr.read()
+        yield started, match[1]
+    finally:
+        started.kill()
+        started.communicate()
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_process_serves_and_leaves_in_peace(file: Path, sqlite: Store, how: signal.Signals) -> None:
+    with process(file) as (server, address):
+        made = httpx.post(f"{address}{API}/tasks", json={"handler": "mail", "args": {"to": "ann"}})
+        read = httpx.get(f"{address}{API}/tasks/{made.json()['id']}")
+        server.send_signal(how)
+        status = server.wait(20)
+
+    assert address.startswith("http://127.0.0.1:")
+    assert (made.status_code, read.json()["state"]) == (201, "runnable")
+    assert status == 0
+    assert sum(count.tasks for count in sqlite.counts()) == 1
+
+
+def test_by_default_it_listens_on_this_machine_alone(file: Path, sqlite: Store) -> None:
+    with process(file) as (server, _):
+        listening = [
+            each.laddr.ip for each in psutil.Process(server.pid).net_connections() if each.status == psutil.CONN_LISTEN
+        ]
+
+    assert listening == ["127.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "named"),
+    [
+        (["--host", "0.0.0.0"], 2, "windlass token create"),
+        (["--allow-host", "windlass.example"], 2, "windlass token create"),
+        (["--root-path", "x"], 2, "root_path"),
+    ],
+)
+def test_a_process_that_would_be_open_to_all_does_not_start(
+    file: Path, options: list[str], status: int, named: str
+) -> None:
+    command = [sys.executable, "-m", "windlass", "server", "--store", f"sqlite:///{file}", "--port", "0", *options]
+
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, named in done.stderr) == (status, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_said_to_be(sqlite: Store) -> None:
+    with running(sqlite) as address:
+        port = urlsplit(address).port
+        assert port is not None
+        with pytest.raises(serving.InvalidSettings, match=str(port)):
+            Serving(sqlite, ServerSettings(port=port))
+
+
+def test_small_answers_are_not_held_back(sqlite: Store) -> None:
+    server = Serving(sqlite, ServerSettings(port=0))
+
+    # asyncio switches the delay of small packets off only for sockets that name their protocol.
+    assert server.listener.proto == socket.IPPROTO_TCP
+    server.listener.close()
+
+
+def test_under_a_sub_path_everything_is_where_the_proxy_says(sqlite: Store) -> None:
+    with running(sqlite, root_path="/x/y") as address:
+        # A proxy may pass the path on as it is, or without what it has added.
+        bare = address.removesuffix("/x/y")
+        assert httpx.get(f"{bare}{API}/tasks").status_code == 200
+        assert httpx.get(f"{bare}/healthz").status_code == 200
+        made = httpx.post(f"{bare}{API}/tasks", json={"handler": "work"})
+        assert not made.headers["location"].startswith("/")
+
+
+def test_a_token_made_by_one_process_opens_another(file: Path, sqlite: Store) -> None:
+    with process(file) as (_, address):
+        open_to_all = httpx.get(f"{address}{API}/tasks")
+        secret = create_token(sqlite, "ci", [Scope.READ])
+
+        def closed() -> bool:
+            return httpx.get(f"{address}{API}/tasks").status_code == 401
+
+        until(closed, "the server asks for a token")
+        with_token = httpx.get(f"{address}{API}/tasks", headers={"Authorization": f"Bearer {secret}"})
+
+    assert (open_to_all.status_code, with_token.status_code) == (200, 200)
+
+
+def raw(address: str, text: bytes) -> bytes:
+    """Send bytes, and read until the server closes."""
+    parts = urlsplit(address)
+    with socket.create_connection((str(parts.hostname), int(parts.port or 0)), timeout=30) as connection:
+        connection.sendall(text)
+        answer = b""
+        while more := connection.recv(65_536):
+            answer += more
+    return answer
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow:"])
+def test_a_head_that_does_not_come_is_given_up(sqlite: Store, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.2)
+
+    with running(sqlite) as address:
+        answer = raw(address, sent)
+        kept = httpx.get(f"{address}/healthz")
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert kept.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", b"200"),
+        (b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.0\r\n\r\n", b"403"),
+        (b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n", b"400"),
+        (b"nonsense\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 100_000 + b"\r\n\r\n", b"4"),
+        (b"POST /api/v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", b"400"),
+    ],
+    ids=lambda value: repr(value[:60]),
+)
+def test_strange_requests_are_answered_and_end(sqlite: Store, sent: bytes, status: bytes) -> None:
+    with running(sqlite) as address:
+        answer = raw(address, sent)
+
+    assert answer.split(b" ", 2)[1].startswith(status), answer
+
+
+def task_lines(number: int) -> Iterator[bytes]:
+    for n in range(number):
+        yield b'{"handler":"mail","args":{"to":"somebody-%d@example.org"},"key":"k%d"}' % (n, n)
+
+
+def streamed(file: Path, number: int) -> tuple[int, int]:
+    """Stream so many lines into a server process; how many receipts were good, and by how many bytes it grew."""
+    with process(file) as (server, address):
+        list(exchange(address, f"{API}/tasks:stream", task_lines(2_000)))
+        memory = psutil.Process(server.pid).memory_info
+        before, most, good = memory().rss, 0, 0
+        for count, receipt in enumerate(exchange(address, f"{API}/tasks:stream", task_lines(number))):
+            good += "error" not in receipt
+            if count % 1_000 == 0:
+                most = max(most, memory().rss)
+    return good, most - before
+
+
+@pytest.mark.slow
+def test_fifty_thousand_lines_take_no_memory(file: Path, sqlite: Store) -> None:
+    good, growth = streamed(file, 50_000)
+
+    assert good == 50_000
+    assert growth < 50 * 2**20
+    assert sum(count.tasks for count in sqlite.counts()) == 50_000
+
+
+@pytest.mark.soak
+def test_a_million_lines_take_no_memory(file: Path, sqlite: Store) -> None:
+    good, growth = streamed(file, 1_000_000)
+
+    assert good == 1_000_000
+    assert growth < 50 * 2**20
+
+
+@pytest.mark.slow
+def test_a_hundred_megabytes_sent_at_once_are_refused_and_leave_no_trace(file: Path, sqlite: Store) -> None:
+    def body() -> Iterator[bytes]:
+        for _ in range(100):
+            yield b"x" * 2**20
+
+    with process(file) as (server, address):
+        memory = psutil.Process(server.pid).memory_info
+        before = memory().rss
+        try:
+            answer: Any = httpx.post(
+                f"{address}{API}/tasks", content=body(), headers={"Content-Type": "application/json"}, timeout=60
+            )
+            problem(answer, 413, "body_too_large")
+        except httpx.TransportError:
+            pass  # It stopped reading while we still wrote.
+        growth = memory().rss - before
+        alive = httpx.get(f"{address}/healthz")
+
+    assert growth < 50 * 2**20
+    assert alive.status_code == 200
+
+
+def test_a_server_in_a_thread_starts_and_stops() -> None:
+    with running(MemoryStore()) as first, running(MemoryStore()) as second:
+        assert first != second
