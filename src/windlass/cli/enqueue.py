@@ -62,7 +62,7 @@ def enqueue(
     store = opened(store_url)
     offers = Offers(store)
     info = HandlerInfo(name=handler) if unchecked else offers.info(handler)
-    given = _arguments(args)
+    given = arguments(args)
     if not unchecked:
         offers.check(handler, given)
     new = info.new_task(given, fields_of(_given(options), {}))
@@ -86,7 +86,8 @@ def _report(handle: Handle[Any], offers: Offers, *, created: bool, waited: bool,
         raise SystemExit(1)
 
 
-def _arguments(words: Sequence[str]) -> dict[str, Any]:
+def arguments(words: Sequence[str]) -> dict[str, Any]:
+    """What words such as name=text, name:=JSON and @file.json say, by name."""
     found: dict[str, Any] = {}
     for word in words:
         if word.startswith("@"):

@@ -1,0 +1,198 @@
+"""`windlass dead`: what is broken, by bug; and is it fixed?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from windlass.cli.bulk import agreed, bulk_options
+from windlass.cli.canary import canary as try_step_by_step
+from windlass.cli.completion import complete_queue, complete_task
+from windlass.cli.deeds import because, by_option, note, why_option
+from windlass.cli.edits import edited
+from windlass.cli.enqueue import arguments
+from windlass.cli.moments import Times, tz_option
+from windlass.cli.output import for_programs, form_options, number_of, say, table
+from windlass.cli.progress import bar
+from windlass.cli.shapes import task_json
+from windlass.cli.stores import opened, store_option
+from windlass.cli.which import task_of
+from windlass.core.times import duration, to_datetime
+from windlass.dead import LOOKED_AT, Group, group, groups
+from windlass.redaction import redacted
+from windlass.server.offers import Offers
+from windlass.server.shapes import error_shape
+from windlass.stores.protocol import Filter
+
+_SHOWN = 20
+
+
+@click.group()
+def dead() -> None:
+    """See failed tasks by bug, retry them with care, edit or drop them."""
+
+
+@dead.command("ls")
+@store_option
+@form_options
+@tz_option
+@click.option("--queue", shell_complete=complete_queue)
+@click.option("--tenant")
+@click.option("--limit", default=LOOKED_AT, show_default=True, type=click.IntRange(1), help="Look at so many tasks.")
+def ls(
+    store_url: str | None, form: str | None, times: Times, queue: str | None, tenant: str | None, limit: int
+) -> None:
+    """Every bug among the newest failed tasks, the most frequent first."""
+    store = opened(store_url)
+    with bar("reading", None, "failed tasks") as advance:
+        found = groups(store, Filter(queue=queue, tenant=tenant), limit=limit, advance=advance)
+    if for_programs(form, [_document(each) for each in found]):
+        return
+    table(("group", "#tasks", "error", "handler", "tenants", "first", "last"), [_row(each, times) for each in found])
+    if not found:
+        say("nothing is failed")
+
+
+@dead.command()
+@store_option
+@form_options
+@tz_option
+@click.argument("group_id", metavar="GROUP")
+def show(store_url: str | None, form: str | None, times: Times, group_id: str) -> None:
+    """One bug: its newest traceback, and the tasks that it has hit."""
+    store = opened(store_url)
+    found, offers = group(store, group_id), Offers(store)
+    if for_programs(form, _document(found)):
+        return
+    error = error_shape(found.error)
+    click.echo(f"{found.id}  {error.kind}: {error.message}  ({number_of(len(found.letters))})")
+    click.echo("".join(f"  {line}\n" for line in error.traceback.splitlines()), nl=False)
+    rows = [
+        [
+            str(letter.task.id),
+            letter.task.handler,
+            letter.task.tenant,
+            times.both(letter.task.finished),
+            _arguments(letter.task.args, offers, letter.task.handler),
+        ]
+        for letter in found.letters[:_SHOWN]
+    ]
+    table(("id", "handler", "tenant", "failed", "args"), rows)
+    if len(found.letters) > _SHOWN:
+        say(f"… and {len(found.letters) - _SHOWN} more; --json has them all")
+
+
+@dead.command()
+@store_option
+@form_options
+@click.argument("group_id", metavar="GROUP")
+@click.option("--canary", is_flag=True, help="Retry one, wait for its end, then ten, then all; stop if it is back.")
+@click.option("--patience", default="10m", show_default=True, help="How long a step of --canary may take.")
+@bulk_options
+@why_option
+@by_option
+def retry(
+    store_url: str | None,
+    form: str | None,
+    group_id: str,
+    canary: bool,
+    patience: str,
+    yes: bool,
+    dry_run: bool,
+    why: str,
+    by: str | None,
+) -> None:
+    """Bring back every task that a bug has hit. Exit status 1 if --canary finds the bug still there."""
+    store = opened(store_url)
+    found, seconds = group(store, group_id), duration(patience, "patience").total_seconds()
+    if not agreed("retry", len(found.letters), yes=yes, dry_run=dry_run):
+        for_programs(form, {"group": found.id, "retried": 0, "matching": len(found.letters)})
+        return
+    if canary:
+        verdict = try_step_by_step(store, found, seconds, say)
+        done, fixed, text = verdict.retried, verdict.fixed, verdict.text
+    else:
+        done, fixed, text = store.retry(found.tasks), True, ""
+    note(store, f"dead/{found.id}", "retried", f"retried {number_of(done)} of {found.id}{because(why or text)}", by=by)
+    if not for_programs(form, {"group": found.id, "retried": done, "fixed": fixed if canary else None, "text": text}):
+        click.echo(f"retried {number_of(done)}" + (f"; {text}" if text else ""))
+    if not fixed:
+        raise SystemExit(1)
+
+
+@dead.command()
+@store_option
+@form_options
+@click.argument("id", metavar="TASK", shell_complete=complete_task)
+@click.argument("changes", nargs=-1, required=True, metavar="ARG=TEXT|ARG:=JSON...")
+@why_option
+@by_option
+def edit(store_url: str | None, form: str | None, id: str, changes: Sequence[str], why: str, by: str | None) -> None:
+    """Submit a failed task once more with other arguments. The old one is kept as it is, and names the new one."""
+    store = opened(store_url)
+    old, offers = task_of(store, id), Offers(store)
+    [receipt] = store.submit([edited(old, arguments(changes), offers.parameters(old.handler))])
+    if receipt.created:
+        text = f"submitted {receipt.id} in place of {old.id}, with other arguments{because(why)}"
+        note(store, f"task/{old.id}", "edited", text, by=by, successor=receipt.id, changed=sorted(arguments(changes)))
+    if not for_programs(form, {**task_json(task_of(store, str(receipt.id)), offers), "predecessor": old.id}):
+        click.echo(str(receipt.id))
+    if not receipt.created:
+        say("this change was submitted before; nothing was made twice")
+
+
+@dead.command()
+@store_option
+@form_options
+@click.argument("group_id", metavar="GROUP")
+@bulk_options
+@why_option
+@by_option
+def drop(
+    store_url: str | None, form: str | None, group_id: str, yes: bool, dry_run: bool, why: str, by: str | None
+) -> None:
+    """Remove every task that a bug has hit, for good."""
+    store = opened(store_url)
+    found = group(store, group_id)
+    if not agreed("drop", len(found.letters), yes=yes, dry_run=dry_run):
+        for_programs(form, {"group": found.id, "dropped": 0, "matching": len(found.letters)})
+        return
+    done = store.purge(found.tasks)
+    note(store, f"dead/{found.id}", "dropped", f"dropped {number_of(done)} of {found.id}{because(why)}", by=by)
+    if not for_programs(form, {"group": found.id, "dropped": done}):
+        click.echo(f"dropped {number_of(done)}")
+
+
+def _document(found: Group) -> dict[str, Any]:
+    return {
+        "group": found.id,
+        "error": error_shape(found.error),
+        "handlers": found.handlers,
+        "count": len(found.letters),
+        "tenants": found.tenants,
+        "first": to_datetime(found.first),
+        "last": to_datetime(found.last),
+        "tasks": found.tasks,
+    }
+
+
+def _row(found: Group, times: Times) -> list[str]:
+    error = error_shape(found.error)
+    said = f"{error.kind}: {error.message}".removesuffix(": ").partition("\n")[0]
+    return [
+        found.id,
+        f"{len(found.letters):,}",
+        said if len(said) <= 60 else said[:59] + "…",
+        ", ".join(found.handlers[:3]) + ("…" if len(found.handlers) > 3 else ""),
+        f"{len(found.tenants)}" if len(found.tenants) > 3 else ", ".join(found.tenants),
+        times.both(found.first),
+        times.both(found.last),
+    ]
+
+
+def _arguments(text: str, offers: Offers, handler: str) -> str:
+    shown = msgspec.json.encode(redacted(msgspec.json.decode(text), offers.parameters(handler))).decode()
+    return shown if len(shown) <= 80 else shown[:79] + "…"
