@@ -124,7 +124,33 @@ def test_what_cannot_be_played_is_refused_by_name(words: Sequence[str], named: s
     assert named in refusal(*words)
 
 
-def test_without_a_load_and_without_a_store_it_says_what_there_is() -> None:
+def test_two_loads_at_once_are_refused(tmp_path: Path) -> None:
+    result = ask("step", "--store", f"sqlite:///{tmp_path / 'tasks.db'}")
+
+    assert result.exit_code == 2
+    assert "LOAD=step and --store" in result.stderr
+    assert not (tmp_path / "tasks.db").exists()
+
+
+def test_a_store_in_the_environment_does_not_stand_in_the_way_of_a_load(tmp_path: Path) -> None:
+    env = {"WINDLASS_URL": f"sqlite:///{tmp_path / 'tasks.db'}"}
+
+    assert ask("step", "--seconds", "60", env=env).exit_code == 0
+
+
+def test_wishes_about_a_load_that_is_played_as_it_was_are_refused(tmp_path: Path) -> None:
+    trace = tmp_path / "monday.csv"
+    trace.write_text("second,run\n1,1\n")
+
+    assert "rate=5.0 does not go with monday.csv" in refusal(str(trace), "--rate", "5")
+    store = f"sqlite:///{tmp_path / 'tasks.db'}"
+    assert "seconds=5 does not go with a store's history" in refusal("--store", store, "--seconds", "5")
+
+
+def test_without_a_load_and_without_a_store_it_says_what_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     result = ask()
 
     assert result.exit_code == 2

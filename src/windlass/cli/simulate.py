@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from windlass.cli.shapes import print_json, print_table
 from windlass.cli.stores import json_option, opened, store_option
@@ -24,6 +25,7 @@ from windlass.simulation.report import seconds as told
 from windlass.simulation.results import SimulationResult, Timeline
 from windlass.simulation.scenarios import SCENARIOS
 from windlass.simulation.wishes import Wishes
+from windlass.wiring import DEFAULT_URL
 
 HEADS = ("policy", "late", "p99 wait", "cost", "resizes/h", "recovery", "score")
 
@@ -72,6 +74,9 @@ def simulate(
     LOAD is a scenario (steady, step, ramp, sawtooth, on-off, heavy-tail, tight, long, service-shift, slow-downstream,
     error-storm, chaos, bursts, cron-herd) or a CSV file. Without it, the history of a store is played.
     """
+    given = click.get_current_context().get_parameter_source("store_url")
+    if load is not None and given is ParameterSource.COMMANDLINE:
+        raise click.UsageError(f"LOAD={load} and --store are two loads; give one of them")
     wishes = Wishes(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
     names = named(policies)
     found = _load(load, store_url, since, queue, wishes, seed)
@@ -90,9 +95,10 @@ def _load(name: str | None, store_url: str | None, since: str, queue: str | None
     """What is to be played: what was named, else the history of the store."""
     if name is not None:
         return load_of(name, seed=seed, wishes=wishes)
-    if store_url is None:
+    if store_url is None and not Path(DEFAULT_URL.removeprefix("sqlite:///")).exists():
         known = ", ".join(joined(scenario) for scenario in SCENARIOS)
         raise click.UsageError(f"name a load ({known}), a CSV file, or a store by --store URL")
+    wishes.check_none("a store's history")
     store = opened(store_url)
     return recorded(store, now=SystemClock().now(), since=duration(since, "since"), queue=queue)
 

@@ -24,11 +24,13 @@ MOST_WORKERS = 10_000
 def load_of(named: Named, *, seed: int = 0, wishes: Wishes = NONE) -> Load:
     """The load that is meant."""
     if isinstance(named, Load):
+        wishes.check_none(named.name)
         return named
     if isinstance(named, Path):
         return read_trace(named, seed, wishes)
     if isinstance(named, str):
         return by_name(named, seed, wishes)
+    wishes.check_none("arrivals")
     return plain("arrivals", sorted(checked(named)))
 
 

@@ -46,6 +46,7 @@ def read_trace(path: Path, seed: int, wishes: Wishes = NONE) -> Load:
     wishes.check_size(len(rows))
     if "value" in rows[0]:
         return binned(path, rows, seed, wishes)
+    wishes.check_none(path.name)
     if "GeneratedTokens" in rows[0]:
         return plain(path.stem, sorted(requests(path, rows)))
     if {"second", "run"} <= rows[0].keys():

@@ -38,6 +38,12 @@ class Wishes(Struct, frozen=True, kw_only=True):
         if self.distribution == "exponential" and self.cv2 not in (None, 1):
             raise InvalidLoad(f"cv2={self.cv2!r} does not go with exponential, which has 1; take lognormal or bimodal")
 
+    def check_none(self, load: str) -> None:
+        """Refuse wishes about a load that is played as it was."""
+        for name in self.__struct_fields__:
+            if getattr(self, name) != getattr(NONE, name):
+                raise InvalidLoad(f"{name}={getattr(self, name)!r} does not go with {load}, which is played as it was")
+
     def check_size(self, tasks: float) -> None:
         """Refuse more tasks than can be played in seconds."""
         if tasks > MOST_TASKS:
