@@ -15,7 +15,7 @@ from windlass.simulation.load import InvalidLoad, Load
 from windlass.simulation.policies import POLICIES, named, play, settings_of
 from windlass.simulation.report import chart, loads_table, losses, policies_table, total
 from windlass.simulation.results import SimulationResult
-from windlass.simulation.scenarios import SCENARIOS
+from windlass.simulation.scenarios import SCENARIOS, Scenario
 from windlass.simulation.traces import read_trace, traces_at
 
 FORKED = 0.05
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         policies = named(options.deciders.split(","))
         loads = chosen_loads(options)
-    except (InvalidLoad, KeyError) as error:
+    except InvalidLoad as error:
         print(f"benchmarks.autoscale: {error}", file=sys.stderr)
         return 2
     playing[:] = [(load, bound(load)) for load in loads]
@@ -74,11 +74,18 @@ def chosen_loads(options: argparse.Namespace) -> list[Load]:
         print("no traces: give --traces PATH to play them too", file=sys.stderr)
     loads: list[Load] = []
     for seed in range(options.first_seed, options.first_seed + options.seeds):
-        loads += [SCENARIOS[name].draw(name, seed) for name in names if name != "none"]
+        loads += [scenario(name).draw(name, seed) for name in names if name != "none"]
         loads += [read_trace(file, seed) for file in files]
     own = loads if options.delays != "forked" else []
     forks = [msgspec.structs.replace(load, name=f"{load.name} (forked)", delay=FORKED) for load in loads]
     return [*own, *(forks if options.delays != "own" else [])]
+
+
+def scenario(name: str) -> Scenario:
+    """The family of that name."""
+    if name not in SCENARIOS:
+        raise InvalidLoad(f"there is no scenario {name!r}; give none, or some of {', '.join(SCENARIOS)}")
+    return SCENARIOS[name]
 
 
 def play_all(name: str, *, kept: bool, jobs: int) -> Sequence[SimulationResult]:

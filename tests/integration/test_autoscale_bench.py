@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -18,6 +20,8 @@ from windlass.simulation.rivals import RIVALS
 from windlass.simulation.rivals.limits import fixed
 from windlass.simulation.score import run
 from windlass.simulation.world import World
+
+ROOT = Path(__file__).parents[2]
 
 
 def short(seed: int = 0, length: int = 300, rate: float = 6.0, **more: object) -> Load:
@@ -101,3 +105,21 @@ def test_without_traces_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--scenarios", "cron herd", "--delays", "forked"]) == 0
 
     assert "no traces" in capsys.readouterr().err
+
+
+def test_processes_side_by_side_find_the_same(tmp_path: Path) -> None:
+    asked = ["--scenarios", "tight,cron herd", "--delays", "forked", "--deciders", "static"]
+    for jobs in ("1", "2"):
+        command = [sys.executable, "-m", "benchmarks.autoscale", *asked, "--jobs", jobs, "--json", f"{tmp_path / jobs}"]
+        subprocess.run(command, check=True, cwd=ROOT, capture_output=True, timeout=120)
+
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+
+
+def test_what_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--deciders", "slo,magic"]) == 2
+    assert main(["--scenarios", "step,magic"]) == 2
+
+    said = capsys.readouterr().err
+    assert "policy='magic'" in said
+    assert "scenario 'magic'" in said
