@@ -13,7 +13,6 @@ import pytest
 
 from tests.support.diagram import PAGE, drawn
 from tests.support.processes import until
-from windlass import demo
 from windlass.config import NodeSettings, read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -121,18 +120,3 @@ def test_the_readme_names_the_two_commands_and_make_knows_them() -> None:
     for target in ("demo", "test"):
         assert f"make {target}" in README
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
-
-
-@pytest.mark.parametrize("store", ["sqlite", "memory", "postgres"])
-def test_the_demo_ends_well_on_every_store(
-    store: str, tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
-) -> None:
-    urls = {"sqlite": f"sqlite:///{tmp_path / 'demo.db'}", "memory": "memory:"}
-    url = urls.get(store) or request.getfixturevalue("postgres_url")
-
-    assert demo.main(["--store", url]) == 0
-
-    said = capsys.readouterr().out
-    assert "refused: its fence is stale" in said
-    assert "node-1 is lost: 1 task runnable again" in said
-    assert "1 cancelled, 13 completed, 1 failed; 15 submitted, 0 lost" in said

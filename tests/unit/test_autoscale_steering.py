@@ -79,6 +79,7 @@ class Floor:
 
 def test_a_tick_is_decided_once() -> None:
     floor = Floor()
+    floor.queue = QueueLook(queue="mail", runnable=1, oldest=0)
     assert floor.tick() is not None
 
     assert floor.tick(by=0) is None
@@ -87,6 +88,7 @@ def test_a_tick_is_decided_once() -> None:
 
 def test_a_clock_that_was_set_back_does_not_stop_the_controller() -> None:
     floor = Floor()
+    floor.queue = QueueLook(queue="mail", runnable=1, oldest=0)
     floor.tick(by=1_000)
 
     assert floor.tick(by=-3) is None, "a little earlier: another node's clock"

@@ -79,6 +79,9 @@ def rule(pool: str, look: Look, members: Mapping[str, PoolReport], by: str) -> R
         return None
     threads = max(report.threads for report in members.values())
     queues = tuple(sorted({queue for report in members.values() for queue in report.queues}))
+    if not last.tick:  # The first one adopts what it finds.
+        workers = sum(report.target for report in members.values())
+        last = replace(last, target=workers, slots=workers * threads)
     now = replace(
         last,
         tick=second,
@@ -233,7 +236,8 @@ def told(
             "ceiling": ruled.settings.ceiling,
         }
     ).decode()
-    held = decision.limited_by if decision.wanted != decision.target == last.slots else ""
+    at_floor = decision.wanted < decision.target <= ruled.settings.floor
+    held = decision.limited_by if decision.wanted != decision.target == last.slots and not at_floor else ""
     if ruled.target != last.target:
         entries.append(entry(pool, ruled.by, last.target, ruled.target, ruled.sentence, data))
         ruled = replace(ruled, told=decision.limited_by, told_at=ruled.tick)

@@ -65,10 +65,8 @@ class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
         for where, retries, base in rules:
             if retries is not None and not 0 <= retries <= 1_000:
                 raise InvalidTask(f"retry.{where}retries={retries} is out of range; give 0 to 1000")
-            if base is not None and not timedelta(0) <= base <= timedelta(days=365):
-                raise InvalidTask(f"retry.{where}base={base} is out of range; give zero to one year")
-        if not timedelta(0) <= self.cap <= timedelta(days=365):
-            raise InvalidTask(f"retry.cap={self.cap} is out of range; give zero to one year")
+            _check_wait(f"retry.{where}base", base)
+        _check_wait("retry.cap", self.cap)
 
     def next_delay(
         self, attempt: int, error: Error, random: Callable[[], float], wish: Micros | None = None
@@ -86,3 +84,10 @@ class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
         base = micros(self.base if rule is None or rule.base is None else rule.base)
         # The exponent is bounded so that a policy of a thousand retries does not build a thousand-bit number.
         return min(micros(self.cap), int(base * 2 ** min(attempt - 1, 60) * (0.5 + random())))
+
+
+def _check_wait(field: str, wait: object) -> None:
+    if wait is not None and not isinstance(wait, timedelta):
+        raise InvalidTask(f"{field}={wait!r} is no timedelta; give something like timedelta(seconds=10)")
+    if wait is not None and not timedelta(0) <= wait <= timedelta(days=365):
+        raise InvalidTask(f"{field}={wait} is out of range; give zero to one year")

@@ -186,8 +186,11 @@ class Node:
     def close(self) -> None:
         """Stop every thread, end the nursery, close the sessions (what they hold is released).
 
-        A store that does not answer is not waited for: what it was not told runs out with the session.
+        A store that does not answer is not waited for: what it was not told runs out with the session. Closing twice
+        does nothing.
         """
+        if self._over.is_set():
+            return
         self._over.set()
         self._settler.close()
         self._hub.wake()
