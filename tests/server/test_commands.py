@@ -1,0 +1,69 @@
+"""`windlass token` on a SQLite file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from windlass.cli.main import main
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def windlass(tmp_path: Path) -> Run:
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(main, words, env={"WINDLASS_URL": f"sqlite:///{tmp_path / 'tasks.db'}"})
+
+    return run
+
+
+def test_a_token_is_made_shown_once_listed_and_revoked(windlass: Run) -> None:
+    made = windlass("token", "create", "ci", "--scope", "submit", "--scope", "read", "--tenant", "acme", "--rate", "5")
+    [listed] = json.loads(windlass("token", "ls", "--json").stdout)
+    people = windlass("token", "ls")
+    revoked = windlass("token", "revoke", "ci")
+    none = json.loads(windlass("token", "ls", "--json").stdout)
+
+    secret = made.stdout.strip()
+    assert (made.exit_code, secret.startswith("wdl_"), "not shown again" in made.stderr) == (0, True, True)
+    assert (listed["name"], listed["scopes"], listed["tenant"]) == ("ci", ["read", "submit"], "acme")
+    assert "acme" in people.stdout
+    assert secret not in people.stdout + json.dumps(listed)
+    assert (revoked.exit_code, none) == (0, [])
+
+
+def test_a_name_can_be_used_again_after_it_was_revoked(windlass: Run) -> None:
+    first = windlass("token", "create", "ci", "--scope", "read").stdout
+    taken = windlass("token", "create", "ci", "--scope", "read")
+    windlass("token", "revoke", "ci")
+    again = windlass("token", "create", "ci", "--scope", "read", "--expires", "never", "--json")
+
+    assert (taken.exit_code, "is there already" in taken.stderr) == (5, True)
+    assert json.loads(again.stdout)["token"] != first.strip()
+    [listed] = json.loads(windlass("token", "ls", "--json").stdout)
+    assert listed["expires"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["token", "create", "ci"], "--scope"),
+        (["token", "create", "ci", "--scope", "all"], "--scope"),
+        (["token", "create", "a b", "--scope", "read"], "token='a b'"),
+        (["token", "create", "ci", "--scope", "read", "--expires", "soon"], "expires"),
+        (["token", "create", "ci", "--scope", "read", "--expires", "0s"], "expires"),
+        (["token", "create", "ci", "--scope", "read", "--tenant", "a b"], "tenant"),
+        (["token", "create", "ci", "--scope", "read", "--rate", "0"], "--rate"),
+        (["token", "revoke", "nobody"], "token='nobody'"),
+    ],
+)
+def test_what_cannot_be_is_refused(windlass: Run, words: list[str], named: str) -> None:
+    result = windlass(*words)
+
+    assert (result.exit_code, named in result.stderr) == (2, True), result.output
+    assert "Traceback" not in result.output

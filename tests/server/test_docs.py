@@ -1,0 +1,72 @@
+"""docs/reference/http.md tells the truth: its commands are run, its tables are held against the code."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import windlass.errors
+from tests.server.conftest import MANIFEST
+from tests.server.running import running
+from windlass.errors import WindlassError
+from windlass.server.problems import STATUSES
+from windlass.server.table import TABLE
+from windlass.stores.sqlite import SQLiteStore
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "http.md").read_text()
+EXAMPLES = "".join(re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL))
+MARK = "---- the next command"
+
+
+def said(text: str) -> re.Pattern[str]:
+    """What the page says an answer is; `…` stands for anything."""
+    return re.compile(re.escape(text).replace("…", ".*"), re.DOTALL)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_commands_of_the_page_are_answered_as_it_says(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "tasks.db")
+    store.publish(MANIFEST)
+    commands = re.findall(r"^\$ (.*)$", EXAMPLES, re.MULTILINE)
+    answers = [part.partition("\n")[2].strip() for part in re.split(r"^\$ ", EXAMPLES, flags=re.MULTILINE)[1:]]
+
+    with running(store) as address:
+        script = "\n".join(f"{command}\necho; echo '{MARK}'" for command in commands)
+        done = subprocess.run(
+            ["bash", "-c", script],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={"URL": address, "PATH": "/usr/bin:/bin"},
+        )
+    store.close()
+
+    given = [part.strip() for part in done.stdout.split(MARK)]
+    assert len(commands) > 10
+    for command, answer, output in zip(commands, answers, given, strict=False):
+        assert said(answer).fullmatch(output), f"{command}\n{output}\nand not\n{answer}"
+
+
+def test_the_page_lists_every_route_with_its_scope() -> None:
+    listed = re.findall(r"^\| `([A-Z]+) (/[^`]*)` \| (\w+) \|", PAGE, re.MULTILINE)
+
+    assert listed == [(route.method, route.path, route.scope or "none") for route in TABLE]
+
+
+def test_the_page_lists_every_code_with_its_status() -> None:
+    rows = re.findall(r"^\| (\d{3}) \| (.*) \|$", PAGE, re.MULTILINE)
+    listed = {code: int(status) for status, codes in rows for code in re.findall(r"`(\w+)`", codes)}
+
+    assert listed == STATUSES
+
+
+def test_every_error_has_a_status() -> None:
+    kinds = [kind for kind in vars(windlass.errors).values() if isinstance(kind, type)]
+    codes = {kind.code for kind in kinds if issubclass(kind, WindlassError)} - {"still_unfinished"}
+
+    assert codes <= STATUSES.keys()
