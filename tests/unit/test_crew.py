@@ -389,3 +389,60 @@ def test_a_worker_that_does_not_leave_is_killed_but_not_while_it_runs_something(
     floor.tick(2)
 
     assert floor.outlet.killed == [worker.number]
+
+
+def a_floor_that_sizes_itself(workers: int) -> Floor:
+    """All of its workers are idle, and may leave after a minute of that."""
+    floor = Floor(size=None, min=1, max=8, idle_after=timedelta(minutes=1))
+    floor.crew.resize("default", workers, "for the test")
+    floor.tick()
+    for worker in floor.outlet.forked:
+        floor.crew.heard(worker, Hello(), floor.now)
+    return floor
+
+
+def test_workers_that_nobody_needs_leave_though_the_target_stays() -> None:
+    floor = a_floor_that_sizes_itself(4)
+
+    floor.tick(59)
+    before = floor.worker_states()
+    floor.tick(2)
+
+    assert before == ["idle"] * 4
+    assert floor.worker_states() == ["draining", "draining", "draining", "idle"], "one stays: the floor"
+    assert (floor.pool.target, floor.pool.asleep) == (4, 3)
+    assert len(floor.outlet.forked) == 4, "and nobody is started in their place"
+
+
+def test_a_worker_that_sleeps_is_woken_when_the_others_have_their_hands_full() -> None:
+    floor = a_floor_that_sizes_itself(3)
+    floor.tick(61)
+    for worker in [each for each in floor.crew.workers.values() if each.state is WorkerState.DRAINING]:
+        floor.crew.died(worker, 0, floor.now)
+
+    floor.give(1)
+    floor.tick()
+    woken = floor.pool.asleep
+    floor.tick()
+
+    assert woken == 1, "one more than is busy, and not both"
+    assert floor.pool.asleep == 1, "the one that starts has its hands free"
+    assert len(floor.outlet.forked) == 4
+
+
+def test_a_pool_of_a_given_size_keeps_its_idle_workers() -> None:
+    floor = Floor(size=3, idle_after=timedelta(minutes=1))
+
+    floor.tick(3_600)
+
+    assert floor.worker_states() == ["idle"] * 3
+
+
+def test_a_smaller_target_lets_the_sleepers_go_first() -> None:
+    floor = a_floor_that_sizes_itself(4)
+    floor.tick(61)
+
+    floor.crew.resize("default", 2, "for the test")
+    floor.tick()
+
+    assert floor.pool.asleep == 1
