@@ -51,6 +51,10 @@ class AttemptEnded(Event, frozen=True):
     queue: str
     state: State
     seconds: float
+    waited: float = 0.0
+    """Seconds from when the task was due to when it was leased."""
+    deadline_slack: float | None = None
+    """Seconds that were left to its deadline, negative if it had passed; None without one."""
 
 
 class ReportRefused(Event, frozen=True):

@@ -19,8 +19,8 @@ from windlass.autoscale.overrides import Override
 from windlass.autoscale.reports import PoolReport
 from windlass.autoscale.signals import SECOND, members, observed, oldest
 from windlass.errors import UnknownPool
-from windlass.stores.protocol import Store
-from windlass.stores.steering import EntrySeen, Look
+from windlass.stores.protocol import Count, Store
+from windlass.stores.steering import MAX_QUEUES, EntrySeen, Look
 
 AHEAD = timedelta(seconds=330)
 STALLED = 5
@@ -82,7 +82,11 @@ class PoolView(Struct, frozen=True, kw_only=True):
 
 def pools(store: Store) -> list[PoolView]:
     """Every pool that a live node has or that was ever sized, by name."""
-    look = look_at(store)
+    return pools_in(look_at(store))
+
+
+def pools_in(look: Look) -> list[PoolView]:
+    """The same from a look that was had already."""
     return [_view(name, look) for name in _names(look)]
 
 
@@ -107,22 +111,30 @@ def desired(store: Store, name: str) -> int:
     """
     look = look_at(store)
     known_pool(look, name)
+    return desired_in(look, name)
+
+
+def desired_in(look: Look, name: str) -> int:
+    """The same from a look that was had already, for a pool that is in it."""
     decision, _ = steering.latest(look, name)
     here = members(steering.reports_of(look), name)
     busy = ceil(sum(each.leased for each in look.queues if each.queue in _queues(look, name)) / decision.threads)
     if here:
-        return max(decision.target, min(busy, decision.settings.ceiling // decision.threads))
+        target = decision.target if decision.tick else sum(report.target for report in here.values())
+        # What is leased may only be read ahead, so beyond the ceiling only what the nodes know to run counts.
+        running = sum(ceil(report.running / report.threads) for report in here.values())
+        return max(target, running, min(busy, decision.settings.ceiling // decision.threads))
     order, _ = steering.order_for(look, name)
     seen, _ = observed(look, {"": PoolReport(queues=decision.queues, threads=decision.threads)}, decision.seen)
     found = tick(float(look.now // SECOND), seen, decision.ordered(order), decision.settings)
     return max(busy, ceil(found.target / decision.threads))
 
 
-def look_at(store: Store) -> Look:
-    """What there is, in all queues that any pool serves."""
-    queues = {queue for control in store.controls(POOL) for queue in read(control.value, PoolDecision).queues}
-    queues |= {each.queue for each in store.counts()}
-    return store.look(sorted(queues), ahead=AHEAD)
+def look_at(store: Store, counts: Sequence[Count] | None = None) -> Look:
+    """What there is, in all queues that any pool serves; of more queues than one look takes, those first."""
+    served = {queue for control in store.controls(POOL) for queue in read(control.value, PoolDecision).queues}
+    others = {each.queue for each in (store.counts() if counts is None else counts)} - served
+    return store.look([*sorted(served), *sorted(others)][:MAX_QUEUES], ahead=AHEAD)
 
 
 def _names(look: Look) -> list[str]:

@@ -21,6 +21,7 @@ from windlass.config import InvalidSettings, NodeSettings, PoolSettings, read_se
 from windlass.core.times import duration
 from windlass.errors import InvalidTask
 from windlass.events import Events, SettingsRefused
+from windlass.stores.protocol import Store
 from windlass.wiring import DEFAULT_URL, open_store
 from windlass.worker.node import Node
 
@@ -55,6 +56,7 @@ _POOL = re.compile(r"(?P<name>[^:=]+)(:(?P<queues>[^=]+))?(=(?P<size>\d+)(-(?P<m
 @click.option("--drain-timeout", metavar="TIME", help="How long a drain waits for running tasks; 0 for ever. [30s]")
 @click.option("--session-ttl", metavar="TIME", help="After which silence this node counts as lost.  [15s]")
 @click.option("--pass-store-url", is_flag=True, default=None, help="Let workers see the store's URL.")
+@click.option("--metrics", metavar="[HOST:]PORT", help="Serve /metrics for Prometheus there.  [default: nowhere]")
 def worker(
     app: str | None,
     store_url: str | None,
@@ -73,6 +75,7 @@ def worker(
     drain_timeout: str | None,
     session_ttl: str | None,
     pass_store_url: bool | None,
+    metrics: str | None,
 ) -> None:
     """Run the tasks of APP, as in shop:app, on this machine.
 
@@ -110,14 +113,15 @@ def worker(
         return settings, store_url or file.store or DEFAULT_URL
 
     settings, url = settled()
-    run(settings, url, Reload(config or Path("windlass.yaml"), lambda: settled()[0]))
+    run(settings, url, Reload(config or Path("windlass.yaml"), lambda: settled()[0]), metrics)
 
 
-def run(settings: NodeSettings, url: str, reload: Reload | None = None) -> None:
+def run(settings: NodeSettings, url: str, reload: Reload | None = None, metrics: str | None = None) -> None:
     """Be a node until told to leave."""
     events = Events()
     log_events(events)
-    node = Node(settings, lambda: open_store(url), url, events)
+    measured = _measured(metrics, events)
+    node = Node(settings, lambda: measured(open_store(url)), url, events)
     signals = Signals(node, reload)
     node.start()
     click.echo(f"windlass: node of {settings.app}, pools {_described(settings.pools)}; Ctrl-C drains", err=True)
@@ -125,6 +129,21 @@ def run(settings: NodeSettings, url: str, reload: Reload | None = None) -> None:
     node.close()
     if node.failure is not None:
         raise SystemExit(1)
+
+
+def _measured(metrics: str | None, events: Events) -> Callable[[Store], Store]:
+    """Serve what happens on this node at an address, if one is given; what the node's stores are to be wrapped in."""
+    if metrics is None:
+        return lambda store: store
+    from windlass.metrics.calls import StoreCalls
+    from windlass.metrics.exposition import serve
+    from windlass.metrics.node import NodeMetrics
+
+    counted, calls = NodeMetrics(), StoreCalls()
+    events.listen(counted)
+    host, port = serve(metrics, counted.registry, calls.registry).server_address[:2]
+    click.echo(f"windlass: metrics at http://{host!s}:{port}/metrics", err=True)
+    return calls.measured
 
 
 class Reload:

@@ -13,13 +13,14 @@ from windlass.clock import jitter
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Settlement, settle
-from windlass.core.task import Claim
+from windlass.core.task import Claim, Task
 from windlass.errors import CommitUnknown, StoreError, StoreUnavailable
 from windlass.events import AttemptEnded, Events, ReportRefused, StoreTroubled
 from windlass.stores.protocol import LeaseLost, Store, Verdict
 from windlass.worker.pace import Pace
 
 MOST = 1_000
+SECOND = 1_000_000
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.1, 2.0
 """Seconds between two tries to write to a store that does not answer."""
 
@@ -139,5 +140,19 @@ class Settler:
                     queue=task.queue,
                     state=verdict.state,
                     seconds=report.seconds,
+                    waited=_waited(task),
+                    deadline_slack=_slack(task, report.seconds),
                 )
             )
+
+
+def _waited(task: Task) -> float:
+    """For how long a worker was waited for. Both moments are the store's; a task may have been put off since."""
+    return 0.0 if task.claimed is None else max(0.0, (task.claimed - task.due) / SECOND)
+
+
+def _slack(task: Task, seconds: float) -> float | None:
+    """What was left to the deadline when the attempt ended, by the store's clock but for the moment before it began."""
+    if task.deadline is None or task.claimed is None:
+        return None
+    return (task.deadline - task.claimed) / SECOND - seconds

@@ -172,6 +172,11 @@ class PostgresDatabase:
         with _errors(), self._connection() as connection, _autocommit(connection):
             self._lots.upkeep(connection)
 
+    def horizon_age(self) -> float:
+        """For how many seconds somebody's open transaction has kept the server from cleaning up."""
+        with _errors(), self._connection() as connection, _autocommit(connection):
+            return self._lots.horizon_age(connection)
+
     def close(self) -> None:
         self._closed = True
         lines = self._lines_by_process.get(os.getpid())

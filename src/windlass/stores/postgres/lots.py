@@ -40,6 +40,11 @@ class Lots:
             self._keep(connection, queue)
         self._next = (self._next + QUEUES_AT_ONCE) % max(len(queues), 1)
 
+    def horizon_age(self, connection: Connection) -> float:
+        """For how many seconds the oldest transaction that pins the horizon has been open; 0 if there is none."""
+        [(seconds,)] = self._run(connection, "horizon")
+        return max(0.0, seconds)
+
     def _keep(self, connection: Connection, queue: str) -> None:
         if self._pages_to_head(connection, queue) > SLOW_HEAD:
             self._run(connection, "open_lot", queue=queue)

@@ -36,7 +36,12 @@ class PostgresStore(SqlStore):
     ) -> None:
         db = PostgresDatabase(url, clock, pooler=pooler, listen_url=listen_url, connections=connections)
         super().__init__(db, retention)
+        self._postgres = db
         self._plain = None if pooler else PlainSubmits(db)
+
+    def horizon_age(self) -> float:
+        """For how many seconds somebody's open transaction, ours or not, has kept the server from cleaning up."""
+        return self._postgres.horizon_age()
 
     def submit_drafts(self, drafts: Sequence[Draft], lease: Lease | None) -> Submitted:
         submitted = "not plain" if self._plain is None or lease is not None else self._plain(drafts)

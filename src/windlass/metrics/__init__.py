@@ -1,0 +1,1 @@
+"""What Prometheus is told: what happened on a node, and how things stand in the store."""

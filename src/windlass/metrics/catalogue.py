@@ -1,0 +1,27 @@
+"""Every metric that there is, and where it is served: for the docs, and to check what asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from windlass.metrics import calls, node, store
+from windlass.metrics.families import Family
+
+SERVER, NODE, BOTH = "server", "node", "server and node"
+
+CATALOGUE: Mapping[str, Sequence[Family]] = {SERVER: store.FAMILIES, NODE: node.FAMILIES, BOTH: calls.FAMILIES}
+
+
+def series() -> set[str]:
+    """The names that a query may use."""
+    return {name for families in CATALOGUE.values() for family in families for name in family.series}
+
+
+def table() -> str:
+    """All of them as a table for people."""
+    lines = ["| metric | kind | labels | at | meaning |", "|---|---|---|---|---|"]
+    for place, families in CATALOGUE.items():
+        for each in families:
+            labels = ", ".join(f"`{label}`" for label in each.labels) or "none"
+            lines.append(f"| `{each.name}` | {each.kind} | {labels} | {place} | {each.help} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,170 @@
+"""What happened on a node, counted: a listener of its events with a registry of its own.
+
+Labels are words from small sets only: a sentence that says why a pool was resized becomes one of a few reasons, and no
+task, tenant or worker has a series to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry
+
+from windlass.core.lifecycle import State
+from windlass.events import (
+    AttemptEnded,
+    BreakerTurned,
+    ControllerFailed,
+    Event,
+    NurseryBroke,
+    PoolResized,
+    ReportRefused,
+    SessionEnded,
+    SettingsRefused,
+    SignalFailed,
+    StoreTroubled,
+    WorkerMoved,
+)
+from windlass.metrics.families import AROUND_ZERO, LONG, SHORT, Family, counter, histogram
+
+TASKS = Family("windlass_tasks_total", "Attempts that ended.", ("handler", "queue", "outcome"), "counter")
+DURATION = Family("windlass_task_duration_seconds", "How long attempts ran.", ("handler", "queue"), "histogram", LONG)
+WAIT = Family(
+    "windlass_queue_wait_seconds", "How long tasks were due before they were leased.", ("queue",), "histogram", LONG
+)
+RETRIES = Family("windlass_retries_total", "Attempts after which a retry is due.", ("handler", "queue"), "counter")
+DEAD = Family("windlass_dead_lettered_total", "Tasks that failed for good.", ("handler", "queue"), "counter")
+MISSED = Family("windlass_deadline_missed_total", "Tasks that ended after their deadline.", ("queue",), "counter")
+SLACK = Family(
+    "windlass_deadline_slack_seconds",
+    "What was left to the deadline when a task ended.",
+    ("queue",),
+    "histogram",
+    AROUND_ZERO,
+)
+STALE = Family("windlass_stale_reports_total", "Ends of attempts that came after their lease.", ("handler",), "counter")
+LOST = Family("windlass_sessions_lost_total", "Sessions that this node lost, with all of its leases.", (), "counter")
+TROUBLES = Family("windlass_store_troubles_total", "Failed or refused calls to the store.", ("doing",), "counter")
+STARTS = Family("windlass_worker_start_seconds", "How long workers took to start.", ("pool",), "histogram", SHORT)
+DEATHS = Family("windlass_worker_deaths_total", "Workers that died or were killed.", ("pool",), "counter")
+NURSERY = Family("windlass_nursery_failures_total", "Failures of the warm parent or of start hooks.", (), "counter")
+RESIZES = Family(
+    "windlass_pool_resizes_total", "Other sizes that pools were given.", ("pool", "direction", "reason"), "counter"
+)
+TURNS = Family(
+    "windlass_breaker_turns_total", "Circuit breakers that this node turned.", ("downstream", "state"), "counter"
+)
+CONTROLLER = Family("windlass_controller_failures_total", "Ticks at which a controller broke.", ("pool",), "counter")
+SIGNALS = Family("windlass_signal_failures_total", "Signals that could not be had.", ("pool", "signal"), "counter")
+SETTINGS = Family("windlass_settings_refused_total", "Changed settings that could not be followed.", (), "counter")
+
+FAMILIES = (
+    TASKS,
+    DURATION,
+    WAIT,
+    RETRIES,
+    DEAD,
+    MISSED,
+    SLACK,
+    STALE,
+    LOST,
+    TROUBLES,
+    STARTS,
+    DEATHS,
+    NURSERY,
+    RESIZES,
+    TURNS,
+    CONTROLLER,
+    SIGNALS,
+    SETTINGS,
+)
+
+_DOINGS = ("claim", "settle", "renew", "sweep", "fire", "open", "close", "size", "write", "publish", "read")
+
+# The first that is found in the sentence counts: what a person has written into an order may hold any of the others.
+_REASONS: Mapping[str, str] = {
+    "set to ": "override",
+    "paused": "paused",
+    "by hand": "hand",
+    "by a signal": "hand",
+    "as its nodes were told": "settings",
+    "veto:": "veto",
+    "no data": "stale",
+    "needs": "load",
+}
+
+
+class NodeMetrics:
+    """Counts what a node tells. Give it to `Events.listen`, and its registry to whoever serves it."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        self._counters = {each.name: counter(each, self.registry) for each in FAMILIES if each.kind == "counter"}
+        self._histograms = {each.name: histogram(each, self.registry) for each in FAMILIES if each.bounds}
+
+    def __call__(self, event: Event) -> None:
+        """Count one event."""
+        match event:
+            case AttemptEnded():
+                self._ended(event)
+            case WorkerMoved():
+                self._moved(event)
+            case PoolResized(pool=pool, before=before, after=after, why=why):
+                self._count(RESIZES, pool, "up" if after > before else "down", reason_of(why))
+            case ReportRefused(handler=handler):
+                self._count(STALE, handler)
+            case SessionEnded(why=why) if why != "closed":
+                self._count(LOST)
+            case StoreTroubled(doing=doing):
+                self._count(TROUBLES, doing_of(doing))
+            case BreakerTurned(downstream=downstream, after=after):
+                self._count(TURNS, downstream, after)
+            case ControllerFailed(pool=pool):
+                self._count(CONTROLLER, pool)
+            case SignalFailed(pool=pool, signal=signal):
+                self._count(SIGNALS, pool, signal)
+            case NurseryBroke():
+                self._count(NURSERY)
+            case SettingsRefused():
+                self._count(SETTINGS)
+            case _:
+                pass
+
+    def _ended(self, event: AttemptEnded) -> None:
+        # A task that is runnable again at once, at the cost of an attempt, has lost its worker.
+        outcome = "crashed" if event.state is State.RUNNABLE else event.state.value
+        self._count(TASKS, event.handler, event.queue, outcome)
+        self._measure(DURATION, event.seconds, event.handler, event.queue)
+        self._measure(WAIT, event.waited, event.queue)
+        if event.state is State.RETRYING:
+            self._count(RETRIES, event.handler, event.queue)
+        if event.state is State.FAILED:
+            self._count(DEAD, event.handler, event.queue)
+        if event.deadline_slack is not None and event.state.final and event.state is not State.CANCELLED:
+            self._measure(SLACK, event.deadline_slack, event.queue)
+            if event.deadline_slack < 0:
+                self._count(MISSED, event.queue)
+
+    def _moved(self, event: WorkerMoved) -> None:
+        if event.before == "starting" and event.after == "idle":
+            self._measure(STARTS, event.seconds, event.pool)
+        elif event.after == "failed":
+            self._count(DEATHS, event.pool)
+
+    def _count(self, family: Family, *labels: str) -> None:
+        found = self._counters[family.name]
+        (found.labels(*labels) if labels else found).inc()
+
+    def _measure(self, family: Family, value: float, *labels: str) -> None:
+        self._histograms[family.name].labels(*labels).observe(value)
+
+
+def reason_of(why: str) -> str:
+    """The sentence about a resize in one word."""
+    return next((word for part, word in _REASONS.items() if part in why), "other")
+
+
+def doing_of(doing: str) -> str:
+    """What was being done when the store failed, in one word: without the task or cron that it was done to."""
+    word = doing.partition(" ")[0]
+    return word if word in _DOINGS else "other"
