@@ -75,15 +75,30 @@ def test_workers_that_are_starting_are_not_ordered_twice() -> None:
     assert second.target <= first.target * 1.15
 
 
-def test_without_data_the_size_stays_and_an_alert_comes_later() -> None:
-    calm = played([busy(10, 30)] * 90)
-    state = calm[-1].state
+def test_without_data_the_size_stays_for_five_minutes() -> None:
+    state = played([busy(10, 30)] * 90)[-1].state
     assert state.at is not None
 
-    soon, late = tick(state.at + 10, None, state, SETTINGS), tick(state.at + 301, None, state, SETTINGS)
+    for missing in (1, 10, 299):
+        decision = tick(state.at + missing, None, state, SETTINGS)
 
-    assert soon.target == late.target == calm[-1].target
-    assert (soon.alerts, late.alerts) == ((), ("signal_stale",))
+        assert (decision.target, decision.alerts) == (state.target, ())
+
+
+def test_without_data_for_longer_the_middle_of_the_last_half_hour_counts() -> None:
+    state = msgspec.structs.replace(played([busy(10, 11)] * 90)[-1].state, sizes=[4, 9, 30, 9, 9])
+    assert state.at is not None
+
+    decision = tick(state.at + 301, None, state, SETTINGS)
+
+    assert (decision.target, decision.alerts) == (9, ("signal_stale",))
+    assert tick(state.at + 301, None, state, Settings(floor=12)).target == 12
+
+
+def test_one_size_is_kept_for_each_minute_of_half_an_hour() -> None:
+    state = played([busy(10, 11)] * 3600)[-1].state
+
+    assert state.sizes == [11] * 30
 
 
 def test_a_controller_that_has_just_begun_adopts_what_it_finds() -> None:

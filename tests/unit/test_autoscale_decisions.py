@@ -61,7 +61,10 @@ def test_a_ceiling_that_binds_is_the_limit() -> None:
 
     assert (decision.target, decision.limited_by) == (50, "ceiling")
     assert decision.wanted > 50
-    assert decision.sentence(11).endswith(f"(wanted {decision.wanted}): ceiling 50")
+    assert decision.sentence(11).endswith(
+        f"(wanted {decision.wanted}): ceiling 50, which makes a task wait about 100 s"
+    )
+    assert round(decision.predicted_wait) == 100
 
 
 def test_people_are_named_as_the_limit() -> None:

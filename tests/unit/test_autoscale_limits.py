@@ -9,6 +9,7 @@ import pytest
 from windlass.autoscale.budget import Claim, affordable, shared
 from windlass.autoscale.limits import Pace, paced, price, remember
 from windlass.autoscale.observations import Observation
+from windlass.autoscale.settings import Settings
 from windlass.autoscale.shares import shares
 from windlass.autoscale.wishes import Wish
 
@@ -28,12 +29,12 @@ def test_the_line_of_maxima_starts_with_the_largest_of_the_hold() -> None:
 
 
 def test_growth_is_at_once_and_shrinking_waits_for_the_hold() -> None:
-    step, pace = paced(1.0, wish(20), CALM, Pace(), 4, 5.0)
+    step, pace = paced(1.0, wish(20), CALM, Pace(), 4, Settings())
     assert step.size == 20
 
     sizes: list[int] = []
     for second in range(2, 60):
-        step, pace = paced(float(second), wish(4), CALM, pace, step.size, 5.0)
+        step, pace = paced(float(second), wish(4), CALM, pace, step.size, Settings())
         sizes.append(step.size)
 
     assert sizes[12] == 20
@@ -47,8 +48,8 @@ def test_small_steps_need_more_of_the_budget() -> None:
 def test_an_empty_budget_stops_small_steps_but_not_growth() -> None:
     pace = Pace(tokens=-6.0, at=1.0)
 
-    kept, _ = paced(100.0, wish(18), CALM, pace, 20, 5.0)
-    grown, _ = paced(100.0, wish(30), CALM, pace, 20, 5.0)
+    kept, _ = paced(100.0, wish(18), CALM, pace, 20, Settings())
+    grown, _ = paced(100.0, wish(30), CALM, pace, 20, Settings())
 
     assert (kept.size, grown.size) == (20, 30)
     assert "budget of resizes" in kept.why

@@ -49,6 +49,11 @@ def figures(moment: Moment) -> Figures:
     )  # fmt: skip
 
 
+def predicted(moment: Moment, size: int) -> float:
+    """Seconds that a task which comes now will wait, if that many workers serve those before it."""
+    return moment.observed.queued * moment.service / max(1, size)
+
+
 def left(moment: Moment, at: Figures) -> float:
     """The worker-seconds of backlog, arrivals and what is due that will be left after the reaction time."""
     observed = moment.observed

@@ -7,20 +7,27 @@ code, and whichever node takes the tick goes on where the last one stopped.
 
 from __future__ import annotations
 
+from statistics import median_high
+
 from msgspec.structs import replace
 
+from windlass.autoscale.backlog import predicted
+from windlass.autoscale.bounds import Bounds, bounds_of, raised_by, under
+from windlass.autoscale.costs import billed
 from windlass.autoscale.deciders import DECIDERS
 from windlass.autoscale.deciders.simple import plain
 from windlass.autoscale.decisions import Decision, decided
 from windlass.autoscale.estimators import learn
+from windlass.autoscale.health import tended
 from windlass.autoscale.limits import hold_of, paced
 from windlass.autoscale.moment import Moment
 from windlass.autoscale.observations import Observation
+from windlass.autoscale.outages import broken
 from windlass.autoscale.rates import Rates
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.state import State
 from windlass.autoscale.vetoes import vetoed
-from windlass.autoscale.wishes import Step, Wish, largest, lowered, whole
+from windlass.autoscale.wishes import Step, Wish, largest, whole
 
 __all__ = ["Decision", "State", "tick"]
 
@@ -30,6 +37,7 @@ STALE = 300.0
 ADOPTED = 60.0
 """Seconds, or arrivals below, for which a controller that has just begun does not shrink what it found."""
 ADOPTED_ARRIVALS = 100
+MINUTE, HALF_HOUR = 60.0, 30
 
 
 def tick(now: float, observed: Observation | None, state: State, settings: Settings) -> Decision:
@@ -37,34 +45,55 @@ def tick(now: float, observed: Observation | None, state: State, settings: Setti
     if observed is None:
         return blind(now, state, settings)
     state = resumed(now, observed, state)
+    state = replace(state, bill=billed(now, observed, state.bill, settings))
     current = state.target if state.target is not None else observed.alive
     wish, state = wished(now, observed, state, settings, current)
     asked = wish.asks(current)
     steps = [Step(size=whole(asked), why=wish.reason, needs=asked)]
-    granted, vetoes, futility = vetoed(seen(now, observed, state, settings, current), wish, state.futility)
-    steps += vetoes
+    moment = seen(now, observed, state, settings, current)
+    granted, vetoes, state = refused(moment, wish, state)
     # A growth beyond the ceiling must not be paid for, tick after tick.
-    granted = lowered(granted, settings.ceiling)
-    bound = whole(granted.asks(current))
-    why = f"ceiling {settings.ceiling}" if bound < steps[-1].size else ""
-    steps.append(Step(size=bound, why=why, word="ceiling"))
-    step, pace = paced(now, granted, observed, state.pace, current, settings.wait, adopting(now, observed, state))
-    steps += [step, within(now, step.size, observed, state, settings)]
-    state = replace(state, target=steps[-1].size, pace=pace, futility=futility)
+    bounds = bounds_of(moment, state)
+    granted, ceiling = under(moment, granted, bounds)
+    step, pace = paced(now, granted, observed, state.pace, current, settings, adopting(now, observed, state))
+    steps += [*vetoes, ceiling, step, within(now, step.size, observed, state, bounds)]
+    state = sampled(now, replace(state, target=steps[-1].size, pace=pace))
     orders, state = ordered(now, steps[-1].size, state)
-    alerts = ["ceiling_bound"] if wish.must > steps[-1].size >= settings.ceiling else []
-    if now < pace.calm_at:
-        alerts.append("flapping")
-    return decided([*steps, *orders], state, wish, alerts)
+    return decided(
+        [*steps, *orders],
+        state,
+        wish,
+        alerts=raised_by(state, wish, bounds, steps[-1].size),
+        predicted=predicted(moment, steps[-1].size),
+    )
 
 
 def blind(now: float, state: State, settings: Settings) -> Decision:
-    """The decision without data: never smaller than before, and an alert when it lasts."""
+    """The decision without data: as before for some minutes, then what the last half hour had in its middle."""
     size = state.target if state.target is not None else settings.floor
-    orders, state = ordered(now, size, state)
+    step = Step(size=size, why="no data: the size stays", word="stale", needs=size)
     stale = state.at is None or now - state.at > STALE
-    held = Step(size=size, why="no data: the size stays", word="stale", needs=size)
-    return decided([held, *orders], state, alerts=["signal_stale"] if stale else [])
+    if stale and state.sizes:
+        size = max(settings.floor, min(settings.ceiling, int(median_high(state.sizes))))
+        step = Step(size=size, why=f"no data: {size}, the middle of the last half hour", word="stale", needs=size)
+        state = replace(state, target=size)
+    orders, state = ordered(now, size, state)
+    return decided([step, *orders], state, alerts=["signal_stale"] if stale else [])
+
+
+def refused(moment: Moment, wish: Wish, state: State) -> tuple[Wish, list[Step], State]:
+    """The wish after every veto. The breaker is first, since what it restores may still be more than is healthy."""
+    wish, breaker, outage = broken(moment, wish, state.outage)
+    wish, vetoes, futility = vetoed(moment, wish, state.futility)
+    wish, ailments, health = tended(moment, wish, state.health)
+    return wish, [*breaker, *vetoes, *ailments], replace(state, outage=outage, futility=futility, health=health)
+
+
+def sampled(now: float, state: State) -> State:
+    """The state with one size for each minute."""
+    if state.target is None or 0 <= now - state.sized < MINUTE:
+        return state
+    return replace(state, sizes=[*state.sizes[1 - HALF_HOUR :], state.target], sized=now)
 
 
 def resumed(now: float, observed: Observation, state: State) -> State:
@@ -105,23 +134,23 @@ def adopting(now: float, observed: Observation, state: State) -> bool:
     return now - state.began < max(ADOPTED, hold_of(observed)) and state.arrivals < ADOPTED_ARRIVALS
 
 
-def within(now: float, size: int, observed: Observation, state: State, settings: Settings) -> Step:
+def within(now: float, size: int, observed: Observation, state: State, bounds: Bounds) -> Step:
     """The size between floor and ceiling; with a floor of 0 the last worker goes only after a long idle time."""
-    floor = settings.floor
+    floor = bounds.floor
     if floor == 0:
-        if idle(now, observed, state, settings):
+        if idle(now, observed, state, bounds.idle):
             return Step(size=0, why="idle", word="idle")
         floor = 1
-    bounded = max(floor, min(settings.ceiling, size))
-    why = "" if bounded == size else f"bounds {floor} to {settings.ceiling}"
-    return Step(size=bounded, why=why, word="floor" if bounded > size else "ceiling")
+    if size > bounds.ceiling:
+        return Step(size=bounds.ceiling, why=bounds.told, word=bounds.word)
+    return Step(size=max(floor, size), why=f"floor {floor}" if size < floor else "", word="floor")
 
 
-def idle(now: float, observed: Observation, state: State, settings: Settings) -> bool:
+def idle(now: float, observed: Observation, state: State, after: float) -> bool:
     """Whether nothing has run for long and nothing is due soon."""
-    quiet = state.last_task is None or now - state.last_task >= settings.idle
+    quiet = state.last_task is None or now - state.last_task >= after
     # A pool that is at 0 wakes for a task that is there or due within a start; it is not kept awake by far ones.
-    ahead = observed.start_delay + (settings.idle if state.target else 1.0)
+    ahead = observed.start_delay + (after if state.target else 1.0)
     here = observed.queued + observed.running + observed.arrivals
     return not here and not observed.due_within(ahead) and (quiet or state.target == 0)
 

@@ -1,7 +1,8 @@
 """What one tick came to: the target, the steps that led to it, and one sentence for the ledger.
 
-Every limit has a stable word, so that metrics and lists can count by it: `ceiling`, `floor`, `idle`, `hold`, `budget`,
-`flapping`, `starting`, `adopting`, `veto:errors`, `veto:futile`, `veto:limit`, `stale`, `override`, `paused`.
+Every limit has a stable word, so that metrics and lists can count by it: `ceiling`, `window`, `cost`, `floor`, `idle`,
+`hold`, `budget`, `cooldown`, `step`, `flapping`, `starting`, `adopting`, `restored`, `stale`, `override`, `paused`, and
+`veto:` with `breaker`, `errors`, `futile`, `limit`, `stalled` or `crashes`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
     """The word of the last step that moved the size away from what was wanted; empty if it is what was wanted."""
     why: str = ""
     """What that step says."""
+    predicted_wait: float = 0.0
+    """Seconds that a task which comes now will wait, with the size that the pool shall have."""
 
     def sentence(self, before: int) -> str:
         """The decision in one line, for a pool that had `before` workers."""
@@ -43,7 +46,9 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
         return f"{sign} {size}  {self.reasons[0]}: needs {self.needs:.1f}{limit}"
 
 
-def decided(steps: Sequence[Step], state: State, wish: Wish | None = None, alerts: Sequence[str] = ()) -> Decision:
+def decided(
+    steps: Sequence[Step], state: State, wish: Wish | None = None, alerts: Sequence[str] = (), predicted: float = 0.0
+) -> Decision:
     """The decision that these steps make; the first is what was wanted, the last is the target."""
     first, last = steps[0], steps[-1]
     moved = [step for before, step in pairwise(steps) if step.size != before.size] if last.size != first.size else []
@@ -53,6 +58,7 @@ def decided(steps: Sequence[Step], state: State, wish: Wish | None = None, alert
         state=state,
         alerts=tuple(alerts),
         wish=wish,
+        predicted_wait=predicted,
         wanted=first.size,
         needs=first.needs,
         limited_by=moved[-1].word if moved else "",

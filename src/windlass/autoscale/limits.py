@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from windlass.autoscale.estimators import horizon
 from windlass.autoscale.observations import Observation
+from windlass.autoscale.settings import Settings
 from windlass.autoscale.wishes import Step, Wish, whole
 
 HOLD = 15.0
@@ -18,6 +19,10 @@ BUDGET = 30 / 3600
 """Resizes that are earned in a second."""
 TOKENS_MOST, TOKENS_LEAST = 6.0, -6.0
 FLAP_WINDOW, FLAPS = 600.0, 2
+REVERSALS = 12
+"""How many reversals are remembered at most."""
+DEADBAND, DEADBAND_MOST = 0.05, 0.4
+"""The deadband of a flapping pool: it doubles with each further reversal, up to the second number."""
 OVERDUE = 300.0
 """Seconds after the last growth when three quarters of a pool may go, whatever is left of the budget."""
 DECISIVE = 1.15
@@ -46,15 +51,29 @@ class Pace(Struct, frozen=True, kw_only=True, gc=False):
     falling: float | None = None
     """Since when a shrink waits for the hold to end."""
 
+    @property
+    def flaps(self) -> int:
+        """By how many the latest reversals exceed what is normal."""
+        return max(0, len(self.reversals) - FLAPS)
 
-def hold_of(observed: Observation) -> float:
-    """How long a peak is remembered."""
-    return max(HOLD, 2 * observed.start_delay)
+    @property
+    def deadband(self) -> float:
+        """The share of the pool below which a shrink is no step: wider, the more often the size went up and down."""
+        return min(DEADBAND_MOST, DEADBAND * 2**self.flaps) if self.flaps else 0.0
 
 
-def remember(line: list[tuple[float, float]], now: float, size: float, hold: float) -> list[tuple[float, float]]:
-    """The line of maxima after one more value: what is older than the hold or below a later value is gone."""
-    last = len(line)
+def hold_of(observed: Observation, wait: float | None = None) -> float:
+    """How long a peak is remembered; the steady need twice as long, if the goal leaves little time for a start."""
+    hold = max(HOLD, 2 * observed.start_delay)
+    return 2 * hold if wait is not None and wait < 1.5 * horizon(observed) else hold
+
+
+def remember(line: list[tuple[float, float]], now: float, need: float, hold: float) -> list[tuple[float, float]]:
+    """The line of maxima after one more value: what is older than the hold or below a later value is gone.
+
+    Whole workers only, so that the line is never longer than the pool is large.
+    """
+    size, last = float(whole(need)), len(line)
     while last and line[last - 1][1] <= size:
         last -= 1
     first = 0
@@ -64,38 +83,45 @@ def remember(line: list[tuple[float, float]], now: float, size: float, hold: flo
 
 
 def paced(
-    now: float, wish: Wish, observed: Observation, pace: Pace, current: int, wait: float, adopting: bool = False
+    now: float, wish: Wish, observed: Observation, pace: Pace, current: int, settings: Settings, adopting: bool = False
 ) -> tuple[Step, Pace]:
     """The size that follows with what decided it, and the new pace."""
-    hold, reach = hold_of(observed), horizon(observed)
+    hold, slow = hold_of(observed), settings.wait < horizon(observed)
     pace = replace(
         pace,
-        steady=remember(pace.steady, now, wish.keep, 2 * hold if wait < 1.5 * reach else hold),
+        steady=remember(pace.steady, now, wish.keep, hold_of(observed, settings.wait)),
         peaks=remember(pace.peaks, now, max(wish.keep, wish.peak), hold),
         tokens=min(TOKENS_MOST, pace.tokens + BUDGET * (now - pace.at if pace.at else 0.0)),
         at=now,
         reversals=[at for at in pace.reversals if at > now - FLAP_WINDOW],
     )
-    want = whole(wish.want)
     if wish.must <= current and adopting:
         return Step(size=current, why="held: the controller has just begun", word="adopting"), pace
     if wish.must <= current:
-        return shrink(now, max(whole(pace.steady[0][1]), whole(pace.peaks[0][1])), current, pace, hold)
+        return shrink(now, whole(max(pace.steady[0][1], pace.peaks[0][1])), current, pace, hold, settings)
+    if not slow and observed.starting and current < whole(wish.want) < DECISIVE * current:
+        return Step(size=current, why="held: what starts is nearly enough", word="starting"), pace
+    return grow(now, whole(wish.want), current, pace, hold, settings)
+
+
+def grow(now: float, want: int, current: int, pace: Pace, hold: float, settings: Settings) -> tuple[Step, Pace]:
+    """Grow at once, as far as a user's own limits allow."""
     if want <= current:
         return Step(size=current, why="steady"), pace
-    if wait >= reach and observed.starting and want < DECISIVE * current:
-        return Step(size=current, why="held: what starts is nearly enough", word="starting"), pace
+    if now - pace.grown < settings.cooldown_up:
+        why = f"held: it grew {now - pace.grown:.0f} s ago, and rests for {settings.cooldown_up:g} s"
+        return Step(size=current, why=why, word="cooldown"), pace
+    size = want if settings.step_up is None else min(want, current + settings.step_up)
     # What was ordered is held like what was needed, or the next tick would send it away again.
-    pace = replace(pace, peaks=remember(pace.peaks, now, want, hold))
-    return Step(size=want, why=f"grow {current} → {want}"), grown(now, pace)
+    pace = replace(pace, peaks=remember(pace.peaks, now, size, hold))
+    return Step(size=size, why=f"grow {current} → {size}", word="step"), grown(now, pace)
 
 
 def grown(now: float, pace: Pace) -> Pace:
     """The pace after a growth. One that follows a shrink is a reversal, and too many of them make shrinking wait."""
     reversals = [*pace.reversals, now] if pace.shrunk > pace.grown else pace.reversals
-    flaps = len(reversals) - FLAPS
-    calm_at = now + min(300.0, 5.0 * 2**flaps) if flaps > 0 else pace.calm_at
-    return replace(pace, tokens=paid(pace), grown=now, reversals=reversals, calm_at=calm_at, falling=None)
+    pace = replace(pace, tokens=paid(pace), grown=now, reversals=reversals[-REVERSALS:], falling=None)
+    return replace(pace, calm_at=now + min(300.0, 5.0 * 2**pace.flaps)) if pace.flaps else pace
 
 
 def paid(pace: Pace) -> float:
@@ -103,21 +129,37 @@ def paid(pace: Pace) -> float:
     return max(TOKENS_LEAST, pace.tokens - 1)
 
 
-def shrink(now: float, target: int, current: int, pace: Pace, hold: float) -> tuple[Step, Pace]:
-    """Shrink as far as the hold allows, if the step is worth a resize."""
+def shrink(now: float, target: int, current: int, pace: Pace, hold: float, settings: Settings) -> tuple[Step, Pace]:
+    """Shrink as far as the hold and a user's own limits allow, if the step is worth a resize."""
     if target >= current:
         return Step(size=current, why="steady", word="hold"), replace(pace, falling=None)
+    since = now if pace.falling is None else pace.falling
+    kept = kept_by(now, target, current, pace, settings)
+    if kept is not None:
+        return kept, pace
+    if now - since < FALLING and soon(pace, now, hold) < target:
+        return Step(size=current, why="held: about to fall further", word="hold"), replace(pace, falling=since)
+    size = target if settings.step_down is None else max(target, current - settings.step_down)
+    step = Step(size=size, why=f"shrink {current} → {size}", word="hold" if size == target else "step")
+    return step, replace(pace, tokens=paid(pace), shrunk=now, falling=None)
+
+
+def kept_by(now: float, target: int, current: int, pace: Pace, settings: Settings) -> Step | None:
+    """What keeps a pool from shrinking now, if anything does."""
+    changed = max(pace.grown, pace.shrunk)
+    if now - changed < settings.cooldown_down:
+        why = f"held: it changed {now - changed:.0f} s ago, and rests for {settings.cooldown_down:g} s"
+        return Step(size=current, why=why, word="cooldown")
     if now < pace.calm_at:
-        return Step(size=current, why="held: the size went up and down too often", word="flapping"), pace
+        return Step(size=current, why="held: the size went up and down too often", word="flapping")
+    if current - target < pace.deadband * current:
+        why = f"held: the size went up and down too often, so less than {pace.deadband:.0%} is no step"
+        return Step(size=current, why=why, word="flapping")
     overdue = target <= current / 4 and now >= pace.grown + OVERDUE
     if pace.tokens < price(current, target) and not overdue:
         why = "held: too small a step for what is left of the budget of resizes"
-        return Step(size=current, why=why, word="budget"), pace
-    since = now if pace.falling is None else pace.falling
-    if now - since < FALLING and soon(pace, now, hold) < target:
-        return Step(size=current, why="held: about to fall further", word="hold"), replace(pace, falling=since)
-    step = Step(size=target, why=f"shrink {current} → {target}", word="hold")
-    return step, replace(pace, tokens=paid(pace), shrunk=now, falling=None)
+        return Step(size=current, why=why, word="budget")
+    return None
 
 
 def price(current: int, target: int) -> float:

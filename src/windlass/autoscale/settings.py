@@ -6,12 +6,14 @@ from msgspec import Struct
 
 
 class Window(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A part of the day (UTC) in which the pool has a least size."""
+    """A part of the day (UTC) in which the pool has a least size, a largest one, or both."""
 
     begin: float
     """Seconds since midnight; a window whose end is not after it goes past midnight."""
     end: float
-    least: int
+    least: int = 0
+    most: int | None = None
+    """The largest size in it; None leaves the pool's ceiling."""
     days: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6)
     """Days of the week on which it begins, Monday being 0."""
 
@@ -20,6 +22,17 @@ class Window(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.begin < self.end:
             return day in self.days and self.begin <= second < self.end
         return (day in self.days and second >= self.begin) or ((day - 1) % 7 in self.days and second < self.end)
+
+
+class Thresholds(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The marks of the decider `threshold`, as shares of busy workers."""
+
+    high: float = 0.85
+    low: float = 0.6
+    deadband: float = 0.05
+    """By how much a mark lies further away for a step back from the last one."""
+    half_life: float = 0.0
+    """Seconds of smoothing; 0 takes each second as it is."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,3 +52,16 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For the decider `schedule`."""
     service: float = 1.0
     """The mean run time in seconds before any is measured."""
+    step_up: int | None = None
+    """The most workers that one growth adds, and one shrink takes away; None leaves them free."""
+    step_down: int | None = None
+    cooldown_up: float = 0.0
+    """Seconds after a growth in which there is no other."""
+    cooldown_down: float = 0.0
+    """Seconds after any change of size in which it does not shrink, besides the hold of the law itself."""
+    price: float = 0.0
+    """What one worker costs in an hour."""
+    cost_per_hour: float | None = None
+    """What the pool may cost in an hour, in the same money; None means that money is no matter."""
+    thresholds: Thresholds = Thresholds()
+    """For the decider `threshold`."""

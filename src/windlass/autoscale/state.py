@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from windlass.autoscale.costs import Bill
 from windlass.autoscale.estimators import Estimates
+from windlass.autoscale.health import Health
 from windlass.autoscale.limits import Pace
 from windlass.autoscale.moment import Memory
+from windlass.autoscale.outages import Outage
 from windlass.autoscale.overrides import Override
 from windlass.autoscale.vetoes import Futility
 
@@ -26,6 +29,13 @@ class State(Struct, frozen=True, kw_only=True, gc=False):
     estimates: Estimates = Estimates()
     pace: Pace = Pace()
     futility: Futility = Futility()
+    outage: Outage = Outage()
+    health: Health = Health()
+    bill: Bill = Bill()
     memory: Memory = Memory()
+    sizes: list[int] = []
+    """One size for each minute of the last half hour, for times without data."""
+    sized: float = 0.0
+    """When the last of them was taken."""
     override: Override | None = None
     paused: bool = False

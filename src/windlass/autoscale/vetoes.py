@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass.autoscale.moment import Moment
-from windlass.autoscale.wishes import Step, Wish, lowered, whole
+from windlass.autoscale.wishes import Step, Wish, held, limit, lowered
 
 SLOWER = 1.3
 """Run times above this multiple of the usual make a saturated pool suspicious."""
@@ -53,23 +53,20 @@ class Futility(Struct, frozen=True, kw_only=True, gc=False):
 def vetoed(moment: Moment, wish: Wish, futility: Futility) -> tuple[Wish, list[Step], Futility]:
     """The wish after all vetoes, their steps, and what is now known about futility."""
     steps: list[Step] = []
-
-    def say(word: str, why: str) -> None:
-        steps.append(Step(size=whole(wish.asks(moment.current)), why=f"veto: {why}", word=f"veto:{word}"))
-
     if moment.estimates.failing:
-        wish = lowered(wish, moment.current)
-        wish = replace(wish, keep=max(wish.keep, float(moment.current)))
-        say("errors", "most attempts fail, so no growth, and no shrinking by their short run times")
+        wish = held(wish, moment.current)
+        why = "veto: most attempts fail, so no growth, and no shrinking by their short run times"
+        steps.append(limit(wish, moment.current, "veto:errors", why))
     futility = watch(moment, futility)
     most = allowed(moment, futility)
     if max(wish.want, wish.keep) > most:
         wish = lowered(wish, most)
-        say("futile", f"saturated and slower than usual, so at most {most} until growth is seen to help")
-    limit = moment.observed.limit
-    if limit is not None and max(wish.want, wish.keep) > limit:
-        wish = lowered(wish, limit)
-        say("limit", f"the downstream bears {limit}")
+        why = f"veto: saturated and slower than usual, so at most {most} until growth is seen to help"
+        steps.append(limit(wish, moment.current, "veto:futile", why))
+    bears = moment.observed.limit
+    if bears is not None and max(wish.want, wish.keep) > bears:
+        wish = lowered(wish, bears)
+        steps.append(limit(wish, moment.current, "veto:limit", f"veto: the downstream bears {bears}"))
     return wish, steps, futility
 
 

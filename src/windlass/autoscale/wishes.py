@@ -55,6 +55,27 @@ def lowered(wish: Wish, most: float) -> Wish:
     )
 
 
+def raised(wish: Wish, least: float) -> Wish:
+    """The wish with nothing below a number of workers."""
+    return replace(
+        wish,
+        must=max(wish.must, least),
+        want=max(wish.want, least),
+        keep=max(wish.keep, least),
+        peak=max(wish.peak, least),
+    )
+
+
+def held(wish: Wish, size: int) -> Wish:
+    """The wish for neither more nor less than a size."""
+    return replace(lowered(wish, size), keep=float(size))
+
+
+def limit(wish: Wish, current: int, word: str, why: str) -> Step:
+    """The step of something that has changed a wish."""
+    return Step(size=whole(wish.asks(current)), why=why, word=word)
+
+
 def largest(wishes: list[Wish]) -> Wish:
     """Several wishes as one: the largest counts, and its reason is told."""
     if len(wishes) == 1:

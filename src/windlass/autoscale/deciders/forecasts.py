@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from windlass.autoscale.deciders.simple import plain
 from windlass.autoscale.moment import Memory, Moment
+from windlass.autoscale.settings import Window
 from windlass.autoscale.wishes import Wish
 
 BIN = 300
@@ -75,9 +76,14 @@ def seasoned(memory: Memory, place: int) -> Memory:
     )
 
 
-def schedule(moment: Moment) -> tuple[Wish, Memory]:
-    """The least size of the windows that are open now."""
+def windows_open(moment: Moment) -> list[Window]:
+    """The windows that are open now."""
     second, day = moment.now % 86400, int(moment.now // 86400 + 3) % 7
-    open_now = [window for window in moment.settings.windows if window.open(second, day)]
+    return [window for window in moment.settings.windows if window.open(second, day)]
+
+
+def schedule(moment: Moment) -> tuple[Wish, Memory]:
+    """The least size of the windows that are open now; what they allow at most is a bound, not a wish."""
+    open_now = windows_open(moment)
     size = max((window.least for window in open_now), default=0)
     return plain(size, f"{len(open_now)} windows open"), moment.memory

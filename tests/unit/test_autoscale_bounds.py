@@ -1,0 +1,107 @@
+"""Limits that a user sets: steps, rests, windows and money."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.unit.test_autoscale_controller import busy, played
+from windlass.autoscale.controller import State, tick
+from windlass.autoscale.costs import Bill, billed, payable
+from windlass.autoscale.observations import Observation
+from windlass.autoscale.overrides import Override
+from windlass.autoscale.settings import Settings, Window
+
+HEAVY = {"queued": 400, "oldest": 9.0}
+
+
+def calm(settings: Settings) -> State:
+    return played([busy(10, 11)] * 120, settings=settings)[-1].state
+
+
+def test_a_growth_is_no_larger_than_its_step() -> None:
+    settings = Settings(step_up=3)
+
+    [decision] = played([busy(10, 11, **HEAVY)], calm(settings), settings)
+
+    assert (decision.target, decision.limited_by) == (14, "step")
+    assert decision.sentence(11).startswith("▲ 11→14")
+
+
+def test_a_shrink_is_no_larger_than_its_step() -> None:
+    settings = Settings(step_down=5)
+    decisions = played([busy(10, 40)] * 200, settings=settings)
+
+    sizes = [decision.target for decision in decisions]
+
+    assert sizes[0] == 40
+    assert sizes[-1] < 40
+    assert all(before - after <= 5 for before, after in itertools.pairwise(sizes))
+
+
+def test_a_pool_rests_after_a_growth() -> None:
+    settings = Settings(step_up=1, cooldown_up=10.0)
+
+    decisions = played([busy(10, 11, **HEAVY)] * 30, calm(settings), settings)
+
+    assert [decision.target for decision in decisions[::10]] == [12, 13, 14]
+    assert decisions[5].limited_by == "cooldown"
+
+
+def test_a_pool_that_has_changed_does_not_shrink_while_it_rests() -> None:
+    settings = Settings(cooldown_down=200.0)
+    grown = played([busy(10, 11, **HEAVY)], calm(settings), settings)
+
+    quiet = played([busy(1, grown[0].target)] * 250, grown[0].state, settings)
+
+    assert quiet[195].target == grown[0].target
+    assert quiet[195].limited_by == "cooldown"
+    assert quiet[-1].target < grown[0].target
+
+
+def test_a_window_can_hold_a_pool_down() -> None:
+    settings = Settings(deciders=("slo", "schedule"), windows=(Window(begin=0, end=86400, most=15),))
+
+    [decision] = played([busy(10, 11, **HEAVY)], calm(settings), settings)
+
+    assert (decision.target, decision.limited_by) == (15, "window")
+
+
+def test_the_money_of_an_hour_is_a_ceiling_with_room_for_bursts() -> None:
+    settings = Settings(price=1.0, cost_per_hour=12.0)
+
+    assert payable(Bill(began=10.0, at=10.0), settings) == 18
+    assert payable(Bill(began=10.0, at=1810.0, spent=9.0), settings) == 9
+    assert payable(Bill(began=10.0, at=10.0), Settings(price=1.0)) is None
+
+
+def test_workers_are_billed_while_they_start_and_drain() -> None:
+    settings, seen = Settings(price=2.0, cost_per_hour=12.0), Observation(ready=3, starting=1, draining=1)
+
+    assert billed(910.0, seen, Bill(began=10.0, at=10.0), settings).spent == pytest.approx(2.5)
+    assert billed(3611.0, seen, Bill(began=10.0, at=10.0, spent=9.0), settings) == Bill(began=3611.0, at=3611.0)
+
+
+def test_a_pool_never_costs_more_than_its_hour_and_says_what_that_means() -> None:
+    settings, state, size = Settings(price=1.0, cost_per_hour=12.0), State(), 1
+    capped = False
+    for second in range(3600):
+        decision = tick(1000.0 + second, busy(40, size, **HEAVY), state, settings)
+        state, size = decision.state, decision.target
+        if decision.limited_by == "cost":
+            capped = True
+            assert "cost_capped" in decision.alerts
+            assert "makes a task wait about" in decision.why
+
+    assert capped
+    assert 11.0 < state.bill.spent <= 12.1
+
+
+def test_orders_of_people_outrank_every_limit() -> None:
+    settings = Settings(step_up=1, cooldown_up=100.0, price=1.0, cost_per_hour=12.0)
+    state = State(override=Override.pin(40, until=1e9))
+
+    [decision] = played([busy(10, 11, breaker="open", deaths=9)], state, settings)
+
+    assert (decision.target, decision.limited_by) == (40, "override")
