@@ -23,6 +23,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "queues": ("windlass.cli.queues:queues", "See what waits where, pause and resume queues, change their settings."),
     "tenants": ("windlass.cli.tenants:tenants", "See on whose behalf tasks are there."),
     "workers": ("windlass.cli.workers:workers", "See which nodes are alive, and what their pools have."),
+    "workflows": (
+        "windlass.cli.workflows:workflows",
+        "See steps, graph and times of workflows, retry from a step.",
+    ),
     "dead": ("windlass.cli.dead:dead", "See failed tasks by bug, retry them with care, edit or drop them."),
     "cron": ("windlass.cli.cron:cron", "See when schedules run, run one now, pause and resume them."),
     "pool": ("windlass.cli.pool:pool", "See why a pool has its size, overrule it, try other rules."),
@@ -53,6 +57,7 @@ EXITS: Mapping[str, int] = {
     "unknown_pool": 4,
     "unknown_cron": 4,
     "unknown_group": 4,
+    "unknown_workflow": 4,
     "not_allowed": 5,
     "queue_full": 6,
     "key_conflict": 6,
