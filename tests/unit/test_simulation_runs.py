@@ -52,6 +52,13 @@ def test_bounds_hold_in_every_second() -> None:
     assert {3, 5} <= set(result.timeline.ready) <= {3, 4, 5}
 
 
+def test_our_controller_knows_the_ceiling_that_is_asked_for() -> None:
+    result = windlass.simulate([(second / 100, 1.0) for second in range(9000)], ceiling=120, start_delay=0, wait=1)
+
+    assert 100 <= max(result.timeline.ready) <= 120
+    assert result.late < 0.05
+
+
 def test_a_pool_may_begin_with_nobody() -> None:
     result = windlass.simulate([(100.0, 1.0), (101.0, 1.0)], floor=0, start_delay="1s", wait="5s")
 
