@@ -78,8 +78,9 @@ def show(store_url: str | None, as_json: bool, name: str | None) -> None:
 def set_(store_url: str | None, name: str, size: str, lasts: str | None, why: str, by: str | None) -> None:
     """Overrule the controller: SIZE workers, or 2-8 for a range; an hour unless --for says otherwise."""
     least, most = _sizes(size)
-    orders.pin(opened(store_url), name, least, most, by=somebody(by), why=why, lasts=lasts or "1h")
-    click.echo(f"{name} is set to {size} for {lasts or '1h'}; `windlass pool resume {name}` ends it", err=True)
+    length = "1h" if lasts is None else lasts
+    orders.pin(opened(store_url), name, least, most, by=somebody(by), why=why, lasts=length)
+    click.echo(f"{name} is set to {size} for {length}; `windlass pool resume {name}` ends it", err=True)
 
 
 @pool.command()
@@ -161,9 +162,9 @@ def desired(store_url: str | None, as_json: bool, name: str) -> None:
 
 
 def _sizes(text: str) -> tuple[int, int]:
-    least, _, most = text.partition("-")
+    least, dash, most = text.partition("-")
     try:
-        return int(least), int(most or least)
+        return int(least), int(most if dash else least)
     except ValueError:
         raise click.BadParameter(f"{text!r} is no size; give a number as in 12, or a range as in 2-8") from None
 

@@ -1,0 +1,270 @@
+"""`windlass pool` and `windlass breaker`, on both stores: what they print, what they refuse, and with which status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.support.builders import a_session, submit_one
+from tests.support.processes import open_store
+from windlass.autoscale.documents import PoolDecision, written
+from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.settings import Settings
+from windlass.cli.main import main
+from windlass.clock import SystemClock
+from windlass.stores.protocol import Store
+
+REPORT = PoolReport(queues=("mail",), floor=1, ceiling=8, most=8, target=3, ready=2, starting=1, running=2)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'windlass.db'}"
+    return request.getfixturevalue("migrated_url")
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    """A store with one node, which has the pool `mail` and has decided to have three workers in it."""
+    store = open_store(url.removeprefix("sqlite:///"))
+    session = a_session(store, "node-1")
+    store.report(session, msgspec.json.encode(NodeReport(pools={"mail": REPORT})).decode())
+    decision = PoolDecision(
+        tick=SystemClock().now() // 1_000_000, by="node-1", target=3, slots=3, queues=("mail",),
+        settings=Settings(ceiling=8), sentence="▲ 2→3  9 runnable", reasons=("9 runnable", "grow 2 → 3"),
+    )  # fmt: skip
+    assert store.put_control("pool", "mail", written(decision), expect=0)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def windlass(url: str, store: Store) -> Callable[..., Result]:
+    """Runs a command in this process."""
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(main, words, env={"WINDLASS_URL": url, "LOGNAME": "ann"})
+
+    return run
+
+
+def read(result: Result) -> Any:
+    """What a command has printed for programs."""
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def shown(windlass: Callable[..., Result]) -> Any:
+    return read(windlass("pool", "show", "mail", "--json"))
+
+
+def test_pools_are_listed_and_one_is_told_with_its_reasons(windlass: Callable[..., Result], store: Store) -> None:
+    submit_one(store, queue="mail")
+
+    [listed] = read(windlass("pool", "show", "--json"))
+    people, whole = windlass("pool", "show"), windlass("pool", "show", "mail")
+
+    assert (listed["name"], listed["target"], listed["live"], listed["ready"]) == ("mail", 3, 3, 2)
+    assert listed == shown(windlass) | {"oldest": listed["oldest"]}
+    assert people.stdout.startswith("mail  2/3 workers, 2 tasks run, 1 runnable")
+    assert "(sizes itself)" in people.stdout
+    for line in ("1 to 8 workers, goal 5 s", "▲ 2→3  9 runnable", "9 runnable → grow 2 → 3", "node-1: 2/3 workers"):
+        assert line in whole.stdout
+
+
+def test_without_any_pool_it_says_what_to_do(tmp_path: Path) -> None:
+    env = {"WINDLASS_URL": f"sqlite:///{tmp_path / 'empty.db'}"}
+
+    people = CliRunner().invoke(main, ["pool", "show"], env=env)
+    programs = CliRunner().invoke(main, ["pool", "show", "--json"], env=env)
+
+    assert (people.exit_code, people.stdout) == (0, "")
+    assert "windlass worker" in people.stderr
+    assert read(programs) == []
+
+
+def test_a_pool_is_set_for_some_time_and_resumed(windlass: Callable[..., Result]) -> None:
+    ordered = windlass("pool", "set", "mail", "12", "--for", "30m", "--why", "a sale", "--by", "ann")
+    override = shown(windlass)["override"]
+    told = windlass("pool", "show", "mail").stdout
+    resumed = windlass("pool", "resume", "mail")
+
+    assert (ordered.exit_code, ordered.stdout) == (0, "")
+    assert "mail is set to 12 for 30m; `windlass pool resume mail` ends it" in ordered.stderr
+    assert (override["least"], override["most"], override["author"], override["why"]) == (12, 12, "ann", "a sale")
+    assert 1_790 < override["until"] - SystemClock().now() / 1e6 <= 1_800
+    assert "set to 12 by ann: a sale, until" in told
+    assert "(set by hand)" in told
+    assert (resumed.exit_code, shown(windlass)["override"]) == (0, None)
+
+
+def test_a_range_is_set_for_an_hour_unless_it_is_said(windlass: Callable[..., Result]) -> None:
+    windlass("pool", "set", "mail", "2-8")
+
+    override = shown(windlass)["override"]
+    assert (override["least"], override["most"]) == (2, 8)
+    assert 3_590 < override["until"] - SystemClock().now() / 1e6 <= 3_600
+
+
+def test_a_freeze_keeps_what_was_decided(windlass: Callable[..., Result]) -> None:
+    frozen = windlass("pool", "freeze", "mail", "--why", "an audit")
+
+    assert "mail stays at 3" in frozen.stderr
+    assert shown(windlass)["override"]["least"] == 3
+
+
+def test_a_pause_is_seen_and_ended(windlass: Callable[..., Result]) -> None:
+    windlass("pool", "pause", "mail", "--by", "ann", "--why", "a migration")
+    paused, told = shown(windlass)["paused"], windlass("pool", "show", "mail").stdout
+    windlass("pool", "resume", "mail")
+
+    assert (paused["by"], paused["why"]) == ("ann", "a migration")
+    assert "(paused)" in told
+    assert "by ann: a migration" in told
+    assert shown(windlass)["paused"] is None
+
+
+def test_settings_are_tuned_and_put_back(windlass: Callable[..., Result]) -> None:
+    tuned = windlass("pool", "tune", "mail", "wait=2s", "ceiling=12", "late=0.05", "deciders=slo,due")
+    after = shown(windlass)
+    back = windlass("pool", "tune", "mail", "ceiling=", "late=", "deciders=", "wait=")
+
+    assert tuned.exit_code == 0, tuned.output
+    assert "wait=2.0, ceiling=12" in tuned.stderr
+    assert (after["wait"], after["ceiling"]) == (2.0, 12)
+    assert after["tuned"] == {"wait": 2.0, "ceiling": 12, "late": 0.05, "deciders": ["slo", "due"]}
+    assert "mail follows what its nodes were told" in back.stderr
+    assert (shown(windlass)["tuned"], shown(windlass)["ceiling"]) == ({}, 8)
+
+
+def test_history_tells_who_did_what_the_newest_last(windlass: Callable[..., Result]) -> None:
+    windlass("pool", "set", "mail", "5", "--by", "ann", "--why", "a sale")
+    windlass("pool", "pause", "mail", "--by", "bob")
+    windlass("pool", "resume", "mail", "--by", "bob")
+
+    lines = windlass("pool", "history", "mail").stdout.splitlines()
+    newest = read(windlass("pool", "history", "mail", "--json", "--limit", "1"))
+
+    assert [line.split()[2] for line in lines] == ["set", "paused", "resumed"]
+    assert lines[0].endswith("set to 5 by ann for 1:00:00: a sale")
+    assert [(entry["action"], entry["by"]) for entry in newest] == [("resumed", "bob")]
+
+
+def test_desired_is_a_bare_number(windlass: Callable[..., Result]) -> None:
+    assert windlass("pool", "desired", "mail").stdout == "3\n"
+    assert read(windlass("pool", "desired", "mail", "--json")) == {"pool": "mail", "desired": 3}
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("command", ["show", "set", "freeze", "pause", "resume", "tune", "history", "desired"])
+def test_a_pool_that_nobody_has_has_a_status_of_its_own(windlass: Callable[..., Result], command: str) -> None:
+    more = {"set": ["3"], "tune": ["wait=2s"]}
+
+    result = windlass("pool", command, "post", *more.get(command, []))
+
+    assert result.exit_code == 4, result.output
+    assert "post" in result.stderr
+    assert "mail" in result.stderr, "it names those that there are"
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["pool", "set", "mail", "many"], "'many'"),
+        (["pool", "set", "mail", "8-2"], "size=8..2"),
+        (["pool", "set", "mail", "2-"], "'2-'"),
+        (["pool", "set", "mail", "2-3-4"], "'2-3-4'"),
+        (["pool", "set", "mail", "10001"], "size=10001"),
+        (["pool", "set", "mail"], "SIZE"),
+        (["pool", "set", "mail", "3", "--for", "soon"], "for='soon'"),
+        (["pool", "set", "mail", "3", "--for", "0s"], "for='0s'"),
+        (["pool", "set", "mail", "3", "--for", ""], "for=''"),
+        (["pool", "set", "mail", "3", "--why", "x" * 501], "why="),
+        (["pool", "freeze", "mail", "--for", "soon"], "for='soon'"),
+        (["pool", "tune", "mail"], "SETTING=VALUE"),
+        (["pool", "tune", "mail", "wait"], "'wait'"),
+        (["pool", "tune", "mail", "wait=soon"], "wait='soon'"),
+        (["pool", "tune", "mail", "wait=0"], "wait=0"),
+        (["pool", "tune", "mail", "wait=nan"], "wait=nan"),
+        (["pool", "tune", "mail", "service=inf"], "service=inf"),
+        (["pool", "tune", "mail", "floor=2.5"], "floor=2.5"),
+        (["pool", "tune", "mail", "colour=red"], "colour"),
+        (["pool", "tune", "mail", "deciders=oracle"], "oracle"),
+        (["pool", "tune", "mail", "floor=9", "ceiling=3"], "floor=9"),
+        (["pool", "history", "mail", "--limit", "0"], "--limit"),
+        (["breaker", "open", "no name"], "downstream='no name'"),
+        (["breaker", "open", "bank", "--for", "soon"], "for='soon'"),
+        (["breaker", "open", "bank", "--why", "x" * 501], "why="),
+        (["breaker", "close", "no name"], "downstream='no name'"),
+        (["breaker", "open"], "NAME"),
+    ],
+)
+def test_bad_input_is_refused_naming_it_and_nothing_is_written(
+    windlass: Callable[..., Result], store: Store, words: Sequence[str], named: str
+) -> None:
+    result = windlass(*words)
+
+    assert (result.exit_code, named in result.stderr) == (2, True), result.output
+    assert "Traceback" not in result.output
+    assert (store.controls("order"), store.controls("breaker"), store.audit()) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    "command", ["", "show", "set", "freeze", "pause", "resume", "tune", "history", "desired", "simulate"]
+)
+def test_every_command_explains_itself(command: str) -> None:
+    result = CliRunner().invoke(main, ["pool", *command.split(), "--help"])
+
+    assert result.exit_code == 0, result.output
+    assert "Usage:" in result.stdout
+    assert len(result.stdout.splitlines()) > 5
+
+
+def test_a_breaker_is_held_open_listed_and_closed(windlass: Callable[..., Result]) -> None:
+    opened = windlass("breaker", "open", "bank", "--for", "10m", "--why", "it is down", "--by", "ann")
+    people, [held] = windlass("breaker", "ls").stdout, read(windlass("breaker", "ls", "--json"))
+    closed = windlass("breaker", "close", "bank", "--by", "bob")
+    [after] = read(windlass("breaker", "ls", "--json"))
+
+    assert (opened.exit_code, closed.exit_code) == (0, 0)
+    assert "bank is held open" in opened.stderr
+    assert "held open by ann since" in people
+    assert '"it is down"' in people
+    assert (held["name"], held["breaker"]["state"], held["breaker"]["forced_by"]) == ("bank", "open", "ann")
+    assert after["breaker"].get("state", "closed") == "closed"
+    assert "closed by bob" in after["breaker"]["reason"]
+
+
+def test_a_breaker_is_held_closed_for_some_time(windlass: Callable[..., Result], store: Store) -> None:
+    windlass("breaker", "close", "bank", "--for", "10m", "--by", "ann", "--why", "false alarm")
+
+    [held] = read(windlass("breaker", "ls", "--json"))
+
+    assert held["breaker"]["forced_by"] == "ann"
+    assert "bank is held closed by ann" in held["sentence"]
+    assert [(entry.subject, entry.action, entry.by) for entry in store.audit()] == [("breaker/bank", "held", "ann")]
+
+
+def test_why_tells_of_a_breaker_that_is_held_open(windlass: Callable[..., Result], store: Store) -> None:
+    id = submit_one(store, queue="mail", downstream="bank")
+    windlass("breaker", "open", "bank", "--by", "ann", "--why", "it is down")
+
+    result = windlass("why", str(id))
+
+    assert result.exit_code == 3, result.output
+    assert "bank is held open by ann" in result.stdout
+    assert "windlass breaker close bank" in result.stdout
+
+
+def test_without_any_breaker_nothing_is_listed(windlass: Callable[..., Result]) -> None:
+    assert windlass("breaker", "ls").stdout == ""
+    assert read(windlass("breaker", "ls", "--json")) == []
