@@ -8,7 +8,8 @@ from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import Metric
 
 from windlass.config import InvalidSettings
@@ -16,7 +17,7 @@ from windlass.metrics.calls import Measured
 from windlass.metrics.store import StoreMetrics
 from windlass.stores.protocol import Store
 
-MEDIA_TYPE = CONTENT_TYPE_LATEST
+MEDIA_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 SLOW = 10
 """Seconds that a request may take to come."""
 

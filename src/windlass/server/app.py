@@ -18,7 +18,7 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.clock import Clock
-from windlass.server.bodies import JSON, check_media, decoded, read_body
+from windlass.server.bodies import JSON, check_media, read_body
 from windlass.server.calls import Call
 from windlass.server.feeds import Feed, Lines
 from windlass.server.guard import Guard
@@ -27,9 +27,10 @@ from windlass.server.openapi import document
 from windlass.server.problems import Refused, wrong_shape
 from windlass.server.rates import Rates
 from windlass.server.routes import API, Route
-from windlass.server.scopes import LOCAL, Who
+from windlass.server.scopes import ANYONE, LOCAL, Who
 from windlass.server.scopes import Scope as Allowed
 from windlass.server.settings import ServerSettings
+from windlass.server.strict import decoded
 from windlass.server.table import TABLE
 from windlass.server.threads import Threads
 from windlass.server.tokens import Keyring
@@ -112,9 +113,9 @@ class _Endpoint:
 
 
 async def _answer(service: Service, route: Route, request: Request) -> Response:
-    who = LOCAL if route.scope is None else await service.who(request)
+    who = ANYONE if route.scope is None else await service.who(request)
     service.check_may(who, route)
-    if route.scope is not None:
+    if not route.inline:
         service.rates.take(who)
     given = _places(route, request)
     if route.query is not None:
@@ -166,7 +167,8 @@ def _query(kind: Any, request: Request) -> Any:
 
 def _response(route: Route, call: Call, answer: Any) -> Response:
     status = route.status if call.status is None else call.status
-    return Response(msgspec.json.encode(answer), status_code=status, headers=call.said, media_type=JSON)
+    body = answer if route.text else msgspec.json.encode(answer)
+    return Response(body, status_code=status, headers=call.said, media_type=route.text or JSON)
 
 
 _DOCUMENT = msgspec.json.encode(document(TABLE))

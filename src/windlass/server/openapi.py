@@ -118,6 +118,8 @@ def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": schemas.of(route.answer)}}
     if route.streams:
         content = {"application/x-ndjson": _lines(schemas, route.answer)}
+    elif route.text:
+        content = {route.text.partition(";")[0]: {"schema": {"type": "string"}}}
     good = {
         str(status): {"description": http.HTTPStatus(status).phrase, "content": content}
         for status in (route.status, *route.also)

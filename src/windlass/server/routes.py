@@ -58,6 +58,8 @@ class Route(Struct, frozen=True, kw_only=True):
     """Whether lines go in and out, without an end to the body's length."""
     inline: bool = False
     """Whether it asks no store, and is answered even while all threads wait for one."""
+    text: str = ""
+    """What kind of text it answers with, where that is not JSON; the handler then makes the bytes itself."""
 
 
 class Routes:
@@ -82,6 +84,7 @@ class Routes:
         errors: Sequence[str] = (),
         whole: bool = False,
         inline: bool = False,
+        text: str = "",
     ) -> Callable[[Function], Function]:
         """Declare a route."""
 
@@ -111,6 +114,7 @@ class Routes:
                     whole=whole,
                     streams=streams,
                     inline=inline,
+                    text=text,
                 )
             )
             return function

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.server import health, manifest, nodes, queues, stream, tasks
+from windlass.server import health, manifest, metrics, nodes, queues, stream, tasks
 from windlass.server.routes import Route
 
 TABLE: tuple[Route, ...] = (
@@ -12,4 +12,5 @@ TABLE: tuple[Route, ...] = (
     *manifest.route,
     *nodes.route,
     *health.route,
+    *metrics.route,
 )
