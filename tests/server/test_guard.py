@@ -42,10 +42,15 @@ async def test_what_a_page_of_another_site_asks_for_is_not_done(client: Client, 
 
     by_origin = await client.post(f"{API}/tasks/{id}/cancel", headers={"Origin": "https://evil.example"})
     by_fetch = await client.post(f"{API}/tasks/{id}/cancel", headers={"Sec-Fetch-Site": "cross-site"})
+    form = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    by_form = await client.post(f"{API}/tasks/{id}/cancel", headers=form)
+    link = await client.get(f"{API}/tasks/{id}", headers=form)
     plain_form = await client.post(f"{API}/tasks", content='{"handler":"work"}', headers={"Content-Type": "text/plain"})
 
     problem(by_origin, 403, "origin_not_allowed")
     problem(by_fetch, 403, "origin_not_allowed")
+    problem(by_form, 403, "origin_not_allowed")
+    assert link.status_code == 200
     problem(plain_form, 415, "unsupported_media_type")
     assert task_of(store, id).state is State.RUNNABLE
 

@@ -21,11 +21,11 @@ from windlass.cli.stores import opened, store_option
 from windlass.core.submission import MAX_BATCH
 from windlass.core.task import NewTask
 from windlass.errors import InvalidTask, StoreError, WindlassError
-from windlass.server.bodies import decoded
 from windlass.server.offers import Offers
 from windlass.server.problems import problem_of
 from windlass.server.schemas import LineReceipt, SubmitTask
 from windlass.server.scopes import LOCAL
+from windlass.server.strict import decoded
 from windlass.server.submission import new_task
 from windlass.stores.protocol import Receipt, Store
 

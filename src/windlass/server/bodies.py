@@ -1,20 +1,16 @@
-"""Reading what a request brings: counted while it is read, timed, and strict about JSON.
+"""Reading what a request brings: counted while it is read, and timed.
 
-Compressed bodies are refused, because a small one can unfold to anything. An object with one name twice is refused too:
-parsers differ in which of the two they take, so one that checks and one that acts could see different things.
+Compressed bodies are refused, because a small one can unfold to anything.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator
-from typing import Any, NoReturn
 
-import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from windlass.server.problems import Refused, wrong_shape
+from windlass.server.problems import Refused
 from windlass.server.settings import MAX_BODY
 
 JSON = "application/json"
@@ -69,33 +65,6 @@ async def read_lines(request: Request, seconds: float) -> AsyncGenerator[list[by
             yield whole
     if rest.strip():
         yield [rest]
-
-
-def decoded(text: bytes, kind: Any, where: str = "body") -> Any:
-    """JSON as this type, or a refusal that names the field."""
-    try:
-        value = msgspec.json.decode(text, type=kind)
-        json.loads(text, object_pairs_hook=_once, parse_constant=_constant)
-    except msgspec.ValidationError as error:
-        raise wrong_shape(error, where) from None
-    except RecursionError:
-        raise Refused("invalid_json", f"{where}: nested too deeply; at most 64 levels are taken") from None
-    except ValueError as error:  # Of msgspec for what is no JSON, of UTF-8 for what is no text, of `_once`.
-        raise Refused("invalid_json", f"{where}: {error}") from None
-    return value
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name {twice[:80]!r} stands twice in one object")
-    return found
-
-
-def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _length(request: Request) -> int:

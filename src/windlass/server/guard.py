@@ -18,7 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.clock import entropy
-from windlass.errors import WindlassError
+from windlass.errors import StoreError, WindlassError
 from windlass.server.problems import Refused, headers_of, problem_of
 from windlass.server.settings import MAX_HEADERS, ServerSettings
 
@@ -49,7 +49,7 @@ class Guard:
             return
         answer = _Answer(send)
         try:
-            self._check(Headers(scope=scope))
+            self._check(scope["method"], Headers(scope=scope))
             await self._app(scope, receive, answer)
         except Exception as error:
             if answer.begun:
@@ -57,7 +57,7 @@ class Guard:
                 raise
             await send_problem(error, answer)
 
-    def _check(self, headers: Headers) -> None:
+    def _check(self, method: str, headers: Headers) -> None:
         size = sum(len(name) + len(value) + 4 for name, value in headers.raw)
         if size > MAX_HEADERS:
             raise Refused("headers_too_large", f"the headers have {size:,} bytes; at most {MAX_HEADERS:,} are taken")
@@ -68,7 +68,9 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and not _is_own(origin, hosts[0]):
             raise Refused("origin_not_allowed", "requests for pages of other sites are not served")
-        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate":
+        # A link elsewhere may lead here; whatever else a browser says to do for another site is not done.
+        follows_link = headers.get("sec-fetch-mode") == "navigate" and method in ("GET", "HEAD")
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not follows_link:
             raise Refused("origin_not_allowed", "requests for pages of other sites are not served")
 
 
@@ -100,9 +102,10 @@ class _Answer:
 async def send_problem(error: Exception, send: Callable[[MutableMapping[str, Any]], Awaitable[None]]) -> None:
     """Answer with a problem; what nobody foresaw goes to the log with its traceback, under an id."""
     id = ""
-    if not isinstance(error, WindlassError) or problem_of(error).status == 500:
+    if not isinstance(error, WindlassError) or isinstance(error, StoreError):
         id = f"{entropy(1)():016x}"
-        logger.error("request failed, id %s", id, exc_info=error)
+        trouble = isinstance(error, StoreError)
+        logger.log(logging.WARNING if trouble else logging.ERROR, "request failed, id %s", id, exc_info=error)
     problem = problem_of(error, id=id)
     headers = {"content-type": PROBLEM, **headers_of(error)}
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]

@@ -13,7 +13,15 @@ from typing import Any
 
 import msgspec
 
-from windlass.errors import CycleFound, InvalidTask, KeyConflict, QueueFull, UnknownPrerequisite, WindlassError
+from windlass.errors import (
+    CycleFound,
+    InvalidTask,
+    KeyConflict,
+    QueueFull,
+    StoreError,
+    UnknownPrerequisite,
+    WindlassError,
+)
 from windlass.redaction import redacted_text
 from windlass.server.schemas import FieldProblem, Problem
 
@@ -76,6 +84,14 @@ RETRY_AFTER: Mapping[str, int] = {
 }
 """After how many seconds it is worth trying again."""
 
+STORE_TROUBLE: Mapping[str, str] = {
+    "store_unavailable": "the store cannot be reached now, and nothing is known to be written; try again",
+    "commit_unknown": "the store went away while it was writing; it may have happened: with a key, ask again",
+    "schema_too_new": "the store was migrated by a newer Windlass than this server; upgrade the server",
+    "unsafe_store": "the store's settings would break a promise; the server's log says which",
+}
+"""What callers are told of the store; the server's log has the rest."""
+
 _FIELD = re.compile(r"([a-z_]+(?:[.\[][\w.\[\]']*)?)(?:=|: )")
 _AT = re.compile(r" - at `\$?\.?(?P<path>[^`]*)`$")
 
@@ -101,6 +117,9 @@ def problem_of(error: Exception, *, id: str = "") -> Problem:
     if not isinstance(error, WindlassError):
         return problem("internal_error", f"something broke here; the server's log has it under {id}", id=id)
     code, detail = error.code, redacted_text(str(error))
+    if isinstance(error, StoreError):
+        # What a driver says names servers, users and files; that is for the log.
+        detail = STORE_TROUBLE.get(code, "the store could not do its part")
     more: dict[str, Any] = dict(error.more) if isinstance(error, Refused) else {}
     match error:
         case CycleFound():

@@ -54,3 +54,6 @@ class Who(Struct, frozen=True, kw_only=True):
 
 LOCAL = Who(name="local", scopes=frozenset({Scope.ADMIN}))
 """Whoever can reach a server that listens on this machine only, while there are no tokens."""
+
+ANYONE = Who(name="anyone", scopes=frozenset())
+"""Whoever asks for what is open to all."""

@@ -6,6 +6,7 @@ its neighbours: a batch that the store refuses is halved until the line at fault
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Sequence
 
 from msgspec import Struct
@@ -13,7 +14,6 @@ from starlette.requests import ClientDisconnect
 
 from windlass.core.task import NewTask
 from windlass.errors import StoreError, WindlassError
-from windlass.server.bodies import decoded
 from windlass.server.calls import Call
 from windlass.server.feeds import Feed
 from windlass.server.problems import Refused, problem_of
@@ -21,11 +21,13 @@ from windlass.server.routes import Routes
 from windlass.server.schemas import LineReceipt, SubmitTask
 from windlass.server.scopes import Scope
 from windlass.server.settings import MAX_BATCH
+from windlass.server.strict import decoded
 from windlass.server.submission import new_task
 from windlass.server.tasks import SUBMIT_ERRORS
 from windlass.stores.protocol import Receipt
 
 route = Routes("tasks")
+logger = logging.getLogger("windlass.server")
 
 TOGETHER = 1_000
 """How many lines are written in one batch at the most."""
@@ -104,6 +106,7 @@ class _Group:
     def given_up(self, error: WindlassError) -> Sequence[LineReceipt]:
         """The same answer for every line that has none yet, and no further lines."""
         self.broken = True
+        logger.warning("a stream was given up: %s", error)
         for number, _ in self._numbered():
             if number not in self._receipts:
                 self._refuse(number, error)
