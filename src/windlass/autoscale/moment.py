@@ -7,6 +7,7 @@ from msgspec import Struct
 from windlass.autoscale.estimators import Estimates
 from windlass.autoscale.observations import Observation
 from windlass.autoscale.settings import Settings
+from windlass.autoscale.smoothing import Fading
 
 
 class Memory(Struct, frozen=True, kw_only=True, gc=False):
@@ -15,6 +16,10 @@ class Memory(Struct, frozen=True, kw_only=True, gc=False):
     above: int = 0
     """Ticks in a row above the upper mark of `threshold`, and below the lower one."""
     below: int = 0
+    direction: int = 0
+    """1 after `threshold` grew, -1 after it shrank."""
+    use: Fading = Fading()
+    """The smoothed utilisation of `threshold` and of the derivative of `pid`."""
     calm: int = 0
     """Ticks in a row that `aimd` saw no queue."""
     integral: float = 0.0
@@ -29,6 +34,10 @@ class Memory(Struct, frozen=True, kw_only=True, gc=False):
     trend: float = 0.0
     season: list[float] = []
     """One additive value for each bin of the day."""
+    week: list[float] = []
+    """And one for each hour of the week, which says how that day differs from the others."""
+    seasoned: int = 0
+    """Bins that have taught them."""
     error: float = 0.0
     """Mean square errors of the seasonal forecast and of `same as now`, over about a day."""
     naive: float = 0.0

@@ -11,10 +11,11 @@ from windlass.autoscale.moment import Memory, Moment
 from windlass.autoscale.sizing import staff
 from windlass.autoscale.wishes import Wish
 
-HIGH, LOW = 0.85, 0.6
 USE = 0.7
 """The utilisation that `target` and `pid` aim at."""
 GAIN, INTEGRAL, DERIVATIVE = 0.4, 0.02, 0.1
+HALF_LIFE = 3.0
+"""Seconds over which the derivative of `pid` is smoothed: the utilisation of single seconds is mostly noise."""
 SLEW = 0.5
 """The largest step of `pid`, as a share of the size."""
 
@@ -33,14 +34,18 @@ def use_of(moment: Moment) -> float:
 
 def threshold(moment: Moment) -> tuple[Wish, Memory]:
     """Above the upper mark for 5 s a quarter more, below the lower one for 60 s a tenth less; between them nothing."""
-    use, size = use_of(moment), float(moment.current)
-    above = moment.memory.above + 1 if use > HIGH else 0
-    below = moment.memory.below + 1 if use < LOW else 0
+    marks, memory, size = moment.settings.thresholds, moment.memory, float(moment.current)
+    fading = memory.use.heard(moment.now, use_of(moment), marks.half_life)
+    use, way = fading.value or 0.0, memory.direction
+    # A step back from the last one needs a clearer sign than a step on.
+    above = memory.above + 1 if use > marks.high + (marks.deadband if way < 0 else 0.0) else 0
+    below = memory.below + 1 if use < marks.low - (marks.deadband if way > 0 else 0.0) else 0
     if above >= 5 and not moment.observed.starting:
-        size, above = size * 1.25 + 1, 0
+        size, above, way = size * 1.25 + 1, 0, 1
     elif below >= 60:
-        size, below = size * 0.9 - 0.5, 0
-    return plain(size, f"utilisation {use:.0%}"), replace(moment.memory, above=above, below=below)
+        size, below, way = size * 0.9 - 0.5, 0, -1
+    kept = replace(memory, above=above, below=below, direction=way, use=fading)
+    return plain(size, f"utilisation {use:.0%}"), kept
 
 
 def aimd(moment: Moment) -> tuple[Wish, Memory]:
@@ -58,12 +63,15 @@ def pid(moment: Moment) -> tuple[Wish, Memory]:
     """Utilisation to its aim. The integral stands still at a bound; the derivative acts on the measurement alone."""
     use, memory, current = use_of(moment), moment.memory, max(1.0, float(moment.current))
     error = use / USE - 1
-    change = use - (memory.measured if memory.measured is not None else use)
+    fading = memory.use.heard(moment.now, use, HALF_LIFE)
+    smooth = fading.value if fading.value is not None else use
+    change = smooth - (memory.measured if memory.measured is not None else smooth)
     step = GAIN * error + INTEGRAL * memory.integral + DERIVATIVE * change
     size = current * (1 + max(-SLEW, min(SLEW, step)))
     free = abs(step) < SLEW and moment.settings.floor < size < moment.settings.ceiling
     integral = max(-5.0, min(5.0, memory.integral + error)) if free else memory.integral * 0.9
-    return plain(size, f"utilisation {use:.0%}, aim {USE:.0%}"), replace(memory, integral=integral, measured=use)
+    kept = replace(memory, integral=integral, measured=smooth, use=fading)
+    return plain(size, f"utilisation {use:.0%}, aim {USE:.0%}"), kept
 
 
 def target(moment: Moment) -> tuple[Wish, Memory]:

@@ -1,0 +1,101 @@
+"""The deciders beside the default one: marks that a user sets, and forecasts that must earn their trust."""
+
+from __future__ import annotations
+
+from math import pi, sin
+from random import Random
+
+from msgspec.structs import replace
+
+from tests.unit.test_autoscale_controller import busy
+from windlass.autoscale.deciders.forecasts import BIN, SEASON, foreseen, holt_winters, seasoned, trusted
+from windlass.autoscale.deciders.simple import threshold
+from windlass.autoscale.estimators import Estimates
+from windlass.autoscale.moment import Memory, Moment
+from windlass.autoscale.settings import Settings, Thresholds
+
+
+def seen(now: float, size: int, running: int, memory: Memory, settings: Settings) -> Moment:
+    observed = busy(running, size, running=running)
+    return Moment(now=now, observed=observed, estimates=Estimates(), settings=settings, memory=memory, current=size)
+
+
+def wants(settings: Settings, running: int, seconds: int, memory: Memory | None = None) -> float:
+    """What `threshold` wants of a pool of 10 after some seconds with so many busy."""
+    memory, want = memory or Memory(), 10.0
+    for second in range(seconds):
+        wish, memory = threshold(seen(float(second), 10, running, memory, settings))
+        want = wish.want
+    return want
+
+
+def test_the_marks_of_threshold_are_the_users() -> None:
+    assert wants(Settings(), 8, 5) == 10
+    assert wants(Settings(thresholds=Thresholds(high=0.75)), 8, 5) > 10
+    assert wants(Settings(thresholds=Thresholds(low=0.9)), 8, 60) < 10
+
+
+def test_a_step_back_needs_a_clearer_sign_than_a_step_on() -> None:
+    marks = Settings(thresholds=Thresholds(high=0.7, low=0.55, deadband=0.2))
+
+    assert wants(marks, 8, 5) > 10
+    assert wants(marks, 8, 5, Memory(direction=-1)) == 10
+    assert wants(marks, 5, 60) < 10
+    assert wants(marks, 5, 60, Memory(direction=1)) == 10
+
+
+def test_a_smoothed_threshold_does_not_follow_a_single_second() -> None:
+    marks = Settings(thresholds=Thresholds(half_life=10.0))
+    memory = Memory()
+    for second in range(60):
+        _, memory = threshold(seen(float(second), 10, 7, memory, marks))
+    _, spiked = threshold(seen(60.0, 10, 10, memory, marks))
+
+    assert spiked.above == 0
+    assert threshold(seen(60.0, 10, 10, memory, Settings()))[1].above == 1
+
+
+def days(count: int) -> Memory:
+    """The memory of `holt_winters` after so many noisy days with a peak, which is higher on working days."""
+    memory, rng = Memory(), Random(3)
+    for at in range(count * SEASON):
+        memory = replace(memory, bins=[*memory.bins[-1:], rate(at) + rng.gauss(0.0, 1.5)])
+        memory = seasoned(memory, at)
+    return memory
+
+
+def rate(at: int) -> float:
+    working = at // SEASON % 7 < 5
+    return 2.0 + (12.0 if working else 4.0) * max(0.0, sin(2 * pi * (at % SEASON) / SEASON))
+
+
+def test_a_season_is_trusted_after_two_days() -> None:
+    assert not trusted(days(1))
+    assert trusted(days(5))
+
+
+def test_a_forecast_comes_with_an_upper_bound_and_before_the_rise() -> None:
+    memory = replace(days(5), bin_ticks=0)
+    morning = float((5 * SEASON + 20) * BIN)
+    settings = Settings(deciders=("holt_winters",))
+    observed = seen(morning, 10, 1, memory, settings)
+
+    wish, _ = holt_winters(observed)
+
+    assert wish.want > wish.must > 0
+
+
+def test_the_week_is_learnt_when_two_of_them_are_known() -> None:
+    memory = days(28)
+    noon = SEASON // 4
+    monday, saturday = foreseen(memory, 28 * SEASON + noon), foreseen(memory, 33 * SEASON + noon)
+
+    assert monday - saturday > 3.0
+
+
+def test_a_forecast_that_is_worse_than_the_present_keeps_silent() -> None:
+    memory = replace(days(5), error=4.0, naive=3.9)
+
+    wish, _ = holt_winters(seen(0.0, 10, 1, memory, Settings()))
+
+    assert wish.want == 0.0
