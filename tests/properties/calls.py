@@ -25,6 +25,7 @@ T = TypeVar("T")
 SCOPES: list[tuple[str, str | None]] = [("default", None), ("default", "w"), ("default", "ahead"), ("acme", "w")]
 """Tenant and workflow. `ahead` is the one that may be unsealed at first and take forward references."""
 QUEUES = ["default", "mail"]
+DOWNSTREAMS = ["payments", "post"]
 KEYS = ["k0", "k1", "k2", "k3"]
 """Few, so that they collide; most tasks get a key that nobody has used."""
 STRAY = 99
@@ -52,6 +53,7 @@ class TaskSpec(NamedTuple):
     expires: int | None = None
     retries: int = 0
     handler: str = "work"
+    downstream: str | None = None
 
 
 class Submit(NamedTuple):
@@ -71,6 +73,8 @@ class ClaimTasks(NamedTuple):
     queues: list[str]
     limit: int
     ends: list[Outcome]
+    shut: tuple[str, ...] = ()
+    only: str | None = None
 
 
 class ReportSpec(NamedTuple):
@@ -91,7 +95,7 @@ class SettleTasks(NamedTuple):
 
 
 class HoldSession(NamedTuple):
-    """Open, renew or close a session."""
+    """Open, renew or close a session, or report in its name."""
 
     deed: str
     session: int
@@ -144,8 +148,27 @@ class RaiseEpoch(NamedTuple):
     """As after a restore."""
 
 
+class PutControl(NamedTuple):
+    """Write or remove a control, with an entry about it."""
+
+    name: str
+    value: str | None
+    off: int
+    """By how much the expected version is wrong."""
+
+
 Call: TypeAlias = (
-    Submit | ClaimTasks | SettleTasks | HoldSession | Operate | UpdateTask | PassTime | Configure | Seal | RaiseEpoch
+    Submit
+    | ClaimTasks
+    | SettleTasks
+    | HoldSession
+    | Operate
+    | UpdateTask
+    | PassTime
+    | Configure
+    | Seal
+    | RaiseEpoch
+    | PutControl
 )
 
 
@@ -185,6 +208,7 @@ roots = mixed(
     expires=[None, None, None, 40],
     retries=[0, 1, 2],
     handler=["work", "work", "play"],
+    downstream=[None, None, *DOWNSTREAMS],
 )
 _any_tasks = mixed(
     TaskSpec,
@@ -255,6 +279,8 @@ _claims = st.builds(
             (1, st.sampled_from([[end] * 9 for end in OUTCOMES])),
         ]
     ),
+    shut=st.sampled_from([(), (), (), ("payments",), ("post", "payments"), ("nobody",)]),
+    only=st.sampled_from([None, None, None, None, None, "post", "payments"]),
 )
 _reports = mixed(
     ReportSpec,
@@ -265,7 +291,10 @@ _reports = mixed(
 )
 _settles = st.lists(_reports, min_size=1, max_size=4).map(SettleTasks)
 _holds = mixed(
-    HoldSession, deed=["renew", "renew", "open", "close"], session=_SESSIONS, ttl=[SESSION_TTL, 4 * SESSION_TTL]
+    HoldSession,
+    deed=["renew", "renew", "open", "close", "report"],
+    session=_SESSIONS,
+    ttl=[SESSION_TTL, 4 * SESSION_TTL],
 )
 
 HELD = 100
@@ -327,6 +356,8 @@ _queues = mixed(
     max_waiting=[None, None, None, 4],
 )
 
+_controls = mixed(PutControl, name=["mail", "bulk"], value=["1", "2", None], off=[0, 0, 0, 1, -1])
+
 calls: SearchStrategy[Call] = weighted(
     [
         (10, _submits),
@@ -339,5 +370,6 @@ calls: SearchStrategy[Call] = weighted(
         (2, _queues.map(Configure)),
         (1, st.booleans().map(Seal)),
         (1, st.just(RaiseEpoch())),
+        (2, _controls),
     ]
 )

@@ -29,6 +29,7 @@ from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, Progress,
 from windlass.errors import QueueFull, SessionLost, StaleLease, WindlassError
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import SESSION_TTL, Cursor, Filter, LeaseLost, Settled, Store, Swept
+from windlass.stores.steering import Entry, EntrySeen, Look, Report
 
 COMPARED = [field for field in Swept.__struct_fields__ if field not in ("resolved", "healed")]
 """Of a sweep: how many edges were left to it is each store's own affair, and healed must be nothing at all."""
@@ -89,6 +90,12 @@ class Side:
             case Swept():
                 assert value.healed == 0, f"P8: a wake-up was lost, and found by the sweep: {value}"
                 return {field: getattr(value, field) for field in COMPARED}
+            case Report():
+                return replace(value, session=self.sessions.index(value.session))
+            case Look():
+                return replace(value, reports=self.plain(value.reports))
+            case EntrySeen():
+                return replace(value, number=0)
             case list():
                 return [self.plain(member) for member in value]
             case _:
@@ -148,6 +155,8 @@ class StoreMachine(RuleBasedStateMachine):
                 self.unsealed = self.unsealed and answer is not None
             case draw.RaiseEpoch():
                 self.both(lambda side: side.store.raise_epoch())
+            case draw.PutControl():
+                self._put_control(call)
             case _:
                 assert_never(call)
 
@@ -158,6 +167,9 @@ class StoreMachine(RuleBasedStateMachine):
         tasks = self.both(lambda side: side.store.get(ids))
         standing: dict[UUID, Task] = {task.id: task for task in tasks if task is not None}
         self.both(lambda side: sorted(side.store.counts(), key=repr))
+        if standing != self.seen:
+            look = self.both(lambda side: side.store.look(draw.QUEUES, ahead=10 * SECOND))
+            self.watch.look_from_above(standing, look)
         self.watch.look(standing)
         for task in standing.values():
             if self.seen.get(task.id) != task:
@@ -200,13 +212,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _claim(self, call: draw.ClaimTasks) -> None:
         number = self._session(call.session)
-        claims = self.both(lambda side: side.store.claim(side.sessions[number], call.queues, call.limit))
+        past: dict[str, Any] = {"shut": call.shut, "only": call.only}
+        claims = self.both(lambda side: side.store.claim(side.sessions[number], call.queues, call.limit, **past))
         if isinstance(claims, Refusal):
             self.lost.add(number)
             if call.session < OVER:  # as a node would: open another session, and try again
                 self._claim(call)
             return
-        self.watch.claimed(claims, self.clock.now())
+        self.watch.claimed(claims, self.clock.now(), call.shut, call.only)
         held = [Held(claim.task.id, claim.lease.fence, number, claim.task) for claim in claims]
         self.held += held
         self._report([(one, outcome, 0) for one, outcome in zip(held, call.ends, strict=False)])
@@ -244,6 +257,8 @@ class StoreMachine(RuleBasedStateMachine):
         if call.deed == "close":
             self.both(lambda side: side.store.close_session(side.sessions[number]))
             self.lost.add(number)
+        elif call.deed == "report":
+            self.both(lambda side: side.store.report(side.sessions[number], f"{self.clock.now()}"))
         elif isinstance(self.both(lambda side: side.store.renew(side.sessions[number])), Refusal):
             self.lost.add(number)
 
@@ -282,6 +297,18 @@ class StoreMachine(RuleBasedStateMachine):
         if call.sweep:
             self.both(lambda side: sweep_until_quiet(side.store))
 
+    def _put_control(self, call: draw.PutControl) -> None:
+        known = {control.name: control.version for control in self.model.store.controls("pool")}
+        expect = max(0, known.get(call.name, 0) + call.off)
+        entry = Entry(subject=f"pool/{call.name}", action="put", text=f"{call.value}")
+
+        def put(side: Side) -> Any:
+            written = side.store.put_control("pool", call.name, call.value, expect=expect, entries=[entry])
+            return [written, side.store.controls("pool"), side.plain(side.store.audit("pool/"))]
+
+        written, controls, _ = self.both(put)
+        self.watch.put(known, {control.name: control.version for control in controls}, call.name, written)
+
     def _tasks(self, numbers: Sequence[int]) -> list[TaskId]:
         leased = sorted(task.id for task in self.seen.values() if task.state is State.LEASED)
         everything = sorted(self.bodies)
@@ -309,6 +336,7 @@ class StoreMachine(RuleBasedStateMachine):
             prerequisites=[*ids, *self._ahead(spec)],
             on_failure=spec.on_failure,
             retry=Retry(retries=spec.retries, base=2 * SECOND),
+            downstream=spec.downstream,
         )
 
     def _ahead(self, spec: TaskSpec) -> list[str]:

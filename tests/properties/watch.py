@@ -7,13 +7,14 @@ before its prerequisites (6), edges resolved exactly once (7), nobody is forgott
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from uuid import UUID
 
 from windlass.core.lifecycle import State
 from windlass.core.settlement import MAX_CRASHES, MAX_LOSSES
 from windlass.core.task import Claim, Task
 from windlass.stores.protocol import Neighbourhood
+from windlass.stores.steering import Look
 
 Snapshot = Mapping[UUID, Task]
 
@@ -24,8 +25,10 @@ class Watch:
     def __init__(self) -> None:
         self._last: dict[UUID, Task] = {}
         self._fences: dict[UUID, int] = {}
+        self._versions: dict[str, int] = {}
+        """The latest version of every control that was seen."""
 
-    def claimed(self, claims: Iterable[Claim], now: int) -> None:
+    def claimed(self, claims: Iterable[Claim], now: int, shut: Collection[str] = (), only: str | None = None) -> None:
         """Look at what a claim answered, before the next `look`."""
         seen: set[UUID] = set()
         for claim in claims:
@@ -36,6 +39,10 @@ class Watch:
             assert fence > self._fences.get(task.id, 0), f"P3: the fence of {task.id} did not grow: {fence}"
             assert task.waiting == 0, f"P6: {task.id} started with {task.waiting} open prerequisites"
             assert task.expires is None or now < task.expires, f"P12: {task.id} started past its hard limit"
+            assert task.rules.downstream not in shut, f"{task.id} was claimed although {task.rules.downstream} is shut"
+            assert only in (None, task.rules.downstream), (
+                f"{task.id} of {task.rules.downstream} was claimed, not of {only}"
+            )
             seen.add(task.id)
             self._fences[task.id] = fence
 
@@ -50,6 +57,21 @@ class Watch:
             assert self._last[gone].state.final, f"P1: {gone} is gone, and it had not ended"
             self._fences.pop(gone, None)  # the key may come again, as another task
         self._last = dict(tasks)
+
+    def look_from_above(self, tasks: Snapshot, look: Look) -> None:
+        """Hold what sizes the pools against the tasks themselves."""
+        for queue in look.queues:
+            dues = [task.due for task in tasks.values() if task.queue == queue.queue and task.state is State.RUNNABLE]
+            assert queue.runnable == len(dues), f"{queue.queue} has {len(dues)} runnable tasks: {queue}"
+            assert queue.oldest == min(dues, default=None), f"the oldest of {queue.queue} is {min(dues, default=None)}"
+
+    def put(self, before: Mapping[str, int], after: Mapping[str, int], name: str, written: bool) -> None:
+        """Hold the versions of controls against those before one of them was put."""
+        assert written or before == after, f"a control changed although its version was not the expected one: {after}"
+        latest = self._versions.get(name, 0)
+        if written and name in after:
+            assert after[name] > latest, f"version {after[name]} of {name} was given before"
+        self._versions[name] = max(latest, after.get(name, 0), before.get(name, 0))
 
     def look_around(self, task: Task, around: Neighbourhood, *, sealed: bool) -> None:
         """Hold a task's count against its edges."""

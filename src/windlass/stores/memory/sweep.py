@@ -5,7 +5,6 @@ The memory store does in one pass what the SQL stores do in chunks; the order of
 
 from __future__ import annotations
 
-from itertools import takewhile
 from uuid import UUID
 
 from windlass.core.graph import End, find_any_ring
@@ -128,6 +127,6 @@ def _prune(tables: Tables, limit: Micros) -> int:
 
 
 def _forget_audit(tables: Tables, limit: Micros) -> None:
-    """Entries are in the order of their numbers: the first that is not old keeps those behind it."""
-    old = sum(1 for _ in takewhile(lambda entry: entry.at < limit, tables.audit))
-    del tables.audit[:old]
+    """The first entry tells whether there is anything to forget: those behind it are hardly older."""
+    if tables.audit and tables.audit[0].at < limit:
+        tables.audit = [entry for entry in tables.audit if entry.at >= limit]
