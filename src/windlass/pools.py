@@ -106,7 +106,8 @@ def history(store: Store, name: str, *, limit: int = 50, before: int | None = No
 def desired(store: Store, name: str) -> int:
     """How many workers the pool should have now, for whoever starts machines.
 
-    Never fewer than run tasks now, so that nothing that is busy is taken away. With no node alive the same law decides
+    Never fewer than run tasks now, so that nothing that is busy is taken away; more than the nodes that are there may
+    have, if the load needs more. With no node alive the same law decides
     from what the store alone knows, so that a pool can be started from nothing.
     """
     look = look_at(store)
@@ -121,6 +122,8 @@ def desired_in(look: Look, name: str) -> int:
     busy = ceil(sum(each.leased for each in look.queues if each.queue in _queues(look, name)) / decision.threads)
     if here:
         target = decision.target if decision.tick else sum(report.target for report in here.values())
+        if _needs_nodes(decision, here):
+            target = max(target, ceil(decision.needs / decision.threads))
         # What is leased may only be read ahead, so beyond the ceiling only what the nodes know to run counts.
         running = sum(ceil(report.running / report.threads) for report in here.values())
         return max(target, running, min(busy, decision.settings.ceiling // decision.threads))
@@ -128,6 +131,12 @@ def desired_in(look: Look, name: str) -> int:
     seen, _ = observed(look, {"": PoolReport(queues=decision.queues, threads=decision.threads)}, decision.seen)
     found = tick(float(look.now // SECOND), seen, decision.ordered(order), decision.settings)
     return max(busy, ceil(found.target / decision.threads))
+
+
+def _needs_nodes(decision: PoolDecision, here: Mapping[str, PoolReport]) -> bool:
+    """Whether nothing limits the pool but how many nodes there are: no person, no downstream, no hour of the day."""
+    room = sum(report.ceiling for report in here.values()) * decision.threads
+    return "ceiling_bound" in decision.alerts and decision.slots == decision.settings.ceiling == room
 
 
 def look_at(store: Store, counts: Sequence[Count] | None = None) -> Look:

@@ -153,6 +153,20 @@ def test_desired_is_never_less_than_what_runs_even_beyond_the_ceiling(clock: Man
     assert pools.desired(store, "mail") == 12
 
 
+def test_desired_goes_beyond_the_nodes_that_are_there_when_they_alone_are_the_limit(clock: ManualClock) -> None:
+    store = a_store(clock, mail=report_of(target=8, threads=2))
+    bound = {"target": 8, "slots": 16, "threads": 2, "needs": 41.0, "alerts": ("ceiling_bound",)}
+
+    decide(store, clock, settings=Settings(ceiling=16), **bound)
+    assert pools.desired(store, "mail") == 21
+
+    # A downstream that bears no more, an order for less.
+    decide(store, clock, settings=Settings(ceiling=10), **{**bound, "target": 5, "slots": 10})
+    assert pools.desired(store, "mail") == 5
+    decide(store, clock, settings=Settings(ceiling=16), **{**bound, "target": 3, "slots": 6})
+    assert pools.desired(store, "mail") == 3
+
+
 def test_desired_counts_workers_and_not_tasks(clock: ManualClock) -> None:
     store = a_store(clock)
     session = a_node(store, mail=report_of(target=1, threads=4, running=6))

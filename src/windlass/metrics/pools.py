@@ -14,7 +14,15 @@ from windlass.pools import PoolView, desired_in, pools_in
 from windlass.stores.steering import Look
 
 SECOND = 1_000_000
-ALERTS = ("autoscaler_stalled", "ceiling_bound", "flapping", "signal_stale")
+ALERTS = (
+    "autoscaler_stalled",
+    "ceiling_bound",
+    "cost_capped",
+    "crash_loop",
+    "flapping",
+    "signal_stale",
+    "stalled",
+)
 """Those that are known, so that each has a series that is 0 while all is well."""
 _POOL = ("pool",)
 
