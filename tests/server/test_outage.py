@@ -1,0 +1,86 @@
+"""A server whose PostgreSQL goes away and comes back."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.server.conftest import API, MANIFEST, problem
+from tests.server.duplex import exchange
+from tests.server.running import running
+from tests.support.processes import until
+from tests.support.servers import PostgresServer
+from windlass.stores.postgres import PostgresStore
+
+pytestmark = pytest.mark.slow
+
+
+def test_while_postgres_is_away_requests_are_answered_503_in_time_and_then_served_again(
+    own_postgres_server: PostgresServer,
+) -> None:
+    store = PostgresStore(own_postgres_server.url(own_postgres_server.create_database()))
+    store.publish(MANIFEST)
+    with running(store, request_seconds=5.0) as address, httpx.Client(base_url=address, timeout=15) as client:
+        made = client.post(f"{API}/tasks", json={"handler": "work", "key": "k"})
+        own_postgres_server.stop()
+
+        submitted = client.post(f"{API}/tasks", json={"handler": "work", "key": "l"})
+        read = client.get(f"{API}/tasks/{made.json()['id']}")
+        health, ready = client.get("/healthz"), client.get("/readyz")
+
+        own_postgres_server.start()
+
+        def served() -> bool:
+            return client.get(f"{API}/tasks/{made.json()['id']}").status_code == 200
+
+        until(served, "the server serves again")
+        again = client.post(f"{API}/tasks", json={"handler": "work", "key": "l"})
+    store.close()
+
+    assert made.status_code == 201
+    for answer in (submitted, read):
+        found = problem(answer, 503, answer.json()["code"])
+        assert found["code"] in ("store_unavailable", "commit_unknown", "timed_out")
+        assert "retry-after" in answer.headers
+        assert "5432" not in answer.text
+        assert "/" not in found["detail"]
+    assert (health.status_code, ready.status_code) == (200, 503)
+    assert again.status_code in (200, 201)
+
+
+def test_a_stream_that_lost_its_postgres_can_be_sent_again(own_postgres_server: PostgresServer) -> None:
+    store = PostgresStore(own_postgres_server.url(own_postgres_server.create_database()))
+    store.publish(MANIFEST)
+    half_sent, gone = threading.Event(), threading.Event()
+
+    def lines(*, interrupted: bool) -> Any:
+        for n in range(2_000):
+            if interrupted and n == 1_000:
+                half_sent.set()
+                assert gone.wait(60)
+            yield b'{"handler":"work","key":"k%d"}' % n
+
+    def stop() -> None:
+        assert half_sent.wait(60)
+        own_postgres_server.stop()
+        gone.set()
+
+    with running(store, request_seconds=5.0) as address:
+        stopper = threading.Thread(target=stop)
+        stopper.start()
+        first = list(exchange(address, f"{API}/tasks:stream", lines(interrupted=True), together=100))
+        stopper.join(60)
+        own_postgres_server.start()
+        second = list(exchange(address, f"{API}/tasks:stream", lines(interrupted=False), together=100))
+    store_counts = sum(count.tasks for count in store.counts())
+    store.close()
+
+    created = sum(receipt.get("created", False) for receipt in first)
+    assert "error" in first[-1]
+    assert len(second) == 2_000
+    assert [receipt for receipt in second if "error" in receipt] == []
+    assert created + sum(receipt["created"] for receipt in second) <= 2_000
+    assert store_counts == 2_000
