@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -140,6 +142,25 @@ def test_a_token_made_by_one_process_opens_another(file: Path, sqlite: Store) ->
         with_token = httpx.get(f"{address}{API}/tasks", headers={"Authorization": f"Bearer {secret}"})
 
     assert (open_to_all.status_code, with_token.status_code) == (200, 200)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_elsewhere_it_speaks_tls_to_those_who_have_a_token(sqlite: Store, tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, *subject]
+    subprocess.run(command, check=True, capture_output=True)
+    secret = create_token(sqlite, "ci", [Scope.READ])
+    trusted = ssl.create_default_context(cafile=str(cert))
+
+    with running(sqlite, host="0.0.0.0", tls_cert=str(cert), tls_key=str(key)) as address:
+        assert address.startswith("https://")
+        url = address.replace("0.0.0.0", "127.0.0.1")
+        with httpx.Client(verify=trusted, base_url=url) as client:
+            without = client.get(f"{API}/tasks")
+            with_token = client.get(f"{API}/tasks", headers={"Authorization": f"Bearer {secret}"})
+
+    assert (without.status_code, with_token.status_code) == (401, 200)
 
 
 def raw(address: str, text: bytes) -> bytes:
