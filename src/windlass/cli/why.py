@@ -15,8 +15,8 @@ from windlass.server.shapes import why_shape
 
 WILL_RUN, WAITS, CANNOT_RUN = 0, 3, 4
 
-BY_HAND = frozenset({"queue", "handler", "node"})
-"""The gates that stay closed until a person does something: resumes the queue, offers the handler, starts a node."""
+BY_HAND = frozenset({"queue", "handler", "node", "pool"})
+"""The gates that only a person opens: by resuming the queue or the pool, offering the handler, starting a node."""
 
 
 @click.command()

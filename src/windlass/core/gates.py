@@ -10,12 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from windlass.core.breaker import Breaker, BreakerState, sentence
+from windlass.core.forecast import Outlook
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
 from windlass.core.task import Task, TaskId
 from windlass.core.times import to_datetime
 
 NO_BREAKERS: Mapping[str, Breaker] = {}
+NO_POOLS: Mapping[str, str] = {}
 
 
 class Gate(Struct, frozen=True, kw_only=True):
@@ -44,6 +46,8 @@ class Serving(Struct, frozen=True):
     """How many slots a worker has that serves a queue."""
     tags: frozenset[str] | None = None
     handlers: frozenset[str] | None = None
+    pools: Mapping[str, frozenset[str]] | None = None
+    """Its pools, and the queues that each serves."""
 
     def lacks(self, task: Task) -> str:
         """What it has not that the task needs, apart from its queue; empty when it can run it."""
@@ -62,6 +66,8 @@ class Why(Struct, frozen=True, kw_only=True):
 
     task: Task
     gates: tuple[Gate, ...]
+    outlook: Outlook | None = None
+    """When it will start, if nothing but its turn holds it and its pool has been measured."""
 
     @property
     def closed(self) -> Gate | None:
@@ -74,6 +80,8 @@ class Why(Struct, frozen=True, kw_only=True):
         for gate in self.gates:
             here = "●" if gate is self.closed else "✓" if gate.open else "○"
             lines.append(f"  {here} {gate.name}: {gate.text}")
+        if self.outlook is not None:
+            lines.append(f"  {self.outlook}")
         if self.closed is not None and self.closed.fix is not None:
             lines.append(f"  fix: {self.closed.fix}")
         return "\n".join(lines)
@@ -87,8 +95,9 @@ def gates(
     handlers: Collection[str],
     serving: Sequence[Serving],
     breakers: Mapping[str, Breaker] = NO_BREAKERS,
+    stopped: Mapping[str, str] = NO_POOLS,
 ) -> tuple[Gate, ...]:
-    """Every gate on the task's way, in order."""
+    """Every gate on the task's way, in order. `stopped` are the pools of size 0, and who has made them so."""
     if task.state.final:
         return (_ended(task),)
     if task.state is State.LEASED:
@@ -100,6 +109,7 @@ def gates(
         *_downstream(task, breakers),
         _handler(task, handlers),
         _node(task, serving),
+        *_pool(task, serving, stopped),
         Gate(name="turn", open=True, text="it runs when the tasks before it in its queue have been taken"),
     )
 
@@ -198,6 +208,20 @@ def _node(task: Task, serving: Sequence[Serving]) -> Gate:
         lacking = "; ".join(f"{each.node} {each.lacks(task)}" for each in here[:3])
         text = f"none of the {len(here)} node(s) that serve the queue {task.queue} can run it: {lacking}"
     return Gate(name="node", open=False, text=text, fix=_command(task))
+
+
+def _pool(task: Task, serving: Sequence[Serving], stopped: Mapping[str, str]) -> tuple[Gate, ...]:
+    """Whether a pool that serves the queue has workers; where no node names its pools there is no such gate."""
+    able = [each for each in serving if not each.lacks(task)]
+    pools = {name for each in able for name, queues in (each.pools or {}).items() if task.queue in queues}
+    if not pools:
+        return ()
+    running = sorted(pools - stopped.keys())
+    if running:
+        return (Gate(name="pool", open=True, text=f"{', '.join(running[:3])} has workers for it"),)
+    name = min(pools)
+    text = f"{name} has no workers: {stopped[name]}"
+    return (Gate(name="pool", open=False, text=text, fix=f"windlass pool resume {name}"),)
 
 
 def _command(task: Task) -> str:

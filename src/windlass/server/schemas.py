@@ -12,6 +12,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from windlass.core.forecast import Outlook
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Strategy
 from windlass.core.task import OnFailure, Rules
@@ -258,6 +259,8 @@ class WhyShape(Struct, frozen=True, kw_only=True):
     closed: str | None
     """The name of the gate at which it stands."""
     gates: list[GateShape]
+    outlook: Outlook | None = None
+    """When it will start, if nothing but its turn holds it and its pool has been measured."""
 
 
 class SetQueue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -361,6 +364,15 @@ class TokenShape(Struct, frozen=True, kw_only=True):
     created: datetime
     expires: datetime | None
     by: str
+
+
+class DesiredShape(Struct, frozen=True, kw_only=True):
+    """How large a pool should be, over all nodes."""
+
+    pool: str
+    workers: int
+    slots: int
+    """How many tasks so many workers run at once."""
 
 
 class Part(Struct, frozen=True, kw_only=True):

@@ -109,9 +109,11 @@ def graph_shape(around: Neighbourhood) -> GraphShape:
 
 def why_shape(why: Why) -> WhyShape:
     """Why a task does not run."""
-    gates = [GateShape(name=gate.name, open=gate.open, text=gate.text, fix=gate.fix) for gate in why.gates]
+    gates = [
+        GateShape(name=gate.name, open=gate.open, text=redacted_text(gate.text), fix=gate.fix) for gate in why.gates
+    ]
     closed = None if why.closed is None else why.closed.name
-    return WhyShape(task=why.task.id, state=why.task.state, closed=closed, gates=gates)
+    return WhyShape(task=why.task.id, state=why.task.state, closed=closed, gates=gates, outlook=why.outlook)
 
 
 def queue_shapes(queues: Iterable[Queue], counts: Iterable[Count]) -> list[QueueShape]:
@@ -134,7 +136,7 @@ def queue_shape(queue: Queue, tasks: dict[str, int]) -> QueueShape:
         step_seconds=queue.step.total_seconds(),
         paused=queue.paused,
         paused_by=queue.paused_by,
-        paused_why=queue.paused_why,
+        paused_why=_each(queue.paused_why, redacted_text),
         max_waiting=queue.max_waiting,
         max_leased=queue.max_leased,
         weight=queue.weight,
@@ -168,7 +170,7 @@ def cron_shape(cron: CronState, parameters: Schema | None = None) -> CronShape:
         fired=_moment(cron.fired),
         paused=cron.paused,
         paused_by=cron.paused_by,
-        paused_why=cron.paused_why,
+        paused_why=_each(cron.paused_why, redacted_text),
     )
 
 

@@ -364,6 +364,10 @@ class TaskReader(Protocol):
         """What stands around a task in its graph."""
         ...
 
+    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int:
+        """How many runnable tasks stand before this one in its queue, up to `limit`; 0 if it is not runnable."""
+        ...
+
     def queues(self) -> list[Queue]:
         """The settings of every queue that was configured, by name."""
         ...

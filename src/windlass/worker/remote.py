@@ -31,7 +31,7 @@ METHODS = frozenset(
     {
         *("submit", "cancel", "update", "retry", "purge", "configure", "open_workflow", "seal_workflow", "pause_cron"),
         *("get", "find", "counts", "attempts", "neighbourhood", "queues", "logs", "progress_of", "sessions"),
-        *("handlers", "crons"),
+        *("handlers", "crons", "ahead", "controls", "look"),
     }
 )
 _SPAN, _MOMENT, _ID = 1, 2, 3

@@ -8,6 +8,7 @@ from threading import RLock
 from uuid import UUID
 
 from windlass.clock import Clock
+from windlass.core.lifecycle import State
 from windlass.core.manifest import CronState, HandlerSeen
 from windlass.core.ordering import Queue
 from windlass.core.task import Attempt, Task, TaskId
@@ -71,6 +72,17 @@ class MemoryReader:
             above = self._tables.prerequisites.get(task, {})
             below = {id: self._tables.prerequisites[id][task] for id in self._tables.dependents.get(task, ())}
             return Neighbourhood(self._neighbours(above, limit), self._neighbours(below, limit))
+
+    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int:
+        check_limit(limit)
+        with self._lock:
+            it = self._tables.tasks.get(task)
+            if it is None or it.state is not State.RUNNABLE:
+                return 0
+            places, mine = self._tables.places, (*self._tables.places[task], task)
+            others = (each for each in self._tables.tasks.values() if each.queue == it.queue)
+            before = [each for each in others if each.state is State.RUNNABLE and (*places[each.id], each.id) < mine]
+            return min(limit, len(before))
 
     def queues(self) -> list[Queue]:
         with self._lock:

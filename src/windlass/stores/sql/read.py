@@ -81,6 +81,12 @@ def neighbourhood(db: Database, task: TaskId, limit: int) -> Neighbourhood:
     return Neighbourhood(_neighbours(db, above), _neighbours(db, below))
 
 
+def ahead(db: Database, task: TaskId, limit: int) -> int:
+    """How many stand before a task."""
+    [(count,)] = db.read(lambda tx: tx.ask("ahead", task=task, limit=limit).rows())
+    return count
+
+
 def queues(db: Database) -> list[Queue]:
     """The settings of all queues that were configured."""
     return [queue_from(line) for line in db.read(lambda tx: tx.ask("queues").rows())]

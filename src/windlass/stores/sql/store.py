@@ -28,6 +28,7 @@ from windlass.stores.protocol import (
     Swept,
     Verdict,
     Which,
+    check_limit,
 )
 from windlass.stores.sql import attempts, notes, operate, read, steering
 from windlass.stores.sql.database import Database
@@ -184,6 +185,10 @@ class SqlStore:
 
     def neighbourhood(self, task: TaskId, *, limit: int = 1_000) -> Neighbourhood:
         return read.neighbourhood(self._db, task, limit)
+
+    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int:
+        check_limit(limit)
+        return read.ahead(self._db, task, limit)
 
     def queues(self) -> list[Queue]:
         return read.queues(self._db)

@@ -1,0 +1,145 @@
+"""`why` and the claim never disagree: what all gates are open for is claimed, and nothing else is."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.stores import sqlite_home
+from windlass.clock import ManualClock
+from windlass.core.breaker import Breaker, BreakerState, encode
+from windlass.core.lifecycle import State
+from windlass.core.manifest import HandlerInfo, Manifest
+from windlass.core.ordering import Queue
+from windlass.core.task import NewTask, SessionId, TaskId
+from windlass.reasons import explain
+from windlass.stores.memory import MemoryStore
+from windlass.stores.protocol import Store
+
+QUEUES = ("mail", "bulk")
+DOWNSTREAMS = (None, "bank", "post")
+tasks = st.lists(
+    st.fixed_dictionaries(
+        {
+            "queue": st.sampled_from(QUEUES),
+            "downstream": st.sampled_from(DOWNSTREAMS),
+            "delay": st.sampled_from([0, 0, 30]),
+            "expires": st.sampled_from([None, None, 20, 60]),
+            "after": st.sampled_from([None, None, 1, 2]),
+        }
+    ),
+    min_size=1,
+    max_size=12,
+)
+deeds = st.lists(
+    st.tuples(
+        st.sampled_from(["advance", "pause", "resume", "open", "close", "settle", "cancel", "sweep"]),
+        st.integers(0, 11),
+    ),
+    max_size=12,
+)
+
+
+class Shop:
+    """A store with tasks in it, and what a node would need to claim them."""
+
+    def __init__(self, store: Store, clock: ManualClock) -> None:
+        self.store, self.clock = store, clock
+        self.store.publish(Manifest(handlers=(HandlerInfo(name="work"),)))
+        self.ids: list[TaskId] = []
+
+    def session(self) -> SessionId:
+        about = {"queues": QUEUES, "pools": {"all": {"queues": QUEUES, "threads": 1}}, "handlers": ["work"], "tags": []}
+        return self.store.open_session("here", timedelta(hours=1), msgspec.json.encode(about).decode())
+
+    def submit(self, wanted: list[dict[str, Any]]) -> None:
+        for number, each in enumerate(wanted):
+            above = number - each["after"] if each["after"] is not None else -1
+            new = NewTask(
+                handler="work",
+                queue=each["queue"],
+                downstream=each["downstream"],
+                delay=timedelta(seconds=each["delay"]),
+                expires=None if each["expires"] is None else timedelta(seconds=each["expires"]),
+                prerequisites=[self.ids[above]] if above >= 0 else [],
+            )
+            [receipt] = self.store.submit([new])
+            self.ids.append(receipt.id)
+
+    def do(self, deed: str, number: int) -> None:
+        match deed:
+            case "advance":
+                self.clock.advance(timedelta(seconds=5 * number))
+            case "pause" | "resume":
+                self.store.configure(Queue(name=QUEUES[number % 2], paused=deed == "pause"))
+            case "open" | "close":
+                self.turn(
+                    DOWNSTREAMS[1 + number % 2] or "", BreakerState.OPEN if deed == "open" else BreakerState.CLOSED
+                )
+            case "settle":
+                session = self.session()
+                self.store.claim(session, QUEUES, 1 + number % 3)
+                self.store.close_session(session)
+            case "cancel":
+                self.store.cancel([self.ids[number % len(self.ids)]], reason="for the test")
+            case _:
+                self.store.sweep()
+
+    def turn(self, name: str, state: BreakerState) -> None:
+        known = next((each for each in self.store.controls("breaker") if each.name == name), None)
+        breaker = Breaker(state=state, since=self.clock.now(), until=None, forced_by="ops", reason="for the test")
+        self.store.put_control("breaker", name, encode(breaker), expect=known.version if known else 0)
+
+    def swept(self) -> None:
+        while not self.store.sweep().quiet:
+            pass
+
+    def will_run(self) -> set[TaskId]:
+        """What `why` sees no closed gate for."""
+        found = [task for task in self.store.get(self.ids) if task is not None]
+        return {task.id for task in found if not task.state.final and explain(self.store, task).closed is None}
+
+    def claimed(self) -> set[TaskId]:
+        """What a node gets that knows the breakers."""
+        shut = [
+            each.name
+            for each in self.store.controls("breaker")
+            if msgspec.json.decode(each.value).get("state", "closed") != "closed"
+        ]
+        claims = self.store.claim(self.session(), QUEUES, 1_000, shut=shut)
+        return {claim.task.id for claim in claims}
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_what_why_sees_no_gate_for_is_claimed_and_nothing_else(kind: str, tmp_path: Path) -> None:
+    numbers = count()
+
+    @settings(max_examples=150 if kind == "memory" else 40, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(wanted=tasks, done=deeds)
+    def agree(wanted: list[dict[str, Any]], done: list[tuple[str, int]]) -> None:
+        clock = ManualClock()
+        home = sqlite_home(tmp_path / f"{next(numbers)}.db") if kind == "sqlite" else None
+        store = home.open(clock) if home else MemoryStore(clock=clock)
+        shop = Shop(store, clock)
+        shop.session()  # Somebody serves the queues.
+        shop.submit(wanted)
+        for deed, number in done:
+            shop.do(deed, number)
+        shop.swept()
+
+        foretold = shop.will_run()
+        leased = {task.id for task in store.get(shop.ids) if task is not None and task.state is State.LEASED}
+        claimed = shop.claimed()
+
+        assert foretold - leased == claimed
+        if home is not None:
+            home.close()
+
+    agree()
