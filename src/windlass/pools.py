@@ -92,7 +92,11 @@ def pools_in(look: Look) -> list[PoolView]:
 
 def pool(store: Store, name: str) -> PoolView:
     """One of them; `UnknownPool` if there is no such."""
-    look = look_at(store)
+    return pool_in(look_at(store), name)
+
+
+def pool_in(look: Look, name: str) -> PoolView:
+    """The same from a look that was had already."""
     known_pool(look, name)
     return _view(name, look)
 

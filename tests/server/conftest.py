@@ -43,9 +43,10 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def store(clock: ManualClock) -> Iterator[MemoryStore]:
-    """A store that knows the handlers `mail` and `work`, and a cron."""
+    """A store that knows the handlers `mail` and `work`, and a cron and a pool called `daily`."""
     store = MemoryStore(clock=clock)
     store.publish(MANIFEST)
+    store.put_control("pool", "daily", "{}", expect=0)
     yield store
     store.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.server import health, manifest, metrics, nodes, queues, stream, tasks
+from windlass.server import health, manifest, metrics, nodes, pools, queues, stream, tasks
 from windlass.server.routes import Route
 
 TABLE: tuple[Route, ...] = (
@@ -11,6 +11,7 @@ TABLE: tuple[Route, ...] = (
     *queues.route,
     *manifest.route,
     *nodes.route,
+    *pools.route,
     *health.route,
     *metrics.route,
 )
