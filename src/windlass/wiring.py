@@ -12,6 +12,7 @@ from windlass.clock import Clock
 from windlass.core.settlement import Settlement
 from windlass.core.task import Lease, NewTask
 from windlass.errors import StoreError
+from windlass.stores.admin import Admin
 from windlass.stores.protocol import RETENTION, Receipt, Store, Verdict
 
 DEFAULT_URL = "sqlite:///windlass.db"
@@ -42,6 +43,24 @@ def open_store(url: str | None = None, *, clock: Clock | None = None, retention:
             return _open_postgres(url, clock, retention)
         case _:
             raise StoreError(f"a store URL begins with memory:, sqlite: or postgresql:, not with {scheme!r}")
+
+
+def open_admin(url: str | None = None) -> Admin:
+    """What the keeper of a database needs of it, by the same URLs; nothing is migrated or made."""
+    url = url or os.environ.get("WINDLASS_URL") or DEFAULT_URL
+    match url.partition(":")[0]:
+        case "sqlite":
+            from windlass.stores.sqlite.admin import SQLiteAdmin
+
+            return SQLiteAdmin(_file(url))
+        case "postgresql" | "postgres":
+            try:
+                from windlass.stores.postgres.admin import PostgresAdmin
+            except ModuleNotFoundError as error:
+                raise _no_psycopg() from error
+            return PostgresAdmin(_server(url)[0])
+        case scheme:
+            raise StoreError(f"a database URL begins with sqlite: or postgresql:, not with {scheme!r}")
 
 
 def submit_in(conn: object, tasks: Sequence[NewTask], lease: Lease | None = None) -> list[Receipt]:
@@ -88,15 +107,21 @@ def _open_postgres(url: str, clock: Clock | None, retention: timedelta) -> Store
         from windlass.stores.postgres import PostgresStore
     except ModuleNotFoundError as error:
         raise _no_psycopg() from error
-    parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query))
-    pooler = options.pop("pooler", None)
-    if pooler not in (None, "transaction"):
-        raise StoreError(f"pooler={pooler!r} is not known; write pooler=transaction, or leave it out")
+    server, pooler = _server(url)
     return PostgresStore(
-        urlunsplit(parts._replace(query=urlencode(options))),
+        server,
         clock=clock,
         retention=retention,
         pooler=pooler is not None,
         listen_url=os.environ.get("WINDLASS_LISTEN_URL"),
     )
+
+
+def _server(url: str) -> tuple[str, str | None]:
+    """The URL without what only we understand, and what that says."""
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    pooler = options.pop("pooler", None)
+    if pooler not in (None, "transaction"):
+        raise StoreError(f"pooler={pooler!r} is not known; write pooler=transaction, or leave it out")
+    return urlunsplit(parts._replace(query=urlencode(options))), pooler

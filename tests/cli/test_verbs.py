@@ -58,7 +58,7 @@ def test_on_a_terminal_it_asks(
         asked.append(question)
         return answer
 
-    monkeypatch.setattr(bulk, "_is_attended", lambda: True)
+    monkeypatch.setattr(bulk, "is_attended", lambda: True)
     monkeypatch.setattr(click, "confirm", confirm)
     windlass("tasks", "cancel", "queue:mail")
 

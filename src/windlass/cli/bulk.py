@@ -47,12 +47,13 @@ def agreed(deed: str, count: int, *, yes: bool, dry_run: bool) -> bool:
         return False
     if yes or not count:
         return True
-    if not _is_attended():
+    if not is_attended():
         raise click.UsageError(f"this would {what}: say --yes to do it, or --dry-run to see the number alone")
     return click.confirm(f"{what}?", err=True)
 
 
-def _is_attended() -> bool:
+def is_attended() -> bool:
+    """Whether somebody is there to be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

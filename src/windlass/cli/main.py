@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "server": ("windlass.cli.server:server", "Serve the HTTP API."),
     "openapi": ("windlass.cli.server:openapi", "Print the OpenAPI document of the HTTP API."),
     "token": ("windlass.cli.token:token", "Make, list and revoke what opens the HTTP API."),
+    "db": ("windlass.cli.db:db", "Look after the database: status, migrations, checks, backup, copy."),
     "audit": ("windlass.cli.audit:audit", "See what people and the autoscaler did or decided."),
     "completion": ("windlass.cli.completion:completion", "Let the shell complete commands and names."),
     "demo": ("windlass.cli.demo:demo", "See the engine at work on a small shop."),

@@ -28,7 +28,7 @@ def check_durability(connection: Connection) -> None:
 
 def migrate(connection: Connection) -> None:
     """Bring the tables up to date, if they are not: then nothing but a look is needed, and no right to create."""
-    if not pending("postgres", _version(connection)):
+    if not pending("postgres", version(connection)):
         return
     connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
     connection.execute("SET LOCAL statement_timeout = 0")  # That limit is for calls, not for building an index.
@@ -37,7 +37,7 @@ def migrate(connection: Connection) -> None:
         "CREATE TABLE IF NOT EXISTS windlass.migration (version integer PRIMARY KEY, name text NOT NULL, "
         "applied timestamptz NOT NULL DEFAULT clock_timestamp())"
     )
-    for migration in pending("postgres", _version(connection)):
+    for migration in pending("postgres", version(connection)):
         connection.execute(cast("LiteralString", migration.script))
         connection.execute(
             "INSERT INTO windlass.migration (version, name) VALUES (%s, %s)", [migration.version, migration.name]
@@ -45,7 +45,7 @@ def migrate(connection: Connection) -> None:
     connection.commit()
 
 
-def _version(connection: Connection) -> int:
+def version(connection: Connection) -> int:
     [(table,)] = connection.execute("SELECT to_regclass('windlass.migration')::text").fetchall()
     if table is None:
         return 0

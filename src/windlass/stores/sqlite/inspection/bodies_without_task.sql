@@ -1,0 +1,5 @@
+-- bodies_without_task: what is left of tasks that are gone.
+SELECT b.id, count(*) OVER ()
+  FROM body AS b
+ WHERE NOT EXISTS (SELECT 1 FROM task AS t WHERE t.id = b.id)
+ LIMIT 5;

@@ -1,0 +1,2 @@
+-- read_epoch: the store's epoch.
+SELECT epoch FROM meta;

@@ -1,0 +1,2 @@
+-- set_epoch: the epoch of a store that was copied here, raised.
+UPDATE meta SET epoch = :epoch;

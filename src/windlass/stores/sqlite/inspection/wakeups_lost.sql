@@ -1,0 +1,7 @@
+-- wakeups_lost: open edges whose parent has ended, and is not among those whose dependents are still to be told.
+SELECT e.child, count(*) OVER ()
+  FROM edge AS e JOIN task AS t ON t.id = e.parent
+ WHERE NOT e.resolved AND t.finished IS NOT NULL
+   AND NOT EXISTS (SELECT 1 FROM ended AS d WHERE d.parent = e.parent)
+   AND NOT EXISTS (SELECT 1 FROM joining AS j WHERE j.child = e.child)
+ LIMIT 5;

@@ -1,0 +1,301 @@
+"""`windlass db` on both stores: status, checks, migrations, backup, and copies there and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.support.builders import (
+    GAVE_UP,
+    RAISED,
+    a_session,
+    a_task,
+    claim_one,
+    report,
+    sweep_until_quiet,
+)
+from tests.support.processes import open_store
+from windlass.cli.main import main
+from windlass.core.lifecycle import State
+from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
+from windlass.core.ordering import Queue, Strategy
+from windlass.core.settlement import Settlement
+from windlass.core.task import Progress
+from windlass.stores.admin import PROMISES, TABLES
+from windlass.stores.protocol import Filter, Store
+from windlass.stores.steering import Entry
+
+
+def windlass(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+def read(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def file_url(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+def opened(url: str) -> Store:
+    return open_store(url.removeprefix("sqlite:///"))
+
+
+def fill(store: Store) -> None:
+    """Something of everything that a store can hold."""
+    store.publish(
+        Manifest(
+            handlers=(HandlerInfo(name="work", is_async=True, doc="ünïcode"),),
+            crons=(CronInfo(name="nightly", handler="work", schedule="0 2 * * *"),),
+        )
+    )
+    store.pause_cron("nightly", True, by="ann", why="import")
+    store.configure(Queue(name="bulk", strategy=Strategy.AGING, paused=True, paused_by="ops", max_waiting=99))
+    store.open_workflow("later", sealed=False)
+    store.open_workflow("ahead", forward=timedelta(days=1))
+    store.submit(
+        [a_task(key="a", workflow="w", args={"n": [1, None, "ü"]}), a_task(key="b", workflow="w", prerequisites=["a"])]
+    )
+    store.submit([a_task(key="c", workflow="later"), a_task(key="d", workflow="ahead", prerequisites=["not yet"])])
+    session = a_session(store)
+    claim = claim_one(store, session)
+    store.progress([Progress(lease=claim.lease, share=1.0, message="half way")])
+    store.settle([(claim.lease, Settlement(state=State.COMPLETED, result='{"x": 1}', log="hello", attempts=1))])
+    store.submit([a_task(queue="q"), a_task(queue="q"), a_task(queue="q", delay=timedelta(days=1), priority=3)])
+    report(store, claim_one(store, session, "q"), RAISED)
+    report(store, claim_one(store, session, "q"), GAVE_UP)
+    store.put_control("order", "pool", "{}", expect=0)
+    store.note([Entry(subject="queue/bulk", action="paused", text="paused", by="ops", data="{}")])
+    store.close_session(session)
+
+
+def everything(store: Store) -> dict[str, Any]:
+    """Every answer that a store gives about what it holds."""
+    tasks = {task.id: task for task in store.find(Filter(), limit=1_000).tasks}
+    return {
+        "tasks": tasks,
+        "counts": sorted(
+            (count.queue, count.tenant, count.state, count.tasks) for count in store.counts() if count.tasks
+        ),
+        "attempts": {id: store.attempts(id) for id in tasks},
+        "logs": {id: store.logs(id) for id in tasks},
+        "progress": store.progress_of(list(tasks)),
+        "around": {id: store.neighbourhood(id) for id in tasks},
+        "queues": store.queues(),
+        "handlers": store.handlers(),
+        "crons": store.crons(),
+        "controls": store.controls("order"),
+        "audit": store.audit(),
+    }
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return file_url(tmp_path / "windlass.db")
+    return request.getfixturevalue("migrated_url")
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    store = opened(url)
+    yield store
+    store.close()
+
+
+def test_the_status_names_the_database_and_what_it_holds(url: str, store: Store) -> None:
+    store.submit([a_task(), a_task()])
+
+    status = read(windlass("db", "status", "--store", url, "--json"))
+    said = windlass("db", "status", "--store", url).stdout
+
+    assert (status["tasks"], status["schema"] == status["newest"]) == ({"runnable": 2}, True)
+    assert status["bytes"] > 0
+    assert status["facts"].get("journal_mode", "wal") == "wal"
+    assert status["facts"].get("fsync", "on") == "on"
+    assert "2 runnable" in said
+    assert said.startswith(status["kind"])
+
+
+def test_a_sound_database_passes_every_check(url: str, store: Store) -> None:
+    fill(store)
+
+    said = windlass("db", "check", "--store", url)
+
+    assert (said.exit_code, said.stdout) == (0, "✓ nothing is wrong\n")
+    sweep_until_quiet(store)
+    assert windlass("db", "check", "--store", url).exit_code == 0
+
+
+DAMAGE = {
+    "tally_differs": "INSERT INTO {}tally (queue, tenant, state, tasks) VALUES ('q', 't', 'runnable', 3)",
+    "leases_without_session": "DELETE FROM {}session",
+    "waiting_differs": "UPDATE {}edge SET resolved = NOT resolved",
+    "tasks_without_body": "DELETE FROM {}body",
+    "bodies_without_task": "DELETE FROM {}task",
+    "edges_from_nowhere": "DELETE FROM {}placeholder",
+    "wakeups_lost": "UPDATE {}task SET state = 'completed', finished = 1, waiting = 0 WHERE state <> 'waiting'",
+}
+
+
+@pytest.mark.parametrize("check", PROMISES)
+def test_each_broken_promise_is_found(url: str, store: Store, check: str) -> None:
+    fill(store)
+    store.submit([a_task(key="up", queue="z"), a_task(queue="z", prerequisites=["up"])])
+    claim_one(store, queue="z")
+    execute(url, DAMAGE[check])
+
+    said = windlass("db", "check", "--store", url, "--json")
+
+    assert said.exit_code == 1
+    assert check in {finding["check"] for finding in json.loads(said.stdout)}
+    assert f"✗ {check}: {PROMISES[check]}" in windlass("db", "check", "--store", url).stdout
+
+
+def execute(url: str, text: str) -> None:
+    """Do to a database what no statement of ours would."""
+    if url.startswith("sqlite"):
+        connection = apsw.Connection(url.removeprefix("sqlite:///"))
+        connection.execute(text.format(""))
+        connection.close()
+    else:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(text.format("windlass."))
+
+
+def test_a_database_is_migrated_once(url: str) -> None:
+    again = windlass("db", "migrate", "--store", url)
+    third = windlass("db", "migrate", "--store", url)
+
+    assert (again.exit_code, third.exit_code) == (0, 0), again.output
+    assert "is up to date" in third.stdout
+
+
+def test_a_file_that_is_not_there_is_made_by_migrate_and_by_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+
+    missing = [windlass("db", word, "--store", file_url(path)).exit_code for word in ("status", "check")]
+    tried = windlass("db", "migrate", "--store", file_url(path), "--dry-run")
+    there = path.exists()
+    made = windlass("db", "migrate", "--store", file_url(path))
+
+    assert (missing, there) == ([8, 8], False)
+    assert (tried.stdout, made.stdout) == ("schema 0 → 3; nothing was done\n", "schema 0 → 3\n")
+    assert path.exists()
+
+
+def test_a_backup_of_a_file_in_use_can_be_opened(tmp_path: Path) -> None:
+    source, to = tmp_path / "a.db", tmp_path / "b.db"
+    store = opened(file_url(source))
+    fill(store)
+
+    done = windlass("db", "backup", str(to), "--store", file_url(source))
+    again = windlass("db", "backup", str(to), "--store", file_url(source))
+    copy = opened(file_url(to))
+
+    assert (done.exit_code, again.exit_code) == (0, 5), done.output
+    assert everything(copy) == everything(store)
+    assert not to.with_name("b.db.part").exists()
+    assert int(windlass("db", "raise-epoch", "--store", file_url(to)).stdout) == 1
+    copy.close()
+    store.close()
+
+
+def test_for_postgres_the_command_of_its_own_tool_is_told(migrated_url: str) -> None:
+    said = windlass("db", "backup", "x.dump", "--store", migrated_url)
+
+    assert (said.exit_code, "pg_dump --format=custom --schema=windlass" in said.stderr) == (5, True)
+
+
+@pytest.mark.parametrize("there_and_back", [False, True])
+def test_a_copy_answers_every_question_alike(tmp_path: Path, migrated_url: str, there_and_back: bool) -> None:
+    first = file_url(tmp_path / "a.db")
+    store = opened(first)
+    fill(store)
+    expected = everything(store)
+    store.close()
+
+    done = windlass("db", "copy", migrated_url, "--store", first, "--yes")
+    assert done.exit_code == 0, done.output
+    last = migrated_url
+    if there_and_back:
+        last = file_url(tmp_path / "b.db")
+        assert windlass("db", "copy", last, "--store", migrated_url, "--yes").exit_code == 0
+
+    copy = opened(last)
+    assert everything(copy) == expected
+    assert copy.raise_epoch() == (3 if there_and_back else 2)
+    assert windlass("db", "check", "--store", last).exit_code == 0
+    copy.note([Entry(subject="x", action="y", text="z")])  # Which needs a number that is free.
+    copy.close()
+
+
+def test_what_was_leased_in_the_source_runs_again_in_the_copy(tmp_path: Path, migrated_url: str) -> None:
+    source = file_url(tmp_path / "a.db")
+    store = opened(source)
+    [receipt] = store.submit([a_task()])
+    old = claim_one(store)
+    store.close()
+
+    refused = windlass("db", "copy", migrated_url, "--store", source, "--yes")
+    done = windlass("db", "copy", migrated_url, "--store", source, "--yes", "--live")
+    copy = opened(migrated_url)
+    sweep_until_quiet(copy)
+    new = claim_one(copy)
+
+    assert (refused.exit_code, "--live" in refused.stderr, done.exit_code) == (5, True, 0)
+    assert new.task.id == receipt.id
+    assert new.lease.fence > old.lease.fence
+    copy.close()
+
+
+def test_only_an_empty_database_is_filled_and_only_when_asked(tmp_path: Path, url: str, store: Store) -> None:
+    source = file_url(tmp_path / "source.db")
+    other = opened(source)
+    other.submit([a_task()])
+    other.close()
+
+    refused = windlass("db", "copy", url, "--store", source)
+    tried = windlass("db", "copy", url, "--store", source, "--dry-run")
+    store.submit([a_task(key="mine")])
+    full = windlass("db", "copy", url, "--store", source, "--yes")
+
+    assert (refused.exit_code, tried.exit_code, full.exit_code) == (2, 0, 5)
+    assert "would copy 3 rows" in tried.stderr
+    assert [task.key for task in store.find(Filter()).tasks] == ["mine"]
+
+
+def test_what_is_copied_is_all_there_is(tmp_path: Path, migrated_url: str) -> None:
+    """A table or column of a new migration that nobody has named here would be lost on its way."""
+    opened(file_url(tmp_path / "a.db")).close()
+    connection = apsw.Connection(str(tmp_path / "a.db"))
+    query = "SELECT m.name, c.name FROM sqlite_schema AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table'"
+    sqlite: dict[str, set[str]] = {}
+    for name, column in connection.execute(query):
+        sqlite.setdefault(str(name), set()).add(str(column))
+    connection.close()
+    postgres: dict[str, set[str]] = {}
+    with psycopg.connect(migrated_url) as server:
+        for name, column in server.execute(
+            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'windlass'"
+        ):
+            postgres.setdefault(name, set()).add(column)
+
+    copied = {each.name: set(each.columns) for each in TABLES}
+
+    assert {name: columns for name, columns in sqlite.items() if not name.startswith("sqlite_")} == copied | {
+        "meta": {"one", "epoch"}
+    }
+    assert {
+        name: columns - {"lot"} for name, columns in postgres.items() if name not in ("lot", "migration")
+    } == copied | {"meta": {"one", "epoch"}}
