@@ -135,6 +135,7 @@ def test_a_store_finds_what_matches_and_nothing_else(
         "workflow:a state:failed,runnable",
         "workflow:nowhere",
         "handler:a* -tenant:b",
+        'key:"" tenant:a,b,ab workflow:a,ab,""',
         "age>1d",
         "age>=0s",
         "age<5h age>1h",
@@ -187,20 +188,39 @@ def test_few_tasks_among_many_are_found_in_one_call(store: Store, monkeypatch: p
     assert (len(page.tasks), page.after) == (6, None)
 
 
+@pytest.mark.parametrize("filter", [asked("args.n:1"), asked("handler:rare"), Filter(handler="rare")])
 def test_a_page_may_be_short_or_empty_while_there_is_more(
-    store: Store, kind: str, monkeypatch: pytest.MonkeyPatch
+    store: Store, clock: ManualClock, kind: str, monkeypatch: pytest.MonkeyPatch, filter: Filter
 ) -> None:
     if kind == "memory":
         pytest.skip("it looks at everything at once")
     monkeypatch.setattr("windlass.stores.sql.find.SCANNED", 10)
-    [rare] = submit(store, a_task(args={"n": 1}))
-    submit(store, *(a_task() for _ in range(25)))
+    [rare] = submit(store, a_task(handler="rare", args={"n": 1}))
+    clock.advance(SECOND)
+    submit(store, *(a_task() for _ in range(20)))
 
-    pages = [store.find(asked("args.n:1"))]
+    pages = [store.find(filter)]
     while pages[-1].after is not None:
-        pages.append(store.find(asked("args.n:1"), after=pages[-1].after))
+        pages.append(store.find(filter, after=pages[-1].after))
 
     assert [[task.id for task in page.tasks] for page in pages] == [[], [], [rare]]
+
+
+def test_there_is_no_page_behind_the_last_task(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windlass.stores.sql.find.SCANNED", 10)
+    submit(store, *(a_task() for _ in range(10)))
+
+    assert store.find(asked("priority>0")).after is None
+    assert store.find(asked("priority:0")).after is None
+
+
+def test_an_age_is_exact_to_the_microsecond(store: Store, clock: ManualClock) -> None:
+    id = submit_one(store)
+    clock.advance(MINUTE)
+
+    answers = {op: [task.id for task in store.find(asked(f"age{op}1m")).tasks] for op in (">", ">=", "<", "<=")}
+
+    assert answers == {">": [], ">=": [id], "<": [], "<=": [id]}
 
 
 def test_tasks_submitted_between_two_pages_do_not_make_a_task_appear_twice(

@@ -120,6 +120,7 @@ def test_it_finds_the_task(text: str) -> None:
         "handler:*render",
         "handler:page*render*",
         "handler:render.page*page",
+        "handler:render*page*page",
         "workflow:weekly",
         'workflow:""',
         "key:welcome",
@@ -242,6 +243,8 @@ def test_it_says_which_names_and_states_a_match_can_have() -> None:
 def test_it_says_when_a_match_was_submitted() -> None:
     since, before = parse("age<10m age<=5m -age>1m").submitted(NOW)
     assert (since, before > NOW) == (NOW - 300 * SECOND, True)
+    assert parse("age<5m").submitted(NOW)[0] == NOW - 300 * SECOND + 1
+    assert parse("age>=5m").submitted(NOW)[1] == NOW - 300 * SECOND + 1
 
     since, before = parse("age>10m age>=5m").submitted(NOW)
     assert (since < 0, before) == (True, NOW - 600 * SECOND)
