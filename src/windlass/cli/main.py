@@ -16,6 +16,7 @@ from windlass.errors import WindlassError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "worker": ("windlass.cli.worker:worker", "Run tasks: a node with its pools of workers."),
+    "up": ("windlass.cli.up:command", "Run tasks and serve the HTTP API, in one process."),
     "enqueue": ("windlass.cli.enqueue:enqueue", "Submit one task."),
     "submit": ("windlass.cli.submit:submit", "Submit many tasks, one JSON object a line."),
     "tasks": ("windlass.cli.tasks:tasks", "Look at tasks, wait for them, change, cancel, retry and purge them."),

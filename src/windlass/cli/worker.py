@@ -6,10 +6,11 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 from msgspec.structs import replace
@@ -26,6 +27,10 @@ from windlass.wiring import DEFAULT_URL, open_store
 from windlass.worker.node import Node
 
 _POOL = re.compile(r"(?P<name>[^:=]+)(:(?P<queues>[^=]+))?(=(?P<size>\d+)(-(?P<most>\d+))?(x(?P<threads>\d+))?)?")
+
+
+Beside: TypeAlias = Callable[[str], AbstractContextManager[None]]
+"""What runs in the same process as a node, on the same store: `windlass up` puts the server there."""
 
 
 @click.command()
@@ -117,16 +122,18 @@ def worker(
 
 
 def run(settings: NodeSettings, url: str, reload: Reload | None = None, metrics: str | None = None) -> None:
-    """Be a node until told to leave."""
+    """Be a node until told to leave, with whatever the command has put beside it."""
     events = Events()
     log_events(events)
     measured = _measured(metrics, events)
     node = Node(settings, lambda: measured(open_store(url)), url, events)
     signals = Signals(node, reload)
-    node.start()
-    click.echo(f"windlass: node of {settings.app}, pools {_described(settings.pools)}; Ctrl-C drains", err=True)
-    signals.wait()
-    node.close()
+    beside: Beside = click.get_current_context().obj or nullcontext
+    with beside(url):
+        node.start()
+        click.echo(f"windlass: node of {settings.app}, pools {_described(settings.pools)}; Ctrl-C drains", err=True)
+        signals.wait()
+        node.close()
     if node.failure is not None:
         raise SystemExit(1)
 

@@ -1,0 +1,53 @@
+"""`windlass up APP`: a node and the HTTP server in one process, for one machine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from windlass.cli.server import server
+from windlass.cli.worker import worker
+from windlass.wiring import open_store
+
+SERVED = [option for option in server.params if option.name != "store_url"]
+
+
+def up(**options: Any) -> None:
+    """Run the tasks of APP on this machine and serve the HTTP API, in one process.
+
+    The options are those of `windlass worker` and `windlass server`. SIGTERM or Ctrl-C drains the node first; until it
+    has left, the API goes on answering.
+    """
+    served = {option.name or "": options.pop(option.name or "") for option in SERVED}
+    context = click.get_current_context()
+    context.obj = lambda url: serving(url, served)
+    context.invoke(worker, **options)
+
+
+@contextmanager
+def serving(url: str, options: dict[str, Any]) -> Generator[None]:
+    """The server, in a thread, with a store of its own."""
+    from windlass.server.serving import Serving
+    from windlass.server.settings import ServerSettings
+
+    store = open_store(url)
+    try:
+        plain: Any = {**options, "hosts": tuple(options["hosts"])}
+        settings = ServerSettings(**plain)
+        running = Serving(store, settings, lambda address: click.echo(f"windlass: listening on {address}", err=True))
+        thread = threading.Thread(target=running.run, name="windlass-server", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            running.stop()
+            thread.join()
+    finally:
+        store.close()
+
+
+command = click.Command("up", callback=up, params=[*worker.params, *SERVED], help=up.__doc__)
