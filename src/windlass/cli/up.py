@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from windlass.cli.server import server
-from windlass.cli.worker import worker
+from windlass.cli.worker import Beside, worker
 from windlass.wiring import open_store
 
 SERVED = [option for option in server.params if option.name != "store_url"]
@@ -24,7 +24,8 @@ def up(**options: Any) -> None:
     """
     served = {option.name or "": options.pop(option.name or "") for option in SERVED}
     context = click.get_current_context()
-    context.obj = lambda url: serving(url, served)
+    beside: Beside = lambda url: serving(url, served)  # noqa: E731 its type is told to the checker
+    context.obj = beside
     context.invoke(worker, **options)
 
 
