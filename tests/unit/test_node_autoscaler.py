@@ -13,11 +13,12 @@ import pytest
 
 from tests.support.builders import a_task, submit
 from tests.unit.test_crew import Recorder
-from windlass import orders, pools
+from windlass import downstreams, orders, pools
 from windlass.autoscale import steering
 from windlass.autoscale.shares import HOLD
 from windlass.clock import ManualClock
 from windlass.config import BudgetSettings, PoolSettings
+from windlass.core.breaker import BreakerState
 from windlass.core.order import order_of
 from windlass.core.settlement import COMPLETED
 from windlass.core.task import SessionId
@@ -56,6 +57,16 @@ class Store(MemoryStore):
         self.decisions, self.refused = self.decisions + written, self.refused + (not written)
         return written
 
+    def wait_for_work(self, *_: Any) -> bool:
+        return False
+
+
+class Freed(threading.Condition):
+    """Nobody is waited for."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return True
+
 
 class Node:
     """One node's autoscaler with its crew, which forks nobody."""
@@ -68,11 +79,11 @@ class Node:
         self.crew = Crew(settings or (SIZES_ITSELF,), self.outlet, events)
         self.crew.warm = True
         self.town = town
-        self.keeper = SimpleNamespace(current=None, node=name)
-        self.hub = SimpleNamespace(lock=threading.RLock(), crew=self.crew, memory=self.outlet.memory)
-        breakers = Breakers(town.store, events, name)
+        self.keeper = SimpleNamespace(current=None, node=name, holds=lambda _: True)
+        self.hub = SimpleNamespace(lock=threading.RLock(), crew=self.crew, memory=self.outlet.memory, freed=Freed())
+        self.breakers = Breakers(town.store, events, name)
         self.autoscaler = Autoscaler(
-            town.store, cast("Any", self.hub), cast("Any", self.keeper), breakers, events, budget
+            town.store, cast("Any", self.hub), cast("Any", self.keeper), self.breakers, events, budget
         )
         self.autoscaler.turned.set()  # It never waits for the next tick: the test's clock says when that is.
         self.open()
@@ -83,6 +94,14 @@ class Node:
     @property
     def session(self) -> SessionId:
         return self.keeper.current
+
+    def claimer(self) -> Claimer:
+        """One that takes what its first pool has room for, and never waits."""
+        [pool, *_] = self.crew.pools.values()
+        hub, keeper, settler = (cast("Any", each) for each in (self.hub, self.keeper, None))
+        claimer = Claimer(self.town.store, pool, hub, keeper, settler, self.breakers, Events(), frozenset())
+        claimer.handlers = frozenset(["work"])
+        return claimer
 
     def step(self) -> None:
         self.autoscaler.step()
@@ -429,10 +448,9 @@ def test_tasks_that_were_claimed_are_not_dropped_when_the_claim_of_a_probe_fails
     node = town.node(PoolSettings(size=3))
     town.tick(2)
     town.backlog(2)
-    claim, breakers = town.store.claim, Breakers(town.store, Events(), "here")
-    breakers.shut = ("bank",)
+    claim, breakers = town.store.claim, node.breakers
+    breakers.shut, breakers.looked = ("bank",), True
     monkeypatch.setattr(breakers, "begin_probes", lambda: {"bank": 1})
-    monkeypatch.setattr(town.store, "wait_for_work", lambda *_: None)
 
     def fails(*args: Any, only: str | None = None, **kwargs: Any) -> Any:
         if only is not None:
@@ -440,11 +458,36 @@ def test_tasks_that_were_claimed_are_not_dropped_when_the_claim_of_a_probe_fails
         return claim(*args, **kwargs)
 
     monkeypatch.setattr(town.store, "claim", fails)
-    pool, keeper = node.crew.pools["default"], SimpleNamespace(current=node.session, holds=lambda _: True)
-    claimer = Claimer(
-        town.store, pool, cast("Any", node.hub), cast("Any", keeper), cast("Any", None), breakers, Events(), frozenset()
-    )
-    claimer.handlers = frozenset(["work"])
+
+    node.claimer().step()
+
+    assert node.crew.held == 2
+
+
+def test_nothing_is_claimed_before_it_is_known_which_downstreams_are_shut(town: Town) -> None:
+    downstreams.hold(town.store, "bank", BreakerState.OPEN, town.clock.now(), by="ops")
+    node = town.node(PoolSettings(size=3))
+    claimer = node.claimer()
+    node.crew.tick(town.seconds)
+    for worker in node.outlet.forked:
+        node.crew.heard(worker, Hello(), town.seconds)
+    submit(town.store, a_task(downstream="bank"), a_task())
+
+    claimer.step()
+    early = node.crew.held
+    town.tick()
+    claimer.step()
+
+    assert early == 0
+    assert node.crew.held == 1, "the one that needs no bank"
+
+
+def test_a_store_that_cannot_tell_which_downstreams_are_shut_stops_nobody(town: Town) -> None:
+    node = town.node(PoolSettings(size=3))
+    claimer = node.claimer()
+    town.store.away = True
+    town.tick()
+    town.backlog(2)
 
     claimer.step()
 

@@ -35,6 +35,8 @@ from windlass.worker.pool import Pool
 
 logger = logging.getLogger("windlass.autoscaler")
 TICK_SECONDS = 1.0
+NO_SESSION_SECONDS = 0.05
+"""How soon it is looked again whether there is a session: nothing is claimed before the first tick."""
 SAID_AGAIN = 10.0
 """Seconds after which a report that has not changed is made again."""
 AHEAD = timedelta(seconds=330)
@@ -84,6 +86,9 @@ class Autoscaler:
             self._session = ""  # The keeper learns of it too, and opens another.
         except StoreError as error:
             self._events.emit(StoreTroubled(doing="size the pools", error=str(error)))
+            self._breakers.looked = True  # What cannot be judged must not stop anybody.
+        if self._keeper.current is None:
+            self._next_tick = monotonic() + NO_SESSION_SECONDS
         self.turned.wait(max(0.01, self._next_tick - monotonic()))
 
     def retune(self, pools: Mapping[str, PoolSettings], budget: BudgetSettings) -> None:

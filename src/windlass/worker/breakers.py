@@ -45,6 +45,8 @@ class Breakers:
     def __init__(self, store: Store, events: Events, node: str) -> None:
         self.shut: tuple[str, ...] = ()
         """The downstreams whose tasks are not to be claimed."""
+        self.looked = False
+        """Whether that is known, as far as it can be: a node that has just begun must not hammer what is open."""
         self._store = store
         self._events = events
         self._node = node
@@ -104,6 +106,7 @@ class Breakers:
             before, version = stored.get(name, (Breaker(), 0))
             stored[name] = self._turn(name, before, version, look.now, me, alive | {me}, want), version
         self.shut = tuple(name for name, (breaker, _) in stored.items() if breaker.state is not BreakerState.CLOSED)
+        self.looked = True
 
     def _turn(
         self, name: str, before: Breaker, version: int, now: Micros, me: str, alive: Collection[str], want: int

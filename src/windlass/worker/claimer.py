@@ -62,7 +62,7 @@ class Claimer:
     def step(self) -> None:
         """Claim for what room there is and hand it out; wait if there is no room, or nothing to claim."""
         session, limit = self._keeper.current, self._limit()
-        if session is None or not limit:
+        if session is None or not limit or not self._breakers.looked:
             self._wait_for_room()
             return
         claimed_at = self._pace.keep()
