@@ -99,10 +99,14 @@ def first_time() -> bool:
     return True
 
 
+def beside(name: str) -> Path:
+    """A file beside the effects, by which the test says how the world is."""
+    return Path(os.environ["WINDLASS_EFFECTS"]).with_name(name)
+
+
 def await_gate() -> None:
-    """Wait until the test opens the gate, by a file beside the effects."""
-    gate = Path(os.environ["WINDLASS_EFFECTS"]).with_name("gate")
-    while not gate.exists():
+    """Wait until the test opens the gate."""
+    while not beside("gate").exists():
         time.sleep(0.01)
 
 
@@ -126,6 +130,27 @@ def gated_once() -> str:
     await_gate()
     effect("ended")
     return "first"
+
+
+@app.task(downstream="bank", retry=Retry(retries=10, base=timedelta(seconds=1)))
+def pay() -> str:
+    """Fails, after a while, as long as the bank is down; ends only with the gate while the bank is slow."""
+    effect("began")
+    if beside("down").exists():
+        time.sleep(0.2)
+        raise ConnectionError("the bank is down")
+    if beside("slow").exists():
+        await_gate()
+    effect("ended")
+    return "paid"
+
+
+@app.task
+def look_up() -> None:
+    """Takes far longer while what it asks is slow."""
+    effect("began")
+    time.sleep(1.0 if beside("slow").exists() else 0.02)
+    effect("ended")
 
 
 @app.task

@@ -1,0 +1,249 @@
+"""Pools that size themselves, with real workers: load, pauses, orders, and nodes that come and go."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.e2e import shop
+from tests.support.nodes import PATIENCE, NodeProcess, as_given, await_effect, read_effects
+from tests.support.processes import until
+from windlass import orders, pools
+from windlass.cli.main import main
+from windlass.core.lifecycle import State
+from windlass.core.task import Task, TaskId
+from windlass.handle import Handle
+from windlass.pools import PoolView
+from windlass.stores.protocol import Store
+
+pytestmark = pytest.mark.slow
+TTL = 4.0
+SHORT = ("--session-ttl", "4s")
+
+
+@pytest.fixture
+def windlass(url: str) -> Callable[..., Result]:
+    """Runs a command in this process."""
+
+    def run(*words: str) -> Result:
+        result = CliRunner().invoke(main, words, env={"WINDLASS_URL": as_given(url)})
+        assert result.exit_code == 0, result.output
+        return result
+
+    return run
+
+
+def show(store: Store) -> PoolView:
+    return pools.pool(store, "default")
+
+
+def await_first_decision(store: Store) -> None:
+    """From here on arrivals are counted."""
+    until(lambda: any(view.decided_at for view in pools.pools(store)), "the pool was sized")
+
+
+def await_ticks(store: Store, number: int) -> None:
+    """Until so many more seconds were decided; only while there is something to run is every one written."""
+    reached = show(store).decided_at + number
+    until(lambda: show(store).decided_at >= reached, f"{number} more ticks")
+
+
+def await_all(store: Store, handles: Sequence[Handle[Any]], within: float = 2 * PATIENCE) -> list[Task]:
+    """The tasks, once all have completed."""
+    ids = [handle.id for handle in handles]
+
+    def done() -> bool:
+        return all(task is not None and task.state is State.COMPLETED for task in store.get(ids))
+
+    until(done, f"{len(ids)} tasks have completed", within)
+    return [task for task in store.get(ids) if task is not None]
+
+
+def ran_once(effects: Path, ids: Sequence[TaskId], what: str) -> None:
+    """Every task has said so exactly once."""
+    said = Counter(line["task"] for line in read_effects(effects, what))
+    assert said == Counter(str(id) for id in ids)
+
+
+def charges(tasks: Sequence[Task]) -> set[tuple[int, int, int]]:
+    return {(task.attempts, task.crashes, task.losses) for task in tasks}
+
+
+def sizes(node: NodeProcess) -> list[int]:
+    """Every size that the pool was given, in turn."""
+    return [said["after"] for said in node.events("PoolResized")]
+
+
+def test_a_step_of_load_makes_it_grow_and_then_it_shrinks_without_stopping_a_task(
+    node: Callable[..., NodeProcess], shop_store: Store, effects: Path
+) -> None:
+    started = node("--max", "6", "--wait", "4s")
+    await_first_decision(shop_store)
+
+    handles = [shop.sleep.enqueue(0.2) for _ in range(110)]
+    long = shop.gated_once.enqueue()
+    until(lambda: show(shop_store).ready >= 4, "it has grown")
+    tasks = await_all(shop_store, handles)
+    largest = max(sizes(started))
+    until(lambda: show(shop_store).target <= 2, "it shrinks by itself")
+    assert long.state is State.LEASED, "whoever has something to do stays until that is done"
+    effects.with_name("gate").touch()
+
+    assert long.result(PATIENCE) == "first"
+    assert 4 <= largest <= 6
+    until(lambda: len(started.workers()) <= 2, "those who were sent away have gone")
+    ran_once(effects, [handle.id for handle in (*handles, long)], "ended")
+    assert charges([*tasks, long.task()]) == {(1, 0, 0)}
+    assert len(sizes(started)) <= 6, "in few and decisive steps"
+    told = [entry.action for entry in pools.history(shop_store, "default")]
+    assert {"grew", "shrank"} <= {*told}
+    assert {said["after"] for said in started.events("WorkerMoved")} <= {"idle", "draining", "stopped"}
+
+
+def test_a_paused_pool_starts_nothing_says_so_and_goes_on(
+    node: Callable[..., NodeProcess], shop_store: Store, windlass: Callable[..., Result]
+) -> None:
+    started = node("--max", "4")
+    await_first_decision(shop_store)
+
+    windlass("pool", "pause", "default", "--why", "a migration")
+    until(lambda: started.workers() == [], "everybody has left")
+    handle = shop.add.enqueue(1)
+    await_ticks(shop_store, 3)
+
+    assert handle.state is State.RUNNABLE
+    told = windlass("pool", "show", "default").stdout
+    assert "0/0 workers, 0 tasks run, 1 runnable" in told
+    assert "(paused)" in told
+    assert "a migration" in told
+    windlass("pool", "resume", "default")
+    assert handle.result(PATIENCE) == 2
+    assert handle.task().attempts == 1
+
+
+def test_a_pool_that_may_be_empty_starts_for_the_first_task_and_is_empty_again(
+    node: Callable[..., NodeProcess], shop_store: Store, windlass: Callable[..., Result]
+) -> None:
+    started = node("--min", "0", "--max", "4", workers=0)
+    await_first_decision(shop_store)
+    assert (show(shop_store).target, started.workers()) == (0, [])
+    windlass("pool", "tune", "default", "idle=3s")
+
+    assert shop.add.enqueue(1).result(PATIENCE) == 2
+    until(lambda: started.workers() == [], "the last one has gone")
+
+    assert show(shop_store).target == 0
+    assert shop.add.enqueue(2).result(PATIENCE) == 3
+
+
+def test_an_order_on_the_command_line_counts_for_its_time(
+    node: Callable[..., NodeProcess], shop_store: Store, windlass: Callable[..., Result]
+) -> None:
+    started = node("--max", "2")
+    await_first_decision(shop_store)
+
+    windlass("pool", "set", "default", "2", "--for", "4s", "--why", "a sale", "--by", "ann")
+    until(lambda: len(started.workers()) == 2, "the order is followed")
+    until(lambda: len(started.workers()) == 1, "its time is over", 20)
+
+    lines = windlass("pool", "history", "default").stdout
+    assert "set to 2 by ann for 0:00:04: a sale" in lines
+    assert [said["after"] for said in started.events("PoolResized")] == [2, 1]
+
+
+def test_a_slow_downstream_makes_nothing_worse_and_all_is_done_when_it_is_well(
+    node: Callable[..., NodeProcess], shop_store: Store, effects: Path
+) -> None:
+    started = node("--max", "24", "--wait", "4s")
+    await_first_decision(shop_store)
+    handles = [shop.look_up.enqueue() for _ in range(60)]
+    await_all(shop_store, handles)
+
+    effects.with_name("slow").touch()
+    handles += [shop.look_up.enqueue() for _ in range(60)]
+    until(lambda: show(shop_store).target > 1, "it tries with more")
+    await_ticks(shop_store, 5)
+    effects.with_name("slow").unlink()
+    tasks = await_all(shop_store, handles)
+
+    assert max(sizes(started)) <= 18, "growth is tried in steps until it is seen to help"
+    assert charges(tasks) == {(1, 0, 0)}
+    ran_once(effects, [task.id for task in tasks], "ended")
+
+
+def test_two_nodes_share_one_target_and_one_takes_over_when_the_other_is_killed(
+    node: Callable[..., NodeProcess], shop_store: Store, effects: Path
+) -> None:
+    first, second = (node("--max", "6", *SHORT) for _ in range(2))
+    await_first_decision(shop_store)
+    orders.pin(shop_store, "default", 6, by="ann")
+    for each in (first, second):
+        until(lambda each=each: len(each.workers()) == 3, "each has its share")
+    handles = [shop.sleep.enqueue(0.3) for _ in range(80)]
+    await_effect(effects, "ended", 6)
+
+    first.kill()
+
+    until(lambda: sizes(second)[-1:] == [6], "it has taken over the share", TTL + 10)
+    tasks = await_all(shop_store, handles)
+    began = read_effects(effects, "began")
+    assert max(Counter((said["task"], said["fence"]) for said in began).values()) == 1
+    again = {task for task, times in Counter(said["task"] for said in began).items() if times > 1}
+    assert again <= {str(task.id) for task in tasks if task.losses}, "what the killed one ran, and nothing else"
+    assert {(task.attempts, task.crashes) for task in tasks} == {(1, 0)}
+    if not second.events("SessionEnded"):  # On a machine that stands still for long it may lose its own as well.
+        assert len(again) <= 3
+    assert len(show(shop_store).nodes) == 1
+
+
+def test_a_node_that_joins_and_leaves_does_not_make_the_other_flap(
+    node: Callable[..., NodeProcess], shop_store: Store
+) -> None:
+    first = node("--max", "4", *SHORT)
+    await_first_decision(shop_store)
+    orders.pin(shop_store, "default", 4, by="ann")
+    until(lambda: len(first.workers()) == 4, "it has all of them")
+    handles = [shop.sleep.enqueue(0.3) for _ in range(150)]
+
+    second = node("--max", "4", *SHORT)
+    until(lambda: len(second.workers()) == 2, "the new one has its share")
+    await_ticks(shop_store, 3)
+    assert second.terminate() == 0
+    until(lambda: len(show(shop_store).nodes) == 1, "it is gone")
+    await_ticks(shop_store, 2)
+
+    assert sizes(first) == [4]
+    assert [size for size in sizes(second) if size] == [2]
+    assert charges(await_all(shop_store, handles)) == {(1, 0, 0)}
+
+
+@pytest.mark.parametrize("seconds", [30, pytest.param(600, marks=pytest.mark.soak)])
+def test_no_resize_loses_a_task_or_runs_it_twice(
+    node: Callable[..., NodeProcess], shop_store: Store, effects: Path, seconds: int
+) -> None:
+    started = node("--max", "8")
+    await_first_decision(shop_store)
+    handles: list[Handle[Any]] = []
+    began = time.monotonic()
+
+    for second in range(seconds):
+        orders.pin(shop_store, "default", 8 if second % 2 == 0 else 1, by="ann")
+        handles += [shop.sleep.enqueue(1.4), *(shop.sleep.enqueue(0.05) for _ in range(10))]
+        until(lambda due=began + second + 1: time.monotonic() >= due, "the second is over")
+    orders.resume(shop_store, "default", by="ann")
+
+    tasks = await_all(shop_store, handles)
+    ids = [task.id for task in tasks]
+    ran_once(effects, ids, "began")
+    ran_once(effects, ids, "ended")
+    assert charges(tasks) == {(1, 0, 0)}
+    resized = sizes(started)
+    assert len([size for size in resized if size == 8]) >= seconds / 6, "it was resized again and again"
+    assert {said["after"] for said in started.events("WorkerMoved")} <= {"idle", "draining", "stopped"}
+    assert started.process.poll() is None
