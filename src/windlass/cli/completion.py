@@ -98,9 +98,10 @@ def _in_time(names: Callable[[], Iterable[str]]) -> list[str]:
 
 
 def _opened(url: str | None) -> Store:
+    from windlass.cli.stores import chosen
     from windlass.wiring import DEFAULT_URL, open_store
 
-    url = url or DEFAULT_URL
+    url = chosen(url) or DEFAULT_URL
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
         raise FileNotFoundError(url)  # To look for names must not make a file.
     return open_store(url)

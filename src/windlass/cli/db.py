@@ -9,7 +9,7 @@ import click
 from windlass.cli.bulk import bulk_options, is_attended
 from windlass.cli.output import for_programs, form_options, number_of, say, table
 from windlass.cli.progress import bar
-from windlass.cli.stores import opened, store_option
+from windlass.cli.stores import chosen, opened, store_option
 from windlass.errors import NotAllowed
 from windlass.redaction import redacted_text
 from windlass.stores.admin import TABLES, Admin, DatabaseMissing, Rows, Source, Status, Table, Target
@@ -24,7 +24,7 @@ def db() -> None:
 
 def admin_of(url: str | None) -> Admin:
     """The keeper's view of a database, closed when the command ends."""
-    admin = open_admin(url)
+    admin = open_admin(chosen(url))
     click.get_current_context().call_on_close(admin.close)
     return admin
 
@@ -74,7 +74,7 @@ def _schema(url: str | None) -> int:
 
 
 def _newest(url: str | None) -> int:
-    return migrations("postgres" if (url or "").startswith("postgres") else "sqlite")[-1].version
+    return migrations("postgres" if (chosen(url) or "").startswith("postgres") else "sqlite")[-1].version
 
 
 @db.command()

@@ -39,6 +39,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "openapi": ("windlass.cli.server:openapi", "Print the OpenAPI document of the HTTP API."),
     "token": ("windlass.cli.token:token", "Make, list and revoke what opens the HTTP API."),
     "db": ("windlass.cli.db:db", "Look after the database: status, migrations, checks, backup, copy."),
+    "doctor": ("windlass.cli.doctor:doctor", "Find what may be wrong with the store, and what to do about it."),
+    "config": ("windlass.cli.config:config", "See every setting, and where it comes from."),
     "audit": ("windlass.cli.audit:audit", "See what people and the autoscaler did or decided."),
     "completion": ("windlass.cli.completion:completion", "Let the shell complete commands and names."),
     "demo": ("windlass.cli.demo:demo", "See the engine at work on a small shop."),

@@ -16,7 +16,8 @@ store_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "store_url",
     metavar="URL",
     envvar="WINDLASS_URL",
-    help="Where the tasks live: sqlite:///tasks.db or postgresql://…  [default: $WINDLASS_URL, else windlass.db here]",
+    help="Where the tasks live: sqlite:///tasks.db or postgresql://…  "
+    "[default: $WINDLASS_URL, else what windlass.yaml says, else windlass.db here]",
 )
 
 json_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
@@ -26,9 +27,16 @@ json_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
 
 def opened(url: str | None) -> Store:
     """The store that a URL names, closed when the command ends."""
-    store = open_store(url, clock=_given_clock())
+    store = open_store(chosen(url), clock=_given_clock())
     click.get_current_context().call_on_close(store.close)
     return store
+
+
+def chosen(url: str | None) -> str | None:
+    """The flag or the environment's URL, else that of `windlass.yaml` here; None for the default."""
+    from windlass.config import read_settings
+
+    return url or read_settings().store
 
 
 def clock() -> Clock:

@@ -1,0 +1,50 @@
+"""`windlass doctor` on real stores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import apsw
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.support.processes import open_store
+from windlass.cli.main import main
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        open_store(str(tmp_path / "windlass.db")).close()
+        return f"sqlite:///{tmp_path / 'windlass.db'}"
+    return request.getfixturevalue("migrated_url")
+
+
+def doctor(url: str, *words: str) -> Result:
+    return CliRunner().invoke(main, ["doctor", "--store", url, *words])
+
+
+def test_a_fresh_store_has_nothing_bad(url: str) -> None:
+    said = doctor(url)
+    found = {each["name"]: each["mark"] for each in json.loads(doctor(url, "--json").stdout)}
+
+    assert (said.exit_code, "✗" in said.stdout) == (0, False), said.stdout
+    assert {"version", "schema", "durability", "clock", "session", "runs"} <= found.keys()
+    assert (found["version"], found["durability"], found["clock"]) == ("✓", "✓", "✓")
+
+
+def test_tables_of_a_newer_release_are_bad_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "windlass.db"
+    open_store(str(path)).close()
+    connection = apsw.Connection(str(path))
+    connection.pragma("user_version", 99)
+    connection.close()
+
+    said = doctor(f"sqlite:///{path}")
+
+    assert (said.exit_code, "✗ schema" in said.stdout, "→ upgrade Windlass" in said.stdout) == (1, True, True)
+
+
+def test_a_store_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    assert doctor(f"sqlite:///{tmp_path / 'none.db'}").exit_code == 8
