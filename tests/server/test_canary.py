@@ -1,0 +1,60 @@
+"""A secret that is put everywhere is looked for everywhere."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from tests.server.conftest import API, Client, Connect
+from tests.support.builders import claim_one, report, submit_one
+from windlass.core.retry import Error
+from windlass.core.settlement import Raised, Returned
+from windlass.core.task import Progress
+from windlass.server.scopes import Scope
+from windlass.server.table import TABLE
+from windlass.server.tokens import create_token
+from windlass.stores.protocol import Store
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "canary-4711"
+URL = f"postgresql://ann:{CANARY}@db.example/shop"
+TEXT = f"could not reach {URL} with password={CANARY}"
+
+
+async def test_a_secret_is_in_no_answer_and_in_no_log(
+    client: Client, connect: Connect, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    args = {"to": "ann", "pin": CANARY, "password": CANARY, "deep": [{"apiKey": CANARY}], "where": URL}
+    bad, good = submit_one(store, handler="mail", args=args), submit_one(store, queue="second")
+    claim = claim_one(store)
+    store.progress([Progress(lease=claim.lease, share=0.1, message=TEXT)])
+    report(store, claim, Raised(Error(kind="OSError", message=TEXT, traceback=TEXT), give_up=True))
+    report(store, claim_one(store, queue="second"), Returned(f'{{"token":"{CANARY}","dsn":"{URL}"}}'))
+    await client.post(f"{API}/tasks/{bad}/retry", json={"why": TEXT})
+    await client.post(f"{API}/queues/second/pause", json={"why": TEXT})
+    store.open_session("node", about=f'{{"store_password":"{CANARY}"}}')
+    secret = create_token(store, "admin", [Scope.ADMIN])
+
+    reader = connect(secret)
+    answers = ""
+    for route in TABLE:
+        for id in (bad, good) if "{id}" in route.path else (bad,):
+            if route.method == "GET":
+                answer = await reader.get(route.path.replace("{id}", str(id)).replace("{name}", "none"))
+                assert answer.status_code == 200 or "{name}" in route.path, answer.text
+                assert CANARY not in answer.text, route.path
+                answers += answer.text
+    refused = await reader.post(
+        f"{API}/tasks", json={"handler": "mail", "args": {"to": "x", "password": CANARY, "y": 1}}
+    )
+    answers += refused.text
+
+    assert str(bad) in answers
+    assert "[redacted]" in answers
+    assert CANARY not in answers
+    assert secret not in answers
+    assert CANARY not in caplog.text
+    assert secret not in caplog.text
