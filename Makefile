@@ -18,7 +18,7 @@ help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.runtime ## Run the demonstration on SQLite; installs the runtime dependencies only.
-	$(BIN)/python -m windlass.demo $(ARGS)
+	$(BIN)/windlass demo $(ARGS)
 
 test: $(VENV)/.dev ## Run the tests; ARGS go to pytest, as in ARGS="-n0 -k lease".
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)

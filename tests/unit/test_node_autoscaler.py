@@ -80,7 +80,13 @@ class Node:
         self.crew.warm = True
         self.town = town
         self.keeper = SimpleNamespace(current=None, node=name, holds=lambda _: True)
-        self.hub = SimpleNamespace(lock=threading.RLock(), crew=self.crew, memory=self.outlet.memory, freed=Freed())
+        self.hub = SimpleNamespace(
+            lock=threading.RLock(),
+            crew=self.crew,
+            memory=self.outlet.memory,
+            freed=Freed(),
+            rouse=lambda: None,
+        )
         self.breakers = Breakers(town.store, events, name)
         self.autoscaler = Autoscaler(
             town.store, cast("Any", self.hub), cast("Any", self.keeper), self.breakers, events, budget

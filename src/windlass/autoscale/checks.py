@@ -26,6 +26,16 @@ def faults(settings: Settings) -> list[str]:
         if not (0 <= window.begin < DAY and 0 <= window.end <= DAY and window.least >= 0):
             told = f"begin={window.begin:g}, end={window.end:g}, least={window.least}"
             found.append(f"windows: {told} is none; give seconds of the day, and a size of 0 or more")
+        if not window.least and window.most is None:
+            found.append(f"windows: that from {window.begin:g} to {window.end:g} has no size; give least, most or both")
+    for field in ("step_up", "step_down"):
+        step: int | None = getattr(settings, field)
+        if step is not None and step < 1:
+            found.append(f"{field}={step} is no step; give 1 or more, or none")
+    for field in ("cooldown_up", "cooldown_down"):
+        rest: float = getattr(settings, field)
+        if not 0 <= rest <= LONGEST:
+            found.append(f"{field}={rest:g} is no time; give 0 to a month")
     unknown = [name for name in settings.deciders if name not in DECIDERS]
     if unknown or not settings.deciders:
         named = ", ".join(unknown) or "none"

@@ -196,6 +196,9 @@ class Autoscaler:
             sizes = {name: self._kept(name, now, share) for name, share in wanted.items()}
             for name, size in self._afforded(crew, sizes).items():
                 crew.resize(name, size, wanted[name].why)
+            at_rest = crew.resting
+        if not at_rest:
+            self._hub.rouse()
 
     def _kept(self, name: str, now: float, share: Share) -> int:
         """This node's part, which does not shrink at once because another node has joined."""

@@ -137,6 +137,7 @@ class Claimer:
                 self._breakers.done(claim, Released())  # It never came to its downstream.
                 self._settler.put(claim, outcome, seconds=0.0, log=None)
             self._hub.crew.hand_out(self._pool, work, monotonic())
+        self._hub.rouse()
 
     def _ready(self, claim: Claim, results: dict[TaskId, str | None], claimed_at: float) -> Work | Outcome:
         """The task with its references resolved; or what becomes of it, because it cannot run here."""

@@ -88,6 +88,12 @@ class Crew:
         given = sum(len(worker.given) for worker in self.workers.values())
         return given + sum(len(pool.backlog) for pool in self.pools.values())
 
+    @property
+    def resting(self) -> bool:
+        """Whether there is nothing to watch: every worker is idle, and there are as many as there shall be."""
+        at_rest = all(pool.target - pool.asleep == len(pool.workers) for pool in self.pools.values())
+        return at_rest and all(worker.state is WorkerState.IDLE for worker in self.workers.values())
+
     def fed(self) -> bool:
         """Whether every worker that takes tasks has some more waiting for it."""
         working = [worker for worker in self.workers.values() if worker.takes]

@@ -27,7 +27,8 @@ from windlass.worker.warm import WarmParent, own_environment, told_of_hidden
 from windlass.worker.wire import Answer, Born, Broken, Call, Died, FromNursery, FromWorker, Ready, ToWorker, Unborn
 from windlass.worker.worker import Worker
 
-TICK_SECONDS = 0.05
+TICK_SECONDS, RESTING_TICK_SECONDS = 0.05, 0.25
+"""How often time passes for the crew: while it has something to do, and while it has nothing."""
 NAP_SECONDS = 0.002
 _LONGEST_BACK_OFF = 30.0
 _OTHER_FILES = 256
@@ -67,6 +68,7 @@ class Hub:
         self._warm_at = 0.0
         self._cold_starts = 0
         self._next_tick = 0.0
+        self._resting = False
         self._fed = False
         self._oom_kills = _oom_kills()
         _make_room(2 * sum(pool.most for pool in settings.pools))
@@ -84,17 +86,25 @@ class Hub:
             self._fed = self.crew.fed()
         now = monotonic()
         if now >= self._next_tick:
-            self._next_tick = now + TICK_SECONDS
             with self.lock:
+                self._resting = self.crew.resting
+                self._next_tick = now + (RESTING_TICK_SECONDS if self._resting else TICK_SECONDS)
                 self._keep_warm(now)
                 self._office.tick(now)
                 self.crew.tick(now)
                 self.freed.notify_all()
 
     def wake(self) -> None:
-        """Make `step` look up."""
+        """Make `step` look up, and let time pass at once."""
+        self._next_tick = 0.0
         with suppress(OSError):  # It is full, so `step` will look up; or closed, so there is none any more.
             os.write(self._wake_fd, b"!")
+
+    def rouse(self) -> None:
+        """The crew has something to do: let time pass for it often again."""
+        if self._resting:
+            self._resting = False
+            self.wake()
 
     def close(self) -> None:
         """End the nursery, and with it every worker."""

@@ -149,6 +149,7 @@ class Node:
             settings = self._hub.crew.pools[pool].settings
             self._hub.crew.pools[pool].retune(replace(settings, size=size))
             self._hub.crew.resize(pool, size, why)
+        self._hub.wake()
 
     def reload(self, settings: NodeSettings) -> None:
         """Follow other settings, whole or not at all: `InvalidSettings` when they cannot be followed while it runs."""
