@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": ("windlass.cli.doctor:doctor", "Find what may be wrong with the store, and what to do about it."),
     "config": ("windlass.cli.config:config", "See every setting, and where it comes from."),
     "audit": ("windlass.cli.audit:audit", "See what people and the autoscaler did or decided."),
+    "deploy": ("windlass.cli.deploy:deploy", "Print units, manifests, a dashboard and alert rules."),
     "completion": ("windlass.cli.completion:completion", "Let the shell complete commands and names."),
     "demo": ("windlass.cli.demo:demo", "See the engine at work on a small shop."),
 }

@@ -1,0 +1,262 @@
+"""Units and manifests: what they call exists, and they give a drain the time that it needs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tests.deploy.running import documents, judged, made
+from windlass.cli.main import main
+from windlass.cli.server import server
+from windlass.cli.worker import worker
+from windlass.server.schemas import DesiredShape
+from windlass.server.settings import ServerSettings
+from windlass.server.table import TABLE
+
+CLUSTER = (
+    "--app",
+    "post:app",
+    "--image",
+    "post:2",
+    "--pool",
+    "mail",
+    "--max",
+    "6",
+    "--nodes",
+    "4",
+    "--namespace",
+    "prod",
+)
+
+
+def called(words: list[str]) -> dict[str, Any]:
+    """What a command line of ours says; it must be one."""
+    program, command, *rest = words
+    assert program.endswith("windlass")
+    return {"worker": worker, "server": server}[command].make_context(command, rest).params
+
+
+def seconds(text: str) -> float:
+    return float(text.removesuffix("s"))
+
+
+def a_server(params: dict[str, Any]) -> ServerSettings:
+    """The settings that a command line makes; they must do for a server with tokens."""
+    settings = ServerSettings(host=params["host"], hosts=tuple(params["hosts"]), behind_proxy=params["behind_proxy"])
+    settings.check(has_tokens=True)
+    return settings
+
+
+# systemd
+
+
+def unit(text: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+
+
+def test_a_unit_drains_before_it_is_killed() -> None:
+    text = made("systemd", "--app", "post:app", "--pool", "mail", "--max", "6", "--drain-timeout", "2m")
+    found = unit(text)
+    params = called(found["ExecStart"].split())
+
+    assert (params["app"], params["pools"], params["drain_timeout"]) == ("post:app", ("mail=1-6",), "120s")
+    assert seconds(found["TimeoutStopSec"]) > 120
+    assert found["KillMode"] == "mixed", "only the node is told to stop; its workers are its own to end"
+    assert found["NoNewPrivileges"] == "yes"
+
+
+def test_a_unit_of_the_server_listens_on_this_machine_alone() -> None:
+    params = called(unit(made("systemd", "server"))["ExecStart"].split())
+
+    assert a_server(params).is_local
+
+
+def test_a_store_is_written_into_a_unit_as_systemd_reads_it() -> None:
+    found = unit(made("systemd", "--store", "postgresql://me@db/a%20b"))
+
+    assert found["Environment"] == "WINDLASS_URL=postgresql://me@db/a%%20b"
+
+
+@pytest.mark.parametrize("role", ["worker", "server"])
+def test_systemd_accepts_the_units(role: str, tmp_path: Path) -> None:
+    path = tmp_path / f"windlass-{role}.service"
+    path.write_text(made("systemd", role, "--bin", sys.executable, "--folder", "/tmp"))
+
+    said = judged("systemd-analyze", "verify", "--man=no", str(path))
+
+    assert "Unknown" not in said, "systemd does not fail over what it does not know"
+
+
+# compose
+
+
+def test_a_compose_file_has_a_store_a_server_and_nodes_that_drain() -> None:
+    [found] = documents(made("compose", "--app", "post:app", "--image", "post:2", "--max", "6"))
+    services = found["services"]
+    params = called(services["worker"]["command"])
+
+    assert set(services) == {"postgres", "server", "worker"}
+    assert (params["app"], params["pools"]) == ("post:app", ("default=1-6",))
+    assert seconds(services["worker"]["stop_grace_period"]) > seconds(params["drain_timeout"])
+    assert services["server"]["image"] == services["worker"]["image"] == "post:2"
+    assert services["server"]["ports"] == ["127.0.0.1:7878:7878"], "nobody elsewhere"
+    assert a_server(called(services["server"]["command"])).answers_to("server")
+    assert "WINDLASS_URL" in services["worker"]["environment"]
+    assert found["volumes"].keys() == {"data"}
+
+
+def test_docker_accepts_the_compose_file(tmp_path: Path) -> None:
+    if (
+        shutil.which("docker") is None
+        or subprocess.run(["docker", "compose", "version"], check=False, capture_output=True).returncode
+    ):
+        pytest.skip("docker compose is not installed; the checks by hand stand alone")
+    (tmp_path / "compose.yaml").write_text(made("compose"))
+    (tmp_path / ".env").write_text("WINDLASS_DB_PASSWORD=secret\n")
+
+    judged("docker", "compose", "-f", str(tmp_path / "compose.yaml"), "config", "--quiet")
+
+
+# Kubernetes
+
+
+@pytest.fixture(params=["--hpa", ""])
+def manifests(request: pytest.FixtureRequest) -> dict[tuple[str, str], dict[str, Any]]:
+    """Every object by kind and name."""
+    objects = documents(made("keda", *CLUSTER, *filter(None, [request.param])))
+    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+
+
+def test_every_object_is_in_its_namespace_and_deployments_select_their_own_pods(manifests: dict[Any, Any]) -> None:
+    for (kind, _), each in manifests.items():
+        assert re.fullmatch(r"(v1|[a-z.]+/v\d\w*)", each["apiVersion"])
+        assert each["metadata"]["namespace"] == "prod"
+        if kind == "Deployment":
+            assert each["spec"]["selector"]["matchLabels"] == each["spec"]["template"]["metadata"]["labels"]
+    service = manifests["Service", "windlass-server"]["spec"]
+    pods = manifests["Deployment", "windlass-server"]["spec"]["template"]
+    assert service["selector"] == pods["metadata"]["labels"]
+    assert service["ports"][0]["targetPort"] == pods["spec"]["containers"][0]["ports"][0]["name"]
+
+
+def test_a_pod_of_workers_is_given_the_time_to_drain(manifests: dict[Any, Any]) -> None:
+    spec = manifests["Deployment", "windlass-mail"]["spec"]
+    pod = spec["template"]["spec"]
+    [container] = pod["containers"]
+    params = called(container["command"])
+
+    assert "replicas" not in spec, "the autoscaler's number must not be reset by every deploy"
+    assert (params["app"], params["pools"], container["image"]) == ("post:app", ("mail=1-6",), "post:2")
+    assert pod["terminationGracePeriodSeconds"] > seconds(params["drain_timeout"])
+    assert "lifecycle" not in container, "a preStop that signals would make the kubelet's SIGTERM the one that hurries"
+    assert params["metrics"].endswith(f":{container['ports'][0]['containerPort']}")
+
+
+def test_the_number_of_pods_follows_what_is_desired_without_filtering_it_again(manifests: dict[Any, Any]) -> None:
+    scaler = manifests.get(("HorizontalPodAutoscaler", "windlass-mail"))
+    if scaler is not None:
+        spec, most = scaler["spec"], scaler["spec"]["maxReplicas"]
+        [metric] = spec["metrics"]
+        target, behaviour = metric["external"]["target"]["averageValue"], spec["behavior"]
+        assert metric["external"]["metric"]["name"] == "windlass_desired_slots"
+    else:
+        spec = manifests["ScaledObject", "windlass-mail"]["spec"]
+        [trigger] = spec["triggers"]
+        most, target = spec["maxReplicaCount"], trigger["metadata"]["targetValue"]
+        behaviour = spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+
+    assert spec["scaleTargetRef"]["name"] == "windlass-mail"
+    assert (most, target) == (4, "6"), "as many pods as said, and a pod runs as many tasks as it has workers"
+    assert behaviour["scaleUp"]["stabilizationWindowSeconds"] == 0
+    assert behaviour["scaleDown"]["stabilizationWindowSeconds"] <= 60
+
+
+def test_keda_asks_a_route_that_exists_of_a_server_that_answers_to_that_name() -> None:
+    objects = {each["kind"]: each for each in documents(made("keda", *CLUSTER)) if each["kind"] != "Deployment"}
+    servers = [each for each in documents(made("keda", *CLUSTER)) if each["metadata"]["name"] == "windlass-server"]
+    [trigger] = objects["ScaledObject"]["spec"]["triggers"]
+    asked = re.fullmatch(r"http://([^:/]+):(\d+)(/.*)", trigger["metadata"]["url"])
+    assert asked is not None
+    route = asked[3].replace("/mail/", "/{name}/")
+
+    assert [each.method for each in TABLE if each.path == route] == ["GET"]
+    assert trigger["metadata"]["valueLocation"] in DesiredShape.__struct_fields__
+    assert trigger["authenticationRef"]["name"] == objects["TriggerAuthentication"]["metadata"]["name"]
+    assert asked[2] == str(objects["Service"]["spec"]["ports"][0]["port"])
+    [command] = [
+        each["spec"]["template"]["spec"]["containers"][0]["command"] for each in servers if each["kind"] == "Deployment"
+    ]
+    assert a_server(called(command)).answers_to(asked[1])
+
+
+def test_a_chart_with_its_values_is_what_the_manifests_are(tmp_path: Path) -> None:
+    made("helm", *CLUSTER, "-o", str(tmp_path / "chart"))
+    values = yaml.safe_load((tmp_path / "chart" / "values.yaml").read_text())
+    chart = yaml.safe_load((tmp_path / "chart" / "Chart.yaml").read_text())
+
+    def filled(text: str) -> str:
+        text = text.replace("{{ .Release.Namespace }}", "prod")
+        return re.sub(r"\{\{ \.Values\.(\w+) \}\}", lambda found: str(values[found[1]]), text)
+
+    templates = sorted((tmp_path / "chart" / "templates").iterdir())
+    found = [each for path in templates for each in documents(filled(path.read_text()))]
+    assert (chart["apiVersion"], chart["name"]) == ("v2", "windlass")
+    names = [(each["kind"], each["metadata"]["name"]) for each in found]
+    by_name = dict(zip(names, found, strict=True))
+    assert by_name == {(each["kind"], each["metadata"]["name"]): each for each in documents(made("keda", *CLUSTER))}
+
+
+def test_helm_accepts_the_chart(tmp_path: Path) -> None:
+    made("helm", "-o", str(tmp_path / "chart"))
+
+    judged("helm", "lint", str(tmp_path / "chart"))
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["keda", "--app", "shop"], "app='shop' does not fit; write something like shop:app"),
+        (["keda", "--app", 'shop:app"\n- x'], "app="),
+        (["keda", "--image", "a b"], "image='a b' does not fit"),
+        (["keda", "--pool", "Mail"], "pool='Mail' does not fit"),
+        (["keda", "--namespace", "a_b"], "namespace='a_b' does not fit"),
+        (["keda", "--max", "0"], "max=0 is out of range"),
+        (["keda", "--nodes", "0"], "nodes=0 is out of range"),
+        (["systemd", "--drain-timeout", "0s"], "drain=0:00:00 is out of range"),
+        (["systemd", "--bin", "windlass"], "command='windlass' does not fit"),
+        (["systemd", "--store", "postgresql://me:hunter2@db/x"], "store has a password"),
+        (["systemd", "--store", "sqlite:///a\nExecStartPre=/bin/x"], "store="),
+        (["helm"], "a chart is a folder"),
+    ],
+)
+def test_what_does_not_fit_into_a_file_is_refused(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(main, ["deploy", *words])
+
+    assert result.exit_code == 2
+    assert said in result.output
+    assert "hunter2" not in result.output
+    assert result.stdout == ""
+
+
+def test_files_that_are_there_are_not_overwritten_unawares(tmp_path: Path) -> None:
+    words = ["deploy", "alerts", "-o", str(tmp_path)]
+    (tmp_path / "windlass-alerts.yaml").write_text("mine")
+
+    refused = CliRunner().invoke(main, words)
+
+    assert refused.exit_code == 2
+    assert "windlass-alerts.yaml: there already" in refused.output
+    assert (tmp_path / "windlass-alerts.yaml").read_text() == "mine"
+    assert CliRunner().invoke(main, [*words, "--force"]).exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["windlass-alerts.yaml"]
