@@ -91,6 +91,27 @@ def test_one_task_is_shown_with_its_attempts_and_output(windlass: Windlass, stor
     assert whole["args"]["password"] == "[redacted]"
 
 
+def test_to_look_at_a_task_a_part_of_its_id_is_enough(windlass: Windlass, store: Store) -> None:
+    first, second = (str(submit_one(store, key=key)) for key in ("a", "b"))
+
+    by_head, by_tail = windlass("tasks", "show", first[:8]), windlass("tasks", "show", second[-9:].upper())
+
+    assert (first in by_head.stdout, second in by_tail.stdout) == (True, True)
+    assert windlass("why", first[-12:]).exit_code == 4
+    assert windlass("tasks", "show", "00000000").exit_code == 4
+    assert windlass("tasks", "show", first[:7]).exit_code == 2
+    assert windlass("tasks", "cancel", first[:8]).exit_code == 2
+
+
+def test_a_part_of_several_ids_is_refused_naming_them(windlass: Windlass, store: Store) -> None:
+    """Tasks without a key that are submitted in one minute begin alike."""
+    first, second = (str(submit_one(store)) for _ in range(2))
+
+    said = windlass("tasks", "show", first[:8])
+
+    assert (said.exit_code, first in said.stderr, second in said.stderr) == (2, True, True)
+
+
 def test_what_went_wrong_is_shown(windlass: Windlass, store: Store) -> None:
     id = in_state(store, State.FAILED)
 

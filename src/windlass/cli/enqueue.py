@@ -14,8 +14,9 @@ import msgspec
 
 from windlass.app import App
 from windlass.cli.completion import complete_handler
-from windlass.cli.shapes import print_json, task_json
-from windlass.cli.stores import json_option, opened, store_option
+from windlass.cli.output import for_programs, form_options
+from windlass.cli.shapes import task_json
+from windlass.cli.stores import opened, store_option
 from windlass.core.lifecycle import State
 from windlass.core.manifest import HandlerInfo
 from windlass.core.times import duration
@@ -29,7 +30,7 @@ from windlass.server.offers import Offers
 @click.argument("handler", shell_complete=complete_handler)
 @click.argument("args", nargs=-1)
 @store_option
-@json_option
+@form_options
 @click.option("--queue", help="Where it waits.  [default: the handler's own]")
 @click.option("--priority", type=int)
 @click.option("--in", "delay", metavar="TIME", help="Run it after so long, as in 5m.")
@@ -49,7 +50,7 @@ def enqueue(
     handler: str,
     args: Sequence[str],
     store_url: str | None,
-    as_json: bool,
+    form: str | None,
     wait: bool,
     wait_timeout: str | None,
     unchecked: bool,
@@ -71,13 +72,13 @@ def enqueue(
     handle = app.handle(receipt.id)
     if wait:
         handle.wait(None if wait_timeout is None else duration(wait_timeout, "wait_timeout").total_seconds())
-    _report(handle, offers, created=receipt.created, waited=wait, as_json=as_json)
+    _report(handle, offers, created=receipt.created, waited=wait, form=form)
 
 
-def _report(handle: Handle[Any], offers: Offers, *, created: bool, waited: bool, as_json: bool) -> None:
+def _report(handle: Handle[Any], offers: Offers, *, created: bool, waited: bool, form: str | None) -> None:
     task = handle.task()
-    if as_json:
-        print_json({**task_json(task, offers), "created": created})
+    if form is not None:
+        for_programs(form, {**task_json(task, offers), "created": created})
     elif waited:
         click.echo(task.result if task.state is State.COMPLETED else f"{task.state}: {task.reason}")
     else:

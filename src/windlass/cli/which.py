@@ -1,6 +1,6 @@
 """Which tasks a command means: ids, options such as --queue, or the filter language.
 
-Nothing here ever means all tasks by mistake. An id is a whole one: only the store could tell what its beginning names.
+Nothing here ever means all tasks by mistake. To look at a task, a part of its id is enough; to change one, it is not.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from windlass.stores.protocol import Filter, TaskReader, Which
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _CONDITION = re.compile(r"-?[a-z][\w.]*(?:[:~=]|[<>]=?)")
+_ABBREVIATED = re.compile(r"(?=(?:-?[0-9a-fA-F]){8})[0-9a-fA-F-]+")
 _SHIELD = "\0"
 
 
@@ -103,11 +104,27 @@ def narrowed(filter: Filter, states: Sequence[State]) -> Filter | None:
 
 
 def task_of(store: TaskReader, id: str) -> Task:
-    """The task with this id."""
+    """The task with this id; for looking at it, eight digits from its beginning or its end will do."""
+    if _ABBREVIATED.fullmatch(id) and not _is_whole(id):
+        return _found(store, id)
     [task] = store.get([id_of(id)])
     if task is None:
         raise UnknownTask(id)
     return task
+
+
+def _found(store: TaskReader, part: str) -> Task:
+    """One bounded look among the newest tasks: what is older has to be named in full."""
+    tasks = store.find(Filter(query=parse(f"id:{part}*,*{part}")), limit=2).tasks
+    if len(tasks) == 1:
+        return tasks[0]
+    if not tasks:
+        raise UnknownTask(f"{part}… among the newest; give the whole id")
+    raise InvalidTask(f"id={part!r} is a part of several ids, as of {tasks[0].id} and {tasks[1].id}; give more of it")
+
+
+def _is_whole(id: str) -> bool:
+    return len(id.replace("-", "")) == 32
 
 
 def id_of(text: str) -> TaskId:
