@@ -170,6 +170,7 @@ PLANS = {
     "audit": Expected("audit_pkey"),
     "audit_of": Expected("audit_subject"),
     "audit_under": Expected("audit_kind", rows=10 * BATCH),  # all that there are of that kind
+    "ahead": Expected("task_pkey task_runnable", rows=BATCH + 1),
     "first_entries": Expected("audit_pkey"),
     "forget_entries": Expected("audit_pkey"),
 }
