@@ -50,12 +50,17 @@ class Guard:
         answer = _Answer(send)
         try:
             self._check(scope["method"], Headers(scope=scope))
-            await self._app(scope, receive, answer)
+            await self._app(self._placed(scope), receive, answer)
         except Exception as error:
             if answer.begun:
                 logger.warning("an answer broke off: %r", error)
                 raise
             await send_problem(error, answer)
+
+    def _placed(self, scope: Scope) -> Scope:
+        """A proxy may pass the path under which it shows us on, or leave it out: both lead to the same route."""
+        root = self._settings.root_path
+        return {**scope, "root_path": root} if root and scope["path"].startswith(f"{root}/") else scope
 
     def _check(self, method: str, headers: Headers) -> None:
         size = sum(len(name) + len(value) + 4 for name, value in headers.raw)

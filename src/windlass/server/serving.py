@@ -43,7 +43,6 @@ class Serving:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            root_path=settings.root_path,
             limit_concurrency=MAX_CONNECTIONS,
             timeout_graceful_shutdown=DRAIN_SECONDS,
             # A little more than is taken, so that what is too large is answered with a problem and not cut off.
