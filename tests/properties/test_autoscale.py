@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +16,9 @@ from windlass.autoscale.observations import Observation
 from windlass.autoscale.overrides import Override
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.shares import shares
+from windlass.simulation.ours import windlass
+from windlass.simulation.scenarios import SCENARIOS
+from windlass.simulation.world import World
 
 counts = st.integers(0, 500)
 
@@ -30,7 +36,8 @@ def observations(draw: st.DrawFn) -> Observation:
         starting=draw(st.integers(0, 20)), draining=draw(st.integers(0, 20)),
         start_delay=draw(st.sampled_from([0.0, 0.05, 2.0, 30.0, 90.0])),
         due=tuple((ahead, draw(counts)) for ahead in draw(st.lists(st.floats(0, 120), max_size=2))),
-        limit=draw(st.none() | st.integers(0, 40)),
+        limit=draw(st.none() | st.integers(0, 40)), deaths=draw(st.sampled_from([0, 0, 0, 1, 5])),
+        breaker=draw(st.sampled_from(["closed", "closed", "closed", "open", "half_open"])),
     )  # fmt: skip
 
 
@@ -41,6 +48,12 @@ pools = st.builds(
     floor=st.integers(0, 3),
     ceiling=st.integers(3, 50),
     deciders=st.sampled_from([("slo",), ("slo", "due"), *((name,) for name in DECIDERS)]),
+    step_up=st.none() | st.integers(1, 5),
+    step_down=st.none() | st.integers(1, 5),
+    cooldown_up=st.sampled_from([0.0, 0.0, 7.0]),
+    cooldown_down=st.sampled_from([0.0, 0.0, 7.0]),
+    price=st.sampled_from([0.0, 1.0]),
+    cost_per_hour=st.none() | st.floats(0.0, 50.0),
 )
 
 
@@ -125,6 +138,83 @@ def test_it_never_grows_while_attempts_fail(life: list[Observation]) -> None:
 
         assert size is None or not state.estimates.failing or decision.target <= max(size, 1)
         size = decision.target
+
+
+@given(lives, pools)
+@settings(max_examples=60, deadline=None)
+def test_rests_and_steps_are_honoured(life: list[Observation], pool: Settings) -> None:
+    state, size, grown, changed = State(), None, -1e9, -1e9
+    pool = msgspec.structs.replace(pool, floor=1, ceiling=10_000, cost_per_hour=None)
+    for second, observed in enumerate(life):
+        decision = tick(float(second), observed, state, pool)
+        before, state, size = size, decision.state, decision.target
+        if before is None or size == before:
+            continue
+        if size > before:
+            assert second - grown >= pool.cooldown_up
+            assert pool.step_up is None or size - before <= pool.step_up
+            grown = second
+        else:
+            assert second - changed >= pool.cooldown_down
+            assert pool.step_down is None or before - size <= pool.step_down
+        changed = second
+
+
+@given(lives, pools)
+@settings(max_examples=60, deadline=None)
+def test_it_never_grows_into_an_outage_or_a_crash_loop(life: list[Observation], pool: Settings) -> None:
+    pool = msgspec.structs.replace(pool, floor=1)
+    state, size = State(), None
+    for second, observed in enumerate(life):
+        decision = tick(float(second), observed, state, pool)
+        state = decision.state
+
+        if observed.breaker == "open" or state.health.crashing or state.health.stalled:
+            assert size is None or decision.target <= max(size, pool.floor)
+        size = decision.target
+
+
+@given(lives, st.integers(0, 2000), st.sampled_from([0.5, 5.0, 60.0]))
+@settings(max_examples=60, deadline=None)
+def test_a_longer_queue_never_makes_it_need_fewer(life: list[Observation], more: int, wait: float) -> None:
+    pool, state = Settings(ceiling=10_000, wait=wait), State()
+    for second, observed in enumerate(life):
+        state = tick(float(second), observed, state, pool).state
+    last = msgspec.structs.replace(life[-1], queued=max(1, life[-1].queued), oldest=max(0.1, life[-1].oldest))
+    longer = msgspec.structs.replace(last, queued=last.queued + more)
+    few, many = (tick(float(len(life)), each, state, pool).wish for each in (last, longer))
+
+    assert few is not None
+    assert many is not None
+    assert few.must <= many.must + 1e-9
+
+
+@given(lives, pools)
+@settings(max_examples=30, deadline=None)
+def test_every_sentence_tells_the_target_and_what_limited_it(life: list[Observation], pool: Settings) -> None:
+    state, before = State(), 1
+    for second, observed in enumerate(life):
+        decision = tick(float(second), observed, state, pool)
+        told = decision.sentence(before)
+
+        assert str(decision.target) in told
+        assert (decision.limited_by == "") == (decision.wanted == decision.target)
+        assert decision.why in told
+        state, before = decision.state, decision.target
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_constant_load_is_resized_at_most_twice_an_hour(seed: int) -> None:
+    load = msgspec.structs.replace(SCENARIOS["steady"].draw("steady", seed), delay=0.05)
+    start, policy = windlass("slo")(load)
+    world, sizes = World(load, start), list[int]()
+    for _ in range(load.length):
+        seen = world.advance()
+        world.resize(policy(world.now, seen))
+        sizes.append(world.target)
+
+    settled = sizes[1800:]
+    assert sum(one != other for one, other in itertools.pairwise(settled)) <= 2 * len(settled) / 3600
 
 
 claims = st.lists(

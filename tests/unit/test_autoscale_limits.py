@@ -5,13 +5,14 @@ from __future__ import annotations
 from math import inf
 
 import pytest
+from msgspec.structs import replace
 
 from windlass.autoscale.budget import Claim, affordable, shared
 from windlass.autoscale.limits import Pace, paced, price, remember
 from windlass.autoscale.observations import Observation
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.shares import shares
-from windlass.autoscale.wishes import Wish
+from windlass.autoscale.wishes import Step, Wish
 
 CALM = Observation(ready=20, start_delay=0.05)
 
@@ -53,6 +54,41 @@ def test_an_empty_budget_stops_small_steps_but_not_growth() -> None:
 
     assert (kept.size, grown.size) == (20, 30)
     assert "budget of resizes" in kept.why
+
+
+def flapped(times: int, at: float = 1000.0) -> Pace:
+    """A pool that has gone down and up so often in the last minutes."""
+    return Pace(reversals=[at - 100.0 + each for each in range(times)], at=at, tokens=6.0, grown=at - 350.0)
+
+
+def test_a_pool_that_flaps_shrinks_only_for_more() -> None:
+    def settled(need: float, reversals: int) -> tuple[int, str]:
+        pace, step = flapped(reversals), Step(size=20)
+        for second in range(1, 40):
+            step, pace = paced(1000.0 + second, wish(need), CALM, pace, step.size, Settings())
+        return step.size, step.word
+
+    assert settled(17, 2) == (17, "hold")
+    assert settled(17, 4) == (20, "flapping")
+    assert settled(10, 4) == (10, "hold")
+
+
+def test_the_deadband_widens_with_each_reversal_up_to_a_bound() -> None:
+    bands = [flapped(times).deadband for times in (0, 2, 3, 4, 5, 11)]
+
+    assert bands == [0.0, 0.0, 0.1, 0.2, 0.4, 0.4]
+
+
+def test_the_reversals_of_the_window_are_counted_and_forgotten() -> None:
+    pace = Pace()
+    for round_ in range(5):
+        at = 1000.0 + 60 * round_
+        _, pace = paced(at, wish(20), CALM, pace, 4, Settings())
+        pace = replace(pace, tokens=6.0, shrunk=at + 1)
+    assert pace.flaps == 2
+
+    _, later = paced(2000.0, wish(4), CALM, pace, 4, Settings())
+    assert later.flaps == 0
 
 
 def test_a_budget_serves_the_higher_class_first_and_floors_always() -> None:

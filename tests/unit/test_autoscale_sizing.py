@@ -30,7 +30,8 @@ def test_patience_saves_workers() -> None:
 
 def test_no_load_needs_nobody_and_a_large_one_is_quick() -> None:
     assert staff(0.0, 1.0, 0.01) == 0
-    assert 10_000 < staff(10_000.0, 1.0, 0.01) <= 10_200
+    assert staff(10_000.0, 0.001, 0.01) == 10_200
+    assert staff(10_000.0, 1.0, 0.01) == 10_005
 
 
 def test_a_surprise_is_cleared_within_the_patience() -> None:

@@ -19,6 +19,8 @@ REACTION = 2.0
 """Ticks between a change and the order that answers it."""
 SHORT = (20.0, 50.0)
 """Seconds and completions over which the run time is measured."""
+USUAL = 1 - 1 / 300
+"""How much of the usual run time is kept from one second to the next."""
 SHORTEST = 0.001
 """Seconds that a task is taken to run at least: the formulae divide by it."""
 TRUSTED = 20.0
@@ -40,6 +42,9 @@ class Estimates(Struct, frozen=True, kw_only=True, gc=False):
     busy: float = 0.0
     """Worker-seconds and completions that make the run time, fading."""
     ended: float = 0.0
+    usual_busy: float = 0.0
+    """The same over some minutes."""
+    usual_ended: float = 0.0
     seen: float = 0.0
     """Completions ever, up to a bound: the weight of the measured against the assumed."""
     forecasts: list[float] = []
@@ -68,6 +73,11 @@ class Estimates(Struct, frozen=True, kw_only=True, gc=False):
     def late_share(self) -> float:
         """The share of late starts in the last half hour."""
         return self.late / max(200.0, self.started)
+
+    @property
+    def usual(self) -> float:
+        """The mean run time of the last minutes; 0 before it is known well."""
+        return self.usual_busy / self.usual_ended if self.usual_ended > 100 else 0.0
 
     def service(self, settings: Settings) -> float:
         """The mean run time: busy seconds per completion, so that a stall shows before any task ends."""
@@ -115,6 +125,8 @@ def attempts(estimates: Estimates, observed: Observation) -> Estimates:
     keep = 1 - min(1 / SHORT[0], observed.completions / SHORT[1])
     return replace(
         estimates,
+        usual_busy=estimates.usual_busy * USUAL + observed.busy,
+        usual_ended=estimates.usual_ended * USUAL + observed.completions,
         busy=estimates.busy * keep + observed.busy,
         ended=estimates.ended * keep + observed.completions,
         seen=min(TRUSTED, estimates.seen + observed.completions),

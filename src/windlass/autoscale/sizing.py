@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, exp, sqrt
+from math import ceil, exp, log, sqrt
 
 LARGE = 200.0
 """Above this offered load the square-root rule is as good as Erlang's formula, and cheaper."""
@@ -23,7 +23,8 @@ def staff(load: float, patience: float, late: float) -> int:
     if load <= 0:
         return 0
     if load > LARGE:
-        return ceil(load + 2 * sqrt(load))
+        # A task waits longer than its patience with a chance below e^-(spare · patience), however large the pool.
+        return ceil(load + min(2 * sqrt(load), log(1 / late) / max(patience, 1e-9)))
     workers, blocked = 0, 1.0
     while True:
         workers += 1
