@@ -48,10 +48,13 @@ def measure(pid: int, seconds: float) -> None:
     own = [each.memory_full_info().uss / 1e6 for each in family]
     resident = [each.memory_info().rss / 1e6 for each in family]
     for name, share, uss, rss in zip(names(len(family)), shares, own, resident, strict=True):
-        print(f"{name:<16} {share:7.2%} of a core  {uss:5.0f} MB of its own  {rss:5.0f} MB resident")
-    print(
-        f"{'together':<16} {sum(shares):7.2%} of a core  {sum(own):5.0f} MB of its own  {sum(resident):5.0f} MB resident"
-    )
+        tell(name, share, uss, rss)
+    tell("together", sum(shares), sum(own), sum(resident))
+
+
+def tell(name: str, share: float, uss: float, rss: float) -> None:
+    """One line of the table."""
+    print(f"{name:<16} {share:7.2%} of a core  {uss:5.0f} MB of its own  {rss:5.0f} MB resident")
 
 
 def names(count: int) -> list[str]:
