@@ -67,6 +67,7 @@ def test_a_bad_file_changes_nothing_and_says_why_and_a_good_one_is_followed(
     assert len(started.events("SettingsRefused")) == len(BAD)
 
 
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 def test_a_hangup_has_the_file_read_again_though_it_looks_the_same(
     node: Callable[..., NodeProcess], config: Path
 ) -> None:

@@ -209,7 +209,7 @@ def test_a_node_that_joins_and_leaves_does_not_make_the_other_flap(
     await_first_decision(shop_store)
     orders.pin(shop_store, "default", 4, by="ann")
     until(lambda: len(first.workers()) == 4, "it has all of them")
-    handles = [shop.sleep.enqueue(0.3) for _ in range(150)]
+    handles = [shop.sleep.enqueue(1) for _ in range(150)]  # More than there is time for: every second is decided.
 
     second = node("--max", "4", *SHORT)
     until(lambda: len(second.workers()) == 2, "the new one has its share")
@@ -220,7 +220,8 @@ def test_a_node_that_joins_and_leaves_does_not_make_the_other_flap(
 
     assert sizes(first) == [4]
     assert [size for size in sizes(second) if size] == [2]
-    assert charges(await_all(shop_store, handles)) == {(1, 0, 0)}
+    tasks = shop_store.get([handle.id for handle in handles])
+    assert charges([task for task in tasks if task is not None]) <= {(0, 0, 0), (1, 0, 0)}
 
 
 @pytest.mark.parametrize("seconds", [30, pytest.param(600, marks=pytest.mark.soak)])

@@ -21,7 +21,7 @@ from windlass.config import BudgetSettings, PoolSettings
 from windlass.core.breaker import BreakerState
 from windlass.core.order import order_of
 from windlass.core.settlement import COMPLETED
-from windlass.core.task import SessionId
+from windlass.core.task import Claim, SessionId
 from windlass.errors import StoreUnavailable
 from windlass.events import ControllerFailed, Event, Events, PoolDecided, PoolResized, StoreTroubled
 from windlass.stores.memory import MemoryStore
@@ -118,6 +118,14 @@ class Node:
             if worker.state is WorkerState.DRAINING and not worker.given:
                 self.crew.died(worker, 0, self.town.seconds)
 
+    def lease(self, number: int) -> list[Claim]:
+        """So many tasks begin to run."""
+        submit(self.town.store, *(a_task(priority=9) for _ in range(number)))
+        claims = self.town.store.claim(self.session, ["default"], number)
+        work = [Work(claim, order_of(claim), self.town.seconds) for claim in claims]
+        self.crew.hand_out(self.crew.pools["default"], work, self.town.seconds)
+        return claims
+
     def work(self, pool: str = "default", most: int = 1_000) -> int:
         """Every free worker runs a task, which takes no time."""
         crew_pool = self.crew.pools[pool]
@@ -199,8 +207,7 @@ def test_a_shrink_lets_the_idle_go_and_a_busy_worker_end_its_task(town: Town) ->
     town.tick(3)
     town.backlog(500)
     town.tick(5)
-    [claim] = town.store.claim(node.session, ["default"], 1)
-    node.crew.hand_out(node.crew.pools["default"], [Work(claim, order_of(claim), town.seconds)], town.seconds)
+    node.lease(1)
     [busy] = [worker for worker in node.crew.workers.values() if worker.given]
     tickets = list(busy.given)
 
@@ -227,6 +234,19 @@ def test_it_shrinks_by_itself_when_the_work_is_done(town: Town) -> None:
     assert (largest, node.size()) == (8, 1)
     assert len(node.outlet.settled) == 300
     assert len(node.of(PoolResized)) <= 4, "in few and decisive steps"
+
+
+def test_a_shrink_keeps_those_who_have_something_to_do(town: Town) -> None:
+    node = town.node(PoolSettings(size=3))
+    town.tick(2)
+    [claim] = node.lease(1)
+    [busy] = [worker for worker in node.crew.workers.values() if worker.given]
+
+    orders.pin(town.store, "default", 1, by="ops")
+    town.tick(3)
+
+    assert [worker for worker in node.crew.workers.values() if worker.state.working] == [busy]
+    assert claim.task.id.int not in node.outlet.settled
 
 
 def test_two_nodes_share_one_target_and_the_shares_add_up(town: Town) -> None:
@@ -434,6 +454,24 @@ def test_an_order_does_not_go_beyond_the_budget(town: Town) -> None:
     town.tick(3)
 
     assert node.size() == 3
+
+
+def test_a_node_that_drains_decides_nothing_and_others_take_over_its_share_at_once(town: Town) -> None:
+    first, second = (town.node(PoolSettings(min=0, max=8)) for _ in range(2))
+    town.tick(2)
+    orders.pin(town.store, "default", 8, by="ops")
+    town.tick(2)
+    first.lease(1)  # It runs for long, and the session with it.
+    assert (first.size(), second.size()) == (4, 4)
+
+    first.crew.drain(town.seconds)
+    town.backlog(100)
+    town.tick(3)
+
+    assert (first.size(), second.size()) == (0, 8)
+    view = pools.pool(town.store, "default")
+    assert view.decided_by == "node-1"
+    assert (view.draining, view.ceiling) == (1, 8)
 
 
 def test_a_node_that_drains_is_left_alone(town: Town) -> None:

@@ -223,6 +223,18 @@ def test_desired_without_any_node_obeys_what_was_ordered(clock: ManualClock) -> 
     assert (pinned, pools.desired(store, "mail")) == (3, 0)
 
 
+def test_desired_without_any_node_spares_what_is_still_leased(clock: ManualClock) -> None:
+    """The nodes have just been lost, or do not report: somebody may still run their tasks."""
+    store = a_store(clock)
+    decide(store, clock, target=2, threads=2, settings=Settings(floor=0, ceiling=8))
+    submit(store, *(a_task(queue="mail") for _ in range(7)))
+    claim_all(store, queues=["mail"])
+
+    orders.pause(store, "mail", by="ann")
+
+    assert pools.desired(store, "mail") == 4
+
+
 def test_what_waits_in_a_paused_queue_asks_for_nobody(clock: ManualClock) -> None:
     store = a_store(clock)
     decide(store, clock, target=0, settings=Settings(floor=0, ceiling=8), state=State(target=0, at=clock.now() / 1e6))

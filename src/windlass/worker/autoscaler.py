@@ -100,12 +100,14 @@ class Autoscaler:
 
     def _tick(self) -> None:
         session = self._keeper.current
-        if session is None or self._hub.crew.draining:
+        if session is None:
             return
         self._session = str(session)
         with self._hub.lock:
-            report = self._report(self._hub.crew)
+            report, draining = self._report(self._hub.crew), self._hub.crew.draining
         self._say(report)
+        if draining:
+            return  # It has said that it can have nobody any more, so that others take over its share at once.
         queues = sorted({queue for pool in report.pools.values() for queue in pool.queues})
         look = self._store.look(queues, ahead=AHEAD)
         self._breakers.step(look, self._session, want=1 if self._hungry() else 0)
@@ -116,10 +118,7 @@ class Autoscaler:
     def _report(self, crew: Crew) -> NodeReport:
         now = monotonic()
         room = self._room(crew)
-        pools = {
-            name: pool.report(now, pool.settings.most if room is None else _left(room, pool, crew))
-            for name, pool in crew.pools.items()
-        }
+        pools = {name: pool.report(now, _left(room, pool, crew)) for name, pool in crew.pools.items()}
         degraded = "; ".join(f"{name}: {why}" for name, why in sorted(self.degraded.items()))
         return NodeReport(pools=pools, degraded=degraded)
 
@@ -221,11 +220,16 @@ class Autoscaler:
         return shared(claims, room)
 
 
-def _left(room: int, pool: Pool, crew: Crew) -> int:
-    """What the budget leaves a pool: of those that do not outrank it only their floors are spared.
+def _left(room: int | None, pool: Pool, crew: Crew) -> int:
+    """How many workers a pool may have: by the budget, of others that do not outrank it, only their floors are spared.
 
-    Were it what nobody uses now, a pool that came first would keep all from those that it should make room for.
+    Were it what nobody uses now, a pool that came first would keep all from those that it should make room for. A node
+    that drains has room for nobody.
     """
+    if crew.draining:
+        return 0
+    if room is None:
+        return pool.settings.most
     others = [other for other in crew.pools.values() if other is not pool]
     kept = [
         other.target if other.settings.priority > pool.settings.priority else min(other.target, other.settings.floor)
