@@ -19,6 +19,7 @@ from windlass.context import current_lease
 from windlass.core.task import Lease, NewTask, Task, TaskId
 from windlass.errors import NotAllowed
 from windlass.stores.protocol import Receipt, Store
+from windlass.tracing import sending
 from windlass.waiting import Waiting
 from windlass.wiring import asubmit_in, open_store
 
@@ -110,13 +111,27 @@ class Access:
 
     def submit(self, tasks: Sequence[NewTask], conn: Any = None) -> list[Receipt]:
         """Submit, in one commit with others who do so now, or in the caller's own transaction."""
+        span = sending(tasks)
+        if span is None:
+            return self._submit(tasks, conn)
+        with span:
+            return span.sent(self._submit(span.tasks, conn))
+
+    async def asubmit(self, tasks: Sequence[NewTask], conn: Any = None) -> list[Receipt]:
+        """The same for coroutines. A synchronous `conn` is used right here: it may belong to this thread."""
+        span = sending(tasks)
+        if span is None:
+            return await self._asubmit(tasks, conn)
+        with span:
+            return span.sent(await self._asubmit(span.tasks, conn))
+
+    def _submit(self, tasks: Sequence[NewTask], conn: Any) -> list[Receipt]:
         lease = current_lease()
         if conn is None and not self._is_direct:
             return self._committer.submit(tasks, lease)
         return self._write(tasks, lease, conn)
 
-    async def asubmit(self, tasks: Sequence[NewTask], conn: Any = None) -> list[Receipt]:
-        """The same for coroutines. A synchronous `conn` is used right here: it may belong to this thread."""
+    async def _asubmit(self, tasks: Sequence[NewTask], conn: Any) -> list[Receipt]:
         lease = current_lease()
         if conn is None and not self._is_direct:
             return await self._committer.asubmit(tasks, lease)

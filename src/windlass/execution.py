@@ -20,6 +20,7 @@ from windlass.core.settlement import Outcome, Raised, Released, Returned, Stoppe
 from windlass.core.times import micros
 from windlass.errors import InvalidPayload, InvalidTask
 from windlass.signature import Signature
+from windlass.tracing import processing
 
 MAX_TRACEBACK = 16 * 1024
 MAX_MESSAGE = 4 * 1024
@@ -53,12 +54,13 @@ def perform(app: Handlers, order: Order, channel: Channel, capture: Capture | No
     attempt = _Attempt(app, order, channel)
     outcome: Outcome | None = None
     try:
-        with running(attempt.context), capture(order) if capture else nullcontext():
+        with processing(order) as span, running(attempt.context), capture(order) if capture else nullcontext():
             try:
                 args, kwargs = attempt.arguments()
                 outcome = attempt.returned(attempt.handler.function(*args, **kwargs))
             except BaseException as error:  # noqa: BLE001 - the end of an attempt, whatever it is, is reported
                 outcome = attempt.raised(error)
+            span.ended(outcome)
     except (SoftTimeout, Cancelled) as late:  # raised from outside when the handler was already through
         return outcome or attempt.raised(late)
     return outcome
@@ -67,17 +69,17 @@ def perform(app: Handlers, order: Order, channel: Channel, capture: Capture | No
 async def aperform(app: Handlers, order: Order, channel: Channel, capture: Capture | None = None) -> Outcome:
     """Run one attempt of an `async def` handler. A cancel from outside that no request explains goes on outwards."""
     attempt = _Attempt(app, order, channel)
-    with running(attempt.context), capture(order) if capture else nullcontext():
+    with processing(order) as span, running(attempt.context), capture(order) if capture else nullcontext():
         try:
             args, kwargs = attempt.arguments()
-            return attempt.returned(await _Steered(attempt.handler.function(*args, **kwargs)))
+            return span.ended(attempt.returned(await _Steered(attempt.handler.function(*args, **kwargs))))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling() and not channel.cancelled(order) and not _is_ours(error):
                 raise
-            return attempt.raised(Cancelled() if task is not None and task.cancelling() else error)
+            return span.ended(attempt.raised(Cancelled() if task is not None and task.cancelling() else error))
         except BaseException as error:  # noqa: BLE001 - the end of an attempt, whatever it is, is reported
-            return attempt.raised(error)
+            return span.ended(attempt.raised(error))
 
 
 def interrupt(task: asyncio.Task[Any], reason: SoftTimeout | Cancelled) -> None:
