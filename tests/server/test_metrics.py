@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import httpx
 import pytest
 
 from tests.metrics.values import read
-from tests.server.conftest import Client, Connect, problem
+from tests.server.conftest import API, Client, Connect, problem
+from tests.server.running import running
 from tests.support.builders import submit_one
 from windlass.server.scopes import Scope
 from windlass.stores.protocol import Store
@@ -21,6 +23,17 @@ async def test_prometheus_reads_how_things_stand(client: Client, store: Store) -
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert read(answer.content)["windlass_queue_tasks{queue=mail,state=runnable}"] == 1
+
+
+def test_a_server_counts_its_own_calls_and_what_was_submitted_twice(store: Store) -> None:
+    with running(store) as address:
+        for _ in range(2):
+            httpx.post(f"{address}{API}/tasks", json={"handler": "work", "key": "once"}).raise_for_status()
+        found = read(httpx.get(f"{address}/metrics").content)
+
+    assert found["windlass_submitted_total"] == 1
+    assert found["windlass_duplicates_suppressed_total"] == 1
+    assert found["windlass_store_call_seconds_count{method=submit}"] == 2
 
 
 async def test_with_tokens_prometheus_needs_one_that_reads_everything(

@@ -13,6 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from windlass.config import InvalidSettings
+from windlass.metrics.calls import StoreCalls
 from windlass.server.app import create_app
 from windlass.server.settings import MAX_HEADERS, ServerSettings
 from windlass.server.tokens import tokens
@@ -35,7 +36,7 @@ class Serving:
         self.listener = _listen(settings)
         self.address = _address(settings, self.listener)
         config = uvicorn.Config(
-            create_app(store, settings),
+            create_app(StoreCalls().measured(store), settings),
             http=TimedProtocol,
             ws="none",
             lifespan="on",
