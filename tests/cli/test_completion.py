@@ -56,6 +56,9 @@ def test_commands_and_names_from_the_store_are_offered(url: str, store: Store) -
     assert offered(url, "queues", "pause", "x") == []
     assert id in offered(url, "why", id[:4])
     assert offered(url, "enqueue", "m") == ["mail"]
+    assert offered(url, "cron", "pause", "") == ["nightly"]
+    store.put_control("pool", "bulk", "{}", expect=0)
+    assert offered(url, "pool", "pause", "b") == ["bulk"]
 
 
 def test_without_a_store_nothing_is_offered_and_none_is_made(tmp_path_factory: pytest.TempPathFactory) -> None:

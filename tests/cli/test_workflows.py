@@ -88,6 +88,30 @@ def test_steps_are_shown_with_what_they_wait_for(windlass: Windlass, half_done: 
     assert set(steps["ship"]["prerequisites"]) == {str(half_done["pack"]), str(half_done["check"])}
 
 
+def test_the_critical_path_goes_through_the_prerequisite_that_ended_last(
+    windlass: Windlass, store: Store, clock: ManualClock
+) -> None:
+    """Whatever the order of names: of two that ran beside each other, the slow one decides."""
+    ids = {
+        key: receipt.id
+        for key, receipt in zip(
+            "abz",
+            store.submit([a_task(key="a", workflow="w"), a_task(key="b", workflow="w")])
+            + store.submit([a_task(key="z", workflow="w", prerequisites=["a", "b"])]),
+            strict=True,
+        )
+    }
+    clock.advance(SECOND)
+    claims = {claim.task.key: claim.lease for claim in store.claim(a_session(store), ["default"], 5)}
+    store.settle([(claims["b"], COMPLETED)])
+    clock.advance(SECOND)
+    store.settle([(claims["a"], COMPLETED)])
+
+    whole = read(windlass("workflows", "show", "w", "--json"))
+
+    assert whole["critical_path"] == [str(ids["a"]), str(ids["z"])]
+
+
 def test_very_many_steps_under_one_are_summed_up(windlass: Windlass, store: Store) -> None:
     batch = [a_task(key="root", workflow="wide")]
     batch += [a_task(key=f"part-{n:03}", workflow="wide", prerequisites=["root"]) for n in range(100)]

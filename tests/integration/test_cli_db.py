@@ -240,16 +240,17 @@ def test_a_copy_answers_every_question_alike(tmp_path: Path, migrated_url: str, 
     copy.close()
 
 
-def test_what_was_leased_in_the_source_runs_again_in_the_copy(tmp_path: Path, migrated_url: str) -> None:
-    source = file_url(tmp_path / "a.db")
+def test_what_was_leased_in_the_source_runs_again_in_the_copy(tmp_path: Path, url: str) -> None:
+    """At once: in the copy nobody waits for a session that is another store's."""
+    source = file_url(tmp_path / "source.db")
     store = opened(source)
     [receipt] = store.submit([a_task()])
     old = claim_one(store)
     store.close()
 
-    refused = windlass("db", "copy", migrated_url, "--store", source, "--yes")
-    done = windlass("db", "copy", migrated_url, "--store", source, "--yes", "--live")
-    copy = opened(migrated_url)
+    refused = windlass("db", "copy", url, "--store", source, "--yes")
+    done = windlass("db", "copy", url, "--store", source, "--yes", "--live")
+    copy = opened(url)
     sweep_until_quiet(copy)
     new = claim_one(copy)
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from windlass import orders, pools
+from windlass.cli.completion import complete_pool
 from windlass.cli.shapes import print_json
 from windlass.cli.stores import json_option, opened, store_option
 from windlass.clock import SystemClock
@@ -54,7 +55,7 @@ def somebody(by: str | None) -> str:
 @pool.command()
 @store_option
 @json_option
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_pool)
 def show(store_url: str | None, as_json: bool, name: str | None) -> None:
     """How large each pool is, what it is to be, and why; all about one if NAME is given."""
     store = opened(store_url)
@@ -70,7 +71,7 @@ def show(store_url: str | None, as_json: bool, name: str | None) -> None:
 
 @pool.command("set")
 @store_option
-@click.argument("name")
+@click.argument("name", shell_complete=complete_pool)
 @click.argument("size")
 @for_option
 @why_option
@@ -85,7 +86,7 @@ def set_(store_url: str | None, name: str, size: str, lasts: str | None, why: st
 
 @pool.command()
 @store_option
-@click.argument("name")
+@click.argument("name", shell_complete=complete_pool)
 @for_option
 @why_option
 @by_option
@@ -98,7 +99,7 @@ def freeze(store_url: str | None, name: str, lasts: str | None, why: str, by: st
 
 @pool.command()
 @store_option
-@click.argument("name")
+@click.argument("name", shell_complete=complete_pool)
 @why_option
 @by_option
 def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
@@ -109,7 +110,7 @@ def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
 
 @pool.command()
 @store_option
-@click.argument("name")
+@click.argument("name", shell_complete=complete_pool)
 @why_option
 @by_option
 def resume(store_url: str | None, name: str, why: str, by: str | None) -> None:
@@ -120,7 +121,7 @@ def resume(store_url: str | None, name: str, why: str, by: str | None) -> None:
 
 @pool.command()
 @store_option
-@click.argument("name")
+@click.argument("name", shell_complete=complete_pool)
 @click.argument("changes", nargs=-1, required=True, metavar="SETTING=VALUE…")
 @why_option
 @by_option
@@ -135,7 +136,7 @@ def tune(store_url: str | None, name: str, changes: Sequence[str], why: str, by:
 @pool.command()
 @store_option
 @json_option
-@click.argument("name")
+@click.argument("name", shell_complete=complete_pool)
 @click.option("--limit", default=30, show_default=True, type=click.IntRange(1, 1_000))
 def history(store_url: str | None, as_json: bool, name: str, limit: int) -> None:
     """What was decided and ordered, with the arithmetic, the newest last."""
@@ -151,7 +152,7 @@ def history(store_url: str | None, as_json: bool, name: str, limit: int) -> None
 @pool.command()
 @store_option
 @json_option
-@click.argument("name")
+@click.argument("name", shell_complete=complete_pool)
 def desired(store_url: str | None, as_json: bool, name: str) -> None:
     """How many workers it should have, as a bare number: for whatever starts machines."""
     number = pools.desired(opened(store_url), name)
