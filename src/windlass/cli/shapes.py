@@ -8,24 +8,16 @@ from typing import Any
 import click
 import msgspec
 
+from windlass.cli.output import for_programs
+from windlass.cli.stores import FORM
 from windlass.clock import SystemClock
-from windlass.core.lifecycle import State
 from windlass.core.task import Task
 from windlass.core.times import Micros, to_datetime
 from windlass.server.offers import Offers
 from windlass.server.shapes import task_shape
+from windlass.showing import GLYPHS
 
-GLYPHS = {
-    State.WAITING: "◇",
-    State.SCHEDULED: "◷",
-    State.RUNNABLE: "▸",
-    State.LEASED: "▶",
-    State.RETRYING: "↻",
-    State.COMPLETED: "✓",
-    State.FAILED: "✗",
-    State.CANCELLED: "–",
-    State.EXPIRED: "⧗",
-}
+__all__ = ["GLYPHS", "ago", "moment", "print_json", "print_table", "task_json"]
 
 
 def task_json(task: Task, offers: Offers) -> dict[str, Any]:
@@ -34,8 +26,8 @@ def task_json(task: Task, offers: Offers) -> dict[str, Any]:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on standard output."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+    """JSON on standard output: one document, or with `--jsonl` a line for each part of a list."""
+    for_programs(click.get_current_context().meta.get(FORM) or "json", value)
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
