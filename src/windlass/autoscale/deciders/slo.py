@@ -39,26 +39,27 @@ def slo(moment: Moment) -> tuple[Wish, Memory]:
     wish = Wish(
         must=min(most, must),
         want=min(most, max(base, backlog, ahead)),
-        keep=min(most, base * lasting(moment, at)),
+        keep=min(most, kept(moment, at, base)),
         peak=min(most, max(base, backlog)),
         reason=f"{observed.queued} runnable, oldest {observed.oldest:.1f} s, goal {at.goal:.1f} s",
     )
     return wish, moment.memory
 
 
-def lasting(moment: Moment, at: Figures) -> float:
-    """By how much more is kept than the last seconds ask for: with slack, a few short tasks are no reason to shrink."""
-    return max(1.0, moment.estimates.usual / at.service) if at.slack else 1.0
+def kept(moment: Moment, at: Figures, base: float) -> float:
+    """What is not sent away. With slack, a few short tasks or a quiet minute are no reason to be just large enough."""
+    if not at.slack:
+        return base
+    longer = max(1.0, moment.estimates.usual / at.service)
+    return longer * max(base, staff(at.load, PLAN * at.goal / at.service, moment.settings.late))
 
 
 def planned(moment: Moment, at: Figures) -> float:
     """The size at which the goal is safe, without a backlog."""
     estimates, late = moment.estimates, moment.settings.late
-    size = max(
-        at.load * (1.04 if at.slack else 1.10),
-        guard(at.load, at.reach, 3 * at.sigma, PLAN * at.goal),
-        staff(at.load, PLAN * at.goal / at.service, late),
-    )
+    size = max(at.load * (1.04 if at.slack else 1.10), guard(at.load, at.reach, 3 * at.sigma, PLAN * at.goal))
+    if PLAN * at.goal < at.reach:
+        size = max(size, staff(at.load, PLAN * at.goal / at.service, late))
     # What starts too late cannot help, so a pool that has been late keeps ready for what the last half hour saw.
     if at.goal < at.reach and estimates.late_share > late * WARM:
         spent = max(0.0, min(PRESSED_MOST, estimates.late_share / late - PRESSED))
