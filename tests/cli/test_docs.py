@@ -56,7 +56,7 @@ def test_every_read_speaks_to_programs_too(words: tuple[str, ...]) -> None:
         pytest.skip("it prints nothing that a program would read")
     options = {option for parameter in ALL[words].params for option in parameter.opts}
 
-    assert "--json" in options
+    assert {"--json", "--jsonl"} <= options
 
 
 @pytest.mark.parametrize("words", ALL, ids=" ".join)

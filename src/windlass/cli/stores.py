@@ -20,9 +20,22 @@ store_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "[default: $WINDLASS_URL, else what windlass.yaml says, else windlass.db here]",
 )
 
-json_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON for programs."
-)
+FORM = "windlass.form"
+"""Where the context keeps in which form a program wants its answer."""
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--json` and `--jsonl`, as `as_json`; `print_json` knows which of them it was."""
+    for name, text in (("jsonl", "Print JSON, one object a line."), ("json", "Print JSON for programs.")):
+        command = click.option(f"--{name}", "as_json", flag_value=name, default=None, callback=_noted, help=text)(
+            command
+        )
+    return command
+
+
+def _noted(context: click.Context, _option: click.Parameter, form: str | None) -> bool:
+    context.meta[FORM] = form
+    return form is not None
 
 
 def opened(url: str | None) -> Store:
