@@ -1,0 +1,34 @@
+"""The page of settings names every setting, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from msgspec.structs import fields
+
+from windlass.autoscale.settings import Settings
+from windlass.config import BudgetSettings, FileSettings, PoolSettings, SignalSettings
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "settings.md").read_text()
+SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+OURS = {"Settings": {"floor", "ceiling"}, "PoolSettings": {"name"}}
+"""What stands elsewhere in the file: bounds are the pool's, and its name is the key."""
+
+
+@pytest.mark.parametrize(
+    ("section", "kind"),
+    [
+        ("The file", FileSettings),
+        ("`budget`", BudgetSettings),
+        ("A pool", PoolSettings),
+        ("`scale`", Settings),
+        ("A signal", SignalSettings),
+    ],
+)
+def test_the_page_of_settings_names_them_all(section: str, kind: type) -> None:
+    first_cells = re.findall(r"^\| (`.+?) \|", SECTIONS[section], re.MULTILINE)
+    named = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
+
+    assert named == {field.name for field in fields(kind)} - OURS.get(kind.__name__, set())
