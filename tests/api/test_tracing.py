@@ -16,6 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 from windlass import App, RetryIn, current, tracing
 from windlass.core.task import NewTask
 from windlass.errors import InvalidTask
+from windlass.handlers import Bound
 from windlass.stores.memory import MemoryStore
 from windlass.testing import ManualClock, drain
 
@@ -184,11 +185,10 @@ def test_a_batch_is_one_span_and_a_trace_that_the_caller_gives_is_kept(app: App,
     def work(number: int) -> None: ...
 
     given = "00-" + "1" * 32 + "-" + "2" * 16 + "-01"
-    app.enqueue_many([work.bind(1), work.bind(2)])
-    app.store.submit([NewTask(handler=work.name, args={"number": 3}, trace=given)])
+    app.enqueue_many([work.bind(1), work.bind(2), Bound(NewTask(handler=work.name, args={"number": 3}, trace=given))])
     drain(app)
 
-    assert said(spans.one("send default"))["messaging.batch.message_count"] == 2
+    assert said(spans.one("send default"))["messaging.batch.message_count"] == 3
     parents = [span.parent.trace_id for span in spans.named("process default") if span.parent]
     assert len(parents) == 3
     assert int("1" * 32, 16) in parents
