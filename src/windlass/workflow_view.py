@@ -100,6 +100,31 @@ class Workflow(Struct, frozen=True, kw_only=True):
             down |= {each.task.id for each in found}
 
 
+class Listed(Struct, frozen=True, kw_only=True):
+    """A workflow in a list: how many of its tasks are in each state, of those that were looked at."""
+
+    name: str
+    tenant: str
+    tasks: dict[State, int]
+    submitted: Micros
+    """When the first of them was submitted."""
+
+
+def listed(store: TaskReader, filter: Filter, *, limit: int = MOST_STEPS) -> list[Listed]:
+    """Every workflow that one of the newest `limit` tasks belongs to, the newest first."""
+    found: dict[tuple[str, str], list[Task]] = {}
+    after, left = None, limit
+    while left > 0:
+        page = store.find(filter, limit=min(_PAGE, left), after=after)
+        for task in page.tasks:
+            if task.workflow is not None:
+                found.setdefault((task.tenant, task.workflow), []).append(task)
+        left, after = left - len(page.tasks), page.after
+        if after is None:
+            break
+    return [_listed(name, tenant, tasks) for (tenant, name), tasks in found.items()]
+
+
 def workflow(store: TaskReader, name: str, *, tenant: str | None = None) -> Workflow:
     """Read one. `UnknownWorkflow` if it has no task."""
     tasks = _tasks(store, Filter(workflow=name, tenant=tenant))
@@ -112,6 +137,21 @@ def workflow(store: TaskReader, name: str, *, tenant: str | None = None) -> Work
     edges = {id: _prerequisites(store, id, known) for id in known}
     steps = tuple(_step(known[id], edges[id], known) for id in _in_order(edges, known))
     return Workflow(name=name, tenant=tenants[0], steps=steps, critical=critical_path(steps))
+
+
+def slack(steps: Sequence[Step], now: Micros) -> dict[TaskId, Micros]:
+    """By how much longer each step could have taken without the end coming later; 0 for those that decide it.
+
+    As if every step began when its prerequisites had ended: the waiting in between counts as its own. What is open ends
+    now, as far as anybody knows. The steps come in an order in which prerequisites are first.
+    """
+    ends = {step.task.id: now if step.ended is None else step.ended for step in steps}
+    latest = dict.fromkeys(ends, max(ends.values(), default=now))
+    for step in reversed(steps):
+        taken = max(0, ends[step.task.id] - step.ready)
+        for before in step.prerequisites:
+            latest[before] = min(latest[before], latest[step.task.id] - taken)
+    return {id: max(0, latest[id] - ends[id]) for id in ends}
 
 
 def critical_path(steps: Sequence[Step]) -> tuple[TaskId, ...]:
@@ -132,6 +172,12 @@ def critical_path(steps: Sequence[Step]) -> tuple[TaskId, ...]:
     while path[-1].prerequisites:
         path.append(max((by_id[id] for id in path[-1].prerequisites), key=late))
     return tuple(step.task.id for step in reversed(path))
+
+
+def _listed(name: str, tenant: str, tasks: Sequence[Task]) -> Listed:
+    states = [task.state for task in tasks]
+    counts = {state: states.count(state) for state in State if state in states}
+    return Listed(name=name, tenant=tenant, tasks=counts, submitted=min(task.submitted for task in tasks))
 
 
 def _tasks(store: TaskReader, filter: Filter) -> list[Task]:

@@ -8,11 +8,10 @@ from typing import Any
 import click
 import msgspec
 
+from windlass.canary import canary as try_step_by_step
 from windlass.cli.bulk import agreed, bulk_options
-from windlass.cli.canary import canary as try_step_by_step
 from windlass.cli.completion import complete_queue, complete_task
 from windlass.cli.deeds import because, by_option, note, why_option
-from windlass.cli.edits import edited
 from windlass.cli.enqueue import arguments
 from windlass.cli.moments import Times, tz_option
 from windlass.cli.output import for_programs, form_options, number_of, say, table
@@ -23,6 +22,7 @@ from windlass.cli.which import task_of
 from windlass.core.times import duration, to_datetime
 from windlass.dead import LOOKED_AT, Group, group, groups
 from windlass.redaction import redacted
+from windlass.server.edits import edited
 from windlass.server.offers import Offers
 from windlass.server.shapes import error_shape
 from windlass.stores.protocol import Filter

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import click
-from msgspec import Struct
 
 from windlass.cli.output import for_programs, form_options, say, table
 from windlass.cli.stores import opened, store_option
 from windlass.core.lifecycle import State
-from windlass.stores.protocol import Count
+from windlass.tenants import by_tenant
 
 _SHOWN = (State.RUNNABLE, State.LEASED, State.WAITING, State.SCHEDULED, State.RETRYING, State.COMPLETED, State.FAILED)
-
-
-class TenantRow(Struct, frozen=True, kw_only=True):
-    """A tenant: its tasks by state, over all queues, and the queues in which it has any."""
-
-    name: str
-    tasks: dict[str, int]
-    queues: list[str]
 
 
 @click.group()
@@ -40,19 +29,6 @@ def ls(store_url: str | None, form: str | None) -> None:
     table(heads, [[row.name, *(f"{row.tasks.get(state, 0):,}" for state in _SHOWN), _few(row.queues)] for row in rows])
     if not rows:
         say("no tenant has a task yet")
-
-
-def by_tenant(counts: Iterable[Count]) -> list[TenantRow]:
-    """Counts by queue, tenant and state, put together for each tenant, by name."""
-    tasks: dict[str, dict[str, int]] = {}
-    queues: dict[str, set[str]] = {}
-    for count in counts:
-        if count.tasks <= 0:  # A sum of deltas may be passing through zero.
-            continue
-        states = tasks.setdefault(count.tenant, {})
-        states[count.state.value] = states.get(count.state.value, 0) + count.tasks
-        queues.setdefault(count.tenant, set()).add(count.queue)
-    return [TenantRow(name=name, tasks=tasks[name], queues=sorted(queues[name])) for name in sorted(tasks)]
 
 
 def _few(names: list[str]) -> str:

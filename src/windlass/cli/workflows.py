@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from windlass.cli.bulk import agreed, bulk_options, every
+from windlass.cli.bulk import agreed, bulk_options
 from windlass.cli.deeds import because, by_option, note, why_option
 from windlass.cli.drawing import gantt as chart
 from windlass.cli.drawing import tallied, tree
@@ -15,13 +15,11 @@ from windlass.cli.output import for_programs, form_options, number_of, say, tabl
 from windlass.cli.shapes import task_json
 from windlass.cli.stores import opened, store_option
 from windlass.cli.task_pages import state_shown
-from windlass.core.lifecycle import State
-from windlass.core.task import Task
 from windlass.core.times import to_datetime
 from windlass.errors import NotAllowed
 from windlass.server.offers import Offers
 from windlass.stores.protocol import Filter
-from windlass.workflow_view import Workflow, workflow
+from windlass.workflow_view import Listed, Workflow, listed, workflow
 
 _LOOKED_AT = 10_000
 
@@ -41,15 +39,12 @@ def workflows() -> None:
 @click.option("--limit", default=_LOOKED_AT, show_default=True, type=click.IntRange(1), help="Look at so many tasks.")
 def ls(store_url: str | None, form: str | None, times: Times, tenant: str | None, limit: int) -> None:
     """Every workflow that one of the newest tasks belongs to, the newest first."""
-    found: dict[tuple[str, str], list[Task]] = {}
-    for task in every(opened(store_url), Filter(tenant=tenant), limit=limit):
-        if task.workflow is not None:
-            found.setdefault((task.tenant, task.workflow), []).append(task)
-    if for_programs(form, [_summary(name, owner, tasks) for (owner, name), tasks in found.items()]):
+    found = listed(opened(store_url), Filter(tenant=tenant), limit=limit)
+    if for_programs(form, [_summary(each) for each in found]):
         return
     rows = [
-        [name, owner, f"{len(tasks):,}", _states(tasks), times.both(min(task.submitted for task in tasks))]
-        for (owner, name), tasks in found.items()
+        [each.name, each.tenant, f"{sum(each.tasks.values()):,}", _states(each), times.both(each.submitted)]
+        for each in found
     ]
     table(("workflow", "tenant", "#tasks", "states", "submitted"), rows)
     if not found:
@@ -168,19 +163,17 @@ def _print_head(found: Workflow, times: Times) -> None:
     click.echo(f"submitted {times.both(found.submitted)}, {end}, {lasted} in all")
 
 
-def _summary(name: str, tenant: str, tasks: list[Task]) -> dict[str, Any]:
-    states = [task.state.value for task in tasks]
+def _summary(found: Listed) -> dict[str, Any]:
     return {
-        "workflow": name,
-        "tenant": tenant,
-        "tasks": {state: states.count(state) for state in dict.fromkeys(states)},
-        "submitted": to_datetime(min(task.submitted for task in tasks)),
+        "workflow": found.name,
+        "tenant": found.tenant,
+        "tasks": {state.value: number for state, number in found.tasks.items()},
+        "submitted": to_datetime(found.submitted),
     }
 
 
-def _states(tasks: list[Task]) -> str:
-    states = [task.state for task in tasks]
-    return ", ".join(f"{states.count(state):,} {state.value}" for state in State if state in states)
+def _states(found: Listed) -> str:
+    return ", ".join(f"{number:,} {state.value}" for state, number in found.tasks.items())
 
 
 def _document(found: Workflow, offers: Offers, times: Times) -> dict[str, Any]:
