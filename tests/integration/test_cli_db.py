@@ -300,3 +300,29 @@ def test_what_is_copied_is_all_there_is(tmp_path: Path, migrated_url: str) -> No
     assert {
         name: columns - {"lot"} for name, columns in postgres.items() if name not in ("lot", "migration")
     } == copied | {"meta": {"one", "epoch"}}
+
+
+@pytest.mark.parametrize("words", [["db", "status"], ["db", "check"], ["doctor"], ["db", "backup", "x.db"]])
+def test_a_file_that_is_no_database_is_said_so(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "odd.db").write_text("not a database at all\n" * 100)
+
+    said = windlass(*words, "--store", file_url(tmp_path / "odd.db"))
+
+    assert (said.exit_code, "file is not a database" in said.stderr) == (1, True), said.output
+
+
+def test_damage_to_the_file_itself_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    store = opened(file_url(path))
+    store.submit([a_task(args={"n": n}) for n in range(500)])
+    store.close()
+    connection = apsw.Connection(str(path))
+    connection.pragma("wal_checkpoint(TRUNCATE)")
+    connection.close()
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(b"\xff" * 8_192)
+
+    said = windlass("db", "check", "--store", file_url(path))
+
+    assert (said.exit_code, "✗ integrity_check: the file is damaged" in said.stdout) == (1, True), said.output

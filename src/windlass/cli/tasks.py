@@ -22,6 +22,7 @@ from windlass.clock import sleep
 from windlass.core.lifecycle import State
 from windlass.core.task import Change, Task
 from windlass.core.times import duration
+from windlass.redaction import redacted_text
 from windlass.server.offers import Offers
 from windlass.server.shapes import attempt_shape, log_shape
 from windlass.stores.protocol import Log, ProgressSeen, Store
@@ -133,7 +134,8 @@ def wait(store_url: str | None, form: str | None, ids: Sequence[str], timeout: s
         for_programs(form, [task_json(task, offers) for task in ended])
     else:
         for task in ended:
-            click.echo(f"{task.id}  {state_shown(task.state)}" + (f"  {task.reason}" if task.reason else ""))
+            reason = f"  {redacted_text(task.reason)}" if task.reason else ""
+            click.echo(f"{task.id}  {state_shown(task.state)}{reason}")
     if any(task.state is not State.COMPLETED for task in ended):
         raise SystemExit(1)
 

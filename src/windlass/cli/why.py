@@ -11,6 +11,7 @@ from windlass.cli.which import task_of
 from windlass.core.gates import Why
 from windlass.core.lifecycle import State
 from windlass.reasons import explain
+from windlass.redaction import redacted_text
 from windlass.server.shapes import why_shape
 
 WILL_RUN, WAITS, CANNOT_RUN = 0, 3, 4
@@ -28,7 +29,7 @@ def why(store_url: str | None, form: str | None, id: str) -> None:
     store = opened(store_url)
     answer = explain(store, task_of(store, id))
     if not for_programs(form, why_shape(answer)):
-        click.echo(str(answer))
+        click.echo(redacted_text(str(answer)))
     raise SystemExit(status(answer))
 
 

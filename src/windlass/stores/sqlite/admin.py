@@ -14,7 +14,7 @@ from uuid import UUID
 import apsw
 
 from windlass.clock import SystemClock
-from windlass.errors import NotAllowed
+from windlass.errors import NotAllowed, StoreError, StoreUnavailable
 from windlass.stores.admin import BATCH, PROMISES, TABLES, Advance, DatabaseMissing, Finding, Rows, Status, Table, found
 from windlass.stores.migrate import migrations
 from windlass.stores.sqlite.database import BUSY_TIMEOUT_MS
@@ -33,11 +33,13 @@ class SQLiteAdmin:
         self._statements = load("sqlite", "?", folder="inspection")
         if not self._path.is_file():
             raise DatabaseMissing(f"{self._path} does not exist; `windlass db migrate` makes it")
-        # apsw's own types are partly unknown.
-        self._connection: Any = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READWRITE)
-        self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-        # As the store sets it for each of its connections: what it shows is what the store does.
-        self._connection.pragma("synchronous", "full")
+        with self._errors():
+            # apsw's own types are partly unknown.
+            self._connection: Any = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READWRITE)
+            self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            # As the store sets it for each of its connections: what it shows is what the store does.
+            self._connection.pragma("synchronous", "full")
+            self._connection.pragma("user_version")  # The first look at the file itself: is it a database?
 
     def status(self) -> Status:
         schema: int = self._connection.pragma("user_version")
@@ -56,10 +58,11 @@ class SQLiteAdmin:
         return SystemClock().now()
 
     def check(self) -> list[Finding]:
-        said = [line for (line,) in self._connection.execute("PRAGMA integrity_check(5)")]
-        damage = [Finding(check="integrity_check", count=len(said), text="the file is damaged", examples=said)]
-        ours = [finding for check in PROMISES for finding in found(check, self._readable(self.ask(check)))]
-        return ours if said == ["ok"] else [*damage, *ours]
+        with self._errors():
+            said = [line for (line,) in self._connection.execute("PRAGMA integrity_check(5)")]
+        if said != ["ok"]:  # Then nothing that its rows say means anything.
+            return [Finding(check="integrity_check", count=len(said), text="the file is damaged", examples=said)]
+        return [finding for check in PROMISES for finding in found(check, self._readable(self.ask(check)))]
 
     def backup(self, to: str, advance: Advance) -> None:
         place = Path(to)
@@ -69,7 +72,11 @@ class SQLiteAdmin:
             raise NotAllowed(f"to={to!r} is in a folder that does not exist; create it first")
         part = place.with_name(f"{place.name}.part")
         part.unlink(missing_ok=True)
-        with closing(apsw.Connection(str(part))) as copy, copy.backup("main", self._connection, "main") as backup:
+        with (
+            self._errors(),
+            closing(apsw.Connection(str(part))) as copy,
+            copy.backup("main", self._connection, "main") as backup,
+        ):
             while not backup.done:
                 backup.step(_PAGES)
                 advance(_PAGES)
@@ -78,22 +85,24 @@ class SQLiteAdmin:
 
     @contextmanager
     def reading(self) -> Generator[SQLiteRows]:
-        self._connection.execute("BEGIN")
-        try:
-            yield SQLiteRows(self)
-        finally:
-            self._connection.execute("ROLLBACK")
+        with self._errors():
+            self._connection.execute("BEGIN")
+            try:
+                yield SQLiteRows(self)
+            finally:
+                self._connection.execute("ROLLBACK")
 
     @contextmanager
     def writing(self) -> Generator[SQLiteRows]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield SQLiteRows(self)
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
+        with self._errors():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield SQLiteRows(self)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
 
     def close(self) -> None:
         self._connection.close()
@@ -108,7 +117,18 @@ class SQLiteAdmin:
 
     def ask(self, statement: str, *values: Any) -> list[Any]:
         """Run one of the statements of `inspection`."""
-        return self._connection.execute(self._statements[statement].text, values).fetchall()
+        with self._errors():
+            return self._connection.execute(self._statements[statement].text, values).fetchall()
+
+    @contextmanager
+    def _errors(self) -> Generator[None]:
+        """SQLite's errors in our words."""
+        try:
+            yield
+        except (apsw.BusyError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, OSError) as error:
+            raise StoreUnavailable(f"{self._path}: {error}") from error
+        except apsw.Error as error:
+            raise StoreError(f"{self._path}: {error}") from error
 
     @property
     def _wal(self) -> Path:
