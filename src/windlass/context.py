@@ -147,9 +147,11 @@ class Context:
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger whose records carry the task, handler, queue, tenant and attempt."""
+        """A logger whose records carry the task, handler, queue, tenant and attempt, and the trace if there is one."""
         order = self.order
-        fields = {"task_id": str(order.task), "handler": order.handler, "queue": order.queue}
+        fields: dict[str, Any] = {"task_id": str(order.task), "handler": order.handler, "queue": order.queue}
+        if order.trace is not None and order.trace.count("-") == 3:  # A `traceparent`: version, trace, span, flags.
+            fields["trace_id"] = order.trace.split("-")[1]
         return logging.LoggerAdapter(log, {**fields, "tenant": order.tenant, "attempt": order.attempt})
 
     def transaction(self, conn: Any) -> Transaction:

@@ -194,6 +194,19 @@ def test_a_batch_is_one_span_and_a_trace_that_the_caller_gives_is_kept(app: App,
     assert int("1" * 32, 16) in parents
 
 
+def test_what_a_handler_logs_carries_its_trace(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    @app.task
+    def work() -> None:
+        current().log.warning("here")
+
+    given = "00-" + "1" * 32 + "-" + "2" * 16 + "-01"
+    app.store.submit([NewTask(handler=work.name, trace=trace) for trace in (given, "rubbish", None)])
+    drain(app)
+
+    said = [vars(record).get("trace_id") for record in caplog.records if record.message == "here"]
+    assert sorted(map(str, said)) == ["1" * 32, "None", "None"]
+
+
 def test_a_trace_that_cannot_be_read_is_left_out(app: App, spans: Spans) -> None:
     @app.task
     def work() -> None: ...
