@@ -16,6 +16,7 @@ from windlass.core.lifecycle import State
 from windlass.core.task import Task
 from windlass.core.times import spelled
 from windlass.dead import Group
+from windlass.redaction import redacted_text
 from windlass.stores.protocol import Store
 
 STEPS = (1, 10)
@@ -101,5 +102,5 @@ def _trouble(store: Store, group: Group, before: Task) -> str | None:
     if same and task.state in (State.FAILED, State.RETRYING):
         return f"the same bug is back: {task.id} ended with {fresh[-1].kind} again ({group.id})"
     if task.state.final:
-        return f"another trouble: {task.id} is {task.state.value}: {task.reason}"
+        return f"another trouble: {task.id} is {task.state.value}: {redacted_text(task.reason or '')}"
     return None

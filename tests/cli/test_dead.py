@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import Windlass, lines, read
 from tests.support.builders import HOUR, a_session, claim_one, report, state_of, submit_one, task_of
-from windlass.cli import canary
+from windlass import canary
 from windlass.clock import ManualClock
 from windlass.core.fingerprint import fingerprint
 from windlass.core.lifecycle import State
