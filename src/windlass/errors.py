@@ -20,6 +20,7 @@
     ├── StaleLease (RuntimeError)           what was done in the name of an attempt came after its lease had ended
     ├── UnknownCron (LookupError)           no such cron
     ├── UnknownPool (LookupError)           no node has or ever had such a pool
+    ├── Conflict (RuntimeError)             it is no longer as the caller has seen it; nothing was written
     ├── ChangedMeanwhile (RuntimeError)     somebody else changed it at the same time, again and again
     └── StoreError (RuntimeError)
         ├── StoreUnavailable                the store cannot be reached now; nothing is known to be written
@@ -215,6 +216,16 @@ class UnknownPool(WindlassError, LookupError):
     def __init__(self, pool: str, known: Sequence[str]) -> None:
         self.pool = pool
         super().__init__(f"unknown pool: {pool!r}; there is {_some(known) if known else 'none yet: start a node'}")
+
+
+class Conflict(WindlassError, RuntimeError):
+    """What was to be changed is not, or no longer, as the caller expects it; nothing was written."""
+
+    code = "version_conflict"
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"{what} is no longer as you have seen it; look again, and then decide")
 
 
 class ChangedMeanwhile(WindlassError, RuntimeError):

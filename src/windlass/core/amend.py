@@ -1,10 +1,11 @@
-"""What people make of a task by hand: a change of priority, deadline or due time, and bringing it back."""
+"""What people make of a task by hand: a change of what they have seen, and bringing it back."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Place, Queue, place
@@ -12,6 +13,24 @@ from windlass.core.submission import check_priority
 from windlass.core.task import Change, Task
 from windlass.core.times import Micros, when
 from windlass.errors import NotAllowed
+
+
+class Version(Struct, frozen=True, kw_only=True):
+    """All that a person may have had in mind when they changed a task: its lease, its state, what can be changed."""
+
+    generation: int
+    fence: int
+    state: State
+    cancel_requested: bool
+    priority: int
+    deadline: Micros | None
+    due: Micros
+    expires: Micros | None
+
+
+def version_of(task: Task) -> Version:
+    """The task as it was seen."""
+    return Version(**{field: getattr(task, field) for field in Version.__struct_fields__})
 
 
 class Amended(Struct, frozen=True, kw_only=True):
@@ -24,6 +43,15 @@ class Amended(Struct, frozen=True, kw_only=True):
     due: Micros
     first_due: Micros
     place: Place
+
+    def version(self, before: Task) -> Version:
+        """The task as it will be seen."""
+        changed = {"state": self.state, "priority": self.priority, "deadline": self.deadline, "due": self.due}
+        return replace(version_of(before), **changed, expires=self.expires)
+
+    def differs(self, before: Task, first_due: Micros) -> bool:
+        """Whether anything is changed at all."""
+        return self.version(before) != version_of(before) or self.first_due != first_due
 
 
 def amend(task: Task, first_due: Micros, queue: Queue, change: Change, now: Micros) -> Amended:

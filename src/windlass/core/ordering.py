@@ -71,6 +71,10 @@ class Queue(Struct, frozen=True, kw_only=True):
         if not 1 <= self.weight <= 1_000:
             raise InvalidTask(f"weight={self.weight} of queue {self.name!r} is out of range; give 1 to 1000")
 
+    def orders_like(self, other: Queue) -> bool:
+        """Whether every task has the same place under both settings."""
+        return (self.strategy, self.horizon, self.step) == (other.strategy, other.horizon, other.step)
+
 
 def place(queue: Queue, *, priority: int, deadline: Micros | None, due: Micros) -> Place:
     """The task's place in its queue under the queue's strategy."""

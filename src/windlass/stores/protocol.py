@@ -3,7 +3,7 @@
 Four roles, so that nobody depends on more than it uses: `TaskStore` is what nodes and callers need, `Steering` what the
 autoscaler needs on top, `Operator` what people change by hand, `TaskReader` what they look at. Every call is one
 transaction or a series of short ones, is safe from many threads and processes at once, and either happens whole or not
-at all unless its contract says otherwise.
+at all unless its contract says otherwise. `Steering` and `Operator` stand in modules of their own, beside this one.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from windlass.core.conditions import Query
 from windlass.core.lifecycle import State
-from windlass.core.manifest import CronState, HandlerSeen, Manifest
+from windlass.core.manifest import CronState, HandlerSeen
 from windlass.core.ordering import Queue
 from windlass.core.settlement import Settlement
-from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
+from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import InvalidTask
+from windlass.stores.operating import CANCEL_GRACE as CANCEL_GRACE  # noqa: PLC0414 - a name of the protocol too
+from windlass.stores.operating import Filter, Operator
+from windlass.stores.operating import Which as Which  # noqa: PLC0414 - the same
 from windlass.stores.steering import Control, EntrySeen, Steering
 
 SESSION_TTL = timedelta(seconds=15)
-CANCEL_GRACE = timedelta(seconds=10)
 RETENTION = timedelta(days=7)
 SESSIONS_SHOWN = timedelta(days=1)
 """For how long after its last renewal a session that was closed or lost is still listed."""
@@ -83,32 +84,6 @@ class Swept(Struct, frozen=True, kw_only=True):
     def quiet(self) -> bool:
         """Whether there was nothing left to do."""
         return not any(getattr(self, field) for field in self.__struct_fields__ if field != "next_due")
-
-
-class Filter(Struct, frozen=True, kw_only=True):
-    """Which tasks: all conditions that are given must hold."""
-
-    states: frozenset[State] = frozenset()
-    queue: str | None = None
-    tenant: str | None = None
-    workflow: str | None = None
-    handler: str | None = None
-    query: Query | None = None
-    """Whatever else: see `core.query.parse`."""
-
-    def matches(self, task: Task, now: Micros) -> bool:
-        """Whether the task is one of them at this moment."""
-        return (
-            (not self.states or task.state in self.states)
-            and self.queue in (None, task.queue)
-            and self.tenant in (None, task.tenant)
-            and self.workflow in (None, task.workflow)
-            and self.handler in (None, task.handler)
-            and (self.query is None or self.query.matches(task, now))
-        )
-
-
-Which: TypeAlias = Sequence[TaskId] | Filter
 
 
 class Cursor(Struct, frozen=True):
@@ -273,59 +248,6 @@ class TaskStore(Protocol):
 
     def close(self) -> None:
         """Let go of connections and threads. The store's data stay (the memory store's are gone)."""
-        ...
-
-
-class Operator(Protocol):
-    """What people change by hand. The verbs that take a `Filter` work in short passes, oldest first."""
-
-    def cancel(self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE) -> int:
-        """Cancel unfinished tasks; how many. A leased one is asked to stop, and made to by the sweep after `grace`.
-
-        After this returns no new attempt of them starts, and a later success does not unblock what waits.
-        """
-        ...
-
-    def update(self, task: TaskId, change: Change) -> Task:
-        """Change an unfinished task and its place in the queue. Raises `UnknownTask`, or `NotAllowed` when it ended."""
-        ...
-
-    def retry(self, which: Which) -> int:
-        """Bring failed, cancelled or expired tasks back with fresh counters; how many. Others are left as they are."""
-        ...
-
-    def purge(self, which: Which) -> int:
-        """Remove finished tasks for good, dead letters too; how many. Unfinished ones are left as they are."""
-        ...
-
-    def configure(self, queue: Queue) -> None:
-        """Set a queue's settings. A new strategy gives the tasks that are already there their new places."""
-        ...
-
-    def open_workflow(
-        self, workflow: str, *, tenant: str = "default", sealed: bool = True, forward: timedelta | None = None
-    ) -> None:
-        """Prepare a workflow. Unsealed, its tasks wait for `seal_workflow`, so it can be submitted in parts.
-
-        With `forward`, a prerequisite may be named before it is submitted; after that time it counts as missing.
-        Without this call a workflow is sealed and takes no forward references. Repeating a call changes nothing.
-        """
-        ...
-
-    def seal_workflow(self, workflow: str, *, tenant: str = "default", missing: bool = False) -> None:
-        """Let an unsealed workflow run. `NotAllowed` while forward references are open, unless `missing` ends them."""
-        ...
-
-    def publish(self, manifest: Manifest) -> None:
-        """Make handlers and crons known, by name. Others stay as they are; a cron keeps its pause and what it fired."""
-        ...
-
-    def pause_cron(self, name: str, paused: bool, *, by: str = "", why: str = "") -> None:
-        """Let a cron fire no more, or fire again. Raises `UnknownCron`."""
-        ...
-
-    def raise_epoch(self) -> int:
-        """After a restore or failover: make every later fence greater than any handed out before it."""
         ...
 
 

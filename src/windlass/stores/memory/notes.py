@@ -15,6 +15,7 @@ from windlass.core.times import Micros
 from windlass.errors import UnknownCron
 from windlass.stores.memory.tables import Tables
 from windlass.stores.protocol import ProgressSeen
+from windlass.stores.steering import Entry, check_entries
 
 
 class MemoryNotes:
@@ -43,11 +44,17 @@ class MemoryNotes:
                 known = crons.get(cron.name)
                 crons[cron.name] = CronState(info=cron) if known is None else replace(known, info=cron)
 
-    def pause_cron(self, name: str, paused: bool, *, by: str = "", why: str = "") -> None:
+    def pause_cron(
+        self, name: str, paused: bool, *, by: str = "", why: str = "", entries: Sequence[Entry] = ()
+    ) -> None:
+        checked = check_entries(entries)
         with self._lock:
             known = self._cron(name)
             reasons = {"paused_by": storable(by), "paused_why": storable(why)} if paused else {}
-            self._tables.crons[name] = CronState(info=known.info, fired=known.fired, paused=paused, **reasons)
+            changed = CronState(info=known.info, fired=known.fired, paused=paused, **reasons)
+            if changed != known:
+                self._tables.crons[name] = changed
+                self._tables.note(checked, self._clock.now())
 
     def _cron(self, name: str) -> CronState:
         known = self._tables.crons.get(name)

@@ -7,8 +7,6 @@ from datetime import timedelta
 from itertools import takewhile
 from threading import RLock
 
-from msgspec.structs import asdict
-
 from windlass.clock import Clock
 from windlass.core.lifecycle import State
 from windlass.core.names import check_name
@@ -67,13 +65,13 @@ class MemorySteering:
             else:
                 control = Control(kind=kind, name=name, version=version + 1, value=value, changed=now)
                 self._tables.controls[kind, name] = control
-            self._append(checked, now)
+            self._tables.note(checked, now)
             return True
 
     def note(self, entries: Sequence[Entry]) -> None:
         checked = check_entries(entries)
         with self._lock:
-            self._append(checked, self._clock.now())
+            self._tables.note(checked, self._clock.now())
 
     def controls(self, kind: str) -> list[Control]:
         check_name("kind", kind)
@@ -89,11 +87,6 @@ class MemorySteering:
                 if (before is None or entry.number < before) and _is_about(entry, subject)
             ]
         return found[:limit]
-
-    def _append(self, entries: Sequence[Entry], now: Micros) -> None:
-        for entry in entries:
-            self._tables.entries += 1
-            self._tables.audit.append(EntrySeen(**asdict(entry), number=self._tables.entries, at=now))
 
     def _controls(self, kind: str) -> list[Control]:
         return [control for (of, _), control in sorted(self._tables.controls.items()) if of == kind]

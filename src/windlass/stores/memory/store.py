@@ -14,7 +14,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from windlass.clock import Clock, SystemClock, entropy
-from windlass.core.amend import amend, brought_back
+from windlass.core.amend import Version, amend, brought_back, version_of
 from windlass.core.graph import MAX_PLACEHOLDERS, End, find_ring
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import QUEUED, State
@@ -25,6 +25,7 @@ from windlass.core.submission import Birth, Draft, begins, born, draft, in_scope
 from windlass.core.task import Change, Lease, NewTask, Task, TaskId
 from windlass.core.times import Micros, micros, span
 from windlass.errors import (
+    Conflict,
     CycleFound,
     InvalidTask,
     KeyConflict,
@@ -52,6 +53,7 @@ from windlass.stores.protocol import (
     Verdict,
     Which,
 )
+from windlass.stores.steering import Entry, check_entries
 
 
 class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
@@ -129,9 +131,11 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
         with self._work:
             self._work.notify_all()
 
-    def cancel(self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE) -> int:
+    def cancel(
+        self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE, entries: Sequence[Entry] = ()
+    ) -> int:
         check_text("reason", reason)
-        patience = span(grace, "grace")
+        patience, checked = span(grace, "grace"), check_entries(entries)
         with self._lock:
             now = self._clock.now()
             chosen = [task for task in self._chosen(which) if not task.state.final and not task.cancel_requested]
@@ -142,15 +146,23 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
                 else:
                     self._tables.move(task.id, State.CANCELLED, finished=now, reason=reason)
             resolve(self._tables, [task.id for task in chosen if task.state is not State.LEASED], now)
+            self._tables.note(checked if chosen else [], now)
             return len(chosen)
 
-    def update(self, task: TaskId, change: Change) -> Task:
+    def update(
+        self, task: TaskId, change: Change, *, expect: Version | None = None, entries: Sequence[Entry] = ()
+    ) -> Task:
+        checked = check_entries(entries)
         with self._lock:
             now = self._clock.now()
             old = self._tables.tasks.get(task)
             if old is None:
                 raise UnknownTask(task)
-            changed = amend(old, self._tables.first_due[task], self._tables.queue(old.queue), change, now)
+            if expect not in (None, version_of(old)):
+                raise Conflict(f"task {task}")
+            first_due = self._tables.first_due[task]
+            changed = amend(old, first_due, self._tables.queue(old.queue), change, now)
+            self._tables.note(checked if changed.differs(old, first_due) else [], now)
             self._tables.first_due[task] = changed.first_due
             self._tables.places[task] = changed.place
             updated = self._tables.move(
@@ -164,7 +176,8 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             self._work.notify_all()
             return updated
 
-    def retry(self, which: Which) -> int:
+    def retry(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+        checked = check_entries(entries)
         with self._lock:
             now = self._clock.now()
             chosen = [task for task in self._chosen(which) if task.state.ended_badly]
@@ -172,19 +185,27 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             for task in chosen:
                 waiting = task.waiting + self._reopen(task.id, coming_back)
                 self._tables.move(task.id, **brought_back(task, waiting, now))
+            self._tables.note(checked if chosen else [], now)
             self._work.notify_all()
             return len(chosen)
 
-    def purge(self, which: Which) -> int:
+    def purge(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+        checked = check_entries(entries)
         with self._lock:
             chosen = [task.id for task in self._chosen(which) if task.state.final]
             for id in chosen:
                 self._tables.remove(id)
+            self._tables.note(checked if chosen else [], self._clock.now())
             return len(chosen)
 
-    def configure(self, queue: Queue) -> None:
+    def configure(self, queue: Queue, *, expect: Queue | None = None, entries: Sequence[Entry] = ()) -> None:
         queue.check()
+        checked = check_entries(entries)
         with self._lock:
+            before = self._tables.queue(queue.name)
+            if expect not in (None, before):
+                raise Conflict(f"queue {queue.name!r}")
+            self._tables.note(checked if queue != before else [], self._clock.now())
             self._tables.queues[queue.name] = queue
             for task in [*self._tables.tasks.values()]:
                 if task.queue == queue.name and not task.state.final:
@@ -193,15 +214,27 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             self._work.notify_all()
 
     def open_workflow(
-        self, workflow: str, *, tenant: str = "default", sealed: bool = True, forward: timedelta | None = None
+        self,
+        workflow: str,
+        *,
+        tenant: str = "default",
+        sealed: bool = True,
+        forward: timedelta | None = None,
+        entries: Sequence[Entry] = (),
     ) -> None:
         check_name("tenant", tenant)
         check_text("workflow", workflow)
+        checked, id = check_entries(entries), workflow_id(tenant, workflow)
         limit = None if forward is None else span(forward, "forward")
         with self._lock:
-            self._tables.workflows.setdefault(workflow_id(tenant, workflow), Workflow(sealed=sealed, forward=limit))
+            if id not in self._tables.workflows:
+                self._tables.workflows[id] = Workflow(sealed=sealed, forward=limit)
+                self._tables.note(checked, self._clock.now())
 
-    def seal_workflow(self, workflow: str, *, tenant: str = "default", missing: bool = False) -> None:
+    def seal_workflow(
+        self, workflow: str, *, tenant: str = "default", missing: bool = False, entries: Sequence[Entry] = ()
+    ) -> None:
+        checked = check_entries(entries)
         with self._lock:
             id, now = workflow_id(tenant, workflow), self._clock.now()
             opened = self._tables.workflows.get(id)
@@ -214,6 +247,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
                 raise NotAllowed(
                     f"workflow {workflow!r} has {len(open_ends)} open forward references; submit them first"
                 )
+            self._tables.note(checked if open_ends or not opened.sealed else [], now)
             opened.sealed = True
             for above in open_ends:
                 del self._tables.placeholders[above]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from windlass.core.graph import End
 from windlass.core.ids import workflow_id
@@ -20,7 +20,7 @@ from windlass.core.submission import Birth
 from windlass.core.task import Attempt, Lease, SessionId, Task, TaskId
 from windlass.core.times import Micros
 from windlass.stores.protocol import Log, ProgressSeen
-from windlass.stores.steering import Control, EntrySeen
+from windlass.stores.steering import Control, Entry, EntrySeen
 
 
 class Session(Struct, kw_only=True):
@@ -133,6 +133,12 @@ class Tables:
             self.dependents[above].remove(id)
         for below in self.dependents.pop(id, []):
             self.prerequisites[below].pop(id, None)
+
+    def note(self, entries: Sequence[Entry], now: Micros) -> None:
+        """Append to the audit log."""
+        for entry in entries:
+            self.entries += 1
+            self.audit.append(EntrySeen(**asdict(entry), number=self.entries, at=now))
 
     def first_runnable(self, queue: str) -> TaskId | None:
         """The task that comes first in its queue, taken off the heap; entries that were overtaken are dropped."""

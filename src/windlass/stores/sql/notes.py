@@ -10,7 +10,9 @@ from windlass.core.manifest import Manifest
 from windlass.core.retry import storable
 from windlass.core.task import Lease, Progress
 from windlass.errors import UnknownCron
+from windlass.stores.sql.acts import Act
 from windlass.stores.sql.database import Database, Transaction
+from windlass.stores.steering import Entry
 
 
 def publish(db: Database, manifest: Manifest) -> None:
@@ -28,12 +30,15 @@ def publish(db: Database, manifest: Manifest) -> None:
     db.transact(work)
 
 
-def pause_cron(db: Database, name: str, paused: bool, by: str, why: str) -> None:
+def pause_cron(db: Database, name: str, paused: bool, by: str, why: str, entries: Sequence[Entry]) -> None:
     """Let a cron fire no more, or again."""
     who, reason = (storable(by), storable(why)) if paused else (None, None)
+    act = Act(db, entries)
 
     def work(tx: Transaction) -> bool:
-        return bool(tx.ask("pause_cron", name=name, paused=paused, paused_by=who, paused_why=reason).rows())
+        changed = tx.ask("pause_cron", name=name, paused=paused, paused_by=who, paused_why=reason).rows()
+        act.note(tx, changed)
+        return bool(changed or tx.ask("cron_is_known", name=name).rows())
 
     if not db.transact(work):
         raise UnknownCron(name)

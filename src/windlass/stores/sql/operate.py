@@ -1,4 +1,4 @@
-"""What people change by hand, over SQL. A verb that takes a filter goes through its pages, a transaction each."""
+"""What people do to tasks and workflows, over SQL. Over many tasks a verb goes in passes, a transaction each."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from windlass.core.amend import amend, brought_back
+from windlass.core.amend import brought_back
 from windlass.core.graph import End
 from windlass.core.ids import workflow_id
-from windlass.core.lifecycle import UNFINISHED, State
-from windlass.core.ordering import Queue, place
-from windlass.core.task import Change, Task, TaskId
+from windlass.core.lifecycle import State
+from windlass.core.task import TaskId
 from windlass.core.times import Micros, span
 from windlass.errors import NotAllowed, UnknownTask
 from windlass.stores.protocol import Filter, Which
+from windlass.stores.sql.acts import Act
 from windlass.stores.sql.database import Database, Transaction
 from windlass.stores.sql.find import find
 from windlass.stores.sql.graph import resolve
-from windlass.stores.sql.rows import Moves, Row, first_due_of, queue_from, queue_values, rows_from, task_from, uuids
+from windlass.stores.sql.rows import Moves, Row, rows_from, uuids
 from windlass.stores.sql.sweep import forget
+from windlass.stores.steering import Entry
 
 CHUNK = 500
 
 
-def cancel(db: Database, which: Which, reason: str, grace: timedelta) -> int:
+def cancel(db: Database, which: Which, reason: str, grace: timedelta, entries: Sequence[Entry]) -> int:
     """Cancel unfinished tasks; leased ones are asked to stop."""
     patience = span(grace, "grace")
 
@@ -38,79 +39,59 @@ def cancel(db: Database, which: Which, reason: str, grace: timedelta) -> int:
             moves.move(row, State.CANCELLED, finished=now, reason=reason)
         return True
 
-    return _each(db, which, step, ends=State.CANCELLED)
+    return _each(db, which, step, Act(db, entries), ends=State.CANCELLED)
 
 
-def retry(db: Database, which: Which) -> int:
+def retry(db: Database, which: Which, entries: Sequence[Entry]) -> int:
     """Bring tasks that ended badly back, the oldest first: prerequisites before what waits for them."""
-    brought_back = 0
-    for ids in reversed(list(_chosen(db, which))):
-        count, wake = db.transact(lambda tx, ids=ids: _bring_back(db, tx, ids))
+    brought_back, act = 0, Act(db, entries)
+    for ids in reversed(list(chosen(db, which))):
+        count, wake = db.transact(lambda tx, ids=ids: _bring_back(db, tx, ids, act))
+        act.committed(count)
         db.ring(wake)
         brought_back += count
     return brought_back
 
 
-def purge(db: Database, which: Which) -> int:
+def purge(db: Database, which: Which, entries: Sequence[Entry]) -> int:
     """Remove finished tasks for good, once those that waited for them have been told."""
-    removed = 0
-    for ids in _chosen(db, which):
+    removed, act = 0, Act(db, entries)
+    for ids in chosen(db, which):
         db.ring(resolve(db, ids))
-        removed += db.transact(lambda tx, ids=ids: forget(db, tx, ids))
+        count = db.transact(lambda tx, ids=ids: _remove(db, tx, ids, act))
+        act.committed(count)
+        removed += count
     return removed
 
 
-def update(db: Database, id: TaskId, change: Change) -> Task:
-    """Change an unfinished task and its place."""
-
-    def work(tx: Transaction) -> set[str]:
-        asked = tx.ask("now", now=db.now())
-        held = tx.ask("hold", [(id,)])
-        whole = tx.ask("get", [(id,)])
-        [(now,)] = asked.rows()
-        rows, found = rows_from(db, held.rows()), whole.rows()
-        if not rows or not found:
-            raise UnknownTask(id)
-        task, row = task_from(db, found[0]), rows[0]
-        new = amend(task, first_due_of(found[0]), _queue(tx, task.queue), change, now)
-        moves = Moves()
-        moves.move(row, new.state, due=new.due, expires=new.expires)
-        moves.write(tx)
-        tx.tell("amend_body", task=id, priority=new.priority, deadline=new.deadline, first_due=new.first_due)
-        tx.tell("place", [(id, *new.place)])
-        return moves.counts.wake
-
-    db.ring(db.transact(work))
-    found = db.read(lambda tx: tx.ask("get", [(id,)]).rows())
-    return task_from(db, found[0])
-
-
-def configure(db: Database, queue: Queue) -> None:
-    """Set a queue's settings and give its tasks their places. A submit under way meanwhile keeps its old place."""
-    db.transact(lambda tx: tx.tell("configure", **queue_values(queue)))
-    for ids in _chosen(db, Filter(queue=queue.name, states=UNFINISHED)):
-        db.transact(lambda tx, ids=ids: _rank(db, tx, queue, ids))
-    db.ring([queue.name])
-
-
-def open_workflow(db: Database, workflow: str, tenant: str, *, sealed: bool, forward: timedelta | None) -> None:
+def open_workflow(
+    db: Database, workflow: str, tenant: str, *, sealed: bool, forward: timedelta | None, entries: Sequence[Entry]
+) -> None:
     """Prepare a workflow."""
     limit = None if forward is None else span(forward, "forward")
-    id = workflow_id(tenant, workflow)
-    db.transact(lambda tx: tx.tell("open_workflow", id=id, tenant=tenant, name=workflow, sealed=sealed, forward=limit))
+    id, act = workflow_id(tenant, workflow), Act(db, entries)
+
+    def work(tx: Transaction) -> None:
+        opened = tx.ask("open_workflow", id=id, tenant=tenant, name=workflow, sealed=sealed, forward=limit)
+        act.note(tx, opened.rows())
+
+    db.transact(work)
 
 
-def seal_workflow(db: Database, workflow: str, tenant: str, *, missing: bool) -> None:
+def seal_workflow(db: Database, workflow: str, tenant: str, *, missing: bool, entries: Sequence[Entry]) -> None:
     """Let a workflow run, and end its open forward references if that is wanted."""
-    id = workflow_id(tenant, workflow)
+    id, act = workflow_id(tenant, workflow), Act(db, entries)
 
     def work(tx: Transaction) -> list[UUID]:
-        if not tx.ask("lock_workflows", [(id,)]).rows():
+        known = tx.ask("lock_workflows", [(id,)]).rows()
+        if not known:
             raise UnknownTask(f"workflow {workflow!r} of tenant {tenant!r}")
         open_ends = uuids(db, tx.ask("workflow_placeholders", workflow=id).rows())
         if open_ends and not missing:
             raise NotAllowed(f"workflow {workflow!r} has {len(open_ends)} open forward references; submit them first")
         tx.tell("seal_workflow", id=id)
+        _, was_sealed, _ = known[0]
+        act.note(tx, open_ends or not was_sealed)
         tx.tell("fill_placeholders", [(end,) for end in open_ends])
         ends = [(id, End.SEALED.value), *((end, End.MISSING.value) for end in open_ends)]
         return uuids(db, tx.ask("announce", sorted(ends)).rows())
@@ -123,18 +104,47 @@ def raise_epoch(db: Database) -> int:
     return db.transact(lambda tx: tx.ask("raise_epoch").rows()[0][0])
 
 
-def _each(db: Database, which: Which, step: Callable[[Moves, Row, Micros], bool], *, ends: State | None = None) -> int:
+def chosen(db: Database, which: Which) -> Iterator[list[TaskId]]:
+    """The tasks that are meant, so many at a time as one transaction takes."""
+    if not isinstance(which, Filter):
+        ids = list(dict.fromkeys(which))
+        yield from (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
+        return
+    after = None
+    while True:
+        page = find(db, which, CHUNK, after)
+        if page.tasks:
+            yield [task.id for task in page.tasks]
+        after = page.after
+        if after is None:
+            return
+
+
+def _each(
+    db: Database,
+    which: Which,
+    step: Callable[[Moves, Row, Micros], bool],
+    act: Act,
+    *,
+    ends: State | None = None,
+) -> int:
     """Take a step with each of the tasks, and tell those that wait if the step ends them."""
     changed = 0
-    for ids in _chosen(db, which):
-        count, ended, wake = db.transact(lambda tx, ids=ids: _step_all(db, tx, ids, step, ends))
+    for ids in chosen(db, which):
+        count, ended, wake = db.transact(lambda tx, ids=ids: _step_all(db, tx, ids, step, ends, act))
+        act.committed(count)
         db.ring(wake | resolve(db, ended))
         changed += count
     return changed
 
 
 def _step_all(
-    db: Database, tx: Transaction, ids: Sequence[UUID], step: Callable[[Moves, Row, Micros], bool], ends: State | None
+    db: Database,
+    tx: Transaction,
+    ids: Sequence[UUID],
+    step: Callable[[Moves, Row, Micros], bool],
+    ends: State | None,
+    act: Act,
 ) -> tuple[int, list[UUID], set[str]]:
     asked = tx.ask("now", now=db.now())
     held = tx.ask("hold", [(id,) for id in sorted(set(ids))])
@@ -142,12 +152,13 @@ def _step_all(
     moves = Moves()
     changed = [row for row in rows_from(db, held.rows()) if step(moves, row, now)]
     moves.write(tx)
+    act.note(tx, changed)
     ended = [(row.id, ends.value) for row in changed if ends is not None and row.state is not State.LEASED]
     announced = uuids(db, tx.ask("announce", ended).rows()) if ended else []
     return len(changed), announced, moves.counts.wake
 
 
-def _bring_back(db: Database, tx: Transaction, ids: Sequence[TaskId]) -> tuple[int, set[str]]:
+def _bring_back(db: Database, tx: Transaction, ids: Sequence[TaskId], act: Act) -> tuple[int, set[str]]:
     """Prerequisites that are unfinished, or are just being brought back, are waited for again.
 
     They are locked together with the tasks themselves, in one set and in id order.
@@ -171,35 +182,11 @@ def _bring_back(db: Database, tx: Transaction, ids: Sequence[TaskId]) -> tuple[i
     # What had not been told of the old end waits for the new one instead.
     tx.tell("close_ended", [(parent,) for parent in uuids(db, pending.rows()) if parent in coming])
     moves.write(tx)
+    act.note(tx, back)
     return len(back), moves.counts.wake
 
 
-def _chosen(db: Database, which: Which) -> Iterator[list[TaskId]]:
-    if not isinstance(which, Filter):
-        ids = list(dict.fromkeys(which))
-        yield from (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
-        return
-    after = None
-    while True:
-        page = find(db, which, CHUNK, after)
-        if page.tasks:
-            yield [task.id for task in page.tasks]
-        after = page.after
-        if after is None:
-            return
-
-
-def _queue(tx: Transaction, name: str) -> Queue:
-    settings = (queue_from(line) for line in tx.ask("queues").rows() if line[0] == name)
-    return next(settings, Queue(name=name))
-
-
-def _rank(db: Database, tx: Transaction, queue: Queue, ids: Sequence[TaskId]) -> None:
-    """The rows are locked first: an update of the same task must come wholly before or after."""
-    batch = [(id,) for id in sorted(ids)]
-    tx.ask("hold", batch).rows()
-    places: list[tuple[object, ...]] = []
-    for line in tx.ask("get", batch).rows():
-        task, due = task_from(db, line), first_due_of(line)
-        places.append((task.id, *place(queue, priority=task.priority, deadline=task.deadline, due=due)))
-    tx.tell("place", places)
+def _remove(db: Database, tx: Transaction, ids: Sequence[TaskId], act: Act) -> int:
+    gone = forget(db, tx, ids)
+    act.note(tx, gone)
+    return gone

@@ -76,7 +76,7 @@ def put_control(db: Database, kind: str, name: str, value: str | None, expect: i
 
     The mark makes a second try harmless: after a commit whose answer was lost it finds what the first has written.
     """
-    value, batch = check_control(kind, name, value, expect), _lines(entries)
+    value, batch = check_control(kind, name, value, expect), lines(entries)
     mark, unsure = fresh_id(SystemClock().now(), entropy(1)()), False
 
     def work(tx: Transaction) -> bool:
@@ -101,7 +101,7 @@ def put_control(db: Database, kind: str, name: str, value: str | None, expect: i
 
 def note(db: Database, entries: Sequence[Entry]) -> None:
     """Append entries to the audit log."""
-    batch = _lines(entries)
+    batch = lines(entries)
     if batch:
         db.transact(lambda tx: tx.tell("note", batch, now=db.now()))
 
@@ -131,6 +131,13 @@ def audit(db: Database, subject: str | None, limit: int, before: int | None) -> 
     ]
 
 
+def lines(entries: Sequence[Entry]) -> list[Values]:
+    """Entries as the statement `note` takes them."""
+    return [
+        (kind_of(one.subject), one.subject, one.action, one.text, one.by, one.data) for one in check_entries(entries)
+    ]
+
+
 def _queues(asked: Sequence[str], counts: Sequence[Values], heads: Sequence[Values]) -> list[QueueLook]:
     # A count is a sum over deltas: were one ever lost, there would still not be fewer tasks than none.
     tasks = {(queue, state): max(0, number) for queue, state, number in counts}
@@ -153,10 +160,4 @@ def _controls(rows: Sequence[Values]) -> list[Control]:
     return [
         Control(kind=kind, name=name, version=version, value=value, changed=changed)
         for kind, name, version, value, changed in rows
-    ]
-
-
-def _lines(entries: Sequence[Entry]) -> list[Values]:
-    return [
-        (kind_of(one.subject), one.subject, one.action, one.text, one.by, one.data) for one in check_entries(entries)
     ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from windlass.clock import SystemClock, entropy
+from windlass.core.amend import Version
 from windlass.core.manifest import CronState, HandlerSeen, Manifest
 from windlass.core.names import check_name, check_text
 from windlass.core.ordering import Queue
@@ -30,7 +31,7 @@ from windlass.stores.protocol import (
     Which,
     check_limit,
 )
-from windlass.stores.sql import attempts, notes, operate, read, steering
+from windlass.stores.sql import attempts, notes, operate, read, settings, steering
 from windlass.stores.sql.database import Database
 from windlass.stores.sql.find import find
 from windlass.stores.sql.graph import resolve
@@ -129,38 +130,52 @@ class SqlStore:
     def note(self, entries: Sequence[Entry]) -> None:
         steering.note(self._db, entries)
 
-    def cancel(self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE) -> int:
+    def cancel(
+        self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE, entries: Sequence[Entry] = ()
+    ) -> int:
         check_text("reason", reason)
-        return operate.cancel(self._db, which, reason, grace)
+        return operate.cancel(self._db, which, reason, grace, entries)
 
-    def update(self, task: TaskId, change: Change) -> Task:
-        return operate.update(self._db, task, change)
+    def update(
+        self, task: TaskId, change: Change, *, expect: Version | None = None, entries: Sequence[Entry] = ()
+    ) -> Task:
+        return settings.update(self._db, task, change, expect, entries)
 
-    def retry(self, which: Which) -> int:
-        return operate.retry(self._db, which)
+    def retry(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+        return operate.retry(self._db, which, entries)
 
-    def purge(self, which: Which) -> int:
-        return operate.purge(self._db, which)
+    def purge(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+        return operate.purge(self._db, which, entries)
 
-    def configure(self, queue: Queue) -> None:
+    def configure(self, queue: Queue, *, expect: Queue | None = None, entries: Sequence[Entry] = ()) -> None:
         queue.check()
-        operate.configure(self._db, queue)
+        settings.configure(self._db, queue, expect, entries)
 
     def open_workflow(
-        self, workflow: str, *, tenant: str = "default", sealed: bool = True, forward: timedelta | None = None
+        self,
+        workflow: str,
+        *,
+        tenant: str = "default",
+        sealed: bool = True,
+        forward: timedelta | None = None,
+        entries: Sequence[Entry] = (),
     ) -> None:
         check_name("tenant", tenant)
         check_text("workflow", workflow)
-        operate.open_workflow(self._db, workflow, tenant, sealed=sealed, forward=forward)
+        operate.open_workflow(self._db, workflow, tenant, sealed=sealed, forward=forward, entries=entries)
 
-    def seal_workflow(self, workflow: str, *, tenant: str = "default", missing: bool = False) -> None:
-        operate.seal_workflow(self._db, workflow, tenant, missing=missing)
+    def seal_workflow(
+        self, workflow: str, *, tenant: str = "default", missing: bool = False, entries: Sequence[Entry] = ()
+    ) -> None:
+        operate.seal_workflow(self._db, workflow, tenant, missing=missing, entries=entries)
 
     def publish(self, manifest: Manifest) -> None:
         notes.publish(self._db, manifest)
 
-    def pause_cron(self, name: str, paused: bool, *, by: str = "", why: str = "") -> None:
-        notes.pause_cron(self._db, name, paused, by, why)
+    def pause_cron(
+        self, name: str, paused: bool, *, by: str = "", why: str = "", entries: Sequence[Entry] = ()
+    ) -> None:
+        notes.pause_cron(self._db, name, paused, by, why, entries)
 
     def raise_epoch(self) -> int:
         return operate.raise_epoch(self._db)

@@ -1,4 +1,5 @@
--- open_workflow: prepare a workflow; one that is known stays as it is.
+-- open_workflow: prepare a workflow; one that is known stays as it is, and gives no row back.
 INSERT INTO windlass.workflow (id, tenant, name, sealed, forward)
 VALUES (:id, :tenant, :name, :sealed, :forward)
-    ON CONFLICT (id) DO NOTHING;
+    ON CONFLICT (id) DO NOTHING
+RETURNING id;

@@ -1,0 +1,6 @@
+-- hold_queue: lock a queue's settings and read them as they stand; a queue that has none is given these first.
+INSERT INTO windlass.queue (name, strategy, horizon, step, paused, paused_by, paused_why, max_waiting, max_leased,
+                            weight, fair)
+VALUES (:name, :strategy, :horizon, :step, :paused, :paused_by, :paused_why, :max_waiting, :max_leased, :weight, :fair)
+    ON CONFLICT (name) DO UPDATE SET name = excluded.name
+RETURNING name, strategy, horizon, step, paused, paused_by, paused_why, max_waiting, max_leased, weight, fair;
