@@ -27,7 +27,7 @@ QUEUES = ("orders", "mail", "media", "reports", "default")
 NEXT = """
   Next, in another terminal{store}:
     windlass pool history shop    why it has as many workers as it has
-    windlass dead                 the bug: one group, to be mended and retried together
+    windlass dead ls              the bug: one group, to be mended and retried together
     windlass tasks ls             every task, the newest first
     windlass why ID               why one of them does not run
 """

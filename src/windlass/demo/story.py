@@ -59,7 +59,7 @@ class Story:
             self._failed[name] += 1
             count = self._failed[name]
             if count in (1, 3, 10, 30):
-                self.lines.put(f"✗ {name} ×{count}  → dead letters (windlass dead)")
+                self.lines.put(f"✗ {name} ×{count}  → dead letters (windlass dead ls)")
         elif event.state is State.RETRYING:
             self._retried += 1
             if self._retried in (1, 5, 20):
