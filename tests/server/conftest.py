@@ -12,6 +12,7 @@ import pytest
 from windlass.clock import ManualClock
 from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
 from windlass.server.app import create_app
+from windlass.server.guard import Guard
 from windlass.server.scopes import Scope
 from windlass.server.settings import ServerSettings
 from windlass.server.tokens import create_token
@@ -55,15 +56,19 @@ def store(clock: ManualClock) -> Iterator[MemoryStore]:
 async def connect(store: Store, clock: ManualClock) -> AsyncGenerator[Connect]:
     """Makes clients of a server with these settings, with or without a token."""
     clients: list[Client] = []
+    apps: list[Guard] = []
 
     def make(token: str | None = None, *, over: Store | None = None, **settings: Any) -> Client:
         app = create_app(over or store, ServerSettings(**settings), clock)
+        apps.append(app)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         transport = httpx.ASGITransport(app=app)
         clients.append(httpx.AsyncClient(transport=transport, base_url=BASE, headers=headers))
         return clients[-1]
 
     yield make
+    for app in apps:
+        app.leave()
     for client in clients:
         await client.aclose()
 

@@ -17,11 +17,13 @@ from starlette.routing import Route as Place
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from windlass.clock import Clock
-from windlass.server.bodies import JSON, check_media, read_body
+from windlass.clock import Clock, SystemClock
+from windlass.server.bodies import JSON, NDJSON, check_media, read_body
 from windlass.server.calls import Call
 from windlass.server.feeds import Feed, Lines
 from windlass.server.guard import Guard
+from windlass.server.live import Flow, Live, last_of, unless_gone
+from windlass.server.news import Newsroom
 from windlass.server.offers import Offers
 from windlass.server.openapi import document
 from windlass.server.problems import Refused, wrong_shape
@@ -34,6 +36,7 @@ from windlass.server.strict import decoded
 from windlass.server.table import TABLE
 from windlass.server.threads import Threads
 from windlass.server.tokens import Keyring
+from windlass.server.workforce import Workforce
 from windlass.stores.protocol import Store
 
 
@@ -46,6 +49,14 @@ class Service:
         self.keyring = Keyring(store, clock)
         self.rates = Rates(settings.rate)
         self.threads = Threads(settings.threads, settings.backlog, settings.request_seconds)
+        self.workforce = Workforce(store)
+        self.news = Newsroom(store, self.threads)
+        self.clock = clock or SystemClock()
+
+    def leave(self) -> None:
+        """Answer those who wait, and let those who listen go: the server is about to stop. Called in the loop."""
+        self.workforce.close()
+        self.news.close()
 
     async def who(self, request: Request) -> Who:
         """Who asks: by their token; without any token in the store, whoever reaches a server of this machine only."""
@@ -77,7 +88,7 @@ class Service:
             raise Refused("forbidden", f"this is about all tenants and queues; the token {who.name} is limited to one")
 
 
-def create_app(store: Store, settings: ServerSettings | None = None, clock: Clock | None = None) -> ASGIApp:
+def create_app(store: Store, settings: ServerSettings | None = None, clock: Clock | None = None) -> Guard:
     """The server for a store, which stays the caller's to close."""
     settings = settings or ServerSettings()
     service = Service(store, settings, clock)
@@ -85,6 +96,7 @@ def create_app(store: Store, settings: ServerSettings | None = None, clock: Cloc
     @asynccontextmanager
     async def lifespan(_: ASGIApp) -> AsyncGenerator[None]:
         yield
+        service.leave()
         service.threads.close()
 
     paths: dict[str, dict[str, Route]] = {}
@@ -92,7 +104,8 @@ def create_app(store: Store, settings: ServerSettings | None = None, clock: Cloc
         paths.setdefault(route.path, {})[route.method] = route
     places = [Place(path, _Endpoint(service, routes)) for path, routes in paths.items()]
     places.append(Place(f"{API}/openapi.json", _openapi))
-    return Guard(Router(places, redirect_slashes=False, default=_not_served, lifespan=lifespan), settings)
+    router = Router(places, redirect_slashes=False, default=_not_served, lifespan=lifespan)
+    return Guard(router, settings, service.leave)
 
 
 class _Endpoint:
@@ -120,7 +133,7 @@ async def _answer(service: Service, route: Route, request: Request) -> Response:
     given = _places(route, request)
     if route.query is not None:
         given["query"] = _query(route.query, request)
-    call = Call(service.store, service.offers, who, request.headers)
+    call = Call(service.store, service.offers, service.workforce, who, request.headers, service.clock)
     if route.inline:
         return _response(route, call, route.handler(call, **given))
     if route.streams:
@@ -128,7 +141,23 @@ async def _answer(service: Service, route: Route, request: Request) -> Response:
         return await Lines.begin(route.handler(call, feed=feed, **given))
     if route.body is not None:
         await _take_body(service, route, request, given)
+    if route.lasts:
+        return await _lasting(service, route, request, call, given)
     return await service.threads.run(lambda: _response(route, call, route.handler(call, **given)))
+
+
+async def _lasting(service: Service, route: Route, request: Request, call: Call, given: dict[str, Any]) -> Response:
+    async def check() -> None:
+        service.check_may(await service.who(request), route)
+
+    found = route.handler(call, live=Live(service.threads, service.news, check), **given)
+    if not route.tells:
+        return _response(route, call, await unless_gone(request, found))
+    if route.text:
+        return await Flow.begin(request, found, bytes, route.text)
+    if NDJSON in request.headers.get("accept", ""):
+        return await Flow.begin(request, found, msgspec.json.Encoder().encode_lines, NDJSON)
+    return _response(route, call, await unless_gone(request, last_of(found)))
 
 
 async def _take_body(service: Service, route: Route, request: Request, given: dict[str, Any]) -> None:

@@ -7,12 +7,15 @@ from typing import Any
 
 import msgspec
 
+from windlass.clock import Clock
 from windlass.core.task import Task, TaskId
+from windlass.core.times import Micros
 from windlass.errors import UnknownTask
 from windlass.redaction import redacted_text
 from windlass.server.offers import Offers
 from windlass.server.problems import Refused
 from windlass.server.scopes import Who
+from windlass.server.workforce import Workforce
 from windlass.stores.protocol import Store
 from windlass.stores.steering import Entry
 
@@ -20,12 +23,20 @@ from windlass.stores.steering import Entry
 class Call:
     """One request, as far as a handler needs to know it."""
 
-    def __init__(self, store: Store, offers: Offers, who: Who, headers: Mapping[str, str]) -> None:
-        self.store, self.offers, self.who, self.headers = store, offers, who, headers
+    def __init__(
+        self, store: Store, offers: Offers, workforce: Workforce, who: Who, headers: Mapping[str, str], clock: Clock
+    ) -> None:
+        self.store, self.offers, self.workforce, self.who, self.headers = store, offers, workforce, who, headers
+        self._clock = clock
         self.status: int | None = None
         """Another good status than the route's own."""
         self.said: dict[str, str] = {}
         """Headers of the answer."""
+
+    @property
+    def now(self) -> Micros:
+        """By the server's clock; what concerns leases is judged by the store's own."""
+        return self._clock.now()
 
     def task(self, id: TaskId) -> Task:
         """A task that this caller sees. Another tenant's is answered exactly as one that does not exist."""

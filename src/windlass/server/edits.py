@@ -64,5 +64,6 @@ def _check_kind(name: str, value: Any, schema: Mapping[str, Any]) -> None:
     is_bool_for_number = isinstance(value, bool) and bool not in fits and object not in fits
     if kinds and (is_bool_for_number or not isinstance(value, tuple(fits))):
         raise InvalidTask(
-            f"args.{name}={value!r} is not {' or '.join(kinds)}; on the command line text is {name}=…, other JSON {name}:=…"
+            f"args.{name}={value!r} is not {' or '.join(kinds)}; "
+            f"on the command line text is {name}=…, other JSON {name}:=…"
         )

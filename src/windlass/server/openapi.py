@@ -16,6 +16,7 @@ from windlass.server.schemas import Problem
 _REFERENCE = "#/components/schemas/{name}"
 _HEADERS: Mapping[str, str] = {
     "Idempotency-Key": "Taken as the task's key when the body has none: the same key means the same task.",
+    "Last-Event-ID": "The number of the last entry that the listener has seen: it is told what it has missed.",
     "If-Match": "The ETag of what the caller has seen; if it has changed since, nothing is done (412).",
 }
 
@@ -118,6 +119,8 @@ def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": schemas.of(route.answer)}}
     if route.streams:
         content = {"application/x-ndjson": _lines(schemas, route.answer)}
+    elif route.tells and not route.text:
+        content["application/x-ndjson"] = _lines(schemas, route.answer)
     elif route.text:
         content = {route.text.partition(";")[0]: {"schema": {"type": "string"}}}
     good = {

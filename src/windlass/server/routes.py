@@ -2,7 +2,8 @@
 
 A route is a function with a decorator. Its signature says what it takes (`query` and `body` are structs, the other
 parameters stand in the path), its return annotation what it answers, its docstring what it is for. One that takes a
-`feed` is an asynchronous generator of parts of its answer, each a sequence of lines.
+`feed` is an asynchronous generator of parts of its answer, each a sequence of lines. One that takes `live` is
+asynchronous, may last, and ends when its caller goes away: it returns its answer, or yields parts of it.
 
     route = Routes("tasks")
 
@@ -22,7 +23,7 @@ from msgspec import Struct
 from windlass.server.scopes import Scope
 
 API = "/api/v1"
-_RESERVED = ("query", "body", "feed")
+_RESERVED = ("query", "body", "feed", "live")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -56,6 +57,10 @@ class Route(Struct, frozen=True, kw_only=True):
     """Whether a token that is limited to a tenant or a queue does not suffice."""
     streams: bool = False
     """Whether lines go in and out, without an end to the body's length."""
+    lasts: bool = False
+    """Whether it is asynchronous, and goes on for as long as its caller is there."""
+    tells: bool = False
+    """Whether its answer comes in parts: lines for those who accept them, for others the last one alone."""
     inline: bool = False
     """Whether it asks no store, and is answered even while all threads wait for one."""
     text: str = ""
@@ -91,7 +96,7 @@ class Routes:
         def declare(function: Function) -> Function:
             hints = get_type_hints(function, include_extras=True)
             parameters = list(inspect.signature(function).parameters.values())[1:]
-            streams = "feed" in hints
+            streams, tells = "feed" in hints, inspect.isasyncgenfunction(function)
             body = next((each for each in parameters if each.name == "body"), None)
             self._routes.append(
                 Route(
@@ -106,13 +111,15 @@ class Routes:
                     query=hints.get("query"),
                     body=get_args(hints["feed"])[0] if streams else hints.get("body"),
                     body_optional=body is not None and body.default is not inspect.Parameter.empty,
-                    answer=_innermost(hints["return"]) if streams else hints["return"],
+                    answer=_innermost(hints["return"]) if tells else hints["return"],
                     status=status,
                     also=tuple(also),
                     headers=tuple(headers),
                     errors=tuple(errors),
                     whole=whole,
                     streams=streams,
+                    lasts="live" in hints,
+                    tells=tells and not streams,
                     inline=inline,
                     text=text,
                 )

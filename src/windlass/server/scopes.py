@@ -15,6 +15,8 @@ class Scope(StrEnum):
     SUBMIT = "submit"
     READ = "read"
     OPERATE = "operate"
+    WORK = "work"
+    """Running tasks: sessions, claims, and the ends of attempts."""
     ADMIN = "admin"
 
 
@@ -22,6 +24,7 @@ _INCLUDED = {
     Scope.SUBMIT: {Scope.SUBMIT},
     Scope.READ: {Scope.READ},
     Scope.OPERATE: {Scope.OPERATE, Scope.READ},
+    Scope.WORK: {Scope.WORK},
     Scope.ADMIN: set(Scope),
 }
 

@@ -35,8 +35,9 @@ class Serving:
         settings.check(has_tokens=bool(tokens(store)))
         self.listener = _listen(settings)
         self.address = _address(settings, self.listener)
+        app = create_app(StoreCalls().measured(store), settings)
         config = uvicorn.Config(
-            create_app(StoreCalls().measured(store), settings),
+            app,
             http=TimedProtocol,
             ws="none",
             lifespan="on",
@@ -51,7 +52,7 @@ class Serving:
             ssl_certfile=settings.tls_cert,
             ssl_keyfile=settings.tls_key,
         )
-        self._server = _Server(config, lambda: say(self.address))
+        self._server = _Server(config, lambda: say(self.address), app.leave)
 
     def run(self) -> None:
         """Serve until it is stopped; in the main thread also until SIGTERM or Ctrl-C."""
@@ -108,13 +109,17 @@ class TimedProtocol(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None], leave: Callable[[], None]) -> None:
         super().__init__(config)
-        self._tell = started
+        self._tell, self._leave = started, leave
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._tell()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._leave()  # Those who wait or listen would otherwise be waited for.
+        await super().shutdown(sockets)
 
 
 def _listen(settings: ServerSettings) -> socket.socket:

@@ -30,7 +30,7 @@ class Threads:
     async def run(self, deed: Callable[[], T], seconds: float | None = None) -> T:
         """Do it in a thread. Refused when too many wait already, or when it takes too long."""
         limit = self._seconds if seconds is None else seconds
-        future = self._begin(deed)
+        future = self.begin(deed)
         try:
             async with asyncio.timeout(limit):
                 return await asyncio.wrap_future(future)
@@ -50,7 +50,8 @@ class Threads:
         if executor is not None:
             executor.shutdown(wait=False, cancel_futures=True)
 
-    def _begin(self, deed: Callable[[], T]) -> Future[T]:
+    def begin(self, deed: Callable[[], T]) -> Future[T]:
+        """Do it in a thread, and wait for nothing. Refused when too many wait already."""
         with self._lock:
             if self._under_way >= self._most:
                 raise Refused("overloaded", f"{self._under_way:,} requests wait for the store already; try again")

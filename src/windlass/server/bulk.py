@@ -1,0 +1,121 @@
+"""Verbs for many tasks at once, chosen by a filter: counted first, then done in short batches, with word of each.
+
+They stop when whoever asked goes away; what is done stays done, and asking again goes on with the rest. What a filter
+finds is what a reader could have found by eye, so no verb is a way to learn what is secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from windlass.core.lifecycle import FINAL, UNFINISHED, State
+from windlass.core.query import parse
+from windlass.core.task import TaskId
+from windlass.server.calls import Call
+from windlass.server.finding import find_shown
+from windlass.server.live import Live
+from windlass.server.problems import Refused
+from windlass.server.routes import Routes
+from windlass.server.schemas import Reason
+from windlass.server.scopes import Scope
+from windlass.stores.protocol import Cursor, Filter, Page
+
+route = Routes("tasks")
+
+TOGETHER = 500
+"""How many tasks are taken in one batch."""
+ERRORS = ("invalid_filter", "invalid_task")
+
+
+class ByFilter(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which tasks."""
+
+    q: Annotated[str, Meta(min_length=1, max_length=4_000)]
+    """The filter language, as in `state:failed handler:mail`; one that means everything is refused."""
+    dry_run: bool = False
+    """Only count."""
+
+
+class Done(Struct, frozen=True, kw_only=True):
+    """How far it has come: `done` of the `total` tasks that matched when it began."""
+
+    done: int
+    total: int
+
+
+@route("POST", "/tasks:cancel", Scope.OPERATE, errors=ERRORS)
+async def cancel_tasks(call: Call, live: Live, body: ByFilter) -> AsyncGenerator[Sequence[Done]]:
+    """Cancel the unfinished tasks that match. Running ones are asked to stop, and made to after ten seconds."""
+    why = body.why or f"cancelled by {body.by or call.who.name}"
+    deed = _Deed(call, body, "cancelled", UNFINISHED, lambda ids: call.store.cancel(ids, reason=why))
+    async for part in deed.run(live):
+        yield part
+
+
+@route("POST", "/tasks:retry", Scope.OPERATE, errors=ERRORS)
+async def retry_tasks(call: Call, live: Live, body: ByFilter) -> AsyncGenerator[Sequence[Done]]:
+    """Bring back the failed, cancelled and expired tasks that match, with fresh counters."""
+    states = [state for state in FINAL if state.ended_badly]
+    async for part in _Deed(call, body, "retried", states, call.store.retry).run(live):
+        yield part
+
+
+@route("POST", "/tasks:purge", Scope.OPERATE, errors=ERRORS)
+async def purge_tasks(call: Call, live: Live, body: ByFilter) -> AsyncGenerator[Sequence[Done]]:
+    """Remove the finished tasks that match, dead letters too, for good."""
+    async for part in _Deed(call, body, "purged", FINAL, call.store.purge).run(live):
+        yield part
+
+
+class _Deed:
+    """One verb, on its way through what matches."""
+
+    def __init__(
+        self,
+        call: Call,
+        body: ByFilter,
+        done: str,
+        states: Sequence[State] | frozenset[State],
+        do: Callable[[Sequence[TaskId]], int],
+    ) -> None:
+        query = parse(body.q)
+        if not query.conditions:
+            raise Refused("invalid_filter", "q means every task; name at least one condition", field="q")
+        self._call, self._body, self._word, self._do = call, body, done, do
+        who = call.who
+        self._filter = Filter(states=frozenset(states), queue=who.queue, tenant=who.tenant, query=query)
+
+    async def run(self, live: Live) -> AsyncGenerator[Sequence[Done]]:
+        """Count, write down what is to be done, and do it."""
+        total, after = 0, None
+        while True:
+            page = await live.run(lambda after=after: self._page(after))
+            total, after = total + len(page.tasks), page.after
+            if after is None:
+                break
+        yield [Done(done=0, total=total)]
+        if self._body.dry_run or not total:
+            return
+        await live.run(lambda: self._note(total))
+        done, after = 0, None
+        while True:
+            number, after = await live.run(lambda after=after: self._batch(after))
+            done += number
+            yield [Done(done=done, total=total)]
+            if after is None:
+                return
+
+    def _page(self, after: Cursor | None) -> Page:
+        return find_shown(self._call.store, self._call.offers, self._filter, TOGETHER, after)
+
+    def _batch(self, after: Cursor | None) -> tuple[int, Cursor | None]:
+        page = self._page(after)
+        return self._do([task.id for task in page.tasks]) if page.tasks else 0, page.after
+
+    def _note(self, total: int) -> None:
+        why = f": {self._body.why}" if self._body.why else ""
+        text = f"{self._word} what matches {self._body.q!r}, {total:,} task{'s' * (total != 1)}{why}"
+        self._call.note("tasks", self._word, text[:2_000], q=self._body.q, total=total, by=self._body.by)
