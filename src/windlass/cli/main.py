@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "windlass.cli.breaker:breaker",
         "See the circuit breakers of downstreams, hold them open or closed.",
     ),
+    "top": ("windlass.cli.top:top", "Watch and steer it in the terminal: live pages."),
     "server": ("windlass.cli.server:server", "Serve the HTTP API."),
     "openapi": ("windlass.cli.server:openapi", "Print the OpenAPI document of the HTTP API."),
     "token": ("windlass.cli.token:token", "Make, list and revoke what opens the HTTP API."),

@@ -40,7 +40,7 @@ def _noted(context: click.Context, _option: click.Parameter, form: str | None) -
 
 def opened(url: str | None) -> Store:
     """The store that a URL names, closed when the command ends."""
-    store = open_store(chosen(url), clock=_given_clock())
+    store = open_store(chosen(url), clock=given_clock())
     click.get_current_context().call_on_close(store.close)
     return store
 
@@ -54,9 +54,9 @@ def chosen(url: str | None) -> str | None:
 
 def clock() -> Clock:
     """The clock by which times are shown: the machine's, unless the caller of the command has brought one."""
-    return _given_clock() or SystemClock()
+    return given_clock() or SystemClock()
 
 
-def _given_clock() -> Clock | None:
+def given_clock() -> Clock | None:
     """What stands in for the machine's clock: tests pass it as the context's object."""
     return click.get_current_context().find_root().obj

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.support.builders import GAVE_UP, HOUR, MINUTE, SECOND, a_session, in_state, run, run_all, submit_one
+from tests.tui.conftest import Open, read_again, seen, until, with_pool
+from windlass import orders
+from windlass.clock import ManualClock
+from windlass.core.breaker import BreakerState
+from windlass.core.lifecycle import State
+from windlass.core.ordering import Queue
+from windlass.downstreams import hold
+from windlass.stores.memory import MemoryStore
+from windlass.stores.steering import Entry
+from windlass.tui.app import Top
+from windlass.tui.rows import Rows
+
+pytestmark = pytest.mark.anyio
+SIZE = (140, 40)
+
+
+@pytest.mark.parametrize("key", list("12345"))
+async def test_an_empty_store_has_pages_too(top: Open, key: str) -> None:
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press(key)
+        said = {
+            "1": "nothing here yet",
+            "2": "no task matches",
+            "3": "oldest wait",
+            "4": "no pool yet",
+            "5": "heard of",
+        }
+
+        await until(pilot, said[key])
+
+
+async def test_the_first_page_counts_by_state_and_says_what_needs_a_person(
+    top: Open, store: MemoryStore, clock: ManualClock
+) -> None:
+    in_state(store, State.FAILED)
+    submit_one(store, queue="mail")
+    clock.advance(3 * MINUTE)
+    store.note([Entry(subject="queue/bulk", action="resumed", text="resumed the queue bulk", by="ops")])
+    hold(store, "payments", BreakerState.OPEN, clock.now(), by="ops", why="their word")
+
+    async with top().run_test(size=SIZE) as pilot:
+        page = await until(pilot, "Latest")
+
+    assert "▸ runnable 1   ▶ leased 0   ↻ retrying 0   ◷ scheduled 0   ◇ waiting 0" in page
+    assert "✓ completed 0   ✗ failed 1   – cancelled 0   ⧗ expired 0" in page
+    assert "oldest wait 3 min" in page
+    assert "⚠ tasks are runnable and no node reports" in page
+    assert "✗ 1 failed: `windlass dead ls`" in page
+    assert "⚠ payments" in page
+    assert "queue/bulk  resumed  resumed the queue bulk" in page
+
+
+async def test_the_pace_is_what_was_completed_between_two_readings(
+    top: Open, store: MemoryStore, clock: ManualClock
+) -> None:
+    for _ in range(10):
+        submit_one(store)
+
+    async with top().run_test(size=SIZE) as pilot:
+        await until(pilot, "runnable 10")
+        run_all(store)
+        clock.advance(2 * SECOND)
+
+        page = await read_again(pilot, "completed 10")
+
+    assert "5/s done █" in page
+
+
+async def test_pools_show_what_they_have_and_are_to_have_on_the_first_page(top: Open, store: MemoryStore) -> None:
+    with_pool(store)
+
+    async with top().run_test(size=SIZE) as pilot:
+        await until(pilot, r"mail  2/3 workers, 1 tasks run, 0 runnable  \(sizes itself\)")
+
+
+@pytest.mark.parametrize("key", list("12345"))
+async def test_a_paused_queue_is_told_on_every_page_with_who_and_why(top: Open, store: MemoryStore, key: str) -> None:
+    store.configure(Queue(name="bulk", paused=True, paused_by="ops", paused_why="nightly import"))
+
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press(key)
+
+        await until(pilot, '⏸ queue bulk paused by ops "nightly import"')
+
+
+async def test_tasks_have_a_line_each_with_glyph_and_word(top: Open, store: MemoryStore, clock: ManualClock) -> None:
+    submit_one(store, tenant="acme", priority=4)
+    run(store, GAVE_UP)
+    late = submit_one(store, queue="bulk", delay=HOUR)
+    clock.advance(3 * MINUTE)
+
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press("2")
+        page = await until(pilot, "2 shown")
+
+    rows = [line.split() for line in page.splitlines() if "work " in line]
+    assert rows == [
+        ["◷", "scheduled", "work", "bulk", "default", "0", "0", "3", "min", "ago", str(late)[-8:]],
+        ["✗", "failed", "work", "default", "acme", "4", "1", "3", "min", "ago", rows[1][10], "ValueError:", "oops"],
+    ]
+
+
+async def test_details_show_attempts_errors_output_and_why_without_secrets(top: Open, store: MemoryStore) -> None:
+    submit_one(store, args={"to": "ann", "password": "hunter2"})
+    run(store, GAVE_UP)
+
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press("2")
+        await until(pilot, "1 shown")
+        await pilot.press("enter")
+        page = await until(pilot, "Attempt 1")
+        await pilot.press("escape")
+        await until(pilot, "1 shown")
+
+    assert '"to":"ann"' in page
+    assert "hunter2" not in page
+    assert "ValueError: oops" in page
+    assert "● end: it is failed" in page
+
+
+async def test_why_shows_the_gates_alone(top: Open, store: MemoryStore) -> None:
+    submit_one(store)
+
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press("2")
+        await until(pilot, "1 shown")
+        await pilot.press("w")
+        page = await until(pilot, "● node: no node is alive")
+
+    assert "args" not in page
+
+
+async def test_text_of_others_cannot_steer_the_terminal(top: Open, store: MemoryStore) -> None:
+    store.note([Entry(subject="pool/x", action="said", text="\x1b[2J[red]boo[/red]", by="x")])
+
+    async with top().run_test(size=SIZE) as pilot:
+        page = await until(pilot, "boo")
+
+    assert "�[2J[red]boo[/red]" in page
+    assert "\x1b" not in page
+
+
+async def test_queues_show_counts_oldest_waits_and_pauses(top: Open, store: MemoryStore, clock: ManualClock) -> None:
+    submit_one(store, queue="mail")
+    clock.advance(90 * SECOND)
+    submit_one(store, queue="mail")
+    store.configure(Queue(name="bulk", paused=True, paused_by="ops"))
+
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press("3")
+        page = await until(pilot, "1.5 min")
+
+    [mail] = [line.split() for line in page.splitlines() if line.startswith(" mail")]
+    assert mail == ["mail", "2", "0", "0", "0", "0", "0", "1.5", "min", "priority", "open"]
+
+
+async def test_a_pool_shows_its_order_and_its_ledger(top: Open, store: MemoryStore) -> None:
+    with_pool(store)
+    orders.pin(store, "mail", 4, by="ops", why="sale")
+
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press("4")
+        page = await until(pilot, "Ledger")
+
+    assert "1 to 8, goal" in page
+    assert "set by hand" in page
+    assert "pool/mail  set  set to 4 by ops for 1:00:00: sale" in page
+
+
+async def test_nodes_show_their_pools_and_those_that_went(top: Open, store: MemoryStore, clock: ManualClock) -> None:
+    with_pool(store)
+    store.close_session(a_session(store, "node-b"))
+    clock.advance(2 * SECOND)
+
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press("5")
+        page = await until(pilot, "node-a")
+
+    rows = {line.split()[0]: line.split()[1:] for line in page.splitlines() if line.startswith(" node-")}
+    assert rows["node-a"] == ["mail", "mail", "2/3", "1", "2", "s", "ago", "1", "died"]
+    assert rows["node-b"][-2:] == ["✗", "gone"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [("gn", "done"), ("gt", "shown|matches"), ("gq", "oldest wait"), ("gp", "decides"), ("go", "heard of")],
+)
+async def test_a_page_is_reached_by_its_letter(top: Open, keys: str, text: str) -> None:
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press("5" if keys == "gn" else "1", *keys)
+
+        await until(pilot, text)
+
+
+async def test_the_keys_are_told_and_go_away_with_the_next_key(top: Open) -> None:
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press("question_mark")
+        await until(pilot, "these keys")
+        await pilot.press("x")
+
+        await until(pilot, "these keys", gone=True)
+
+
+async def test_light_and_dark_have_their_own_colours_of_the_same_words(top: Open, store: MemoryStore) -> None:
+    submit_one(store)
+    app = top()
+
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("2")
+        dark = await until(pilot, "▸ runnable")
+        before = colours(app)
+        await pilot.press("d")
+        await pilot.pause()
+
+        assert (before, colours(app)) == ({"#50e6f0"}, {"#1463d0"})
+        assert seen(pilot) == dark
+
+
+def colours(app: Top) -> set[str]:
+    """In which colours the states of tasks are written."""
+    return {str(cell.style).lower() for cell in app.query_one("#task-rows", Rows).get_column("state")}
