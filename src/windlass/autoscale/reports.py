@@ -11,7 +11,24 @@ from msgspec import Struct
 from windlass.autoscale.settings import Settings
 
 
-class PoolReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Totals(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a pool has done on a node since the node's session began."""
+
+    claimed: int = 0
+    returned: int = 0
+    """Tasks that went back to their queue unbegun."""
+    started: int = 0
+    late: int = 0
+    ended: int = 0
+    errors: int = 0
+    retrying: int = 0
+    """Attempts after which the task waits for its next one."""
+    busy: float = 0.0
+    """Seconds that tasks have run for, the unfinished ones too."""
+    deaths: int = 0
+
+
+class PoolReport(Totals, frozen=True, kw_only=True, omit_defaults=True):
     """One pool on one node."""
 
     queues: tuple[str, ...] = ()
@@ -33,18 +50,6 @@ class PoolReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Workers within the target that left because nobody needed them, and come back at once when somebody does."""
     running: int = 0
     start_delay: float = 0.0
-    claimed: int = 0
-    returned: int = 0
-    """Tasks that went back to their queue unbegun."""
-    started: int = 0
-    late: int = 0
-    ended: int = 0
-    errors: int = 0
-    retrying: int = 0
-    """Attempts after which the task waits for its next one."""
-    busy: float = 0.0
-    """Seconds that tasks have run for, the unfinished ones too."""
-    deaths: int = 0
     limit: int | None = None
     asked: int | None = None
     """The most workers, over all nodes, that the signals of this node allow; and the number that they ask for."""

@@ -11,27 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from windlass.autoscale.observations import Observation
-from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.reports import NodeReport, PoolReport, Totals
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros
 from windlass.stores.steering import Look
 
-COUNTED = ("claimed", "returned", "started", "late", "ended", "errors", "retrying", "busy", "deaths")
+COUNTED = Totals.__struct_fields__
 SECOND = 1_000_000
-
-
-class Totals(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The counters of one session, as they were last seen."""
-
-    claimed: int = 0
-    returned: int = 0
-    started: int = 0
-    late: int = 0
-    ended: int = 0
-    errors: int = 0
-    retrying: int = 0
-    busy: float = 0.0
-    deaths: int = 0
 
 
 class Seen(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -23,6 +23,13 @@ by_option: Decorator = click.option("--by", help="Who orders it.  [default: the 
 for_option: Decorator = click.option("--for", "lasts", metavar="TIME", help="For how long, as in 30m.")
 
 
+def ordering(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What every command has that orders something of a pool: which, who and why."""
+    for option in (by_option, why_option, click.argument("name", shell_complete=complete_pool), store_option):
+        function = option(function)
+    return function
+
+
 class PoolGroup(click.Group):
     """The commands, with the simulator imported only when it is asked for."""
 
@@ -70,12 +77,9 @@ def show(store_url: str | None, as_json: bool, name: str | None) -> None:
 
 
 @pool.command("set")
-@store_option
-@click.argument("name", shell_complete=complete_pool)
+@ordering
 @click.argument("size")
 @for_option
-@why_option
-@by_option
 def set_(store_url: str | None, name: str, size: str, lasts: str | None, why: str, by: str | None) -> None:
     """Overrule the controller: SIZE workers, or 2-8 for a range; an hour unless --for says otherwise."""
     least, most = _sizes(size)
@@ -85,11 +89,8 @@ def set_(store_url: str | None, name: str, size: str, lasts: str | None, why: st
 
 
 @pool.command()
-@store_option
-@click.argument("name", shell_complete=complete_pool)
+@ordering
 @for_option
-@why_option
-@by_option
 def freeze(store_url: str | None, name: str, lasts: str | None, why: str, by: str | None) -> None:
     """Keep the size that it has now, until it is resumed."""
     order = orders.freeze(opened(store_url), name, by=somebody(by), why=why, lasts=lasts)
@@ -98,10 +99,7 @@ def freeze(store_url: str | None, name: str, lasts: str | None, why: str, by: st
 
 
 @pool.command()
-@store_option
-@click.argument("name", shell_complete=complete_pool)
-@why_option
-@by_option
+@ordering
 def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
     """Size 0: what runs ends, nothing new starts, the queue fills, until it is resumed."""
     orders.pause(opened(store_url), name, by=somebody(by), why=why)
@@ -109,10 +107,7 @@ def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
 
 
 @pool.command()
-@store_option
-@click.argument("name", shell_complete=complete_pool)
-@why_option
-@by_option
+@ordering
 def resume(store_url: str | None, name: str, why: str, by: str | None) -> None:
     """Let it size itself again: no pause, no override."""
     orders.resume(opened(store_url), name, by=somebody(by), why=why)
@@ -120,11 +115,8 @@ def resume(store_url: str | None, name: str, why: str, by: str | None) -> None:
 
 
 @pool.command()
-@store_option
-@click.argument("name", shell_complete=complete_pool)
+@ordering
 @click.argument("changes", nargs=-1, required=True, metavar="SETTING=VALUE…")
-@why_option
-@by_option
 def tune(store_url: str | None, name: str, changes: Sequence[str], why: str, by: str | None) -> None:
     """Change settings while it runs, as in wait=2s ceiling=12; an empty value goes back to what the nodes say."""
     given = dict(_setting(change) for change in changes)
