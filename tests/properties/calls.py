@@ -122,6 +122,8 @@ class UpdateTask(NamedTuple):
 
     task: int
     change: Change
+    seen: int | None = None
+    """Before how many steps it was seen as it is expected to be still; None for whatever it is."""
 
 
 class PassTime(NamedTuple):
@@ -136,6 +138,8 @@ class Configure(NamedTuple):
     """Set a queue's settings."""
 
     queue: Queue
+    expect: Queue | None = None
+    """The settings that it must have; any if None."""
 
 
 class Seal(NamedTuple):
@@ -324,6 +328,7 @@ _updates = st.builds(
             *(Change(**{field: time}) for field in ("deadline", "at", "expires") for time in _TIMES),
         ]
     ),
+    st.sampled_from([None, None, 0, 0, 1, 2, 4]),
 )
 _passes = mixed(
     PassTime,
@@ -367,7 +372,7 @@ calls: SearchStrategy[Call] = weighted(
         (6, _operates),
         (3, _updates),
         (10, _passes),
-        (2, _queues.map(Configure)),
+        (2, st.builds(Configure, _queues, st.sampled_from([None, None, Queue(name="default"), Queue(name="mail")]))),
         (1, st.booleans().map(Seal)),
         (1, st.just(RaiseEpoch())),
         (2, _controls),

@@ -21,16 +21,18 @@ from tests.properties.calls import HELD, OVER, SCOPES, SECOND, STRAY, TaskSpec
 from tests.properties.watch import Watch
 from tests.support.builders import sweep_until_quiet
 from windlass.clock import ManualClock
+from windlass.core.amend import Version, version_of
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.core.retry import Retry
 from windlass.core.settlement import Outcome, settle
-from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
+from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
 from windlass.errors import QueueFull, SessionLost, StaleLease, WindlassError
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import SESSION_TTL, Cursor, Filter, LeaseLost, Settled, Store, Swept
 from windlass.stores.steering import Entry, EntrySeen, Look, Report
 
+ACT = Entry(subject="act/1", action="did", text="did something", by="ann")
 COMPARED = [field for field in Swept.__struct_fields__ if field not in ("resolved", "healed")]
 """Of a sweep: how many edges were left to it is each store's own affair, and healed must be nothing at all."""
 
@@ -117,6 +119,8 @@ class StoreMachine(RuleBasedStateMachine):
         """Sessions that are known to be over."""
         self.seen: dict[UUID, Task] = {}
         """What the store held after the last step."""
+        self.past: list[dict[UUID, Task]] = []
+        """The same after the last few steps, the latest last."""
         self.unsealed = False
         self.keys = 0
         self.sound = True
@@ -144,14 +148,14 @@ class StoreMachine(RuleBasedStateMachine):
                 self._hold(call)
             case draw.Operate():
                 self._operate(call)
-            case draw.UpdateTask(task, change):
-                self._update(task, change)
+            case draw.UpdateTask():
+                self._update(call)
             case draw.PassTime():
                 self._pass_time(call)
-            case draw.Configure(queue):
-                self.both(lambda side: side.store.configure(queue))
+            case draw.Configure(queue, expect):
+                self._act(lambda side: side.store.configure(queue, expect=expect, entries=[ACT]))
             case draw.Seal(missing):
-                answer = self.both(lambda side: side.store.seal_workflow("ahead", missing=missing))
+                answer = self._act(lambda side: side.store.seal_workflow("ahead", missing=missing, entries=[ACT]))
                 self.unsealed = self.unsealed and answer is not None
             case draw.RaiseEpoch():
                 self.both(lambda side: side.store.raise_epoch())
@@ -175,6 +179,7 @@ class StoreMachine(RuleBasedStateMachine):
             if self.seen.get(task.id) != task:
                 self._look_closely(task)
         self.seen = standing
+        self.past = [*self.past[-4:], standing]
         self.sound = True
 
     def teardown(self) -> None:
@@ -280,15 +285,31 @@ class StoreMachine(RuleBasedStateMachine):
         which = call.which.filter or self._tasks(call.which.tasks)
         match call.deed:
             case "cancel":
-                self.both(lambda side: side.store.cancel(which, reason="not wanted", grace=call.grace))
+                told: dict[str, Any] = {"reason": "not wanted", "grace": call.grace, "entries": [ACT]}
+                self._act(lambda side: side.store.cancel(which, **told))
             case "retry":
-                self.both(lambda side: side.store.retry(which))
+                self._act(lambda side: side.store.retry(which, entries=[ACT]))
             case _:
-                self.both(lambda side: side.store.purge(which))
+                self._act(lambda side: side.store.purge(which, entries=[ACT]))
 
-    def _update(self, number: int, change: Change) -> None:
-        for id in self._tasks([number]):
-            self.both(lambda side, id=id: side.store.update(id, change))
+    def _update(self, call: draw.UpdateTask) -> None:
+        for id in self._tasks([call.task]):
+            told: dict[str, Any] = {"expect": self._seen_before(id, call.seen), "entries": [ACT]}
+            answer = self._act(lambda side, id=id, told=told: side.store.update(id, call.change, **told))
+            self.watch.updated(self.seen.get(id), told["expect"], answer)
+
+    def _seen_before(self, id: TaskId, steps: int | None) -> Version | None:
+        """The task as it stood so many steps ago, or as far back as is known."""
+        if steps is None:
+            return None
+        past = [tasks[id] for tasks in self.past[-1 - steps :] if id in tasks]
+        return version_of(past[0]) if past else None
+
+    def _act(self, call: Callable[[Side], Any]) -> Any:
+        """An act of a person: both stores tell the same of it in their audit logs, or nothing."""
+        answer = self.both(call)
+        self.both(lambda side: side.store.audit("act/", limit=5))
+        return answer
 
     def _pass_time(self, call: draw.PassTime) -> None:
         if call.renew:

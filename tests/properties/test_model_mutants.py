@@ -14,14 +14,16 @@ from msgspec.structs import replace
 
 from tests.properties.machine import StoreMachine
 from windlass.clock import ManualClock
+from windlass.core.amend import Version
 from windlass.core.graph import End
 from windlass.core.lifecycle import State
 from windlass.core.settlement import Settlement
-from windlass.core.task import Claim, Lease, NewTask, SessionId, Task, TaskId
+from windlass.core.task import Change, Claim, Lease, NewTask, SessionId, Task, TaskId
 from windlass.core.times import Micros
 from windlass.stores.memory import MemoryStore, endings
 from windlass.stores.memory.sessions import Past
 from windlass.stores.protocol import LeaseLost, Receipt, Settled, Store, Verdict, Which
+from windlass.stores.steering import Entry
 
 CATCH = settings(
     max_examples=1_000,  # most are caught within twenty, the rarest after some hundred
@@ -128,9 +130,9 @@ class ExpiredStarts(MemoryStore):
 class CountsDrift(MemoryStore):
     """A purged task stays in the counts."""
 
-    def purge(self, which: Which) -> int:
+    def purge(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
         counts = self._tables.counts.copy()
-        purged = super().purge(which)
+        purged = super().purge(which, entries=entries)
         self._tables.counts = counts
         return purged
 
@@ -148,6 +150,24 @@ class HalfABatch(MemoryStore):
             raise
 
 
+class ToldWhenNothingWasDone(MemoryStore):
+    """An act that finds nothing to do is in the audit log."""
+
+    def retry(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+        count = super().retry(which)
+        self.note(entries)
+        return count
+
+
+class ExpectationIgnored(MemoryStore):
+    """A task is changed although it is no longer as it was seen."""
+
+    def update(
+        self, task: TaskId, change: Change, *, expect: Version | None = None, entries: Sequence[Entry] = ()
+    ) -> Task:
+        return super().update(task, change, entries=entries)
+
+
 class LostWakeUp(MemoryStore):
     """M4: a task submitted while its prerequisite ends is never told."""
 
@@ -159,9 +179,9 @@ class LostWakeUp(MemoryStore):
 class RetryKeepsCounting(MemoryStore):
     """An operator's retry does not give fresh attempts."""
 
-    def retry(self, which: Which) -> int:
+    def retry(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
         attempts = {task.id: task.attempts for task in self._chosen(which)}
-        count = super().retry(which)
+        count = super().retry(which, entries=entries)
         for id, number in attempts.items():
             self._tables.change(id, attempts=number)
         return count
@@ -211,6 +231,8 @@ MUTANTS = [
     ExpiredStarts,
     CountsDrift,
     HalfABatch,
+    ToldWhenNothingWasDone,
+    ExpectationIgnored,
     LostWakeUp,
     RetryKeepsCounting,
     AttemptNotWritten,

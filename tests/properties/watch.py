@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from uuid import UUID
 
+from windlass.core.amend import Version, version_of
 from windlass.core.lifecycle import State
 from windlass.core.settlement import MAX_CRASHES, MAX_LOSSES
 from windlass.core.task import Claim, Task
@@ -72,6 +73,12 @@ class Watch:
         if written and name in after:
             assert after[name] > latest, f"version {after[name]} of {name} was given before"
         self._versions[name] = max(latest, after.get(name, 0), before.get(name, 0))
+
+    def updated(self, before: Task | None, expect: Version | None, answer: object) -> None:
+        """Hold a change that was made against the task before it."""
+        if expect is not None and isinstance(answer, Task):
+            assert before is not None, f"{answer.id} was changed, and nobody had seen it"
+            assert version_of(before) == expect, f"{answer.id} was changed although it was not as expected: {before}"
 
     def look_around(self, task: Task, around: Neighbourhood, *, sealed: bool) -> None:
         """Hold a task's count against its edges."""
