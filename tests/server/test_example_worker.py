@@ -1,0 +1,117 @@
+"""examples/worker.mjs does what it says: a real process, a real server, and no Python in between."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.running import running
+from tests.support.builders import a_task, state_of, submit, task_of
+from windlass.core.lifecycle import State
+from windlass.core.task import TaskId
+from windlass.server.scopes import Scope
+from windlass.server.tokens import create_token
+from windlass.stores.protocol import Store
+from windlass.stores.sqlite import SQLiteStore
+
+WORKER = Path(__file__).parents[2] / "examples" / "worker.mjs"
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")]
+
+
+class Worker:
+    """The example, as a process."""
+
+    def __init__(self, address: str, token: str) -> None:
+        settings = {"URL": address, "TOKEN": token, "TTL_SECONDS": "2"}
+        self.process = subprocess.Popen(
+            ["node", str(WORKER)], env={**os.environ, **settings}, stdout=subprocess.DEVNULL
+        )
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(30)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = SQLiteStore(tmp_path / "tasks.db")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def start(store: Store) -> Iterator[Callable[[], Worker]]:
+    """Starts workers of one server."""
+    token = create_token(store, "node-js", [Scope.WORK])
+    workers: list[Worker] = []
+    with running(store) as address:
+
+        def make() -> Worker:
+            workers.append(Worker(address, token))
+            return workers[-1]
+
+        yield make
+        for worker in workers:
+            worker.end(signal.SIGKILL)
+
+
+def until(store: Store, id: TaskId, state: State) -> None:
+    give_up_at = time.monotonic() + 60
+    while state_of(store, id) is not state:
+        assert time.monotonic() < give_up_at, f"it is still {state_of(store, id)}"
+        time.sleep(0.02)
+
+
+def test_a_task_goes_from_submit_to_result(start: Callable[[], Worker], store: Store) -> None:
+    worker = start()
+    good, bad = submit(store, a_task(handler="shout", args={"text": "ahoy"}), a_task(handler="shout"))
+
+    until(store, good, State.COMPLETED)
+    until(store, bad, State.RETRYING)
+    status = worker.end()
+
+    assert task_of(store, good).result == '"AHOY"'
+    [attempt] = store.attempts(bad)
+    assert attempt.error is not None
+    assert attempt.error.kind == "TypeError"
+    assert "worker.mjs" in attempt.error.traceback
+    assert {handler.name for handler in store.handlers()} == {"shout", "nap"}
+    assert status == 0
+    assert [session.lost for session in store.sessions()] == [True]
+
+
+def test_what_a_killed_worker_held_runs_again(start: Callable[[], Worker], store: Store) -> None:
+    first = start()
+    [id] = submit(store, a_task(handler="nap", args={"seconds": 3}))
+    until(store, id, State.LEASED)
+    fence = task_of(store, id).fence
+
+    first.end(signal.SIGKILL)
+    start()
+    until(store, id, State.COMPLETED)
+
+    task = task_of(store, id)
+    assert (task.result, task.losses) == ('"slept 3 s"', 1)
+    assert task.fence > fence
+
+
+def test_a_cancelled_task_is_stopped_in_the_worker(start: Callable[[], Worker], store: Store) -> None:
+    start()
+    [id] = submit(store, a_task(handler="nap", args={"seconds": 60}))
+    until(store, id, State.LEASED)
+
+    store.cancel([id], reason="not wanted")
+    until(store, id, State.CANCELLED)
+
+    [attempt] = store.attempts(id)
+    assert attempt.error is not None
+    assert attempt.error.message == "cancelled"
