@@ -29,7 +29,7 @@ def leaves(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tu
 
 
 ALL = dict(leaves(main))
-NOT_FOR_PROGRAMS = {"worker", "up", "server", "openapi", "demo", "completion", "deploy", "top"}
+NOT_FOR_PROGRAMS = {"worker", "up", "server", "openapi", "demo", "completion", "deploy", "top", "init"}
 CHANGES = {"set", "freeze", "pause", "resume", "tune", "open", "close", "revoke", "backup", "raise-epoch"}
 
 

@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "audit": ("windlass.cli.audit:audit", "See what people and the autoscaler did or decided."),
     "deploy": ("windlass.cli.deploy:deploy", "Print units, manifests, a dashboard and alert rules."),
     "completion": ("windlass.cli.completion:completion", "Let the shell complete commands and names."),
+    "init": ("windlass.cli.init:init", "Begin an app of your own: one file, one test."),
     "demo": ("windlass.cli.demo:demo", "See the engine at work on a small shop."),
 }
 
@@ -68,6 +69,7 @@ EXITS: Mapping[str, int] = {
     "queue_full": 6,
     "key_conflict": 6,
     "changed_meanwhile": 6,
+    "version_conflict": 6,
     "still_unfinished": 7,
     "store_unavailable": 8,
 }
