@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "submit": ("windlass.cli.submit:submit", "Submit many tasks, one JSON object a line."),
     "tasks": ("windlass.cli.tasks:tasks", "Look at tasks, wait for them, change, cancel, retry and purge them."),
     "why": ("windlass.cli.why:why", "Say why a task is not running."),
+    "repro": ("windlass.cli.repro:repro", "Run a task's handler here, as it ran, and write nothing back."),
     "queues": ("windlass.cli.queues:queues", "See what waits where, pause and resume queues, change their settings."),
     "tenants": ("windlass.cli.tenants:tenants", "See on whose behalf tasks are there."),
     "workers": ("windlass.cli.workers:workers", "See which nodes are alive, and what their pools have."),

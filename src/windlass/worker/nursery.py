@@ -49,7 +49,7 @@ def main(descriptor: str, target: str) -> int:
             app = load(target)
             ready = Ready(app.manifest(), monotonic() - began)
         except BaseException as error:  # noqa: BLE001 - whatever the app raises, the node must hear of it
-            _say(node, Broken(_import_failure(target, error)))
+            _say(node, Broken(import_failure(target, error)))
             return 1
         _say(node, ready)
         Nursery(node, app).run()
@@ -262,7 +262,7 @@ def _kill_group(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _import_failure(target: str, error: BaseException) -> str:
+def import_failure(target: str, error: BaseException) -> str:
     """Why the app could not be imported, with the frames that are the app's own."""
     frames = error.__traceback__
     while frames is not None and _is_machinery(frames.tb_frame.f_code.co_filename):

@@ -1,0 +1,233 @@
+"""`windlass repro`, each time in a process of its own: it binds every app of its process to a store without writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import open_store
+from windlass.cli.capsule import NOBODY
+from windlass.core.lifecycle import State
+from windlass.stores.protocol import Filter, Store
+
+APP = """
+import asyncio
+import windlass
+
+app = windlass.App()
+
+@app.task(retries=0)
+def divide(a: int, b: int, password: str = "") -> float:
+    print("dividing", a)
+    windlass.current().progress(0.5, "half")
+    return a / b
+
+@app.task(retries=0)
+async def later(a: int) -> int:
+    await asyncio.sleep(0)
+    return a + seen.count("start")
+
+@app.task
+def first() -> int:
+    return 20
+
+@app.task
+def enqueues() -> None:
+    first.enqueue()
+
+@app.task(retries=1)
+def told() -> list[object]:
+    context = windlass.current()
+    return [context.attempt, str(context.task_id), context.cancelled, str(context.lease.session)]
+
+seen: list[str] = []
+
+@app.on_worker_start
+def start() -> None:
+    seen.append("start")
+"""
+DRAIN = "from shop import *\nfrom windlass.testing import drain\n{}\ndrain(app)"
+
+
+class Shop:
+    """An app in a folder, and its store."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = {**os.environ, "WINDLASS_URL": f"sqlite:///{folder / 'tasks.db'}"}
+        (folder / "shop.py").write_text(APP)
+        self.store: Store = open_store(str(folder / "tasks.db"))
+
+    def python(self, code: str) -> None:
+        """Run something of the app, and then all that is enqueued."""
+        command = [sys.executable, "-c", DRAIN.format(code)]
+        subprocess.run(command, cwd=self.folder, env=self.env, check=True, capture_output=True, timeout=60)
+
+    def newest(self) -> str:
+        return str(self.store.find(Filter(), limit=1).tasks[0].id)
+
+    def repro(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "windlass", "repro", *words]
+        return subprocess.run(
+            command, cwd=self.folder, env=self.env, capture_output=True, text=True, input=stdin, check=False, timeout=60
+        )
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(tmp_path)
+    yield shop
+    shop.store.close()
+
+
+def rows(store: Store) -> object:
+    """All that a repro might have changed."""
+    tasks = store.find(Filter(), limit=1_000).tasks
+    sessions = [session.id for session in store.sessions()]
+    return tasks, [store.attempts(task.id) for task in tasks], store.counts(), store.audit(), sessions
+
+
+def test_the_bug_is_reproduced_and_nothing_is_written(shop: Shop) -> None:
+    shop.python("divide.enqueue(1, 0, password='hunter2')")
+    before = rows(shop.store)
+    assert shop.store.find(Filter()).tasks[0].state is State.FAILED
+
+    done = shop.repro(shop.newest(), "shop:app")
+
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    assert "dividing 1" in done.stderr
+    assert "progress: 50% half" in done.stderr
+    assert 'shop.py", line' in done.stderr
+    assert "ZeroDivisionError: division by zero" in done.stderr
+    assert "reproduced: the same bug (" in done.stderr
+    assert "capsule.py" not in done.stderr
+    assert "hunter2" not in done.stderr
+    assert rows(shop.store) == before
+
+
+def test_a_mended_handler_returns_and_the_task_stays_failed(shop: Shop) -> None:
+    shop.python("divide.enqueue(6, 0)")
+    source = shop.folder / "shop.py"
+    source.write_text(source.read_text().replace("return a / b", "return a / (b or 3)"))
+
+    done = shop.repro(shop.newest(), "shop:app")
+
+    assert (done.returncode, done.stdout) == (0, "2.0\n"), done.stderr
+    assert "it returned; the attempt before ended with an error" in done.stderr
+    assert shop.store.find(Filter()).tasks[0].state is State.FAILED
+
+
+def test_another_error_is_not_taken_for_the_same(shop: Shop) -> None:
+    shop.python("divide.enqueue(6, 0)")
+    source = shop.folder / "shop.py"
+    source.write_text(source.read_text().replace("return a / b", "raise KeyError(a)"))
+
+    assert "it raised, but another error" in shop.repro(shop.newest(), "shop:app").stderr
+
+
+def test_results_of_other_tasks_stand_in_the_arguments(shop: Shop) -> None:
+    shop.python("with app.workflow('w') as wf:\n    wf.add(divide, wf.add(first), 4)")
+    [task] = shop.store.find(Filter(handler="shop.divide")).tasks
+
+    assert shop.repro(str(task.id), "shop:app").stdout == "5.0\n"
+
+
+def test_a_coroutine_runs_too_after_the_start_hooks(shop: Shop) -> None:
+    shop.python("later.enqueue(4)")
+
+    assert shop.repro(shop.newest(), "shop:app").stdout == "5\n"
+
+
+def test_a_handler_that_would_enqueue_is_refused_there(shop: Shop) -> None:
+    shop.python("enqueues.using(delay='1h').enqueue()")
+    before = rows(shop.store)
+
+    done = shop.repro(shop.newest(), "shop:app")
+
+    assert done.returncode == 1
+    assert "submit: nothing is written to this store here" in done.stderr
+    assert "it came as far as its first write to the store" in done.stderr
+    assert rows(shop.store) == before
+
+
+def test_the_handler_sees_the_attempt_that_is_reproduced(shop: Shop) -> None:
+    shop.python("told.enqueue()")
+    id = shop.newest()
+
+    shown = json.loads(shop.repro(id, "shop:app", "--json").stdout)
+
+    assert shown["result"] == [1, id, False, str(NOBODY)], "a lease that no store has granted"
+    assert (shown["task"], shown["handler"], shown["attempt"]) == (id, "shop.told", 1)
+    assert (shown["returned"], shown["error"], shown["same_bug"]) == (True, None, None)
+
+
+def test_for_programs_an_error_has_its_parts(shop: Shop) -> None:
+    shop.python("divide.enqueue(1, 0)")
+
+    done = shop.repro(shop.newest(), "shop:app", "--json")
+    shown = json.loads(done.stdout)
+
+    assert (done.returncode, shown["returned"], shown["same_bug"]) == (1, False, True)
+    assert (shown["error"]["kind"], shown["error"]["message"]) == ("ZeroDivisionError", "division by zero")
+
+
+def test_the_debugger_stops_where_it_was_raised(shop: Shop) -> None:
+    shop.python("divide.enqueue(7, 0)")
+
+    done = shop.repro(shop.newest(), "shop:app", "--pdb", stdin="p (a, b)\nq\n")
+
+    assert "(7, 0)" in done.stdout
+    assert "return a / b" in done.stdout
+
+
+def test_arguments_that_no_longer_fit_are_told(shop: Shop) -> None:
+    shop.python("divide.enqueue(1, 2)")
+    source = shop.folder / "shop.py"
+    source.write_text(source.read_text().replace("a: int, b: int, password", "a: int, b: list[int], password"))
+
+    done = shop.repro(shop.newest(), "shop:app")
+
+    assert (done.returncode, "the arguments do not fit the handler" in done.stderr) == (1, True), done.stderr
+
+
+def test_the_app_may_come_from_the_settings_file(shop: Shop) -> None:
+    shop.python("divide.enqueue(1, 2)")
+    without = shop.repro(shop.newest())
+    (shop.folder / "windlass.yaml").write_text("app: shop:app\n")
+
+    assert (without.returncode, "no app: name it" in without.stderr) == (2, True)
+    assert shop.repro(shop.newest()).stdout == "0.5\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "said"),
+    [("nowhere:app", 3, "nowhere:app could not be imported: ModuleNotFoundError"), ("other:app", 2, "is not one of")],
+)
+def test_an_app_that_cannot_be_it_is_refused(shop: Shop, target: str, status: int, said: str) -> None:
+    shop.python("divide.enqueue(1, 2)")
+    (shop.folder / "other.py").write_text("import windlass\napp = windlass.App()\n")
+
+    done = shop.repro(shop.newest(), target)
+
+    assert (done.returncode, said in done.stderr) == (status, True), done.stderr
+
+
+def test_an_app_that_enqueues_as_it_is_imported_is_refused(shop: Shop) -> None:
+    shop.python("divide.enqueue(1, 2)")
+    with (shop.folder / "shop.py").open("a") as source:
+        source.write("\ndivide.enqueue(3, 4)\n")
+
+    done = shop.repro(shop.newest(), "shop:app")
+
+    assert (done.returncode, "nothing is written to this store here" in done.stderr) == (3, True), done.stderr
+    assert len(shop.store.find(Filter()).tasks) == 1
+
+
+def test_a_task_that_is_not_there_is_told(shop: Shop) -> None:
+    assert shop.repro("01a31938-0a00-7000-80e6-0c9691e4aab9", "shop:app").returncode == 4
