@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import API, Client, Connect, problem
+from tests.support.builders import GAVE_UP, a_task, all_tasks, in_state, run, states_of, submit, submit_one
+from windlass.core.lifecycle import State
+from windlass.server import bulk
+from windlass.server.scopes import Scope
+from windlass.stores.protocol import Store
+
+pytestmark = pytest.mark.anyio
+
+LINES = {"Accept": "application/x-ndjson"}
+
+
+async def lines(client: Client, verb: str, **body: Any) -> list[dict[str, Any]]:
+    answer = await client.post(f"{API}/tasks:{verb}", json=body, headers=LINES)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+async def test_progress_is_told_line_by_line(client: Client, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "TOGETHER", 2)
+    wanted = submit(store, *[a_task(queue="mail") for _ in range(5)])
+    other = submit_one(store)
+
+    told = await lines(client, "cancel", q="queue:mail", why="a mistake")
+
+    assert told == [{"done": done, "total": 5} for done in (0, 2, 4, 5)]
+    assert {*states_of(store, wanted)} == {State.CANCELLED}
+    assert states_of(store, [other]) == [State.RUNNABLE]
+    [entry] = store.audit("tasks")
+    assert (entry.action, entry.by) == ("cancelled", "local")
+    assert "'queue:mail', 5 tasks: a mistake" in entry.text
+
+
+async def test_without_lines_the_end_alone_is_told(client: Client, store: Store) -> None:
+    submit(store, a_task(queue="mail"), a_task(queue="mail"))
+
+    answer = await client.post(f"{API}/tasks:cancel", json={"q": "queue:mail"})
+
+    assert answer.json() == {"done": 2, "total": 2}
+    assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry", "purge"])
+async def test_a_dry_run_counts_and_does_nothing(client: Client, store: Store, verb: str) -> None:
+    in_state(store, State.FAILED)
+    submit_one(store)
+    before = states_of(store, [task.id for task in all_tasks(store)])
+
+    answer = await client.post(f"{API}/tasks:{verb}", json={"q": "handler:work", "dry_run": True})
+
+    assert answer.json() == {"done": 0, "total": 1}
+    assert states_of(store, [task.id for task in all_tasks(store)]) == before
+    assert store.audit("tasks") == []
+
+
+async def test_only_what_ended_badly_is_retried_and_only_what_ended_is_purged(client: Client, store: Store) -> None:
+    failed = in_state(store, State.FAILED)
+    completed = in_state(store, State.COMPLETED)
+
+    retried = (await client.post(f"{API}/tasks:retry", json={"q": "handler:work"})).json()
+    purged = (await client.post(f"{API}/tasks:purge", json={"q": "handler:work"})).json()
+
+    assert (retried, purged) == ({"done": 1, "total": 1}, {"done": 1, "total": 1})
+    assert store.get([completed]) == [None]
+    assert states_of(store, [failed]) == [State.RUNNABLE]
+    assert [entry.action for entry in store.audit("tasks")] == ["purged", "retried"]
+
+
+@pytest.mark.parametrize("q", ["", "   "])
+async def test_a_filter_that_means_everything_is_refused(client: Client, store: Store, q: str) -> None:
+    id = submit_one(store)
+
+    answer = await client.post(f"{API}/tasks:cancel", json={"q": q})
+
+    assert answer.status_code == 400
+    assert answer.json()["code"] in ("invalid_filter", "invalid_request")
+    assert states_of(store, [id]) == [State.RUNNABLE]
+
+
+async def test_a_filter_that_cannot_be_understood_is_refused_even_in_lines(client: Client) -> None:
+    answer = await client.post(f"{API}/tasks:cancel", json={"q": "colour:red"}, headers=LINES)
+
+    problem(answer, 400, "invalid_filter")
+
+
+async def test_no_verb_is_a_way_to_learn_a_secret(client: Client, store: Store) -> None:
+    submit_one(store, args={"password": "hunter2"})
+
+    answer = await client.post(f"{API}/tasks:cancel", json={"q": "args.password:hunter*", "dry_run": True})
+
+    assert answer.json() == {"done": 0, "total": 0}
+
+
+async def test_a_token_reaches_its_own_tasks_alone(connect: Connect, store: Store, token: Any) -> None:
+    mine, theirs = submit(store, a_task(tenant="acme"), a_task(tenant="beta"))
+    client = connect(token(Scope.OPERATE, tenant="acme"))
+
+    answer = await client.post(f"{API}/tasks:cancel", json={"q": "handler:work"})
+
+    assert answer.json() == {"done": 1, "total": 1}
+    assert states_of(store, [mine, theirs]) == [State.CANCELLED, State.RUNNABLE]
+
+
+async def test_what_comes_while_it_works_is_left_alone(
+    client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "TOGETHER", 1)
+    submit(store, a_task(), a_task())
+    for _ in range(2):
+        run(store, GAVE_UP)
+
+    told = await lines(client, "retry", q="state:failed")
+
+    assert told[-1] == {"done": 2, "total": 2}
