@@ -13,11 +13,12 @@ from msgspec import Struct
 from windlass.clock import monotonic, sleep
 from windlass.core.fingerprint import fingerprint
 from windlass.core.lifecycle import State
-from windlass.core.task import Task
+from windlass.core.task import Task, TaskId
 from windlass.core.times import spelled
 from windlass.dead import Group
 from windlass.redaction import redacted_text
 from windlass.stores.protocol import Store
+from windlass.stores.steering import Entry
 
 STEPS = (1, 10)
 POLL_SECONDS = 0.2
@@ -34,12 +35,12 @@ class Verdict(Struct, frozen=True, kw_only=True):
 class Canary:
     """One try. Call `step` again and again, with pauses between, until there is a verdict."""
 
-    def __init__(self, store: Store, group: Group, patience: float) -> None:
+    def __init__(self, store: Store, group: Group, patience: float, entry: Entry) -> None:
         self.retried = 0
         self.said = ""
         """What was done last, in words."""
         self._store, self._group, self._patience = store, group, patience
-        self._left, self._steps = list(group.letters), list(STEPS)
+        self._left, self._steps, self._entries = list(group.letters), list(STEPS), [entry]
         self._watched: Sequence[Task] = ()
         self._give_up_at = 0.0
 
@@ -68,20 +69,28 @@ class Canary:
             return Verdict(retried=self.retried, fixed=True, text="it is fixed: all of them have completed")
         if not self._steps:
             rest = [letter.task.id for letter in self._left]
-            self._left, self.retried = [], self.retried + self._store.retry(rest)
+            self._left = []
+            self._retry(rest)
             text = f"it is fixed: the other {len(rest)} were retried too"
             return Verdict(retried=self.retried, fixed=True, text=text)
         size = self._steps.pop(0)
         now, self._left = self._left[:size], self._left[size:]
         self._watched, self._give_up_at = [letter.task for letter in now], monotonic() + self._patience
-        self.retried += self._store.retry([task.id for task in self._watched])
+        self._retry([task.id for task in self._watched])
         self.said = f"retried {len(now)}, {self.left} wait for how that ends"
         return None
 
+    def _retry(self, tasks: Sequence[TaskId]) -> None:
+        """The try is in the audit log once, from its first task on."""
+        number = self._store.retry(tasks, entries=self._entries)
+        if number:
+            self._entries = []
+        self.retried += number
 
-def canary(store: Store, group: Group, patience: float, say: Callable[[str], None]) -> Verdict:
+
+def canary(store: Store, group: Group, patience: float, entry: Entry, say: Callable[[str], None]) -> Verdict:
     """Retry a group step by step; `patience` is how many seconds a step may take."""
-    trial, said = Canary(store, group, patience), ""
+    trial, said = Canary(store, group, patience, entry), ""
     while (verdict := trial.step()) is None:
         if trial.said != said:
             said = trial.said

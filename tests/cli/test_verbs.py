@@ -44,7 +44,7 @@ def test_with_yes_it_is_done_and_written_down(windlass: Windlass, store: Store, 
 
     assert (said.exit_code, said.stdout) == (0, "cancelled 2 tasks\n")
     [entry] = store.audit("tasks")
-    assert (entry.action, entry.text, entry.by) == ("cancelled", "cancelled 2 tasks: wrong list", "ann")
+    assert (entry.action, entry.text, entry.by) == ("cancelled", "cancelled what matched, 2 tasks: wrong list", "ann")
     assert '"query":"queue:mail"' in entry.data
 
 

@@ -8,7 +8,7 @@ from tests.support.builders import DAY, SECOND, sweep_until_quiet
 from windlass.clock import ManualClock
 from windlass.errors import InvalidTask
 from windlass.stores.protocol import Store
-from windlass.stores.steering import AUDIT_KEPT, MAX_DATA, MAX_ENTRIES, MAX_TEXT, Entry, EntrySeen
+from windlass.stores.steering import AUDIT_KEPT, MAX_DATA, MAX_ENTRIES, MAX_SUBJECT, MAX_TEXT, Entry, EntrySeen
 
 
 def about(subject: str, text: str = "said", **more: str) -> Entry:
@@ -105,7 +105,7 @@ def test_any_text_is_taken(store: Store) -> None:
     [
         (Entry(subject="", action="held", text=""), "subject="),
         (Entry(subject="a\nb", action="held", text=""), "subject="),
-        (Entry(subject="x" * 513, action="held", text=""), "subject="),
+        (Entry(subject="x" * (MAX_SUBJECT + 1), action="held", text=""), "subject="),
         (Entry(subject="pool/a", action="", text=""), "action="),
         (Entry(subject="pool/a", action="x" * 65, text=""), "action="),
         (Entry(subject="pool/a", action="held", text="x" * (MAX_TEXT + 1)), "text has"),

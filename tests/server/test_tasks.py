@@ -163,7 +163,7 @@ async def test_a_task_is_changed_only_as_it_was_seen(client: Client, store: Stor
     fresh = await client.patch(f"{API}/tasks/{id}", json={"at": "1h"}, headers={"If-Match": changed.headers["etag"]})
 
     assert (changed.status_code, changed.json()["priority"]) == (200, 9)
-    problem(late, 412, "changed_meanwhile")
+    problem(late, 412, "version_conflict")
     assert (fresh.json()["state"], fresh.json()["priority"]) == ("scheduled", 9)
 
 

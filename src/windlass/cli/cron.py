@@ -13,7 +13,7 @@ from msgspec import to_builtins
 
 from windlass.cli.clock_changes import changes
 from windlass.cli.completion import complete_cron
-from windlass.cli.deeds import because, by_option, note, somebody, why_option
+from windlass.cli.deeds import because, by_option, entry, note, somebody, why_option
 from windlass.cli.moments import Times, named_zone, tz_option
 from windlass.cli.output import for_programs, form_options, say, table
 from windlass.cli.shapes import task_json
@@ -92,8 +92,8 @@ def run(store_url: str | None, form: str | None, name: str, why: str, by: str | 
 def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
     """Let it fire no more, until it is resumed."""
     store = opened(store_url)
-    store.pause_cron(name, True, by=somebody(by), why=why)
-    note(store, f"cron/{name}", "paused", f"paused the cron {name}{because(why)}", by=by)
+    told = entry(f"cron/{name}", "paused", f"paused the cron {name}{because(why)}", by=by)
+    store.pause_cron(name, True, by=somebody(by), why=why, entries=[told])
     say(f"{name} is paused; `windlass cron resume {name}` ends it")
 
 
@@ -105,8 +105,8 @@ def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
 def resume(store_url: str | None, name: str, why: str, by: str | None) -> None:
     """Let it fire again. What becomes of the times it missed is its misfire policy's to say."""
     store = opened(store_url)
-    store.pause_cron(name, False)
-    note(store, f"cron/{name}", "resumed", f"resumed the cron {name}{because(why)}", by=by)
+    told = entry(f"cron/{name}", "resumed", f"resumed the cron {name}{because(why)}", by=by)
+    store.pause_cron(name, False, entries=[told])
     say(f"{name} fires again; missed times: {_known(store, name).info.misfire}")
 
 

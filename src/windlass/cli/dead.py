@@ -11,7 +11,7 @@ import msgspec
 from windlass.canary import canary as try_step_by_step
 from windlass.cli.bulk import agreed, bulk_options
 from windlass.cli.completion import complete_queue, complete_task
-from windlass.cli.deeds import because, by_option, note, why_option
+from windlass.cli.deeds import because, by_option, entry, note, why_option
 from windlass.cli.enqueue import arguments
 from windlass.cli.moments import Times, tz_option
 from windlass.cli.output import for_programs, form_options, number_of, say, table
@@ -111,12 +111,14 @@ def retry(
     if not agreed("retry", len(found.letters), yes=yes, dry_run=dry_run):
         for_programs(form, {"group": found.id, "retried": 0, "matching": len(found.letters)})
         return
+    how = " with a canary" if canary else ""
+    told = f"retried {found.id}{how}, {number_of(len(found.letters))}{because(why)}"
+    retried = entry(f"dead/{found.id}", "retried", told, by=by)
     if canary:
-        verdict = try_step_by_step(store, found, seconds, say)
+        verdict = try_step_by_step(store, found, seconds, retried, say)
         done, fixed, text = verdict.retried, verdict.fixed, verdict.text
     else:
-        done, fixed, text = store.retry(found.tasks), True, ""
-    note(store, f"dead/{found.id}", "retried", f"retried {number_of(done)} of {found.id}{because(why or text)}", by=by)
+        done, fixed, text = store.retry(found.tasks, entries=[retried]), True, ""
     if not for_programs(form, {"group": found.id, "retried": done, "fixed": fixed if canary else None, "text": text}):
         click.echo(f"retried {number_of(done)}" + (f"; {text}" if text else ""))
     if not fixed:
@@ -160,8 +162,8 @@ def drop(
     if not agreed("drop", len(found.letters), yes=yes, dry_run=dry_run):
         for_programs(form, {"group": found.id, "dropped": 0, "matching": len(found.letters)})
         return
-    done = store.purge(found.tasks)
-    note(store, f"dead/{found.id}", "dropped", f"dropped {number_of(done)} of {found.id}{because(why)}", by=by)
+    told = f"dropped {found.id}, {number_of(len(found.letters))}{because(why)}"
+    done = store.purge(found.tasks, entries=[entry(f"dead/{found.id}", "dropped", told, by=by)])
     if not for_programs(form, {"group": found.id, "dropped": done}):
         click.echo(f"dropped {number_of(done)}")
 

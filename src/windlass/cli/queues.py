@@ -7,17 +7,17 @@ from typing import Any
 
 import click
 from msgspec import to_builtins
-from msgspec.structs import replace
 
 from windlass.cli.completion import complete_queue
-from windlass.cli.deeds import because, by_option, note, somebody, why_option
+from windlass.cli.deeds import because, by_option, entry, somebody, why_option
 from windlass.cli.moments import Times, tz_option
 from windlass.cli.output import for_programs, form_options, say, table
 from windlass.cli.stores import opened, store_option
 from windlass.core.lifecycle import QUEUED, State
-from windlass.core.ordering import Queue, Strategy
+from windlass.core.ordering import Strategy
 from windlass.core.times import duration, spelled, to_datetime
 from windlass.errors import InvalidTask
+from windlass.queue_settings import RESUMED, change_queue, paused
 from windlass.server.schemas import QueueShape
 from windlass.server.shapes import queue_shapes
 from windlass.stores.protocol import Store
@@ -56,8 +56,8 @@ def ls(store_url: str | None, form: str | None, times: Times) -> None:
 def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
     """Let nothing more of a queue be claimed; what runs goes on."""
     store = opened(store_url)
-    store.configure(replace(_queue(store, name), paused=True, paused_by=somebody(by), paused_why=why or None))
-    note(store, f"queue/{name}", "paused", f"paused the queue {name}{because(why)}", by=by)
+    told = entry(f"queue/{name}", "paused", f"paused the queue {name}{because(why)}", by=by)
+    change_queue(store, name, paused(somebody(by), why), told)
     say(f"{name} is paused; `windlass queues resume {name}` ends it")
 
 
@@ -69,13 +69,9 @@ def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
 def resume(store_url: str | None, name: str, why: str, by: str | None) -> None:
     """Let the tasks of a queue be claimed again."""
     store = opened(store_url)
-    before = _queue(store, name)
-    if not before.paused:
-        say(f"{name} is not paused; nothing was changed")
-        return
-    store.configure(replace(before, paused=False, paused_by=None, paused_why=None))
-    note(store, f"queue/{name}", "resumed", f"resumed the queue {name}{because(why)}", by=by)
-    say(f"{name} is open again")
+    told = entry(f"queue/{name}", "resumed", f"resumed the queue {name}{because(why)}", by=by)
+    changed = change_queue(store, name, RESUMED, told)
+    say(f"{name} is open again" if changed else f"{name} is not paused; nothing was changed")
 
 
 @queues.command("set")
@@ -94,9 +90,9 @@ def set_(store_url: str | None, name: str, why: str, by: str | None, **options: 
     if not changes:
         raise click.UsageError("nothing to set: give --strategy, --horizon, --step, --max-waiting or --weight")
     store = opened(store_url)
-    store.configure(replace(_queue(store, name), **changes))
     told = ", ".join(f"{field}={_shown(value)}" for field, value in changes.items())
-    note(store, f"queue/{name}", "configured", f"set {told} of the queue {name}{because(why)}", by=by)
+    text = f"set {told} of the queue {name}{because(why)}"
+    change_queue(store, name, changes, entry(f"queue/{name}", "configured", text, by=by))
     say(f"{name}: {told}")
 
 
@@ -122,11 +118,6 @@ def _bound(text: str) -> int | None:
 
 def _shown(value: Any) -> str:
     return spelled(value // timedelta(microseconds=1)) if isinstance(value, timedelta) else str(value).lower()
-
-
-def _queue(store: Store, name: str) -> Queue:
-    """The queue as it is set now; one that nobody has configured has the defaults."""
-    return next((queue for queue in store.queues() if queue.name == name), Queue(name=name))
 
 
 def _looks(store: Store, names: list[str]) -> dict[str, QueueLook]:

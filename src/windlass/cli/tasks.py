@@ -10,7 +10,7 @@ import click
 from windlass.app import App
 from windlass.cli.bulk import every
 from windlass.cli.completion import complete_task
-from windlass.cli.deeds import because, by_option, note, why_option
+from windlass.cli.deeds import because, by_option, entry, why_option
 from windlass.cli.moments import Times, tz_option, when
 from windlass.cli.output import for_programs, form_options, say
 from windlass.cli.shapes import task_json
@@ -159,9 +159,9 @@ def edit(
     if not given:
         raise click.UsageError("nothing to change: give --priority, --deadline, --at or --expires")
     store = opened(store_url)
-    task = store.update(id_of(id), Change(**given))
-    told = ", ".join(f"{field}={changes[field]}" for field in given)
-    note(store, f"task/{task.id}", "changed", f"set {told} of the task {task.id}{because(why)}", by=by)
+    found, told = id_of(id), ", ".join(f"{field}={changes[field]}" for field in given)
+    text = f"set {told} of the task {found}{because(why)}"
+    task = store.update(found, Change(**given), entries=[entry(f"task/{found}", "changed", text, by=by)])
     if not for_programs(form, task_json(task, Offers(store))):
         print_task(task, [], Offers(store), times)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
 
 import click
 from msgspec import Struct
 
-from windlass.cli.bulk import agreed, bulk_options, counted
-from windlass.cli.deeds import because, by_option, note, why_option
+from windlass.cli.bulk import agreed, bulk_options, counted, counted_words
+from windlass.cli.deeds import because, by_option, entry, why_option
 from windlass.cli.output import for_programs, form_options, number_of
 from windlass.cli.stores import opened, store_option
 from windlass.cli.which import Chosen, Filtered, filter_options, narrowed, words_argument
 from windlass.core.lifecycle import FINAL, UNFINISHED, State
 from windlass.stores.protocol import Filter, Store, Which
+from windlass.stores.steering import Entry
 
 _ENDED_BADLY = [state for state in FINAL if state.ended_badly]
 
@@ -62,7 +65,7 @@ def cancel(
     """Cancel the tasks with these IDs, or all that the filter matches. A running one is asked to stop."""
     store, which = opened(store_url), chosen.which(words)
     asked = Asked(form=form, yes=yes, dry_run=dry_run, why=why, by=by)
-    perform(store, CANCEL, which, lambda some: store.cancel(some, reason=why), asked)
+    perform(store, CANCEL, which, partial(store.cancel, reason=why), asked)
 
 
 @click.command(cls=Filtered)
@@ -111,8 +114,14 @@ def purge(
     perform(store, PURGE, which, store.purge, Asked(form=form, yes=yes, dry_run=dry_run, why=why, by=by))
 
 
-def perform(store: Store, verb: Verb, which: Which, deed: Callable[[Which], int], asked: Asked) -> None:
-    """Count, ask, do, write down, and say how many it were."""
+class Deed(Protocol):
+    """What is done to some tasks, with its line in the audit log; to how many it was."""
+
+    def __call__(self, which: Which, *, entries: Sequence[Entry]) -> int: ...
+
+
+def perform(store: Store, verb: Verb, which: Which, deed: Deed, asked: Asked) -> None:
+    """Count, ask, do, and say how many it were."""
     left = _meant(store, verb, which)
     count = 0 if left is None else counted(store, left) if isinstance(left, Filter) else len(left)
     # Whoever names tasks one by one knows how many they are.
@@ -120,13 +129,18 @@ def perform(store: Store, verb: Verb, which: Which, deed: Callable[[Which], int]
     if not agreed(verb.name, count, yes=asked.yes or named, dry_run=asked.dry_run):
         for_programs(asked.form, {verb.done: 0, "matching": count})
         return
-    done = 0 if left is None or not count else deed(left)
-    if done:
-        subject = f"task/{which[0]}" if named and len(which) == 1 else "tasks"
-        text = f"{verb.done} {number_of(done)}{because(asked.why)}"
-        note(store, subject, verb.done, text, by=asked.by, which=_described(which))
+    done = 0 if left is None or not count else deed(left, entries=[_entry(verb, which, count, asked)])
     if not for_programs(asked.form, {verb.done: done}):
         click.echo(f"{verb.done} {number_of(done)}")
+
+
+def _entry(verb: Verb, which: Which, count: int, asked: Asked) -> Entry:
+    """What the audit log says of it. Of a filter it says how many tasks matched when it began."""
+    if isinstance(which, Filter):
+        subject, text = "tasks", f"{verb.done} what matched, {counted_words(count)}"
+    else:
+        subject, text = f"task/{which[0]}" if len(which) == 1 else "tasks", f"{verb.done} {number_of(count)}"
+    return entry(subject, verb.done, text + because(asked.why), by=asked.by, which=_described(which))
 
 
 def _meant(store: Store, verb: Verb, which: Which) -> Which | None:

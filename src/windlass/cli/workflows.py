@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from windlass.cli.bulk import agreed, bulk_options
-from windlass.cli.deeds import because, by_option, note, why_option
+from windlass.cli.deeds import because, by_option, entry, why_option
 from windlass.cli.drawing import gantt as chart
 from windlass.cli.drawing import tallied, tree
 from windlass.cli.moments import Times, length, tz_option
@@ -149,9 +149,10 @@ def retry(
         for_programs(form, {"retried": 0, "matching": count})
         return
     # The nearer ones first: what comes back after its prerequisite waits for it again.
-    done = sum(store.retry([each.task.id for each in level]) for level in levels)
-    text = f"retried {number_of(done)} of the workflow {name} from {first.name}{because(why)}"
-    note(store, f"workflow/{name}", "retried", text, by=by)
+    text = f"retried the workflow {name} from {first.name}, {number_of(count)}{because(why)}"
+    told, done = [entry(f"workflow/{name}", "retried", text, by=by)], 0
+    for level in levels:
+        done += store.retry([each.task.id for each in level], entries=[] if done else told)
     if not for_programs(form, {"retried": done}):
         click.echo(f"retried {number_of(done)}")
 

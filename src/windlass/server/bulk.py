@@ -6,8 +6,9 @@ finds is what a reader could have found by eye, so no verb is a way to learn wha
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Annotated
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
+from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
 
@@ -22,6 +23,7 @@ from windlass.server.routes import Routes
 from windlass.server.schemas import Reason
 from windlass.server.scopes import Scope
 from windlass.stores.protocol import Cursor, Filter, Page
+from windlass.stores.steering import Entry
 
 route = Routes("tasks")
 
@@ -50,7 +52,7 @@ class Done(Struct, frozen=True, kw_only=True):
 async def cancel_tasks(call: Call, live: Live, body: ByFilter) -> AsyncGenerator[Sequence[Done]]:
     """Cancel the unfinished tasks that match. Running ones are asked to stop, and made to after ten seconds."""
     why = body.why or f"cancelled by {body.by or call.who.name}"
-    deed = _Deed(call, body, "cancelled", UNFINISHED, lambda ids: call.store.cancel(ids, reason=why))
+    deed = _Deed(call, body, "cancelled", UNFINISHED, partial(call.store.cancel, reason=why))
     async for part in deed.run(live):
         yield part
 
@@ -70,6 +72,12 @@ async def purge_tasks(call: Call, live: Live, body: ByFilter) -> AsyncGenerator[
         yield part
 
 
+class _Verb(Protocol):
+    """What is done to some tasks; to how many it was."""
+
+    def __call__(self, which: Sequence[TaskId], *, entries: Sequence[Entry]) -> int: ...
+
+
 class _Deed:
     """One verb, on its way through what matches."""
 
@@ -79,17 +87,18 @@ class _Deed:
         body: ByFilter,
         done: str,
         states: Sequence[State] | frozenset[State],
-        do: Callable[[Sequence[TaskId]], int],
+        do: _Verb,
     ) -> None:
         query = parse(body.q)
         if not query.conditions:
             raise Refused("invalid_filter", "q means every task; name at least one condition", field="q")
         self._call, self._body, self._word, self._do = call, body, done, do
+        self._entries: list[Entry] = []
         who = call.who
         self._filter = Filter(states=frozenset(states), queue=who.queue, tenant=who.tenant, query=query)
 
     async def run(self, live: Live) -> AsyncGenerator[Sequence[Done]]:
-        """Count, write down what is to be done, and do it."""
+        """Count, and do it; the first batch that changes anything is written down with what was asked."""
         total, after = 0, None
         while True:
             page = await live.run(lambda after=after: self._page(after))
@@ -99,7 +108,7 @@ class _Deed:
         yield [Done(done=0, total=total)]
         if self._body.dry_run or not total:
             return
-        await live.run(lambda: self._note(total))
+        self._entries = [self._entry(total)]
         done, after = 0, None
         while True:
             number, after = await live.run(lambda after=after: self._batch(after))
@@ -113,9 +122,12 @@ class _Deed:
 
     def _batch(self, after: Cursor | None) -> tuple[int, Cursor | None]:
         page = self._page(after)
-        return self._do([task.id for task in page.tasks]) if page.tasks else 0, page.after
+        number = self._do([task.id for task in page.tasks], entries=self._entries) if page.tasks else 0
+        if number:
+            self._entries = []
+        return number, page.after
 
-    def _note(self, total: int) -> None:
+    def _entry(self, total: int) -> Entry:
         why = f": {self._body.why}" if self._body.why else ""
         text = f"{self._word} what matches {self._body.q!r}, {total:,} task{'s' * (total != 1)}{why}"
-        self._call.note("tasks", self._word, text[:2_000], q=self._body.q, total=total, by=self._body.by)
+        return self._call.entry("tasks", self._word, text[:2_000], q=self._body.q, total=total, by=self._body.by)

@@ -52,8 +52,11 @@ class Call:
         if self.who.tenant is not None:
             raise Refused("forbidden", "a queue is shared by all tenants, and this token is limited to one of them")
 
-    def note(self, subject: str, action: str, text: str, **data: Any) -> None:
-        """Write down what this caller did."""
+    def entry(self, subject: str, action: str, text: str, **data: Any) -> Entry:
+        """What this caller does, for the audit log: to be written with the deed itself."""
         given = msgspec.json.encode(data).decode() if data else ""
-        entry = Entry(subject=subject, action=action, text=redacted_text(text), by=self.who.name, data=given)
-        self.store.note([entry])
+        return Entry(subject=subject, action=action, text=redacted_text(text), by=self.who.name, data=given)
+
+    def note(self, subject: str, action: str, text: str, **data: Any) -> None:
+        """Write down what this caller did, where the deed itself takes no entry."""
+        self.store.note([self.entry(subject, action, text, **data)])

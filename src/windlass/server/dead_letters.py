@@ -24,6 +24,7 @@ from windlass.server.scopes import Scope
 from windlass.server.shapes import error_shape
 from windlass.server.tasks import SUBMIT_ERRORS, receipt
 from windlass.stores.protocol import Filter
+from windlass.stores.steering import Entry
 
 route = Routes("dead")
 
@@ -120,8 +121,8 @@ async def retry_dead(
     if not body.canary:
         yield [await live.run(lambda: _retried(call, found, body))]
         return
-    trial, said = Canary(call.store, found, patience), ""
-    await live.run(lambda: _note(call, found, "retried", f"retries {found.id} with a canary", body))
+    entry = _entry(call, found, "retried", f"retries {found.id} with a canary", body)
+    trial, said = Canary(call.store, found, patience, entry), ""
     while (verdict := await live.run(trial.step)) is None:
         if trial.said != said:
             said = trial.said
@@ -136,8 +137,7 @@ async def retry_dead(
 def drop_dead(call: Call, group: GroupId, body: Reason = DROP) -> Dropped:
     """Remove every task that a bug has hit, for good."""
     found = _group(call, group)
-    number = call.store.purge(found.tasks)
-    _note(call, found, "dropped", f"dropped {number} of {found.id}", body)
+    number = call.store.purge(found.tasks, entries=[_entry(call, found, "dropped", f"dropped {found.id}", body)])
     return Dropped(group=found.id, dropped=number)
 
 
@@ -166,13 +166,13 @@ def edit_and_retry(call: Call, id: UUID, body: EditTask) -> Receipt:
 
 
 def _retried(call: Call, found: Group, reason: Reason) -> GroupRetried:
-    number = call.store.retry(found.tasks)
-    _note(call, found, "retried", f"retried {number} of {found.id}", reason)
+    number = call.store.retry(found.tasks, entries=[_entry(call, found, "retried", f"retried {found.id}", reason)])
     return GroupRetried(group=found.id, retried=number, left=0, fixed=None, text=f"retried {number}")
 
 
-def _note(call: Call, found: Group, action: str, text: str, reason: Reason) -> None:
-    call.note(f"dead/{found.id}", action, f"{text}{': ' if reason.why else ''}{reason.why}")
+def _entry(call: Call, found: Group, action: str, text: str, reason: Reason) -> Entry:
+    number, because = len(found.letters), f": {reason.why}" if reason.why else ""
+    return call.entry(f"dead/{found.id}", action, f"{text}, {number:,} task{'s' * (number != 1)}{because}")
 
 
 def _filter(call: Call, queue: str | None = None, tenant: str | None = None) -> Filter | None:

@@ -33,16 +33,16 @@ def list_crons(call: Call) -> list[CronShape]:
 @route("POST", "/crons/{name}/pause", Scope.OPERATE, whole=True, errors=["unknown_cron"])
 def pause_cron(call: Call, name: CronName, body: Reason = NO_REASON) -> CronShape:
     """Let a schedule fire no more."""
-    call.store.pause_cron(name, True, by=body.by or call.who.name, why=body.why)
-    call.note(f"cron/{name}", "paused", f"paused the cron {name}{': ' if body.why else ''}{body.why}")
+    entry = call.entry(f"cron/{name}", "paused", f"paused the cron {name}{': ' if body.why else ''}{body.why}")
+    call.store.pause_cron(name, True, by=body.by or call.who.name, why=body.why, entries=[entry])
     return _cron(call, name)
 
 
 @route("POST", "/crons/{name}/resume", Scope.OPERATE, whole=True, errors=["unknown_cron"])
 def resume_cron(call: Call, name: CronName, body: Reason = NO_REASON) -> CronShape:
     """Let a schedule fire again."""
-    call.store.pause_cron(name, False, by=body.by or call.who.name, why=body.why)
-    call.note(f"cron/{name}", "resumed", f"resumed the cron {name}{': ' if body.why else ''}{body.why}")
+    entry = call.entry(f"cron/{name}", "resumed", f"resumed the cron {name}{': ' if body.why else ''}{body.why}")
+    call.store.pause_cron(name, False, entries=[entry])
     return _cron(call, name)
 
 

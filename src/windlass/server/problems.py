@@ -54,6 +54,7 @@ STATUSES: Mapping[str, int] = {
     "task_expired": 409,
     "session_lost": 410,
     "changed_meanwhile": 412,
+    "version_conflict": 412,
     "body_too_large": 413,
     "too_many_tasks": 413,
     "unsupported_media_type": 415,

@@ -6,13 +6,15 @@ from hashlib import sha256
 from typing import Annotated, Any
 from uuid import UUID
 
+import msgspec
 from msgspec import Meta, Struct, UnsetType
 from msgspec.structs import replace
 
+from windlass.core.amend import Version, version_of
 from windlass.core.lifecycle import State
 from windlass.core.query import parse
 from windlass.core.task import Change, Task, TaskId
-from windlass.errors import WindlassError
+from windlass.errors import Conflict, WindlassError
 from windlass.reasons import explain
 from windlass.server.calls import Call
 from windlass.server.cursors import cursor, cursor_text
@@ -141,19 +143,19 @@ def get_task(call: Call, id: UUID) -> TaskShape:
     "/tasks/{id}",
     Scope.OPERATE,
     headers=["If-Match"],
-    errors=["unknown_task", "not_allowed", "changed_meanwhile", "invalid_task"],
+    errors=["unknown_task", "not_allowed", "version_conflict", "invalid_task"],
 )
 def change_task(call: Call, id: UUID, body: ChangeTask) -> TaskShape:
     """Change the priority or the times of an unfinished task, and its place in the queue with them."""
     task = call.task(TaskId(id))
-    _check_match(call, task)
+    expect = _expected(call, task)
     given: dict[str, Any] = {} if isinstance(body.priority, UnsetType) else {"priority": body.priority}
     for field in ("deadline", "at", "expires"):
         value = getattr(body, field)
         if not isinstance(value, UnsetType):
             given[field] = when(value, field)
-    changed = call.store.update(task.id, Change(**given))
-    call.note(f"task/{id}", "changed", f"changed {', '.join(given) or 'nothing'} of {task.handler} {id}")
+    entry = call.entry(f"task/{id}", "changed", f"changed {', '.join(given)} of {task.handler} {id}")
+    changed = call.store.update(task.id, Change(**given), expect=expect, entries=[entry])
     call.said["ETag"] = etag(changed)
     return shown(call, changed)
 
@@ -163,9 +165,8 @@ def cancel_task(call: Call, id: UUID, body: Reason = NO_REASON) -> Cancelled:
     """Cancel a task. A running one is asked to stop, and made to after ten seconds."""
     task = call.task(TaskId(id))
     why = body.why or f"cancelled by {body.by or call.who.name}"
-    number = call.store.cancel([task.id], reason=why)
-    if number:
-        call.note(f"task/{id}", "cancelled", f"cancelled {task.handler} {id}: {why}")
+    entry = call.entry(f"task/{id}", "cancelled", f"cancelled {task.handler} {id}: {why}")
+    number = call.store.cancel([task.id], reason=why, entries=[entry])
     return Cancelled(cancelled=number, state=call.task(task.id).state)
 
 
@@ -173,9 +174,8 @@ def cancel_task(call: Call, id: UUID, body: Reason = NO_REASON) -> Cancelled:
 def retry_task(call: Call, id: UUID, body: Reason = NO_REASON) -> Retried:
     """Bring a failed, cancelled or expired task back with fresh counters."""
     task = call.task(TaskId(id))
-    number = call.store.retry([task.id])
-    if number:
-        call.note(f"task/{id}", "retried", f"brought {task.handler} {id} back{': ' if body.why else ''}{body.why}")
+    text = f"brought {task.handler} {id} back{': ' if body.why else ''}{body.why}"
+    number = call.store.retry([task.id], entries=[call.entry(f"task/{id}", "retried", text)])
     return Retried(retried=number, state=call.task(task.id).state)
 
 
@@ -232,11 +232,14 @@ def indexed(index: int, call: Call, given: SubmitTask, *, trusted: bool) -> Any:
 
 def etag(task: Task) -> str:
     """Changes with everything that a change may depend on: its lease, its state, what `PATCH` can set."""
-    parts = (task.generation, task.fence, task.state, task.priority, task.deadline, task.due, task.expires)
-    return f'"{sha256(repr(parts).encode()).hexdigest()[:20]}"'
+    return f'"{sha256(msgspec.json.encode(version_of(task))).hexdigest()[:20]}"'
 
 
-def _check_match(call: Call, task: Task) -> None:
+def _expected(call: Call, task: Task) -> Version | None:
+    """The version that the caller has seen, which the store compares once more; None if any will do."""
     wanted = call.headers.get("if-match")
-    if wanted and wanted != "*" and etag(task) not in [each.strip() for each in wanted.split(",")]:
-        raise Refused("changed_meanwhile", f"task {task.id} is no longer as you have seen it; look again")
+    if not wanted or wanted == "*":
+        return None
+    if etag(task) not in [each.strip() for each in wanted.split(",")]:
+        raise Conflict(f"task {task.id}")
+    return version_of(task)

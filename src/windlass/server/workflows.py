@@ -79,11 +79,12 @@ def seal_workflow(call: Call, name: Text, body: SealWorkflow = SEAL) -> SealedSh
     tenant = _tenant(call, body.tenant)
     if call.who.queue is not None:
         raise Refused("forbidden", "a workflow may be in many queues, and this token is limited to one of them")
+    text = f"sealed the workflow {name} of {tenant}"
+    entry = call.entry(f"workflow/{name}", "sealed", text, missing=body.missing)
     try:
-        call.store.seal_workflow(name, tenant=tenant, missing=body.missing)
+        call.store.seal_workflow(name, tenant=tenant, missing=body.missing, entries=[entry])
     except UnknownTask:
         raise UnknownWorkflow(f"workflow={name!r} of {tenant!r} was never opened, and has no task") from None
-    call.note(f"workflow/{name}", "sealed", f"sealed the workflow {name} of {tenant}", missing=body.missing)
     return SealedShape(workflow=name, tenant=tenant)
 
 

@@ -31,6 +31,8 @@ MAX_QUEUES = 1_000
 MAX_CONTROL = 262_144
 MAX_REPORT = 65_536
 MAX_ENTRIES = 1_000
+MAX_SUBJECT = 640
+"""Room for a kind, and for the longest text that can be a name."""
 MAX_TEXT = 2_000
 MAX_DATA = 65_536
 
@@ -207,7 +209,7 @@ def sized(field: str, text: str, longest: int) -> str:
 
 
 def _checked(entry: Entry) -> Entry:
-    check_text("subject", entry.subject)
+    check_text("subject", entry.subject, MAX_SUBJECT)
     check_text("action", entry.action, 64)
     return replace(
         entry,

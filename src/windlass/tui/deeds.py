@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec.structs import replace
-
 from windlass import orders
-from windlass.core.ordering import Queue
 from windlass.core.task import TaskId
 from windlass.errors import InvalidTask
+from windlass.queue_settings import RESUMED, change_queue, paused
 from windlass.stores.protocol import Store
 from windlass.stores.steering import Entry
 
@@ -21,9 +19,8 @@ def retry(id: TaskId) -> Deed:
     """Bring a task back that ended badly."""
 
     def deed(store: Store, by: str) -> str:
-        if not store.retry([id]):
+        if not store.retry([id], entries=[_entry(f"task/{id}", "retried", "retried 1 task", by)]):
             return f"{id} was not retried: only failed, cancelled and expired tasks are"
-        _note(store, f"task/{id}", "retried", "retried 1 task", by)
         return f"retried {id}"
 
     return deed
@@ -33,9 +30,9 @@ def cancel(id: TaskId) -> Deed:
     """Cancel an unfinished task; one that runs is asked to stop."""
 
     def deed(store: Store, by: str) -> str:
-        if not store.cancel([id], reason=f"cancelled by {by}"):
+        entry = _entry(f"task/{id}", "cancelled", "cancelled 1 task", by)
+        if not store.cancel([id], reason=f"cancelled by {by}", entries=[entry]):
             return f"{id} was not cancelled: it has ended"
-        _note(store, f"task/{id}", "cancelled", "cancelled 1 task", by)
         return f"cancelled {id}"
 
     return deed
@@ -45,8 +42,8 @@ def pause_queue(name: str, why: str) -> Deed:
     """Let nothing more of a queue be claimed."""
 
     def deed(store: Store, by: str) -> str:
-        store.configure(replace(_queue(store, name), paused=True, paused_by=by, paused_why=why or None))
-        _note(store, f"queue/{name}", "paused", f"paused the queue {name}{_because(why)}", by)
+        entry = _entry(f"queue/{name}", "paused", f"paused the queue {name}{_because(why)}", by)
+        change_queue(store, name, paused(by, why), entry)
         return f"{name} is paused"
 
     return deed
@@ -56,12 +53,9 @@ def resume_queue(name: str, why: str) -> Deed:
     """Let a queue be claimed again."""
 
     def deed(store: Store, by: str) -> str:
-        before = _queue(store, name)
-        if not before.paused:
-            return f"{name} is not paused; nothing was changed"
-        store.configure(replace(before, paused=False, paused_by=None, paused_why=None))
-        _note(store, f"queue/{name}", "resumed", f"resumed the queue {name}{_because(why)}", by)
-        return f"{name} is open again"
+        entry = _entry(f"queue/{name}", "resumed", f"resumed the queue {name}{_because(why)}", by)
+        changed = change_queue(store, name, RESUMED, entry)
+        return f"{name} is open again" if changed else f"{name} is not paused; nothing was changed"
 
     return deed
 
@@ -120,12 +114,8 @@ def sized(size: tuple[int, int]) -> str:
     return f"{size[0]}" if size[0] == size[1] else f"{size[0]} to {size[1]}"
 
 
-def _queue(store: Store, name: str) -> Queue:
-    return next((queue for queue in store.queues() if queue.name == name), Queue(name=name))
-
-
-def _note(store: Store, subject: str, action: str, text: str, by: str) -> None:
-    store.note([Entry(subject=subject, action=action, text=text, by=by)])
+def _entry(subject: str, action: str, text: str, by: str) -> Entry:
+    return Entry(subject=subject, action=action, text=text, by=by)
 
 
 def _because(why: str) -> str:
