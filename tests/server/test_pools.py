@@ -1,15 +1,28 @@
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 import msgspec
 import pytest
 
 from tests.server.conftest import API, Client, problem
-from tests.support.builders import a_session
+from tests.support.builders import a_session, a_task, claim_all, complete, submit
 from windlass.autoscale.documents import POOL, PoolDecision, written
 from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.clock import ManualClock
+from windlass.server import whatif
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio
+
+
+def a_pool(store: Store, **decided: Any) -> None:
+    """A pool called mail, with one node, of which the controller has decided this."""
+    report = NodeReport(pools={"mail": PoolReport(queues=("mail",), threads=4, ceiling=8, target=3)})
+    store.report(a_session(store), msgspec.json.encode(report).decode())
+    given = {"tick": 1, "target": 3, "threads": 4, "queues": ("mail",), **decided}
+    store.put_control(POOL, "mail", written(PoolDecision(**given)), expect=0)
 
 
 async def test_whoever_starts_machines_learns_how_many_are_wanted(client: Client, store: Store) -> None:
@@ -24,3 +37,126 @@ async def test_whoever_starts_machines_learns_how_many_are_wanted(client: Client
 
 async def test_a_pool_that_nobody_has_is_unknown(client: Client) -> None:
     problem(await client.get(f"{API}/pools/mail/desired"), 404, "unknown_pool")
+
+
+async def test_all_pools_are_asked_for_at_once_as_keda_does(client: Client, store: Store) -> None:
+    a_pool(store)
+
+    found = (await client.get(f"{API}/pools:desired")).json()
+
+    value = found
+    for part in ["pools", "mail", "desired_slots"]:
+        value = value[part]
+    assert value == 12
+    assert found["pools"]["mail"]["desired_workers"] == 3
+
+
+async def test_a_pool_says_how_large_it_is_and_why(client: Client, store: Store) -> None:
+    a_pool(store, sentence="→ 3", reasons=("2 tasks a second", "each takes 1.5 s"), by="node-1", alerts=("slow",))
+    submit(store, a_task(queue="mail"), a_task(queue="mail"))
+
+    listed = {each["name"]: each for each in (await client.get(f"{API}/pools")).json()}
+    one = (await client.get(f"{API}/pools/mail")).json()
+    why = (await client.get(f"{API}/pools/mail/explain")).json()
+
+    assert listed["mail"] == one
+    assert (one["target"], one["runnable"], one["queues"], one["nodes"][0]["node"]) == (3, 2, ["mail"], "node-1")
+    assert why["reasons"] == ["2 tasks a second", "each takes 1.5 s"]
+    assert (why["sentence"], why["decided_by"], why["decided_at"]) == ("→ 3", "node-1", "1970-01-01T00:00:01Z")
+    for path in ("", "/explain", "/history", "/desired"):
+        problem(await client.get(f"{API}/pools/unheard-of{path}"), 404, "unknown_pool")
+
+
+async def test_people_overrule_a_pool_and_it_is_written_down(client: Client, store: Store) -> None:
+    a_pool(store)
+    pool = f"{API}/pools/mail"
+
+    pinned = (await client.post(f"{pool}/override", json={"workers": 2, "most": 6, "why": "sale", "by": "ann"})).json()
+    ordered = (await client.get(f"{pool}/explain")).json()["ordered"]
+    frozen = (await client.post(f"{pool}/freeze", json={"lasts": "30m"})).json()
+    paused = (await client.post(f"{pool}/pause", json={"why": "night"})).json()
+    resumed = (await client.post(f"{pool}/resume")).json()
+    tuned = (await client.put(f"{pool}/settings", json={"settings": {"wait": "2s", "ceiling": 5}})).json()
+    first = (await client.get(f"{pool}/history", params={"limit": "2"})).json()
+    rest = (await client.get(f"{pool}/history", params={"before": first["before"]})).json()
+
+    assert (pinned["override"]["least"], pinned["override"]["most"], pinned["override"]["by"]) == (2, 6, "ann (local)")
+    assert ordered == "set to 2 to 6 by ann (local): sale"
+    assert (frozen["override"]["least"], frozen["override"]["why"]) == (3, "frozen")
+    assert (paused["paused"]["by"], paused["paused"]["why"]) == ("local", "night")
+    assert (resumed["paused"], resumed["override"]) == (None, None)
+    assert (tuned["tuned"], tuned["wait_seconds"], tuned["ceiling"]) == ({"wait": 2.0, "ceiling": 5}, 2.0, 5)
+    assert [entry["action"] for entry in first["entries"]] == ["tuned", "resumed"]
+    assert [entry["action"] for entry in rest["entries"]] == ["paused", "set", "set"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("POST", "override", {"workers": 3, "most": 2}, 422, "invalid_task"),
+        ("POST", "override", {"workers": -1}, 400, "invalid_request"),
+        ("POST", "override", {"workers": 1, "lasts": "-1h"}, 422, "invalid_task"),
+        ("PUT", "settings", {"settings": {"colour": "red"}}, 422, "invalid_task"),
+        ("PUT", "settings", {"settings": {"wait": "soon"}}, 422, "invalid_task"),
+        ("PUT", "settings", {"settings": {}}, 400, "invalid_request"),
+        ("POST", "simulate", {"since": "2h"}, 422, "invalid_load"),
+        ("POST", "simulate", {"policies": ["magic"]}, 422, "invalid_load"),
+        ("POST", "simulate", {}, 422, "invalid_load"),
+    ],
+)
+async def test_an_order_that_cannot_be_followed_is_refused(
+    client: Client, store: Store, method: str, path: str, body: Any, status: int, code: str
+) -> None:
+    a_pool(store)
+
+    problem(await client.request(method, f"{API}/pools/mail/{path}", json=body), status, code)
+
+    assert store.controls("order") == []
+
+
+def worked(store: Store, clock: ManualClock, number: int) -> None:
+    for _ in range(number):
+        submit(store, a_task(queue="mail"))
+        claims = claim_all(store, queues=["mail"])
+        clock.advance(timedelta(seconds=1))
+        complete(store, *claims)
+
+
+async def test_the_last_hour_is_played_again_with_other_bounds(
+    client: Client, store: Store, clock: ManualClock
+) -> None:
+    a_pool(store)
+    worked(store, clock, 30)
+
+    answer = await client.post(f"{API}/pools/mail/simulate", json={"ceiling": 4, "policies": ["slo", "hindsight"]})
+
+    found = answer.json()
+    assert (found["pool"], found["tasks"]) == ("mail", 30)
+    assert {result["policy"] for result in found["results"]} == {"slo", "hindsight"}
+    assert [result["score"] for result in found["results"]] == sorted(result["score"] for result in found["results"])
+
+
+async def test_more_than_can_be_played_in_time_is_refused(
+    client: Client, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_pool(store)
+    worked(store, clock, 30)
+    monkeypatch.setattr(whatif, "MOST_PAGES", 0)
+
+    problem(await client.post(f"{API}/pools/mail/simulate", json={}), 422, "invalid_load")
+
+
+async def test_breakers_are_held_open_and_closed_by_hand(client: Client, store: Store, clock: ManualClock) -> None:
+    breaker = f"{API}/breakers/bank"
+
+    opened = (await client.post(f"{breaker}/open", json={"why": "maintenance", "lasts": "1h", "by": "ann"})).json()
+    [listed] = (await client.get(f"{API}/breakers")).json()
+    held = (await client.post(f"{breaker}/close", json={"hold": True})).json()
+    closed = (await client.post(f"{breaker}/close")).json()
+
+    assert (opened["state"], opened["held_by"]) == ("open", "ann (local)")
+    assert listed == opened
+    assert (held["state"], held["held_by"]) == ("closed", "local")
+    assert (closed["state"], closed["held_by"]) == ("closed", "")
+    assert [entry.action for entry in store.audit("breaker/bank")] == ["closed", "held", "held"]
+    problem(await client.post(f"{breaker}/open", json={"lasts": "soon"}), 422, "invalid_task")
