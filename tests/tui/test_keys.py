@@ -37,6 +37,19 @@ async def test_a_filter_that_cannot_be_understood_is_told_and_the_old_one_stays(
     assert "no task matches" not in page
 
 
+async def test_a_page_and_a_filter_can_be_said_in_words(top: Open, store: MemoryStore) -> None:
+    in_state(store, State.FAILED)
+    submit_one(store)
+
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press("colon", *"tasks", "space", *"state:dead", "enter")
+        page = await until(pilot, "1 shown")
+        await pilot.press("colon", *"lab", "enter")
+        await until(pilot, "lab is no page; give one of now, tasks, queues, pool, nodes")
+
+    assert "✗ failed" in page
+
+
 async def test_a_retry_waits_for_a_yes(top: Open, store: MemoryStore) -> None:
     id = in_state(store, State.FAILED)
 

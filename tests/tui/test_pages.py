@@ -34,6 +34,21 @@ async def test_an_empty_store_has_pages_too(top: Open, key: str) -> None:
         await until(pilot, said[key])
 
 
+@pytest.mark.parametrize("size", [(20, 6), (40, 12), (300, 90)])
+async def test_no_size_of_the_terminal_is_too_small_or_too_large(
+    top: Open, store: MemoryStore, size: tuple[int, int]
+) -> None:
+    in_state(store, State.FAILED)
+    with_pool(store)
+
+    async with top().run_test(size=size) as pilot:
+        for key in "12345":
+            await pilot.press(key)
+        await pilot.press("2", "enter", "escape", "r", "n", "question_mark", "x", "1")
+
+        await until(pilot, "windlass")
+
+
 async def test_the_first_page_counts_by_state_and_says_what_needs_a_person(
     top: Open, store: MemoryStore, clock: ManualClock
 ) -> None:

@@ -69,6 +69,7 @@ class Top(App[None]):
             for number, name in enumerate(Name, 1)
         ),
         Binding("g", "go", "go", show=False),
+        Binding("colon", "command", "command", show=False),
         Binding("d", "dark", "dark/light", show=False),
         Binding("question_mark", "keys", "keys", key_display="?"),
         Binding("q", "quit", "quit"),
@@ -268,6 +269,19 @@ class Top(App[None]):
 
     def action_go(self) -> None:
         self.push_screen(Go(), lambda name: None if name is None else self.action_page(name))
+
+    def action_command(self) -> None:
+        self.push_screen(Question("A page, and for tasks a filter:", "tasks state:failed"), self._command)
+
+    def _command(self, typed: str | None) -> None:
+        word, _, rest = (typed or "").strip().partition(" ")
+        name = next((name for name in Name if name.value.startswith(word.lower())), None)
+        if name is None:
+            self.say(f"{word} is no page; give one of {', '.join(Name)}")
+        elif word:
+            self.action_page(name)
+            if name is Name.TASKS:
+                self._main(TasksPage).look_for(rest)
 
     def action_keys(self) -> None:
         self.push_screen(Keys())

@@ -20,6 +20,7 @@ GO: Mapping[str, Name] = {"n": Name.NOW, "t": Name.TASKS, "q": Name.QUEUES, "p":
 KEYS = """\
 1 2 3 4 5      Now, Tasks, Queues, Pool, Nodes
 g n t q p o    the same by letter: go to Now, Tasks, Queues, Pool, nOdes
+:              a page and a filter in words, as in tasks state:failed
 j k  ↓ ↑       move
 /              filter the tasks (docs/reference/filters.md); Esc leaves it
 Enter          all about a task: attempts, errors, output, why

@@ -68,9 +68,13 @@ class TasksPage(Vertical):
         self._say(f"{said}  ·  the newest {SHOWN} at the most")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.look_for(event.value)
+
+    def look_for(self, text: str) -> None:
         """Look for something else; what cannot be understood is said, and the old filter stays."""
+        self.query_one(Input).value = text
         try:
-            self.wanted = parse(event.value)
+            self.wanted = parse(text)
         except InvalidFilter as error:
             self._say(str(error))
             return
