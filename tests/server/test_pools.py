@@ -21,7 +21,7 @@ def a_pool(store: Store, **decided: Any) -> None:
     """A pool called mail, with one node, of which the controller has decided this."""
     report = NodeReport(pools={"mail": PoolReport(queues=("mail",), threads=4, ceiling=8, target=3)})
     store.report(a_session(store), msgspec.json.encode(report).decode())
-    given = {"tick": 1, "target": 3, "threads": 4, "queues": ("mail",), **decided}
+    given: dict[str, Any] = {"tick": 1, "target": 3, "threads": 4, "queues": ("mail",), **decided}
     store.put_control(POOL, "mail", written(PoolDecision(**given)), expect=0)
 
 
