@@ -126,7 +126,7 @@ def test_when_the_nursery_is_killed_everything_comes_back(node: Callable[..., No
 
     assert [handle.result(PATIENCE) for handle in handles] == ["again"] * 3
     recovered_in = max(map(at, read_effects(effects, "began")[3:])) - killed_at
-    assert recovered_in < 5, "the app is imported anew, and the starts are not put off"
+    assert recovered_in < 15, "the app is imported anew, and the starts are not put off"
     assert all(gone(said["pid"]) for said in first)
     assert {(handle.task().attempts, handle.task().crashes) for handle in handles} == {(1, 1)}
     assert started.nursery().pid != nursery.pid

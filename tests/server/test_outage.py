@@ -54,7 +54,7 @@ def test_while_postgres_is_away_requests_are_answered_503_in_time_and_then_serve
 def test_a_stream_that_lost_its_postgres_can_be_sent_again(own_postgres_server: PostgresServer) -> None:
     store = PostgresStore(own_postgres_server.url(own_postgres_server.create_database()))
     store.publish(MANIFEST)
-    half_sent, gone = threading.Event(), threading.Event()
+    half_sent, answered, gone = threading.Event(), threading.Event(), threading.Event()
 
     def lines(*, interrupted: bool) -> Any:
         for n in range(2_000):
@@ -65,13 +65,17 @@ def test_a_stream_that_lost_its_postgres_can_be_sent_again(own_postgres_server: 
 
     def stop() -> None:
         assert half_sent.wait(60)
+        assert answered.wait(60)  # What has not begun is refused whole; this is about what has.
         own_postgres_server.stop()
         gone.set()
 
     with running(store, request_seconds=5.0) as address:
         stopper = threading.Thread(target=stop)
         stopper.start()
-        first = list(exchange(address, f"{API}/tasks:stream", lines(interrupted=True), together=100))
+        first: list[Any] = []
+        for receipt in exchange(address, f"{API}/tasks:stream", lines(interrupted=True), together=100):
+            first.append(receipt)
+            answered.set()
         stopper.join(60)
         own_postgres_server.start()
         second = list(exchange(address, f"{API}/tasks:stream", lines(interrupted=False), together=100))
