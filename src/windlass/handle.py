@@ -19,7 +19,6 @@ from windlass.core.task import Change, Task, TaskId
 from windlass.core.times import Duration, duration, moment
 from windlass.errors import EndedBadly, StillUnfinished, TaskCancelled, TaskExpired, TaskFailed, UnknownTask
 from windlass.options import When
-from windlass.reasons import explain
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -85,6 +84,8 @@ class Handle(Generic[R_co]):
 
     def why(self) -> Why:
         """Why the task does not run: each gate on its way, the first closed one above all, and what would open it."""
+        from windlass.reasons import explain  # It brings much that no other call needs.
+
         return explain(self._access.store, self.task())
 
     async def astate(self) -> State:
