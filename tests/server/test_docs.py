@@ -12,6 +12,7 @@ import pytest
 import windlass.errors
 from tests.server.conftest import MANIFEST
 from tests.server.running import running
+from windlass.autoscale.documents import POOL, PoolDecision, written
 from windlass.errors import WindlassError
 from windlass.server.problems import STATUSES
 from windlass.server.table import TABLE
@@ -31,6 +32,9 @@ def said(text: str) -> re.Pattern[str]:
 def test_the_commands_of_the_page_are_answered_as_it_says(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "tasks.db")
     store.publish(MANIFEST)
+    reasons = ("2 tasks a second", "each takes 1.5 s")
+    decision = PoolDecision(tick=1, target=3, queues=("mail",), reasons=reasons)
+    store.put_control(POOL, "mail", written(decision), expect=0)
     commands = re.findall(r"^\$ (.*)$", EXAMPLES, re.MULTILINE)
     answers = [part.partition("\n")[2].strip() for part in re.split(r"^\$ ", EXAMPLES, flags=re.MULTILINE)[1:]]
 
