@@ -104,7 +104,7 @@ __all__ = [
     "simulate",
 ]
 
-# Where the names live, from the leaves up. A name is fetched when it is first used, so that the command line, which
+# Where the names live, from the leaves up; last what is seldom used. A name is fetched when it is first used, so that the command line, which
 # needs few of them, starts quickly.
 _HOMES = (
     "windlass.errors",
@@ -115,14 +115,14 @@ _HOMES = (
     "windlass.core.task",
     "windlass.core.scheduler",
     "windlass.core.gates",
-    "windlass.simulation.results",
-    "windlass.simulation.simulate",
     "windlass.wiring",
     "windlass.context",
     "windlass.handle",
     "windlass.handlers",
     "windlass.workflow",
     "windlass.app",
+    "windlass.simulation.results",
+    "windlass.simulation.simulate",
 )
 
 

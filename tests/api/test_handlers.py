@@ -310,3 +310,12 @@ def test_a_program_names_its_handlers_as_if_it_were_imported(tmp_path: Path) -> 
     ]
 
     assert runs == ["['shop.pay']\n"] * 3
+
+
+def test_an_app_brings_neither_the_controller_nor_the_simulator_with_it() -> None:
+    """They are the node's and the analyst's; every process that only enqueues would pay for them at its start."""
+    program = "import sys, windlass; windlass.App; print([name for name in sys.modules if 'autoscale' in name])"
+
+    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+
+    assert run.stdout.strip() == "[]"
