@@ -104,8 +104,8 @@ __all__ = [
     "simulate",
 ]
 
-# Where the names live, from the leaves up, and last what is seldom used. A name is fetched when it is first used, so that
-# the command line, which needs few of them, starts quickly.
+# Where the names live, from the leaves up, and last what is seldom used. A name is fetched when it is first used, so
+# that the command line, which needs few of them, starts quickly.
 _HOMES = (
     "windlass.errors",
     "windlass.redaction",
