@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,7 @@ from tests.support.builders import a_task, submit, submit_one
 from windlass.server import events, news, tokens
 from windlass.server.news import Interest, Listener, Seen
 from windlass.server.scopes import Scope
+from windlass.server.serving import DRAIN_SECONDS
 from windlass.server.tokens import create_token, revoke_token
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store
@@ -172,6 +174,8 @@ def test_the_store_is_asked_once_for_all_who_listen_and_the_server_stops_in_time
                 submit_one(busy, queue=f"q{number}")
                 told.next("counts")
             after = len(asked)
+        begun = time.monotonic()
+    stopped_in = time.monotonic() - begun
     for each in sockets:
         text = b""
         while part := each.recv(65_536):
@@ -180,6 +184,7 @@ def test_the_store_is_asked_once_for_all_who_listen_and_the_server_stops_in_time
         each.close()
 
     assert after - before < 40
+    assert stopped_in < DRAIN_SECONDS / 2
 
 
 def test_who_falls_behind_is_let_go() -> None:
@@ -196,3 +201,14 @@ def test_who_falls_behind_is_let_go() -> None:
     assert kept + 2 == news.KEPT
     assert listener.messages.qsize() == 1
     assert listener.messages.get_nowait() is None
+
+
+def test_what_was_made_good_is_not_told_again() -> None:
+    first, second = (EntrySeen(subject="queue/a", action="paused", text="", number=n, at=0) for n in (5, 6))
+    listener = Listener(Interest(pool="p", queue="a"), [first], 4)
+
+    listener.hear(Seen(counts=[], pools=[], entries=[first, second]), {})
+
+    told = [listener.messages.get_nowait() for _ in range(listener.messages.qsize())]
+    assert [message.number for message in listener.missed] == [5]
+    assert [message.number for message in told if message and message.kind == "audit"] == [6]

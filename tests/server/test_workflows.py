@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.server.conftest import API, Client, problem
+from tests.server.conftest import API, Client, Connect, problem
 from tests.support.builders import a_task, claim_one, complete, states_of, submit_one
 from windlass.clock import ManualClock
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
+from windlass.server.scopes import Scope
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio
@@ -112,6 +113,7 @@ async def test_workflows_are_listed_with_their_counts(client: Client, store: Sto
     await client.post(f"{API}/workflows", json={"name": "old", "tasks": CHAIN})
     clock.advance(timedelta(seconds=1))
     submit_one(store)
+    clock.advance(timedelta(seconds=1))
     store.submit([a_task(workflow="new", tenant="acme")])
 
     found = (await client.get(f"{API}/workflows")).json()
@@ -125,3 +127,17 @@ async def test_workflows_are_listed_with_their_counts(client: Client, store: Sto
     assert [each["workflow"] for each in few] == ["new"]
     assert of_acme == found[:1]
     problem(await client.get(f"{API}/workflows/unheard-of"), 404, "unknown_workflow")
+
+
+async def test_a_token_of_a_queue_sees_no_workflow_that_is_in_others_too(
+    connect: Connect, store: Store, token: Any
+) -> None:
+    store.submit([a_task(workflow="w", queue="a"), a_task(workflow="w", queue="b"), a_task(workflow="v", queue="a")])
+    client = connect(token(Scope.READ, queue="a"))
+
+    problem(await client.get(f"{API}/workflows/w"), 404, "unknown_workflow")
+    assert (await client.get(f"{API}/workflows/v")).json()["tasks"] == {"runnable": 1}
+    assert {each["workflow"]: each["tasks"] for each in (await client.get(f"{API}/workflows")).json()} == {
+        "v": {"runnable": 1},
+        "w": {"runnable": 1},
+    }

@@ -43,6 +43,11 @@ class Threads:
                 "safe to ask again",
             ) from None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        return self._under_way == 0
+
     def close(self) -> None:
         """Give up what has not begun; what has may end. Used again, it begins anew."""
         with self._lock:

@@ -175,9 +175,11 @@ def _claim(call: Call, session: SessionId, queues: Sequence[str], limit: int) ->
 
 def _release(call: Call, session: SessionId, orders: Orders) -> None:
     """Give back what was claimed for somebody who is no longer there."""
-    leases = [_lease(session, order.task, order.fence) for order in orders.tasks]
-    if leases:
-        call.store.settle([(lease, RELEASED) for lease in leases])
+    if not orders.tasks:
+        return
+    call.store.settle([(_lease(session, order.task, order.fence), RELEASED) for order in orders.tasks])
+    tasks = call.store.get([TaskId(order.task) for order in orders.tasks])
+    probing.heard(call.store, session, [(task, Released()) for task in tasks if task is not None], call.now)
 
 
 def _outcome(end: GiveEnd) -> Outcome:
