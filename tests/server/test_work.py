@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from tests.server.conftest import API, Client, Connect, problem
+from tests.server.running import running
 from tests.support.builders import a_task, claim_one, state_of, submit, submit_one, sweep_until_quiet, task_of
+from tests.support.processes import until as eventually
 from windlass.clock import ManualClock
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
@@ -20,6 +25,7 @@ from windlass.core.retry import Retry
 from windlass.downstreams import downstreams, hold
 from windlass.reasons import explain
 from windlass.stores.memory import MemoryStore
+from windlass.stores.postgres import PostgresStore
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio
@@ -206,7 +212,7 @@ async def test_closing_a_session_gives_back_what_it_holds(client: Client, store:
 async def test_a_claim_waits_for_work_and_takes_it_at_once(client: Client, store: Store) -> None:
     session = await opened(client)
     waiting = asyncio.ensure_future(claimed(client, session, wait_seconds=30))
-    await until(lambda: "windlass-hall" in {thread.name for thread in threading.enumerate()})
+    await until(listens)
 
     id = submit_one(store)
     [order] = await asyncio.wait_for(waiting, 10)
@@ -383,3 +389,32 @@ async def test_published_handlers_are_checked_where_tasks_are_submitted(client: 
     assert str(task.id) == taken.json()["id"]
     assert (task.rules.retry.retries, task.rules.timeout) == (7, timedelta(seconds=30))
     assert [entry.action for entry in store.audit("manifest")] == ["published"]
+
+
+def test_who_hangs_up_while_waiting_is_handed_nothing(postgres_url: str) -> None:
+    store = PostgresStore(postgres_url)
+    waits = b'{"wait_seconds": 30}'
+    with running(store) as address, httpx.Client(base_url=address, timeout=20) as client:
+        gone, here = (client.post(f"{API}/sessions", json={"node": "n"}).json()["session"] for _ in range(2))
+        parts = urlsplit(address)
+        with socket.create_connection((parts.hostname, parts.port), timeout=20) as connection:
+            head = (
+                f"POST {API}/sessions/{gone}/claim HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Length: {len(waits)}\r\n"
+            )
+            connection.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + waits)
+            eventually(listens, "the claim waits")
+        eventually(lambda: not listens(), "nobody waits any more")
+
+        id = submit_one(store)
+        [order] = client.post(f"{API}/sessions/{here}/claim", json={"wait_seconds": 5}).json()["tasks"]
+        ended = client.post(f"{API}/sessions/{here}/settle", json=[end(order, result=1)]).json()["verdicts"]
+    left = listens()
+    result = task_of(store, id).result
+    store.close()
+
+    assert (order["task"], ended[0]["state"], result) == (str(id), "completed", "1")
+    assert not left
+
+
+def listens() -> bool:
+    return "windlass-hall" in {thread.name for thread in threading.enumerate()}

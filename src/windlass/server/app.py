@@ -6,6 +6,7 @@ a handler knows HTTP, and nothing here knows what a handler does.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, get_origin
@@ -97,6 +98,7 @@ def create_app(store: Store, settings: ServerSettings | None = None, clock: Cloc
     async def lifespan(_: ASGIApp) -> AsyncGenerator[None]:
         yield
         service.leave()
+        await asyncio.to_thread(service.workforce.join)
         service.threads.close()
 
     paths: dict[str, dict[str, Route]] = {}

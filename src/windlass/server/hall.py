@@ -31,7 +31,8 @@ class Hall:
         self._store = store
         self._lines: dict[Queues, deque[asyncio.Future[None]]] = {}
         self._lock = Lock()
-        self._listening: Thread | None = None
+        self.listening: Thread | None = None
+        """Who listens to the store, while somebody waits."""
         self._brisk = Event()
         self.closed = False
 
@@ -83,9 +84,9 @@ class Hall:
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         self._brisk.set()
         with self._lock:
-            if self._listening is None:
-                self._listening = Thread(target=self._hear, args=(loop,), name="windlass-hall", daemon=True)
-                self._listening.start()
+            if self.listening is None:
+                self.listening = Thread(target=self._hear, args=(loop,), name="windlass-hall", daemon=True)
+                self.listening.start()
 
     def _hear(self, loop: asyncio.AbstractEventLoop) -> None:
         """In its own thread, for as long as somebody waits."""
@@ -93,7 +94,7 @@ class Hall:
             with self._lock:
                 queues = sorted({queue for line in list(self._lines) for queue in line})
                 if not queues or self.closed:
-                    self._listening = None
+                    self.listening = None
                     return
             brisk = self._brisk.is_set()
             self._brisk.clear()
@@ -105,5 +106,5 @@ class Hall:
                 loop.call_soon_threadsafe(self._rouse)
             except RuntimeError:  # The loop has ended, and with it everybody who waited.
                 with self._lock:
-                    self._listening = None
+                    self.listening = None
                 return

@@ -21,6 +21,7 @@ from windlass.sweeper import Sweeper
 logger = logging.getLogger("windlass.server")
 REMEMBERED = 10_000
 PAUSE_SECONDS = 1.0
+LAST_SECONDS = 2.0
 
 
 class Skills(Struct, frozen=True, kw_only=True):
@@ -87,6 +88,12 @@ class Workforce:
         self._over.set()
         self._sweeper.turned.set()
         self.hall.close()
+
+    def join(self, seconds: float = LAST_SECONDS) -> None:
+        """Wait for the threads to end, so that the store can be closed; a store that hangs is not waited for long."""
+        for thread in (self._thread, self.hall.listening):
+            if thread is not None:
+                thread.join(seconds)
 
     def _sweep(self) -> None:
         while not self._over.is_set():
