@@ -65,6 +65,8 @@ class Duty(threading.Thread):
             while not self._over.is_set():
                 self._step()
         except Exception:
+            if self._over.is_set():  # The store was closed under its last call: that is how the node ends.
+                return
             logger.exception("the duty %s broke", self.name)
             self._failed(self.name)
 

@@ -22,6 +22,9 @@ from windlass.stores.sql.rows import Moves, Row, rows_from, uuids
 CHUNK = 1_000
 """How many edges one transaction resolves at the most."""
 
+PART = 500
+"""Tasks of a ring that one statement ends: a ring of thousands must not meet a server's limit on statements."""
+
 ROUNDS = 20
 """How many such transactions a caller does itself before it leaves the rest to the sweep."""
 
@@ -185,9 +188,11 @@ def _fail_one_ring(db: Database, tx: Transaction, workflow: UUID, tenant: str, n
     held = rows_from(db, tx.ask("hold", [(id,) for id in sorted(ring)]).rows())
     if len(held) < len(ring) or any(row.state is not State.WAITING for row in held):
         return []  # Somebody has broken the ring meanwhile; the next sweep looks again.
-    moves = Moves()
-    for row in held:
-        moves.move(row, State.FAILED, finished=now, reason=str(CycleFound(ring)))
-    moves.write(tx)
-    tx.ask("announce", [(id, State.FAILED.value) for id in sorted(ring)]).rows()
+    reason = str(CycleFound(ring))
+    for part in (held[start : start + PART] for start in range(0, len(held), PART)):
+        moves = Moves()
+        for row in part:
+            moves.move(row, State.FAILED, finished=now, reason=reason)
+        moves.write(tx)
+        tx.ask("announce", [(row.id, State.FAILED.value) for row in part]).rows()
     return ring

@@ -53,6 +53,8 @@ class Link:
         self._path = path
         self._statements = statements
         self._lock_file = -1
+        self._lock_files: list[int] = []
+        """The same once more, for whoever closes it: two threads may come to that at the same moment."""
         self._connection: Any = None  # its stubs are partly unknown
         FORKS.watch(self)
         # A file that is gone is not made again: what was acknowledged in it is missed, not quietly begun anew.
@@ -61,6 +63,7 @@ class Link:
         if self._connection.readonly("main"):  # SQLite would say so only at the first write.
             raise StoreUnavailable(f"{path} cannot be written: it is read-only")
         self._lock_file = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._lock_files.append(self._lock_file)
         self._file = _identity(path)
         self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         with self._queued():
@@ -118,15 +121,15 @@ class Link:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        if self._lock_file >= 0:
-            os.close(self._lock_file)
-            self._lock_file = -1
+        self._close_lock_file()
+
+    def _close_lock_file(self) -> None:
+        with suppress(IndexError):  # It is closed already. Taking it out of the list is one step of the interpreter.
+            os.close(self._lock_files.pop())
 
     def abandon(self, *, close: bool) -> None:
         """In a forked child: close without a word to the file, whose locks are the parent's."""
-        if self._lock_file >= 0:
-            os.close(self._lock_file)
-            self._lock_file = -1
+        self._close_lock_file()
         if close and self._connection is not None:
             self._connection.file_control("main", apsw.SQLITE_FCNTL_NULL_IO, 0)
             self._connection.close()
