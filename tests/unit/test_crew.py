@@ -446,3 +446,14 @@ def test_a_smaller_target_lets_the_sleepers_go_first() -> None:
     floor.tick()
 
     assert floor.pool.asleep == 1
+
+
+def test_a_worker_that_is_heard_before_its_birth_is_reported_has_its_process_id() -> None:
+    floor = Floor()
+    floor.crew.resize("default", 2, "for the test")
+    floor.tick()
+    worker = floor.outlet.forked[-1]
+
+    floor.crew.heard(worker, Hello(4711), floor.now)
+
+    assert (worker.pid, worker.state) == (4711, WorkerState.IDLE)

@@ -158,7 +158,8 @@ class Crew:
             case Call(_, ticket):
                 given = worker.given.get(ticket)
                 self._outlet.call(worker, given.work.claim.lease if given else None, message)
-            case Hello():
+            case Hello(pid):
+                worker.pid = worker.pid or pid
                 if worker.state is WorkerState.STARTING:
                     self.pools[worker.pool].tally.worker_started(now - worker.since)
                     worker.move(WorkerState.IDLE, now)

@@ -95,7 +95,7 @@ class Worker:
     def run(self) -> None:
         """Run orders until the node says to leave and all have ended."""
         self._capture.install()
-        self.say(Hello())
+        self.say(Hello(os.getpid()))
         if self._threads == 1:
             self._interrupts.by_signal()
             while (ticket := self._tickets.get()) is not None:

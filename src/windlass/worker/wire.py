@@ -139,7 +139,9 @@ ToWorker: TypeAlias = Run | Recall | Ask | Interrupt | Quit | Answer | Measure
 
 
 class Hello(Message, frozen=True):
-    """The worker's start hooks have run: it takes orders."""
+    """The worker's start hooks have run: it takes orders. This may be heard before the nursery's word of its birth."""
+
+    pid: int = 0
 
 
 class Done(Message, frozen=True):
