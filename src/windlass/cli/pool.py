@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -170,14 +171,10 @@ def _setting(text: str) -> tuple[str, object]:
         return field, None
     if field == "deciders":
         return field, value.split(",")
-    try:
-        return field, int(value)
-    except ValueError:
-        pass
-    try:
-        return field, float(value)
-    except ValueError:
-        return field, value
+    for number in (int, float):
+        with suppress(ValueError):  # Then it is the next kind, or text such as 2s.
+            return field, number(value)
+    return field, value
 
 
 def _lines(view: PoolView, *, whole: bool) -> list[str]:

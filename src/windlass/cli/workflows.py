@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -15,10 +16,10 @@ from windlass.cli.output import for_programs, form_options, number_of, say, tabl
 from windlass.cli.shapes import task_json
 from windlass.cli.stores import opened, store_option
 from windlass.cli.task_pages import state_shown
-from windlass.core.times import to_datetime
+from windlass.core.times import Micros, to_datetime
 from windlass.errors import NotAllowed
 from windlass.server.offers import Offers
-from windlass.stores.protocol import Filter
+from windlass.stores.protocol import Filter, Store
 from windlass.workflow_view import Listed, Workflow, listed, workflow
 
 _LOOKED_AT = 10_000
@@ -89,14 +90,7 @@ def show(store_url: str | None, form: str | None, times: Times, name: str, tenan
 @tenant_option
 def graph(store_url: str | None, form: str | None, times: Times, name: str, tenant: str | None) -> None:
     """Its steps as a tree, each under the one that held it longest; ◆ marks the critical path."""
-    store = opened(store_url)
-    found = workflow(store, name, tenant=tenant)
-    if form is not None:
-        for_programs(form, _document(found, Offers(store), times))
-        return
-    _print_head(found, times)
-    for line in tree(found, times.now):
-        click.echo(line)
+    _draw(opened(store_url), form, times, name, tenant, tree)
 
 
 @workflows.command()
@@ -107,14 +101,7 @@ def graph(store_url: str | None, form: str | None, times: Times, name: str, tena
 @tenant_option
 def gantt(store_url: str | None, form: str | None, times: Times, name: str, tenant: str | None) -> None:
     """Its steps over time: ░ waited, ▓ worked, ◆ on the critical path."""
-    store = opened(store_url)
-    found = workflow(store, name, tenant=tenant)
-    if form is not None:
-        for_programs(form, _document(found, Offers(store), times))
-        return
-    _print_head(found, times)
-    for line in chart(found, times.now):
-        click.echo(line)
+    _draw(opened(store_url), form, times, name, tenant, chart)
 
 
 @workflows.command()
@@ -155,6 +142,24 @@ def retry(
         done += store.retry([each.task.id for each in level], entries=[] if done else told)
     if not for_programs(form, {"retried": done}):
         click.echo(f"retried {number_of(done)}")
+
+
+def _draw(
+    store: Store,
+    form: str | None,
+    times: Times,
+    name: str,
+    tenant: str | None,
+    picture: Callable[[Workflow, Micros], Iterable[str]],
+) -> None:
+    """One workflow for programs, or as a picture for people."""
+    found = workflow(store, name, tenant=tenant)
+    if form is not None:
+        for_programs(form, _document(found, Offers(store), times))
+        return
+    _print_head(found, times)
+    for line in picture(found, times.now):
+        click.echo(line)
 
 
 def _print_head(found: Workflow, times: Times) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from threading import Event, Lock, Thread
 
@@ -50,10 +51,9 @@ class Hall:
         line.append(place)
         self._listen(loop)
         try:
-            async with asyncio.timeout(seconds):
-                await place
-        except TimeoutError:
-            pass
+            with suppress(TimeoutError):  # The time is up: the caller looks once more.
+                async with asyncio.timeout(seconds):
+                    await place
         finally:
             self._leave(tuple(queues), place)
 
