@@ -173,9 +173,11 @@ PROMISES: Mapping[str, str] = {
     "tasks_without_body": "tasks have no handler and arguments",
     "bodies_without_task": "handlers and arguments belong to no task",
     "edges_from_nowhere": "tasks wait for something that does not exist",
+    "out_of_sight": "tasks are runnable where no claim looks; a sweep, which every node makes, brings them back",
     "wakeups_lost": "tasks wait for something that has ended, and nobody will tell them",
 }
-"""What each statement of a dialect's `inspection` folder looks for; the rows that it finds are what is wrong."""
+"""What each statement of a dialect's `inspection` folder looks for; the rows that it finds are what is wrong. A dialect
+in which something cannot go wrong has no statement for it."""
 
 
 def found(check: str, rows: Sequence[Sequence[Any]]) -> list[Finding]:

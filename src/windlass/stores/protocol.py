@@ -73,7 +73,8 @@ class Swept(Struct, frozen=True, kw_only=True):
     missing: int = 0
     """Placeholders whose time was up."""
     healed: int = 0
-    """Wake-ups that had been lost and were made good. Anything but 0 is a bug worth a report."""
+    """Wake-ups that had been lost, and runnable tasks that no claim could see, each made good. Anything but 0 is a bug
+    worth a report."""
     rings: int = 0
     """Tasks failed because they waited for each other."""
     pruned: int = 0
@@ -286,8 +287,11 @@ class TaskReader(Protocol):
         """What stands around a task in its graph."""
         ...
 
-    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int:
-        """How many runnable tasks stand before this one in its queue, up to `limit`; 0 if it is not runnable."""
+    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int | None:
+        """How many runnable tasks stand before this one in its queue, up to `limit`; 0 if it is not runnable.
+
+        None for a runnable task that no claim can see, which only damage to the database leaves; the sweep repairs it.
+        """
         ...
 
     def queues(self) -> list[Queue]:

@@ -201,7 +201,7 @@ class SqlStore:
     def neighbourhood(self, task: TaskId, *, limit: int = 1_000) -> Neighbourhood:
         return read.neighbourhood(self._db, task, limit)
 
-    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int:
+    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int | None:
         check_limit(limit)
         return read.ahead(self._db, task, limit)
 
