@@ -24,7 +24,7 @@ from windlass.errors import InvalidTask
 from windlass.events import Events, SettingsRefused
 from windlass.stores.protocol import Store
 from windlass.wiring import DEFAULT_URL, open_store
-from windlass.worker.node import Node
+from windlass.worker.node import Node, NodeFailed
 
 _POOL = re.compile(r"(?P<name>[^:=]+)(:(?P<queues>[^=]+))?(=(?P<size>\d+)(-(?P<most>\d+))?(x(?P<threads>\d+))?)?")
 
@@ -135,7 +135,7 @@ def run(settings: NodeSettings, url: str, reload: Reload | None = None, metrics:
         signals.wait()
         node.close()
     if node.failure is not None:
-        raise SystemExit(1)
+        raise NodeFailed(f"the node has ended: {node.failure}")
 
 
 def _measured(metrics: str | None, events: Events) -> Callable[[Store], Store]:

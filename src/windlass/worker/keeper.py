@@ -85,12 +85,11 @@ class Keeper:
             self._events.emit(SessionEnded(session=session, why=why))
             self.turned.set()
 
-    def retire(self, session: SessionId, why: str) -> None:
+    def retire(self, session: SessionId) -> None:
         """Claim no more under it; when the last of its tasks has ended it is closed, which releases all others."""
         with self._lock:
             if self.current == session:
                 self.current = None
-        self._events.emit(StoreTroubled(doing="claim", error=why))
         self.turned.set()
 
     def close(self) -> None:
