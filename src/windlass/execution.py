@@ -10,6 +10,7 @@ import asyncio
 import traceback
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from typing import Any, Protocol, TypeAlias
 
 from windlass.context import Cancelled, Channel, Context, GiveUp, RetryIn, SoftTimeout, log, running
@@ -17,7 +18,7 @@ from windlass.core.lifecycle import State
 from windlass.core.order import Order
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Raised, Released, Returned, Stopped
-from windlass.core.times import micros
+from windlass.core.times import LONGEST, micros
 from windlass.errors import InvalidPayload, InvalidTask
 from windlass.signature import Signature
 from windlass.tracing import processing
@@ -145,7 +146,7 @@ class _Attempt:
             case Cancelled():
                 return Stopped(State.CANCELLED, "stopped while it ran")
             case RetryIn():
-                return Raised(error_of(error), retry_in=max(0, micros(error.delay)))
+                return Raised(error_of(error), retry_in=micros(min(max(error.delay, timedelta(0)), LONGEST)))
             case GiveUp():
                 return Raised(error_of(error), give_up=True)
             case _UnknownHandler():

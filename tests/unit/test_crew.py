@@ -391,6 +391,31 @@ def test_a_worker_that_does_not_leave_is_killed_but_not_while_it_runs_something(
     assert floor.outlet.killed == [worker.number]
 
 
+def test_a_worker_that_breaks_the_protocol_is_killed_and_charged_once_its_process_is_gone() -> None:
+    floor = Floor()
+    floor.give(1, 2)
+    worker = floor.worker
+
+    floor.crew.misspoke(worker, "stray bytes", floor.now)
+    floor.crew.heard(worker, Done(1, 0.01, result="7"), floor.now)
+    assert (floor.outlet.killed, floor.outlet.settled) == ([1], {})
+    floor.crew.died(worker, -9, floor.now)
+
+    outcome = floor.outlet.settled[1]
+    assert isinstance(outcome, Crashed)
+    assert outcome.error.message == "the worker process broke the protocol: stray bytes"
+    assert floor.outlet.settled[2] == Released()
+
+
+def test_the_end_of_an_order_that_a_worker_does_not_have_breaks_the_protocol() -> None:
+    floor = Floor()
+    floor.give(1)
+
+    floor.done(2)
+
+    assert floor.outlet.killed == [1]
+
+
 def a_floor_that_sizes_itself(workers: int) -> Floor:
     """All of its workers are idle, and may leave after a minute of that."""
     floor = Floor(size=None, min=1, max=8, idle_after=timedelta(minutes=1))

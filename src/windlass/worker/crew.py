@@ -144,7 +144,9 @@ class Crew:
     # Hearing
 
     def heard(self, worker: Worker, message: FromWorker, now: float) -> None:
-        """A worker has said something."""
+        """Act on a worker's message."""
+        if worker.crash is not None:
+            return
         match message:
             case Done():
                 self._done(worker, message, now)
@@ -171,7 +173,9 @@ class Crew:
     def _done(self, worker: Worker, said: Done, now: float) -> None:
         given = worker.take(said.ticket, now)
         if given is None:
-            return  # Its session was lost, and it with it.
+            if worker.verdict is None:  # Otherwise its session was lost, the task with it, and it is being killed.
+                self.misspoke(worker, f"the end of an order that it does not have ({said.ticket})", now)
+            return
         outcome = outcome_of(said)
         if isinstance(outcome, Stopped):
             outcome = Stopped(given.stop, outcome.reason)
@@ -193,13 +197,20 @@ class Crew:
         """Its socket has closed; how it ended is reported by the nursery."""
         worker.gone_at = worker.gone_at or now
 
+    def misspoke(self, worker: Worker, why: str, now: float) -> None:
+        """It has sent what it must not: that is a crash of it, and nothing else that it sends counts."""
+        if worker.crash is None and worker.verdict is None:
+            worker.crash = f"broke the protocol: {why}"
+        self._outlet.kill(worker)
+        self.gone(worker, now)
+
     def died(self, worker: Worker, code: int, now: float, why: str = "") -> None:
         """Its process has ended: settle what it ran, hand on what it had not begun, replace it."""
         if worker.state.over:
             return
         pool = self.pools[worker.pool]
         left_well = worker.state is WorkerState.DRAINING and code == 0 and not worker.begun
-        how = why or worker.verdict or ("left" if left_well else _how_it_ended(code))
+        how = why or worker.crash or worker.verdict or ("left" if left_well else _how_it_ended(code))
         begun, unbegun = worker.begun, worker.unbegun
         for given in begun:
             seconds = now - (given.begun_at or now)
@@ -229,7 +240,7 @@ class Crew:
         for worker in list(self.workers.values()):
             if worker.gone_at is not None and now - worker.gone_at > GONE_SECONDS:
                 self._outlet.kill(worker)
-                self.died(worker, 0, now, "closed its socket")
+                self.died(worker, 0, now, worker.crash or "closed its socket")
                 continue
             self._watch(worker, now)
         for pool in self.pools.values():

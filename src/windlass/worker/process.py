@@ -186,16 +186,17 @@ class Worker:
     def _listen(self) -> None:
         """Hear the node, whatever the handlers do."""
         frames: Frames[ToWorker] = Frames(ToWorker)
-        while data := self._receive():
-            for message in frames.feed(data):
-                self._heed(message)
-        # The node is gone: nothing we do counts any more, and nobody is left to kill us.
-        os.killpg(0, signal.SIGKILL)
+        try:
+            while frames.broken is None and (data := self._receive()):
+                for message in frames.feed(data):
+                    self._heed(message)
+        finally:  # The node is gone, or cannot be heard: nothing we do counts any more, and nobody is left to kill us.
+            os.killpg(0, signal.SIGKILL)
 
     def _receive(self) -> bytes:
         try:
             return self._line.recv(1 << 18)
-        except ConnectionResetError:
+        except OSError:
             return b""
 
     def _heed(self, message: ToWorker) -> None:

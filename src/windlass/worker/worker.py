@@ -35,6 +35,8 @@ class Worker:
         """Slots of everything given; of what has begun, `_used`."""
         self.verdict: str | None = None
         """Why it was killed by us; None as long as it was not."""
+        self.crash: str | None = None
+        """What it did that counts as its crash, although its process has not ended by itself."""
         self.gone_at: float | None = None
         """When its socket closed, if we do not know yet how it ended."""
         self._events = events
