@@ -16,7 +16,7 @@ from windlass.events import Events
 from windlass.worker.crew import LEAVE_SECONDS, UNBEGUN_SECONDS, Crew
 from windlass.worker.given import INTERRUPT_AFTER, KILL_AFTER, Work
 from windlass.worker.states import WorkerState
-from windlass.worker.wire import Ask, Back, Beat, Call, Done, Hello, Interrupt, Quit, Recall, Run, ToWorker
+from windlass.worker.wire import Ask, Back, Beat, Call, Done, Hello, Interrupt, Quit, Recall, Run, ToWorker, Valid
 from windlass.worker.worker import Worker
 
 SESSION = SessionId(an_id(999))
@@ -32,6 +32,7 @@ class Recorder:
         self.settled: dict[int, Outcome] = {}
         self.beats: list[float | None] = []
         self.held = 0
+        self.until = float("inf")
 
     def send(self, worker: Worker, message: ToWorker) -> None:
         self.sent.append((worker.number, message))
@@ -44,6 +45,9 @@ class Recorder:
 
     def memory(self, worker: Worker) -> int:
         return self.held
+
+    def valid_until(self, session: SessionId) -> float:
+        return self.until
 
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
         assert claim.task.id.int not in self.settled, "settled twice"
@@ -160,7 +164,7 @@ def test_a_suspect_runs_alone_and_its_worker_knows() -> None:
     floor.give(1, crashes=1)
     floor.give(2, 3)
 
-    [(_, first), *_] = floor.outlet.sent
+    [_, (_, first), *_] = floor.outlet.sent
     assert isinstance(first, Run)
     assert first.orders[0][1].slots == 4
     assert [given.work.claim.task.id.int for given in floor.worker.begun] == [1]
@@ -280,6 +284,33 @@ def test_an_order_that_does_not_get_its_turn_is_asked_back_and_released() -> Non
 
     assert floor.outlet.settled == {2: Released()}
     assert list(floor.worker.given) == [1]
+
+
+def test_nothing_is_handed_out_under_a_lease_that_may_have_run_out() -> None:
+    floor = Floor()
+    floor.outlet.until = floor.now
+
+    floor.give(1)
+
+    assert floor.outlet.settled == {1: Released()}
+    assert floor.outlet.tickets(Run) == []
+
+
+def test_a_worker_is_told_until_when_its_leases_hold_before_its_orders_and_after_each_renewal() -> None:
+    floor = Floor()
+    floor.outlet.until = floor.now + 12
+    floor.give(1)
+    floor.give(2)
+    floor.tick()
+    floor.outlet.until += 3
+    floor.tick()
+    floor.tick()
+
+    said = [message for _, message in floor.outlet.sent]
+
+    assert isinstance(said[0], Valid)
+    assert isinstance(said[1], Run)
+    assert [message.until for message in said if isinstance(message, Valid)] == [112.0, 115.0]
 
 
 def test_what_comes_back_goes_to_whoever_is_free() -> None:

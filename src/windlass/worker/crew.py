@@ -37,6 +37,7 @@ from windlass.worker.wire import (
     Recall,
     Run,
     ToWorker,
+    Valid,
     outcome_of,
 )
 from windlass.worker.worker import Worker
@@ -61,6 +62,7 @@ class Outlet(Protocol):
     def fork(self, worker: Worker) -> None: ...
     def kill(self, worker: Worker) -> None: ...
     def memory(self, worker: Worker) -> int: ...
+    def valid_until(self, session: SessionId) -> float: ...
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None: ...
     def progress(self, lease: Lease, share: float | None, message: str | None) -> None: ...
     def call(self, worker: Worker, lease: Lease | None, call: Call) -> None: ...
@@ -126,16 +128,24 @@ class Crew:
         parcels: dict[Worker, list[Given]] = {}
         for one in work:
             needs = self._needs(pool, one.claim)
-            worker = None if self.draining else pool.next_worker(needs)
+            until = self._outlet.valid_until(one.claim.lease.session)
+            worker = None if self.draining or now >= until else pool.next_worker(needs)
             if worker is None:
                 self._release(pool, one.claim)
                 continue
+            self._announce(worker, one.claim.lease.session, until)
             given = Given(next(self._tickets), one, needs, now)
             worker.give(given, now)
             pool.tally.began(one.claim)
             parcels.setdefault(worker, []).append(given)
         for worker, orders in parcels.items():
             self._outlet.send(worker, Run([(one.ticket, one.order) for one in orders]))
+
+    def _announce(self, worker: Worker, session: SessionId, until: float) -> None:
+        """Tell a worker until when a session is valid, unless it knows."""
+        if worker.announced.get(session) != until:
+            worker.announced[session] = until
+            self._outlet.send(worker, Valid(session, until))
 
     def _needs(self, pool: Pool, claim: Claim) -> int:
         """A task that was there when a process died runs alone, so that nobody else can be suspected in its place."""
@@ -181,7 +191,8 @@ class Crew:
             outcome = Stopped(given.stop, outcome.reason)
         worker.ran += 1
         pool = self.pools[worker.pool]
-        pool.measured(said.seconds)
+        if not isinstance(outcome, Released):
+            pool.measured(said.seconds)
         pool.lived()
         self._settle(pool, given.work.claim, outcome, said.seconds, said.log)
         if not worker.left and not worker.given:
@@ -250,6 +261,11 @@ class Crew:
     def _watch(self, worker: Worker, now: float) -> None:
         if worker.state is WorkerState.DRAINING and not worker.given and now - worker.busy_at > LEAVE_SECONDS:
             self._kill(worker, "was killed: it did not leave")
+        for session in list(worker.announced):
+            if until := self._outlet.valid_until(session):
+                self._announce(worker, session, until)
+            else:
+                del worker.announced[session]
         for given in worker.begun:
             if given.asked_at is None and given.expired(now):
                 self._ask(worker, given, State.EXPIRED, now)

@@ -19,7 +19,7 @@ from windlass.clock import monotonic, sleep
 from windlass.config import NodeSettings
 from windlass.core.manifest import Manifest
 from windlass.core.settlement import Outcome
-from windlass.core.task import Claim, Lease
+from windlass.core.task import Claim, Lease, SessionId
 from windlass.events import Events, NurseryBroke
 from windlass.worker.crew import Crew
 from windlass.worker.line import Line
@@ -41,6 +41,7 @@ _BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
 class Office(Protocol):
     """What the hub hands on to those who speak with the store. None of it blocks."""
 
+    def valid_until(self, session: SessionId) -> float: ...
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None: ...
     def progress(self, lease: Lease, share: float | None, message: str | None) -> None: ...
     def call(self, worker: Worker, lease: Lease | None, call: Call) -> None: ...
@@ -149,6 +150,9 @@ class Hub:
         except (OSError, IndexError):
             return 0
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def valid_until(self, session: SessionId) -> float:
+        return self._office.valid_until(session)
 
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
         self._office.settle(claim, outcome, seconds=seconds, log=log)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from typing import Annotated, Generic, TypeAlias, TypeVar
+from uuid import UUID
 
 import msgspec
 from msgspec import Meta, Struct
@@ -107,6 +108,13 @@ class Run(Message, frozen=True):
     orders: list[tuple[int, Order]]
 
 
+class Valid(Message, frozen=True):
+    """A session is surely valid until this moment of `windlass.clock.monotonic`. Start nothing under it later."""
+
+    session: UUID
+    until: float
+
+
 class Recall(Message, frozen=True):
     """Give back what of these has not begun."""
 
@@ -144,7 +152,7 @@ class Measure(Message, frozen=True):
     name: str
 
 
-ToWorker: TypeAlias = Run | Recall | Ask | Interrupt | Quit | Answer | Measure
+ToWorker: TypeAlias = Run | Valid | Recall | Ask | Interrupt | Quit | Answer | Measure
 
 
 # worker → node

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from windlass.core.task import SessionId
 from windlass.events import Events, WorkerMoved
 from windlass.worker.given import Given
 from windlass.worker.states import MOVES, WorkerState
@@ -27,6 +28,8 @@ class Worker:
         self.since = now
         self.pid = 0
         self.given: dict[int, Given] = {}
+        self.announced: dict[SessionId, float] = {}
+        """Until when the sessions of its orders are valid, as it was told."""
         self.ran = 0
         self.weighed_at = now
         self.busy_at = now
