@@ -68,6 +68,10 @@ class Keeper:
         """Whether the session is ours still, as far as is known."""
         return session in self._valid_until
 
+    def valid_until(self, session: SessionId) -> float:
+        """Return the moment until which the session is surely valid; 0.0 for one that is not held."""
+        return self._valid_until.get(session, 0.0)
+
     def overdue(self, now: float) -> None:
         """Give up every session that could not be renewed in time. Called often, from other threads."""
         for session, until in list(self._valid_until.items()):

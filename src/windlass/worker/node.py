@@ -196,6 +196,9 @@ class Node:
 
     # What the hub hands on (windlass.worker.hub.Office)
 
+    def valid_until(self, session: SessionId) -> float:
+        return self._keeper.valid_until(session)
+
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
         self._breakers.done(claim, outcome)
         self._settler.put(claim, outcome, seconds=seconds, log=log)
