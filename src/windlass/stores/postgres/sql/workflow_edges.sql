@@ -3,4 +3,4 @@ SELECT e.child, e.parent
   FROM windlass.body AS b
   JOIN windlass.task AS t USING (id)
   JOIN windlass.edge AS e ON e.child = b.id
- WHERE b.workflow = :workflow AND t.tenant = :tenant AND t.state = 'waiting' AND NOT e.resolved;
+ WHERE b.workflow = :workflow AND b.workflow_tenant = :tenant AND t.state = 'waiting' AND NOT e.resolved;
