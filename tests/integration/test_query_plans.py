@@ -63,9 +63,10 @@ FILL = [
       FROM numbered
     """,
     f"""
-    INSERT INTO windlass.body (id, handler, args, rules, workflow, priority, first_due, submitted)
+    INSERT INTO windlass.body (id, handler, args, rules, workflow, workflow_tenant, priority, first_due, submitted)
     SELECT id, 'work', '{{}}', CASE WHEN n % 100 < 10 THEN '{{"downstream":"payments"}}' END,
-           CASE WHEN n % 2 = 0 THEN 'w' || n % 5000 END, n % 10, {NOW} + n, {NOW} + n
+           CASE WHEN n % 2 = 0 THEN 'w' || n % 5000 END, CASE WHEN n % 2 = 0 THEN 'tenant' || n % 50 END,
+           n % 10, {NOW} + n, {NOW} + n
       FROM numbered
     """,
     f"""
@@ -165,6 +166,12 @@ PLANS = {
     "find": Expected("body_submitted task_pkey", rows=2 * SCANNED + BATCH, pages=6 * SCANNED),
     "scanned": Expected("body_submitted", rows=SCANNED + 1, pages=SCANNED),
     "few": Expected("task_failed task_due task_runnable|task_oldest body_workflow body_pkey", rows=6 * BATCH),
+    "step_list": Expected("body_workflow task_pkey", rows=2 * BATCH),
+    "step_scanned": Expected("body_workflow"),
+    "step_groups": Expected("body_workflow task_pkey", rows=2 * BATCH),
+    "step_edges": Expected("body_workflow edge_pkey body_pkey", rows=3 * BATCH),
+    "workflow_list": Expected("body_workflow_newest body_workflow", rows=3 * BATCH),
+    "workflow_tenants": Expected("body_workflow", rows=2),
     "amend_body": Expected("body_pkey"),
     "place": TASKS,
     "attempts": Expected("attempt_pkey task_pkey"),
@@ -336,6 +343,8 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement, **give
         "after": NOBODY,
         "last": "ffffffff-ffff-ffff-ffff-ffffffffffff",
     }
+    if statement.name.startswith("step"):
+        scalars |= {"workflow": "w0", "tenant": "tenant0", "submitted": 0, "end": 2 * NOW, "states": None, "skip": 10}
     if statement.name == "open_edges":
         scalars["limit"] = 3
     if statement.name in ("ancestors", "prerequisites"):
@@ -396,10 +405,16 @@ SEARCHES = {
     "late_cancels": "task USING INDEX task_cancel_by (cancel_by<?)",
     "finished_before": "t USING INDEX task_finished ((finished,id)>(?,?) AND finished<?)",
     "edges_after": "edge USING PRIMARY KEY ((child,parent)>(?,?))",
-    "workflow_is_busy": "b USING INDEX body_workflow (workflow=?)",
+    "workflow_is_busy": "b USING INDEX body_workflow (workflow=? AND workflow_tenant=?)",
     "find": "b USING INDEX body_submitted ((submitted,id)>(?,?) AND (submitted,id)<(?,?))",
     "scanned": "body USING INDEX body_submitted (submitted>? AND (submitted,id)<(?,?))",
     "few": "task USING INDEX task_failed",
+    "step_list": "b USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND (submitted,id)<(?,?))",
+    "step_scanned": "body USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?))",
+    "step_groups": "b USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND (submitted,id)<(?,?))",
+    "step_edges": "body USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?))",
+    "workflow_list": "body USING INDEX body_workflow_newest ((submitted,workflow,workflow_tenant)<(?,?,?))",
+    "workflow_tenants": "body USING INDEX body_workflow (workflow=?)",
 }
 
 
@@ -424,6 +439,13 @@ def test_sqlite_goes_by_the_right_index(sqlite: apsw.Connection, name: str) -> N
 
     searched = {re.sub("^(SEARCH|SCAN) ", "", line).replace("COVERING ", "") for line in plan}
     assert SEARCHES[name] in searched, plan
+
+
+def test_sqlite_walks_from_workflow_to_workflow_and_not_from_task_to_task(sqlite: apsw.Connection) -> None:
+    walks = [line for line in query_plan(sqlite, "workflow_list") if "body_workflow_newest" in line]
+
+    assert len(walks) == 2
+    assert all("((submitted,workflow,workflow_tenant)<(?,?,?))" in line for line in walks), walks
 
 
 def test_sqlite_reads_no_large_table_whole_and_sorts_nothing_that_grows(sqlite: apsw.Connection) -> None:

@@ -43,7 +43,7 @@ TABLES: tuple[Table, ...] = (
     ),
     _table(
         "body",
-        "id handler args rules workflow key fingerprint priority deadline first_due submitted",
+        "id handler args rules workflow workflow_tenant key fingerprint priority deadline first_due submitted",
         ids="id fingerprint",
     ),
     _table("result", "id value", ids="id"),

@@ -25,6 +25,7 @@ from windlass.stores.operating import CANCEL_GRACE as CANCEL_GRACE  # noqa: PLC0
 from windlass.stores.operating import Filter, Operator
 from windlass.stores.operating import Which as Which  # noqa: PLC0414 - the same
 from windlass.stores.steering import Control, EntrySeen, Steering
+from windlass.stores.workflow_reads import WorkflowReader
 
 SESSION_TTL = timedelta(seconds=15)
 RETENTION = timedelta(days=7)
@@ -254,8 +255,8 @@ class TaskStore(Protocol):
         ...
 
 
-class TaskReader(Protocol):
-    """The read path, for people, API and dashboard."""
+class TaskReader(WorkflowReader, Protocol):
+    """The read path, for people, API and dashboard. Reads of whole workflows stand in `workflow_reads`."""
 
     def get(self, tasks: Sequence[TaskId]) -> list[Task | None]:
         """The tasks with these ids, in this order; None for what is unknown."""

@@ -66,15 +66,20 @@ CREATE TABLE windlass.body (
     args        text NOT NULL,
     rules       text,
     workflow    text COLLATE "C",
+    workflow_tenant text COLLATE "C",
     key         text COLLATE "C",
     fingerprint uuid,
     priority    integer NOT NULL,
     deadline    bigint,
     first_due   bigint NOT NULL,
-    submitted   bigint NOT NULL
+    submitted   bigint NOT NULL,
+    CONSTRAINT tenant_of_its_workflow CHECK ((workflow IS NULL) = (workflow_tenant IS NULL))
 );
 CREATE INDEX body_submitted ON windlass.body (submitted, id);
-CREATE INDEX body_workflow ON windlass.body (workflow, id) WHERE workflow IS NOT NULL;
+-- `workflow_tenant` repeats the tenant for the tasks of a workflow only. The first index gives the steps of one workflow in
+-- submit order. The second lists workflows, newest first: it is walked from one (submitted, workflow, tenant) to the next.
+CREATE INDEX body_workflow ON windlass.body (workflow, workflow_tenant, submitted, id) WHERE workflow IS NOT NULL;
+CREATE INDEX body_workflow_newest ON windlass.body (submitted, workflow, workflow_tenant) WHERE workflow IS NOT NULL;
 
 CREATE TABLE windlass.result (
     id    uuid PRIMARY KEY,

@@ -56,15 +56,20 @@ CREATE TABLE body (
     args        TEXT NOT NULL,
     rules       TEXT,
     workflow    TEXT,
+    workflow_tenant TEXT,
     key         TEXT,
     fingerprint BLOB,
     priority    INTEGER NOT NULL,
     deadline    INTEGER,
     first_due   INTEGER NOT NULL,
-    submitted   INTEGER NOT NULL
+    submitted   INTEGER NOT NULL,
+    CONSTRAINT tenant_of_its_workflow CHECK ((workflow IS NULL) = (workflow_tenant IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX body_submitted ON body (submitted, id);
-CREATE INDEX body_workflow ON body (workflow, id) WHERE workflow IS NOT NULL;
+-- `workflow_tenant` repeats the tenant for the tasks of a workflow only. The first index gives the steps of one workflow in
+-- submit order. The second lists workflows, newest first: it is walked from one (submitted, workflow, tenant) to the next.
+CREATE INDEX body_workflow ON body (workflow, workflow_tenant, submitted, id) WHERE workflow IS NOT NULL;
+CREATE INDEX body_workflow_newest ON body (submitted, workflow, workflow_tenant) WHERE workflow IS NOT NULL;
 
 CREATE TABLE result (
     id    BLOB PRIMARY KEY,
