@@ -51,7 +51,7 @@ TABLES: tuple[Table, ...] = (
     _table("edge", "child parent resolved", ids="child parent", flags="resolved"),
     _table("ended", "parent how after", ids="parent after"),
     _table("joining", "child", ids="child"),
-    _table("session", "id node ttl renewed boot lost about report reported", ids="id", flags="lost"),
+    _table("session", "id node ttl renewed boot lost about workers report reported", ids="id", flags="lost"),
     _table("workflow", "id tenant name sealed forward check_later", ids="id", flags="sealed check_later"),
     _table("placeholder", "id workflow expires", ids="id workflow"),
     _table(

@@ -31,6 +31,7 @@ from windlass.worker.clerk import Clerk
 from windlass.worker.crons import Crons
 from windlass.worker.hub import Hub
 from windlass.worker.keeper import Keeper
+from windlass.worker.listing import WorkerListing
 from windlass.worker.settler import Settler
 from windlass.worker.signals import Signals
 from windlass.worker.wire import Call
@@ -109,6 +110,7 @@ class Node:
         self._keeper = Keeper(self._keepers_store, name, self._about, self.events, ttl=settings.session_ttl)
         self._keeper.on_cancel, self._keeper.on_lost = self._cancel, self._forsake
         self._keeper.in_use = self._sessions
+        self._keeper.workers = WorkerListing(self._hub).text
         self._keeper.mark, self._keeper.written = self._settler.mark, self._settler.written
         self._breakers = Breakers(self._store, self.events, name)
         self._autoscaler = Autoscaler(
