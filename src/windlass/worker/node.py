@@ -147,6 +147,11 @@ class Node:
             if name != "hub" and not self.ended.is_set():
                 self._begin(name)
 
+    @property
+    def handlers(self) -> frozenset[str]:
+        """The names of the handlers that the workers have."""
+        return frozenset(self._crons.handlers)
+
     def resize(self, pool: str, size: int, why: str = "by hand") -> None:
         """Give a pool a size of its own on this node, whatever it was told before; 0 pauses it."""
         with self._hub.lock:
