@@ -409,9 +409,11 @@ SEARCHES = {
     "find": "b USING INDEX body_submitted ((submitted,id)>(?,?) AND (submitted,id)<(?,?))",
     "scanned": "body USING INDEX body_submitted (submitted>? AND (submitted,id)<(?,?))",
     "few": "task USING INDEX task_failed",
-    "step_list": "b USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND (submitted,id)<(?,?))",
+    "step_list": "b USING INDEX body_workflow "
+    "(workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND (submitted,id)<(?,?))",
     "step_scanned": "body USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?))",
-    "step_groups": "b USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND (submitted,id)<(?,?))",
+    "step_groups": "b USING INDEX body_workflow "
+    "(workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND (submitted,id)<(?,?))",
     "step_edges": "body USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?))",
     "workflow_list": "body USING INDEX body_workflow_newest ((submitted,workflow,workflow_tenant)<(?,?,?))",
     "workflow_tenants": "body USING INDEX body_workflow (workflow=?)",

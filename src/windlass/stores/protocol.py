@@ -158,6 +158,8 @@ class Session(Struct, frozen=True, kw_only=True):
     """How long ago it was opened or renewed last."""
     lost: bool
     """Swept or closed: it holds nothing any more, or will not for long."""
+    workers: str = ""
+    """Its worker processes, for `windlass.core.worker_list`; empty unless they were asked for."""
 
 
 def check_limit(limit: int) -> None:
@@ -199,9 +201,10 @@ class TaskStore(Protocol):
         """
         ...
 
-    def renew(self, session: SessionId) -> list[Lease]:
+    def renew(self, session: SessionId, *, about: str | None = None, workers: str | None = None) -> list[Lease]:
         """Keep everything the session holds, in one call; answers with the leases whose task is to be cancelled.
 
+        `about` and `workers` replace what the session says of itself and of its worker processes; None leaves it.
         Raises `SessionLost` when it was swept: the node must then drop all of its work.
         """
         ...
@@ -301,8 +304,11 @@ class TaskReader(WorkflowReader, Protocol):
         """The settings of every queue that was configured, by name."""
         ...
 
-    def sessions(self) -> list[Session]:
-        """The sessions that are alive, and those closed or lost of late; the newest first."""
+    def sessions(self, *, workers: bool = False) -> list[Session]:
+        """The sessions that are alive, and those closed or lost of late; the newest first.
+
+        With `workers`, each has the list of its worker processes, which may be long.
+        """
         ...
 
     def handlers(self) -> list[HandlerSeen]:

@@ -89,7 +89,7 @@ class MemoryReader(MemoryWorkflows):
         with self._lock:
             return [self._tables.queues[name] for name in sorted(self._tables.queues)]
 
-    def sessions(self) -> list[Session]:
+    def sessions(self, *, workers: bool = False) -> list[Session]:
         with self._lock:
             now = self._clock.now()
             return [
@@ -99,6 +99,7 @@ class MemoryReader(MemoryWorkflows):
                     about=one.about,
                     age=timedelta(microseconds=max(0, now - one.renewed)),
                     lost=one.lost,
+                    workers=one.workers if workers else "",
                 )
                 for id, one in sorted(self._tables.sessions.items(), reverse=True)
                 if not one.lost or now - one.renewed < micros(SESSIONS_SHOWN)

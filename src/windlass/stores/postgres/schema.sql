@@ -166,6 +166,7 @@ CREATE TABLE windlass.session (
     boot    text NOT NULL,
     lost    boolean NOT NULL DEFAULT false,
     about   text NOT NULL DEFAULT '',
+    workers text NOT NULL DEFAULT '',
     report  text NOT NULL DEFAULT '',
     reported bigint
 ) WITH (fillfactor = 50);

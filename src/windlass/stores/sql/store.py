@@ -96,8 +96,8 @@ class SqlStore:
         check_text("node", node)
         return attempts.open_session(self._db, node, ttl, about)
 
-    def renew(self, session: SessionId) -> list[Lease]:
-        return attempts.renew(self._db, session)
+    def renew(self, session: SessionId, *, about: str | None = None, workers: str | None = None) -> list[Lease]:
+        return attempts.renew(self._db, session, about, workers)
 
     def close_session(self, session: SessionId) -> None:
         attempts.close_session(self._db, session)
@@ -256,8 +256,8 @@ class SqlStore:
     def queues(self) -> list[Queue]:
         return read.queues(self._db)
 
-    def sessions(self) -> list[Session]:
-        return read.sessions(self._db)
+    def sessions(self, *, workers: bool = False) -> list[Session]:
+        return read.sessions(self._db, workers=workers)
 
     def handlers(self) -> list[HandlerSeen]:
         return read.handlers(self._db)
