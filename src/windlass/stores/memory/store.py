@@ -19,11 +19,12 @@ from windlass.core.graph import MAX_PLACEHOLDERS, End, find_ring
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import QUEUED, State
 from windlass.core.names import check_name, check_text
-from windlass.core.ordering import Queue, place
+from windlass.core.ordering import Queue, check_queue, place
 from windlass.core.settlement import Settlement, stands_already
 from windlass.core.submission import Birth, Draft, begins, born, draft, in_scope
 from windlass.core.task import Change, Lease, NewTask, Task, TaskId
 from windlass.core.times import Micros, micros, span
+from windlass.core.validation import check_change, check_flag, check_id
 from windlass.errors import (
     Conflict,
     CycleFound,
@@ -42,6 +43,7 @@ from windlass.stores.memory.sessions import MemorySessions
 from windlass.stores.memory.steering import MemorySteering
 from windlass.stores.memory.sweep import sweep
 from windlass.stores.memory.tables import Placeholder, Tables, Workflow
+from windlass.stores.operating import check_which
 from windlass.stores.protocol import (
     CANCEL_GRACE,
     RETENTION,
@@ -80,7 +82,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             raise NotAllowed("conn= joins a PostgreSQL transaction; this store is in memory")
         with self._lock:
             now = self._clock.now()
-            drafts = draft(tasks, now, entropy(len(tasks)))
+            drafts = draft(tasks, now, entropy)
             if lease is not None and drafts and not self._tables.holds(lease):
                 raise StaleLease(lease)
             fresh = self._fresh(drafts)
@@ -135,6 +137,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
         self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE, entries: Sequence[Entry] = ()
     ) -> int:
         check_text("reason", reason)
+        check_which(which)
         patience, checked = span(grace, "grace"), check_entries(entries)
         with self._lock:
             now = self._clock.now()
@@ -152,6 +155,8 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
     def update(
         self, task: TaskId, change: Change, *, expect: Version | None = None, entries: Sequence[Entry] = ()
     ) -> Task:
+        check_id(task)
+        check_change(change)
         checked = check_entries(entries)
         with self._lock:
             now = self._clock.now()
@@ -177,6 +182,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             return updated
 
     def retry(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+        check_which(which)
         checked = check_entries(entries)
         with self._lock:
             now = self._clock.now()
@@ -190,6 +196,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             return len(chosen)
 
     def purge(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+        check_which(which)
         checked = check_entries(entries)
         with self._lock:
             chosen = [task.id for task in self._chosen(which) if task.state.final]
@@ -199,7 +206,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             return len(chosen)
 
     def configure(self, queue: Queue, *, expect: Queue | None = None, entries: Sequence[Entry] = ()) -> None:
-        queue.check()
+        check_queue(queue)
         checked = check_entries(entries)
         with self._lock:
             before = self._tables.queue(queue.name)
@@ -224,6 +231,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
     ) -> None:
         check_name("tenant", tenant)
         check_text("workflow", workflow)
+        check_flag("sealed", sealed)
         checked, id = check_entries(entries), workflow_id(tenant, workflow)
         limit = None if forward is None else span(forward, "forward")
         with self._lock:
@@ -234,6 +242,9 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
     def seal_workflow(
         self, workflow: str, *, tenant: str = "default", missing: bool = False, entries: Sequence[Entry] = ()
     ) -> None:
+        check_name("tenant", tenant)
+        check_text("workflow", workflow)
+        check_flag("missing", missing)
         checked = check_entries(entries)
         with self._lock:
             id, now = workflow_id(tenant, workflow), self._clock.now()
