@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.values import an_id
+from windlass.core.admission import in_scope
 from windlass.core.graph import End
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import BIRTHS, State
@@ -19,7 +20,6 @@ from windlass.core.submission import (
     decode_rules,
     draft,
     encode_rules,
-    in_scope,
 )
 from windlass.core.task import NewTask, OnFailure, Rules
 from windlass.core.times import micros
@@ -131,7 +131,9 @@ def test_the_fingerprint_is_that_of_the_body_alone(args: dict[str, int]) -> None
 def test_a_task_waits_for_its_own_workflow_or_for_one_that_stands_alone(
     mine: tuple[str, str | None], theirs: tuple[str, str | None], allowed: bool
 ) -> None:
-    assert in_scope(NewTask(handler="work", tenant=mine[0], workflow=mine[1]), *theirs) is allowed
+    assert (
+        in_scope(*(NewTask(handler="work", tenant=tenant, workflow=name) for tenant, name in (mine, theirs))) is allowed
+    )
 
 
 @pytest.mark.parametrize(

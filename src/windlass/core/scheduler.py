@@ -299,7 +299,7 @@ def _waiting(task: NewTask) -> _Waiting:
         prerequisites = tuple(dict.fromkeys(task.prerequisites))
     except TypeError as error:
         raise InvalidTask(f"prerequisites={task.prerequisites!r} of task {task.id!r} are not ids: {error}") from error
-    check_fan_in(repr(task.id), prerequisites)
+    check_fan_in(task.id, prerequisites)
     return _Waiting(task, prerequisites, len(prerequisites))
 
 

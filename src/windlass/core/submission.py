@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from windlass.core.graph import End, check_fan_in, check_graph, check_unique, unblock
+from windlass.core.graph import End, check_fan_in, check_unique, find_any_ring, unblock
 from windlass.core.ids import fresh_id, keyed_id
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.ordering import Place, Queue, place
@@ -21,7 +21,7 @@ from windlass.core.payload import canonical, encode_args
 from windlass.core.task import NewTask, Rules, Task, TaskId
 from windlass.core.times import Micros, when
 from windlass.core.validation import check_batch, check_task, has_default_rules
-from windlass.errors import InvalidTask
+from windlass.errors import CycleFound, DuplicateTask, InvalidTask
 
 MAX_BATCH = 100_000
 _DEFAULT_RULES = Rules()
@@ -35,8 +35,6 @@ class Draft(Struct, frozen=True, kw_only=True, gc=False):
     args: str
     rules: Rules
     prerequisites: tuple[TaskId, ...]
-    by_key: frozenset[TaskId]
-    """The prerequisites named by key: surely of this tenant and workflow, so they may be named ahead of time."""
     fingerprint: bytes | None
     """Of the body, where there is a key: the same key with another fingerprint is a conflict."""
 
@@ -63,11 +61,38 @@ def draft(tasks: Sequence[NewTask], now: Micros, entropy: Callable[[int], Callab
         )
     # Ids of one batch grow with their place in it: neighbours in time are neighbours in every index.
     random = entropy(len(tasks))
-    drafts = [_draft(new, now + nth, random) for nth, new in enumerate(tasks)]
-    check_unique([draft.id for draft in drafts if is_named(draft.new)])
+    drafts: list[Draft] = []
+    try:
+        for nth, new in enumerate(tasks):
+            drafts.append(_draft(new, now + nth, random))
+    except InvalidTask as error:
+        if len(tasks) > 1:
+            error.index = len(drafts)
+            error.add_note(f"in tasks[{error.index}] of a batch of {len(tasks):,}")
+        raise
+    _check_unique(drafts)
     if any(draft.prerequisites for draft in drafts):
-        check_graph({draft.id: draft.prerequisites for draft in drafts})
+        _check_acyclic(drafts)
     return drafts
+
+
+def _check_unique(drafts: Sequence[Draft]) -> None:
+    try:
+        check_unique([draft.id for draft in drafts if is_named(draft.new)])
+    except DuplicateTask as error:
+        raise DuplicateTask(_names(drafts, error.ids)) from None
+
+
+def _check_acyclic(drafts: Sequence[Draft]) -> None:
+    cycle = find_any_ring({draft.id: draft.prerequisites for draft in drafts})
+    if cycle:
+        raise CycleFound(_names(drafts, cycle))
+
+
+def _names(drafts: Sequence[Draft], ids: Sequence[object]) -> list[object]:
+    """Name these tasks of a batch as the caller did: by key, or by the id that the caller gave."""
+    keys = {draft.id: draft.new.key for draft in drafts}
+    return [keys[TaskId(id)] or id for id in ids if isinstance(id, UUID)]
 
 
 def born(
@@ -130,14 +155,9 @@ def begins(draft: Draft, batch: Mapping[TaskId, NewTask]) -> bool:
     return not any(above in batch and batch[above].workflow is not None for above in draft.prerequisites)
 
 
-def in_scope(new: NewTask, tenant: str, workflow: str | None) -> bool:
-    """Whether a task may wait for one of this tenant and workflow: its own workflow's, or one that stands alone."""
-    return tenant == new.tenant and (workflow is None or workflow == new.workflow)
-
-
 def _draft(new: NewTask, now: Micros, random: Callable[[], int]) -> Draft:
     new = check_task(new, now)
-    prerequisites, by_key = _prerequisites(new) if new.prerequisites else ((), frozenset[TaskId]())
+    prerequisites = _prerequisites(new) if new.prerequisites else ()
     id = new.id or (fresh_id(now, random()) if new.key is None else keyed_id(new.tenant, new.workflow, new.key))
     check_fan_in(new.key or id, prerequisites)
     return Draft(
@@ -146,20 +166,17 @@ def _draft(new: NewTask, now: Micros, random: Callable[[], int]) -> Draft:
         args=encode_args(new.args),
         rules=_rules(new),
         prerequisites=prerequisites,
-        by_key=by_key,
         fingerprint=None if new.key is None else _fingerprint(new, prerequisites),
     )
 
 
-def _prerequisites(new: NewTask) -> tuple[tuple[TaskId, ...], frozenset[TaskId]]:
-    """All of them, each once; and those that were named by key."""
-    named: dict[TaskId, bool] = {}
-    for name in new.prerequisites:
-        if isinstance(name, UUID):
-            named.setdefault(TaskId(name), False)
-        else:
-            named[keyed_id(new.tenant, new.workflow, name)] = True
-    return tuple(named), frozenset(id for id, by_key in named.items() if by_key)
+def _prerequisites(new: NewTask) -> tuple[TaskId, ...]:
+    """Return the ids of all prerequisites, each once."""
+    ids = (
+        TaskId(name) if isinstance(name, UUID) else keyed_id(new.tenant, new.workflow, name)
+        for name in new.prerequisites
+    )
+    return tuple(dict.fromkeys(ids))
 
 
 def _rules(new: NewTask) -> Rules:

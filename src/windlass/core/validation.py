@@ -44,8 +44,9 @@ def check_task(new: NewTask, now: Micros = 0) -> NewTask:
         new = _with_plain_texts(_check_names(new))
     elif not (is_name(new.handler) and is_name(new.queue) and is_name(new.tenant)):
         _check_names(new)
-    if type(new.args) is not dict and not isinstance(new.args, Mapping):
-        raise InvalidPayload(f"args={shown(new.args)} is not a dict; pass arguments by name, as in {{'n': 1}}")
+    args: Any = new.args
+    if type(args) is not dict and not isinstance(args, Mapping):
+        raise InvalidPayload(f"args={shown(args)} is not a dict; pass arguments by name, as in {{'n': 1}}")
     if new.key is not None or new.workflow is not None or new.id is not None:
         new = _check_identity(new)
     check_priority(new.priority)
