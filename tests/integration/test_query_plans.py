@@ -162,6 +162,7 @@ PLANS = {
     "forget_attempts": Expected("attempt_pkey"),
     "forget_edges": Expected("edge_pkey edge_parent", rows=10 * BATCH),
     # What people look at and change.
+    "keys": Expected("body_pkey", rows=BATCH),
     "get": Expected("task_pkey body_pkey result_pkey", rows=3 * BATCH),
     "find": Expected("body_submitted task_pkey", rows=2 * SCANNED + BATCH, pages=6 * SCANNED),
     "scanned": Expected("body_submitted", rows=SCANNED + 1, pages=SCANNED),
