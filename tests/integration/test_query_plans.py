@@ -93,7 +93,13 @@ FILL = [
       FROM generate_series(1, {ENTRIES}) AS n CROSS JOIN LATERAL (
            SELECT CASE WHEN n % 100 = 0 THEN 'queue' ELSE 'pool' END AS kind) AS k
     """,
-    *(f"VACUUM (ANALYZE) windlass.{table}" for table in (*LARGE, "ended")),
+    f"""
+    INSERT INTO windlass.bulk_task (bulk, task, chosen, stage)
+    SELECT '{NOBODY}'::uuid, id, n % 200 = 0,
+           CASE WHEN n <= {100 * BATCH} THEN 'walk' WHEN n <= {200 * BATCH} THEN 'out' ELSE 'in' END
+      FROM numbered WHERE state = 'failed'
+    """,
+    *(f"VACUUM (ANALYZE) windlass.{table}" for table in (*LARGE, "ended", "bulk_task")),
 ]
 
 
@@ -174,6 +180,10 @@ PLANS = {
     "ancestors": Expected("edge_pkey"),
     "resolved_edges": Expected("edge_pkey", rows=3 * BATCH),
     "reopen_edges": Expected("edge_pkey|edge_parent"),
+    "add_to_bulk": TASKS,
+    "add_taken_down": Expected("edge_parent task_pkey", rows=10 * BATCH),
+    "kept_down": Expected("edge_pkey task_pkey", rows=3 * BATCH),
+    "take_out_below": Expected("edge_parent", rows=10 * BATCH),
     "audit": Expected("audit_pkey"),
     "audit_of": Expected("audit_subject"),
     "audit_under": Expected("audit_kind", rows=10 * BATCH),  # all that there are of that kind
@@ -313,6 +323,11 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement) -> lis
         "tenants": None,
         "workflows": "{w4,w8}",
         "handlers": "{nothing}",
+        "bulk": NOBODY,
+        "stage": "in",
+        "unfinished": True,
+        "after": NOBODY,
+        "last": "ffffffff-ffff-ffff-ffff-ffffffffffff",
     }
     if statement.name.startswith("step"):
         scalars |= {"workflow": "w0", "tenant": "tenant0", "submitted": 0, "end": 2 * NOW, "states": None, "skip": 10}

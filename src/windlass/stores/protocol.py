@@ -75,6 +75,8 @@ class Swept(Struct, frozen=True, kw_only=True):
     """Placeholders whose time was up."""
     healed: int = 0
     """Wake-ups that had been lost and were made good. Anything but 0 is a bug worth a report."""
+    carried_on: int = 0
+    """Steps of operations over many tasks that somebody had decided and not finished."""
     rings: int = 0
     """Tasks failed because they waited for each other."""
     pruned: int = 0

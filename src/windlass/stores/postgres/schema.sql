@@ -119,6 +119,27 @@ CREATE TABLE windlass.joining (
     child uuid PRIMARY KEY
 );
 
+-- Operations over more tasks than one transaction takes (docs/decisions/0012-bulk-operations.md): which tasks, written
+-- down before anything is changed, and how far each has come. Once it is decided, any sweep can finish it.
+CREATE TABLE windlass.bulk (
+    id      uuid PRIMARY KEY,
+    deed    text COLLATE "C" NOT NULL CHECK (deed IN ('retry', 'cancel')),
+    decided boolean NOT NULL DEFAULT false,
+    reason  text,
+    grace   bigint,
+    expires bigint NOT NULL
+);
+
+CREATE TABLE windlass.bulk_task (
+    bulk   uuid NOT NULL,
+    task   uuid NOT NULL,
+    chosen boolean NOT NULL,
+    stage  text COLLATE "C" NOT NULL CHECK (stage IN ('walk', 'found', 'in', 'out', 'left', 'done', 'told')),
+    PRIMARY KEY (bulk, task)
+);
+CREATE INDEX bulk_task_stage ON windlass.bulk_task (bulk, stage, task);
+CREATE INDEX bulk_task_task ON windlass.bulk_task (task);
+
 -- While somebody's long transaction keeps PostgreSQL from cleaning up, entries of tasks long claimed stay at the head of
 -- `task_runnable`, and every claim must pass over them. So runnable tasks are kept in lots: once the head of the open lot
 -- is slow to pass, a new one is opened, and of a closed one only what lies behind its mark is looked at

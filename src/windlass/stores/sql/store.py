@@ -153,8 +153,10 @@ class SqlStore:
     ) -> Task:
         return settings.update(self._db, task, change, expect, entries)
 
-    def retry(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
-        return operate.retry(self._db, which, entries)
+    def retry(
+        self, which: Which, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+    ) -> int:
+        return operate.retry(self._db, which, entries, dependents=dependents, dry_run=dry_run)
 
     def purge(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
         return operate.purge(self._db, which, entries)

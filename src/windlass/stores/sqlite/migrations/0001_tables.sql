@@ -108,6 +108,27 @@ CREATE TABLE joining (
     child BLOB PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
+-- Operations over more tasks than one transaction takes (docs/decisions/0012-bulk-operations.md): which tasks, written
+-- down before anything is changed, and how far each has come. Once it is decided, any sweep can finish it.
+CREATE TABLE bulk (
+    id      BLOB PRIMARY KEY,
+    deed    TEXT NOT NULL CHECK (deed IN ('retry', 'cancel')),
+    decided INTEGER NOT NULL DEFAULT 0,
+    reason  TEXT,
+    grace   INTEGER,
+    expires INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE bulk_task (
+    bulk   BLOB NOT NULL,
+    task   BLOB NOT NULL,
+    chosen INTEGER NOT NULL,
+    stage  TEXT NOT NULL CHECK (stage IN ('walk', 'found', 'in', 'out', 'left', 'done', 'told')),
+    PRIMARY KEY (bulk, task)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bulk_task_stage ON bulk_task (bulk, stage, task);
+CREATE INDEX bulk_task_task ON bulk_task (task);
+
 CREATE TABLE session (
     id      BLOB PRIMARY KEY,
     node    TEXT NOT NULL,
