@@ -375,6 +375,7 @@ def looked_at(node: dict[str, Any]) -> int:
     return round((node["Actual Rows"] + removed) * node["Actual Loops"])
 
 
+STEPS_BETWEEN = "(workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND (submitted,id)<(?,?))"
 # What a statement searches, as EXPLAIN QUERY PLAN tells it.
 SEARCHES = {
     "claim": "t USING INDEX task_runnable (queue=?)",
@@ -410,11 +411,9 @@ SEARCHES = {
     "find": "b USING INDEX body_submitted ((submitted,id)>(?,?) AND (submitted,id)<(?,?))",
     "scanned": "body USING INDEX body_submitted (submitted>? AND (submitted,id)<(?,?))",
     "few": "task USING INDEX task_failed",
-    "step_list": "b USING INDEX body_workflow "
-    "(workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND (submitted,id)<(?,?))",
+    "step_list": f"b USING INDEX body_workflow {STEPS_BETWEEN}",
     "step_scanned": "body USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?))",
-    "step_groups": "b USING INDEX body_workflow "
-    "(workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND (submitted,id)<(?,?))",
+    "step_groups": f"b USING INDEX body_workflow {STEPS_BETWEEN}",
     "step_edges": "body USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?))",
     "workflow_list": "body USING INDEX body_workflow_newest ((submitted,workflow,workflow_tenant)<(?,?,?))",
     "workflow_tenants": "body USING INDEX body_workflow (workflow=?)",
