@@ -126,8 +126,9 @@ def run(settings: NodeSettings, url: str, reload: Reload | None = None, metrics:
     """Be a node until told to leave, with whatever the command has put beside it."""
     events = Events()
     log_events(events)
-    measured = _measured(metrics, events)
+    measured, watch = _measured(metrics, events)
     node = Node(settings, lambda: measured(open_store(url)), url, events)
+    watch(node)
     signals = Signals(node, reload)
     beside: Beside = click.get_current_context().obj or nullcontext
     with beside(url):
@@ -139,10 +140,13 @@ def run(settings: NodeSettings, url: str, reload: Reload | None = None, metrics:
         raise NodeFailed(f"the node has ended: {node.failure}")
 
 
-def _measured(metrics: str | None, events: Events) -> Callable[[Store], Store]:
-    """Serve what happens on this node at an address, if one is given; what the node's stores are to be wrapped in."""
+def _measured(metrics: str | None, events: Events) -> tuple[Callable[[Store], Store], Callable[[Node], None]]:
+    """Serve what happens on this node at an address, if one is given.
+
+    Returns what the node's stores are to be wrapped in, and what is to be called with the node.
+    """
     if metrics is None:
-        return lambda store: store
+        return lambda store: store, lambda _node: None
     from windlass.metrics.calls import StoreCalls
     from windlass.metrics.exposition import serve
     from windlass.metrics.node import NodeMetrics
@@ -151,7 +155,7 @@ def _measured(metrics: str | None, events: Events) -> Callable[[Store], Store]:
     events.listen(counted)
     host, port = serve(metrics, counted.registry, calls.registry).server_address[:2]
     click.echo(f"windlass: metrics at http://{host!s}:{port}/metrics", err=True)
-    return calls.measured
+    return calls.measured, lambda node: counted.watch(lambda: node.unwritten)
 
 
 class Reload:
