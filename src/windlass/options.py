@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from windlass.core.names import shown
 from windlass.core.retry import Retry
-from windlass.core.submission import draft
+from windlass.core.submission import check_once, draft
 from windlass.core.task import NewTask, OnFailure
 from windlass.core.times import Duration, duration, moment
 from windlass.errors import InvalidTask
@@ -29,6 +29,10 @@ class TaskOptions(TypedDict, total=False):
     retries: int
     """How many further attempts; short for `retry=Retry(retries=…)`."""
     retry: Retry
+    max_crashes: int
+    """After how many deaths of its worker process it still runs again."""
+    at_most_once: bool
+    """Fail instead of running again once an attempt may have begun. Without retries."""
     timeout: Duration | None
     """Hard: the attempt's process is killed."""
     soft_timeout: Duration | None
@@ -58,7 +62,19 @@ class UsingOptions(TaskOptions, total=False):
 
 _LIMITS = ("timeout", "soft_timeout", "heartbeat_timeout", "delay")
 _MOMENTS = ("deadline", "expires", "at")
-_AS_THEY_ARE = ("queue", "priority", "tenant", "slots", "downstream", "key", "workflow", "on_failure", "retry")
+_AS_THEY_ARE = (
+    "queue",
+    "priority",
+    "tenant",
+    "slots",
+    "downstream",
+    "key",
+    "workflow",
+    "on_failure",
+    "retry",
+    "max_crashes",
+    "at_most_once",
+)
 _KNOWN = {*_LIMITS, *_MOMENTS, *_AS_THEY_ARE, "requires", "after", "retries"}
 
 
@@ -76,6 +92,8 @@ def fields_of(options: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str
             fields[name] = None if options[name] is None else moment(options[name], name)
     if "retries" in options:
         fields["retry"] = replace(fields.get("retry", Retry()), retries=options["retries"])
+    if fields.get("at_most_once") is True and "retry" in fields:  # Here it was said; a `NewTask` always has one.
+        check_once(fields["retry"])
     if "requires" in options:
         fields["requires"] = tuple(options["requires"])
     if "after" in options:

@@ -51,6 +51,7 @@ async def test_options_of_the_caller_count_more_than_the_handlers(client: Client
         "expires": "2030-01-01T00:00:00Z",
         "delay": 5,
         "retries": 2,
+        "max_crashes": 4,
         "timeout": "30s",
         "requires": ["gpu"],
         "trace": "00-abc",
@@ -63,6 +64,7 @@ async def test_options_of_the_caller_count_more_than_the_handlers(client: Client
     assert (task.queue, task.priority, task.tenant, task.state) == ("fast", 1, "acme", State.SCHEDULED)
     assert task.deadline == task.submitted + 600_000_000
     assert (task.rules.retry.retries, task.rules.timeout) == (2, timedelta(seconds=30))
+    assert task.rules.max_crashes == 4
     assert (task.rules.requires, task.rules.trace) == (("gpu",), "00-abc")
 
 

@@ -21,12 +21,14 @@ from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.names import check_name, check_text, shown
 from windlass.core.ordering import Place, Queue, place
 from windlass.core.payload import canonical, encode_args
+from windlass.core.retry import Retry
 from windlass.core.task import NewTask, OnFailure, Rules, Task, TaskId
 from windlass.core.times import Micros, when
 from windlass.errors import InvalidTask
 
 MAX_BATCH = 100_000
 MAX_PRIORITY = 1_000_000
+MAX_CRASHES = 1_000
 _DEFAULT_RULES = Rules()
 _DEFAULT_RETRY = NewTask().retry
 
@@ -209,6 +211,8 @@ def _rules(new: NewTask) -> Rules:
         return _DEFAULT_RULES
     rules = Rules(
         retry=new.retry,
+        max_crashes=_DEFAULT_RULES.max_crashes if new.max_crashes is None else new.max_crashes,
+        at_most_once=new.at_most_once,
         timeout=new.timeout,
         soft_timeout=new.soft_timeout,
         heartbeat_timeout=new.heartbeat_timeout,
@@ -218,6 +222,11 @@ def _rules(new: NewTask) -> Rules:
         trace=new.trace,
     )
     rules.retry.check()
+    _check_crashes(new.max_crashes, new.at_most_once)
+    if new.at_most_once:
+        if new.retry != _DEFAULT_RETRY:
+            check_once(new.retry)
+        rules = replace(rules, retry=Retry(retries=0), max_crashes=0)
     for field in ("timeout", "soft_timeout", "heartbeat_timeout"):
         limit: object = getattr(rules, field)
         if limit is not None and not (isinstance(limit, timedelta) and limit > timedelta(0)):
@@ -231,10 +240,28 @@ def _rules(new: NewTask) -> Rules:
     return rules
 
 
+def _check_crashes(most: object, once: object) -> None:
+    if not isinstance(once, bool):
+        raise InvalidTask(f"at_most_once={shown(once)} is not a truth value; give True or False")
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= MAX_CRASHES):
+        raise InvalidTask(f"max_crashes={shown(most)} is not a number of crashes; give 0 to {MAX_CRASHES}")
+    if once and most:
+        raise InvalidTask(f"max_crashes={most} and at_most_once=True contradict each other; leave out one of them")
+
+
+def check_once(retry: Retry) -> None:
+    """Refuse a retry policy that would run a task again which must run at most once."""
+    most = max(retry.retries, *(rule.retries or 0 for rule in retry.rules), 0)
+    if most:
+        raise InvalidTask(f"retries={most} and at_most_once=True contradict each other; leave out one of them")
+
+
 def _has_default_rules(new: NewTask) -> bool:
     """Nearly every task has; then nothing is made, compared or stored."""
     return (
         new.retry is _DEFAULT_RETRY
+        and new.max_crashes is None
+        and new.at_most_once is False
         and new.timeout is None
         and new.soft_timeout is None
         and new.heartbeat_timeout is None
