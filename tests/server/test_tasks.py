@@ -68,6 +68,17 @@ async def test_options_of_the_caller_count_more_than_the_handlers(client: Client
     assert (task.rules.requires, task.rules.trace) == (("gpu",), "00-abc")
 
 
+async def test_a_task_is_submitted_to_run_at_most_once(client: Client, store: Store) -> None:
+    made = await client.post(f"{API}/tasks", json={"handler": "mail", "args": {"to": "ann"}, "at_most_once": True})
+    both = {"handler": "mail", "args": {"to": "ann"}, "at_most_once": True, "retries": 2}
+    refused = await client.post(f"{API}/tasks", json=both)
+
+    task = task_of(store, TaskId(UUID(made.json()["id"])))
+    assert (task.rules.at_most_once, task.rules.retry.retries, task.rules.max_crashes) == (True, 0, 0)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_task")
+    assert "retries=2 and at_most_once=True contradict each other" in refused.json()["detail"]
+
+
 async def test_a_task_waits_for_others_by_id_and_by_key(client: Client, store: Store) -> None:
     above = str(submit_one(store))
     submit(store, a_task(key="first", workflow="w"))
