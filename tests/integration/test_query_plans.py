@@ -402,7 +402,7 @@ SEARCHES = {
     "next_due": "task USING INDEX task_due",
     "expired": "task USING INDEX task_expires (expires>? AND expires<?)",
     "lost_leases": "t USING INDEX task_held",
-    "held": "task USING INDEX task_held (session=?)",
+    "held": "t USING INDEX task_held (session=?)",
     "cancelling": "task USING INDEX task_held (session=?)",
     "late_cancels": "task USING INDEX task_cancel_by (cancel_by<?)",
     "finished_before": "t USING INDEX task_finished ((finished,id)>(?,?) AND finished<?)",

@@ -13,7 +13,7 @@ from windlass.core.order import order_of
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped
 from windlass.core.task import Claim, Lease, Rules, SessionId
 from windlass.events import Events
-from windlass.worker.crew import LEAVE_SECONDS, UNBEGUN_SECONDS, Crew
+from windlass.worker.crew import GONE_SECONDS, LEAVE_SECONDS, UNBEGUN_SECONDS, Crew
 from windlass.worker.given import INTERRUPT_AFTER, KILL_AFTER, Work
 from windlass.worker.states import WorkerState
 from windlass.worker.wire import Ask, Back, Beat, Call, Done, Hello, Interrupt, Quit, Recall, Run, ToWorker, Valid
@@ -513,3 +513,40 @@ def test_a_worker_that_is_heard_before_its_birth_is_reported_has_its_process_id(
     floor.crew.heard(worker, Hello(4711), floor.now)
 
     assert (worker.pid, worker.state) == (4711, WorkerState.IDLE)
+
+
+ONCE = Rules(at_most_once=True, max_crashes=0)
+
+
+def assert_interrupted(outcome: Outcome, how: str) -> None:
+    assert isinstance(outcome, Raised)
+    assert (outcome.give_up, outcome.error.kind) == (True, "Interrupted")
+    assert outcome.error.message == f"at most once, and it may have begun: its process was ended ({how})"
+
+
+def test_what_may_run_only_once_is_not_released_after_it_has_begun() -> None:
+    floor = Floor(threads=2)
+    floor.give(1, rules=ONCE)
+    floor.give(2)
+    floor.give(3, rules=ONCE)
+
+    floor.crew.stop_now("was stopped")
+    floor.crew.died(floor.worker, -9, floor.now)
+
+    assert_interrupted(floor.outlet.settled[1], "was stopped")
+    assert floor.outlet.settled[2] == Released()
+    assert floor.outlet.settled[3] == Released(), "it waited for its turn"
+
+
+def test_what_may_run_only_once_counts_as_begun_in_a_worker_that_may_still_run() -> None:
+    floor = Floor()
+    floor.give(1, 2, rules=ONCE)
+    floor.give(3)
+    worker = floor.worker
+
+    floor.crew.gone(worker, floor.now)
+    floor.tick(GONE_SECONDS + 0.1)
+
+    assert isinstance(floor.outlet.settled[1], Crashed)
+    assert_interrupted(floor.outlet.settled[2], "closed its socket")
+    assert floor.outlet.settled[3] == Released()

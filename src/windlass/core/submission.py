@@ -18,6 +18,7 @@ from windlass.core.ids import fresh_id, keyed_id
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.ordering import Place, Queue, place
 from windlass.core.payload import canonical, encode_args
+from windlass.core.retry import Retry
 from windlass.core.task import NewTask, Rules, Task, TaskId
 from windlass.core.times import Micros, when
 from windlass.core.validation import check_batch, check_task, has_default_rules
@@ -183,7 +184,9 @@ def _rules(new: NewTask) -> Rules:
     if has_default_rules(new):
         return _DEFAULT_RULES
     return Rules(
-        retry=new.retry,
+        retry=Retry(retries=0) if new.at_most_once else new.retry,
+        max_crashes=_max_crashes(new),
+        at_most_once=new.at_most_once,
         timeout=new.timeout,
         soft_timeout=new.soft_timeout,
         heartbeat_timeout=new.heartbeat_timeout,
@@ -192,6 +195,12 @@ def _rules(new: NewTask) -> Rules:
         downstream=new.downstream,
         trace=new.trace,
     )
+
+
+def _max_crashes(new: NewTask) -> int:
+    if new.at_most_once:
+        return 0
+    return _DEFAULT_RULES.max_crashes if new.max_crashes is None else new.max_crashes
 
 
 def _fingerprint(new: NewTask, prerequisites: Sequence[TaskId]) -> bytes:

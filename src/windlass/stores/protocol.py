@@ -210,7 +210,10 @@ class TaskStore(Protocol):
         ...
 
     def close_session(self, session: SessionId) -> None:
-        """End a session; what it still holds is released at no charge. Closing twice does nothing."""
+        """End a session; what it still holds is released at no charge. Closing twice does nothing.
+
+        A task that runs at most once fails instead: nobody says whether its attempt was begun.
+        """
         ...
 
     def claim(

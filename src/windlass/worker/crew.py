@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 from windlass.config import PoolSettings
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
-from windlass.core.settlement import Crashed, Outcome, Released, Stopped
+from windlass.core.settlement import AT_MOST_ONCE, Crashed, Outcome, Raised, Released, Stopped
 from windlass.core.task import Claim, Lease, SessionId
 from windlass.events import Events, NurseryBroke, PoolResized
 from windlass.worker.given import Given, Work
@@ -215,8 +215,11 @@ class Crew:
         self._outlet.kill(worker)
         self.gone(worker, now)
 
-    def died(self, worker: Worker, code: int, now: float, why: str = "") -> None:
-        """Its process has ended: settle what it ran, hand on what it had not begun, replace it."""
+    def died(self, worker: Worker, code: int, now: float, why: str = "", *, ended: bool = True) -> None:
+        """Its process has ended: settle what it ran, hand on what it had not begun, replace it.
+
+        With `ended=False` it may still run, and what it had not begun a moment ago it may begin now.
+        """
         if worker.state.over:
             return
         pool = self.pools[worker.pool]
@@ -226,7 +229,11 @@ class Crew:
         for given in begun:
             seconds = now - (given.begun_at or now)
             self._settle(pool, given.work.claim, self._fate(worker, given, how), seconds)
-        pool.backlog.extend(given.work for given in unbegun)
+        for given in unbegun:
+            if not ended and given.work.claim.task.rules.at_most_once:
+                self._settle(pool, given.work.claim, _interrupted(how))
+            else:
+                pool.backlog.append(given.work)
         worker.given.clear()
         del self.workers[worker.number], pool.workers[worker.number]
         worker.move(WorkerState.STOPPED if left_well else WorkerState.FAILED, now, how)
@@ -239,6 +246,8 @@ class Crew:
         """What a worker's death means for what it ran: the reason for which it was killed, nothing, or a crash."""
         if given.verdict is not None:
             return given.verdict
+        if worker.verdict is not None and given.work.claim.task.rules.at_most_once:
+            return _interrupted(how)
         if worker.verdict is not None:
             return Released()  # An innocent neighbour of what was killed.
         kind = "OutOfMemory" if "memory" in how else "WorkerDied"
@@ -251,7 +260,7 @@ class Crew:
         for worker in list(self.workers.values()):
             if worker.gone_at is not None and now - worker.gone_at > GONE_SECONDS:
                 self._outlet.kill(worker)
-                self.died(worker, 0, now, worker.crash or "closed its socket")
+                self.died(worker, 0, now, worker.crash or "closed its socket", ended=False)
                 continue
             self._watch(worker, now)
         for pool in self.pools.values():
@@ -376,6 +385,12 @@ class Crew:
     def _settle(self, pool: Pool, claim: Claim, outcome: Outcome, seconds: float = 0.0, log: str | None = None) -> None:
         pool.tally.done(claim, outcome, seconds)
         self._outlet.settle(claim, outcome, seconds=seconds, log=log)
+
+
+def _interrupted(how: str) -> Outcome:
+    """The end of an attempt that may have begun, of a task that must not run again."""
+    error = Error(kind="Interrupted", message=f"{AT_MOST_ONCE}: its process was ended ({how})")
+    return Raised(error, give_up=True)
 
 
 def _how_it_ended(code: int) -> str:

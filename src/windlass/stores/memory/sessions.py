@@ -14,7 +14,7 @@ from windlass.core.lease import next_fence
 from windlass.core.lifecycle import State
 from windlass.core.names import check_text
 from windlass.core.retry import storable
-from windlass.core.settlement import RELEASED
+from windlass.core.settlement import let_go
 from windlass.core.task import Claim, Lease, SessionId, Task, TaskId
 from windlass.core.times import Micros, span
 from windlass.errors import SessionLost
@@ -75,7 +75,8 @@ class MemorySessions:
             now = self._clock.now()
             held = sorted(self._tables.held[session])
             for id in held:
-                end_attempt(self._tables, self._tables.tasks[id], RELEASED, now)
+                task = self._tables.tasks[id]
+                end_attempt(self._tables, task, let_go(at_most_once=task.rules.at_most_once), now)
             resolve(self._tables, held, now)
             if session in self._tables.sessions:
                 self._tables.sessions[session].lost = True

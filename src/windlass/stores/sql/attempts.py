@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -14,7 +14,8 @@ from windlass.core.ids import fresh_id
 from windlass.core.lease import next_fence
 from windlass.core.lifecycle import State
 from windlass.core.retry import storable
-from windlass.core.settlement import RELEASED, Settlement, conclude, stands_already
+from windlass.core.settlement import Settlement, conclude, let_go, stands_already
+from windlass.core.submission import decode_rules
 from windlass.core.task import Claim, Lease, SessionId, TaskId
 from windlass.core.times import Micros, span
 from windlass.errors import SessionLost
@@ -55,8 +56,13 @@ def renew(db: Database, session: SessionId, about: str | None, workers: str | No
 def close_session(db: Database, session: SessionId) -> None:
     """End a session, then release what it holds: in this order no claim of it can slip in between."""
     db.transact(lambda tx: tx.tell("lose_session", session=session))
-    while ids := uuids(db, db.read(lambda tx: tx.ask("held", session=session, limit=CHUNK).rows())):
-        end_in_chunk(db, ids, lambda row: RELEASED if row.session == session else None)
+    while found := db.read(lambda tx: tx.ask("held", session=session, limit=CHUNK).rows()):
+        _let_go(db, session, {db.uuid(id): decode_rules(rules).at_most_once for id, rules in found})
+
+
+def _let_go(db: Database, session: SessionId, held: Mapping[UUID, bool]) -> None:
+    """End what a session holds: tasks, and whether each must run at most once."""
+    end_in_chunk(db, list(held), lambda row: let_go(at_most_once=held[row.id]) if row.session == session else None)
 
 
 def claim(

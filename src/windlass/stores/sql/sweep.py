@@ -13,6 +13,7 @@ from uuid import UUID
 from windlass.core.graph import End
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.settlement import OVERSTAYED, lost
+from windlass.core.submission import decode_rules
 from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
 from windlass.stores.protocol import SESSIONS_SHOWN, Swept
@@ -82,9 +83,12 @@ class Sweep:
         found = self._db.read(lambda tx: tx.ask("lost_leases", limit=CHUNK).rows())
         if not found:
             return 0
-        holder = {TaskId(self._db.uuid(id)): self._db.uuid(session) for id, session in found}
+        holder = {TaskId(self._db.uuid(id)): self._db.uuid(session) for id, session, _ in found}
+        once = {self._db.uuid(id): decode_rules(rules).at_most_once for id, _, rules in found}
         return end_in_chunk(
-            self._db, list(holder), lambda row: lost(row.losses) if row.session == holder[row.id] else None
+            self._db,
+            list(holder),
+            lambda row: lost(row.losses, at_most_once=once[row.id]) if row.session == holder[row.id] else None,
         )
 
     def _force_cancels(self, now: Micros) -> int:
