@@ -125,8 +125,8 @@ PLANS = {
     "settle": TASKS,
     "record_attempts": WRITES,
     "record_results": WRITES,
-    "announce": Expected("edge_parent"),
-    "open_edges": Expected("edge_parent", rows=3 * BATCH),
+    "announce": Expected("edge_open"),
+    "open_edges": Expected("edge_open", rows=3 * BATCH),
     "resolve_edges": Expected("edge_pkey|edge_parent"),
     "move": TASKS,
     "parents": Expected("task_pkey body_pkey", rows=2 * BATCH),
@@ -154,7 +154,7 @@ PLANS = {
     "finished_before": Expected("task_finished body_pkey", rows=10 * BATCH),
     "workflow_is_busy": Expected("body_workflow task_pkey", rows=3 * BATCH),
     "workflow_edges": Expected("body_workflow task_pkey edge_pkey", rows=3 * BATCH),
-    "untold": Expected("edge_parent"),
+    "untold": Expected("edge_open"),
     "forget_sessions": Expected("task_held", rows=LEASED),
     "forget_tasks": TASKS,
     "forget_bodies": Expected("body_pkey"),
@@ -162,6 +162,7 @@ PLANS = {
     "forget_attempts": Expected("attempt_pkey"),
     "forget_edges": Expected("edge_pkey edge_parent", rows=10 * BATCH),
     # What people look at and change.
+    "keys": Expected("body_pkey", rows=BATCH),
     "get": Expected("task_pkey body_pkey result_pkey", rows=3 * BATCH),
     "find": Expected("body_submitted task_pkey", rows=2 * SCANNED + BATCH, pages=6 * SCANNED),
     "scanned": Expected("body_submitted", rows=SCANNED + 1, pages=SCANNED),
@@ -239,7 +240,8 @@ def test_postgres_goes_by_the_right_index_and_reads_no_more_than_it_must(
 ) -> None:
     expected = PLANS[name]
 
-    plan = explained(large, load("postgres", "$")[name], mode)
+    statement = load("postgres", "$")[name]
+    plan = explained(large, statement, mode, arguments_for(large, statement))
 
     nodes = list(walked(plan))
     reads = [node for node in nodes if node.get("Relation Name") in LARGE and node["Node Type"] != "ModifyTable"]
@@ -252,10 +254,10 @@ def test_postgres_goes_by_the_right_index_and_reads_no_more_than_it_must(
     assert [node for node in nodes if "Sort" in node["Node Type"] and looked_at(node) > expected.rows] == []
 
 
-def explained(connection: psycopg.Connection[Any], statement: Statement, mode: str) -> dict[str, Any]:
+def explained(
+    connection: psycopg.Connection[Any], statement: Statement, mode: str, arguments: sql.Composable
+) -> dict[str, Any]:
     """Run a statement on values that it might get, and roll it back; how it was gone about."""
-    values = sql.SQL(", ").join(map(sql.Literal, values_for(connection, statement)))
-    arguments = sql.SQL("({})").format(values) if statement.batch or statement.scalars else sql.SQL("")
     with connection.transaction(force_rollback=True):
         connection.execute("DEALLOCATE ALL")
         connection.execute("SELECT set_config('plan_cache_mode', %s, true)", [mode])
@@ -265,8 +267,18 @@ def explained(connection: psycopg.Connection[Any], statement: Statement, mode: s
     return answer["Plan"]
 
 
-def values_for(connection: psycopg.Connection[Any], statement: Statement) -> list[object]:
-    """A batch of tasks in the state that the statement is about, and scalars to go with it."""
+def arguments_for(
+    connection: psycopg.Connection[Any], statement: Statement, **given: Sequence[object]
+) -> sql.Composable:
+    """Values that a statement might get, as they stand behind EXECUTE."""
+    if not statement.batch and not statement.scalars:
+        return sql.SQL("")
+    values = sql.SQL(", ").join(map(sql.Literal, values_for(connection, statement, **given)))
+    return sql.SQL("({})").format(values)
+
+
+def values_for(connection: psycopg.Connection[Any], statement: Statement, **given: Sequence[object]) -> list[object]:
+    """A batch of tasks in the state that the statement is about, and scalars to go with it, unless they are `given`."""
     state = ABOUT.get(statement.name, "waiting")
     tasks = column(connection, "SELECT id FROM windlass.task WHERE state = %s ORDER BY id LIMIT %s", state, BATCH)
     ids = tasks
@@ -282,6 +294,7 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement) -> lis
         "old": [state] * BATCH,
         "state": ["retrying" if statement.name == "settle" else "waiting"] * BATCH,
         "finished": [None] * BATCH,
+        **given,
     }
     by_type = {"uuid": ids, "text": ["any"] * BATCH, "boolean": [False] * BATCH}
     scalars: dict[str, object] = {
@@ -304,6 +317,8 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement) -> lis
         "shut": "{payments,mail}",
         "only": None,
         "queues": "{default}",
+        "ring": "{}",
+        "number": 0,
         "ahead": TOTAL,
         "before": NOW + TOTAL,
         "subject": "queue/0",
@@ -336,7 +351,7 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement) -> lis
     if statement.name in ("ancestors", "prerequisites"):
         scalars["task"] = tasks[0]
     batch = [array(by_name.get(column.name) or by_type.get(column.type) or [1] * BATCH) for column in statement.batch]
-    return [*batch, *(scalars[name] for name in statement.scalars)]
+    return [*batch, *({**scalars, **given}[name] for name in statement.scalars)]
 
 
 def column(connection: psycopg.Connection[Any], query: LiteralString, *values: object) -> list[Any]:

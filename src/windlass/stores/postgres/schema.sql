@@ -98,7 +98,9 @@ CREATE TABLE windlass.attempt (
     PRIMARY KEY (task, fence)
 );
 
--- No index has `resolved`, so that resolving an edge writes no index (a HOT update).
+-- Every end of a task asks whether somebody still waits for it, by `edge_open`, which holds nothing else: what a parent
+-- with very many children has told already need not be passed over, and no statistics make a look at the whole table
+-- seem cheaper (docs/decisions/0013-what-a-claim-can-see.md). Resolving an edge writes all indexes for it.
 CREATE TABLE windlass.edge (
     child    uuid NOT NULL,
     parent   uuid NOT NULL,
@@ -106,6 +108,7 @@ CREATE TABLE windlass.edge (
     PRIMARY KEY (child, parent)
 ) WITH (fillfactor = 80);
 CREATE INDEX edge_parent ON windlass.edge (parent, child);
+CREATE INDEX edge_open ON windlass.edge (parent, child) WHERE NOT resolved;
 
 -- What has ended and whose dependents have not all been told. `after` is how far the telling has come.
 CREATE TABLE windlass.ended (
@@ -163,6 +166,7 @@ CREATE TABLE windlass.session (
     boot    text NOT NULL,
     lost    boolean NOT NULL DEFAULT false,
     about   text NOT NULL DEFAULT '',
+    workers text NOT NULL DEFAULT '',
     report  text NOT NULL DEFAULT '',
     reported bigint
 ) WITH (fillfactor = 50);

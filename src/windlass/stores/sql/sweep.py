@@ -62,13 +62,12 @@ class Sweep:
             rings=fail_rings(db),
             carried_on=finish_overdue(db, now),
             resolved=adopt(db) + self._resolve_pending(),
-            healed=self._heal(now),
+            healed=self._heal(now) + self._keep_up(),
             pruned=self._prune(now),
             next_due=db.read(lambda tx: tx.ask("next_due").rows())[0][0],
         )
         self._forget_audit(now)
         self._fold()
-        db.upkeep()
         return done
 
     def _mark_lost_sessions(self) -> int:
@@ -139,6 +138,12 @@ class Sweep:
             self._db.transact(lambda tx: tx.tell("announce", sorted(untold.items())))
             self._db.ring(resolve(self._db, list(untold)))
         return len(untold)
+
+    def _keep_up(self) -> int:
+        """The database's own upkeep; how many runnable tasks it found where no claim looks."""
+        rescued = self._db.upkeep()
+        self._db.ring(rescued.keys())
+        return sum(rescued.values())
 
     def _prune(self, now: Micros) -> int:
         """Dead letters stay until somebody purges them; a workflow's tasks stay until all of them have ended."""

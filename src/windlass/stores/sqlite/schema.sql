@@ -141,6 +141,7 @@ CREATE TABLE session (
     boot    TEXT NOT NULL,
     lost    INTEGER NOT NULL DEFAULT 0,
     about   TEXT NOT NULL DEFAULT '',
+    workers TEXT NOT NULL DEFAULT '',
     report  TEXT NOT NULL DEFAULT '',
     reported INTEGER
 ) STRICT, WITHOUT ROWID;
