@@ -39,12 +39,13 @@ def counted(store: TaskReader, filter: Filter) -> int:
     return min(found, MOST_COUNTED + 1)
 
 
-def counted_words(count: int, most: int = MOST_COUNTED) -> str:
-    """A count in words; one above `most` is only said to be greater."""
+def counted_words(count: int, most: int | None = None) -> str:
+    """Format a count; above `most` (`MOST_COUNTED` by default) it says only that there are more."""
+    most = MOST_COUNTED if most is None else most
     return f"more than {number_of(most)}" if count > most else number_of(count)
 
 
-def agreed(deed: str, count: int, *, yes: bool, dry_run: bool, most: int = MOST_COUNTED) -> bool:
+def agreed(deed: str, count: int, *, yes: bool, dry_run: bool, most: int | None = None) -> bool:
     """Whether to go on: the number was said, and somebody has agreed to it. `deed` is as in "cancel".
 
     A count above `most` is only said to be greater.
