@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping
+from importlib import import_module
 from types import MappingProxyType
-from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 from uuid import UUID
 
 import msgspec
 
-from windlass.access import Access, bind_all, forbid_stores
+from windlass.access import Access, bind_all, forbid_stores, is_importing
 from windlass.core.manifest import CronInfo, Manifest
 from windlass.core.names import check_text, check_type, shown
 from windlass.core.payload import MAX_BYTES, encode_args
@@ -28,6 +29,9 @@ from windlass.many import aenqueue_all, enqueue_all
 from windlass.options import TaskOptions
 from windlass.stores.protocol import Store
 from windlass.workflow import Workflow
+
+if TYPE_CHECKING:
+    from windlass.worker_node import WorkerNode, WorkerOptions
 
 __all__ = ["App", "bind_all", "forbid_stores"]
 
@@ -195,6 +199,23 @@ class App:
             raise InvalidTask(f"id={shown(id)} is not a task id; pass a UUID, or its text")
         return Handle(self._access, found)
 
+    def worker(self, **options: Unpack[WorkerOptions]) -> WorkerNode:
+        """A node inside this program, to be started and stopped as you like. Handlers run in processes of their own.
+
+        >>> with app.worker(queues=["mail"], size=2):
+        ...     send.enqueue("a@b.c").result()
+        """
+        embedded = import_module("windlass.worker.embedded")
+        return cast("WorkerNode", embedded.EmbeddedNode(self, options))
+
+    def run_worker(self, **options: Unpack[WorkerOptions]) -> None:
+        """Run a node inside this program until SIGTERM or Ctrl-C drains it.
+
+        Does nothing while a worker process imports this module, so a script may end with it unguarded.
+        """
+        if not is_importing():
+            self.worker(**options).run()
+
     def manifest(self) -> Manifest:
         """What this app has to offer, for those who do not import it."""
         handlers = tuple(handler.info() for handler in self._handlers.values())
@@ -231,12 +252,17 @@ def name_of(function: Callable[..., Any]) -> str:
     """A function's name as tasks carry it: the same whether its module was imported or run as a program."""
     module = _module_of(function)
     if module == "__main__":
-        main = sys.modules["__main__"]
-        spec = getattr(main, "__spec__", None)
-        path = str(getattr(main, "__file__", None) or "__main__")
-        module = spec.name if spec is not None else re.split(r"[\\/]", path)[-1].removesuffix(".py")
+        module = main_name()
     whole = f"{module}.{function.__qualname__}".replace(".<locals>", "")
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", whole)[-128:]
+
+
+def main_name() -> str:
+    """Return the name under which the main module could be imported."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    path = str(getattr(main, "__file__", None) or "__main__")
+    return spec.name if spec is not None else re.split(r"[\\/]", path)[-1].removesuffix(".py")
 
 
 def _module_of(function: Callable[..., Any]) -> str:

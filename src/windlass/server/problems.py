@@ -41,6 +41,7 @@ STATUSES: Mapping[str, int] = {
     "unknown_task": 404,
     "unknown_cron": 404,
     "unknown_queue": 404,
+    "unknown_node": 404,
     "unknown_pool": 404,
     "unknown_group": 404,
     "unknown_workflow": 404,

@@ -19,6 +19,7 @@ from windlass.core.names import check_name, check_text, check_type
 from windlass.core.retry import storable
 from windlass.core.task import SessionId
 from windlass.core.times import Micros
+from windlass.core.worker_list import MAX_CHARACTERS
 from windlass.errors import InvalidTask
 
 STEERING = ("breaker", "order", "pool")
@@ -176,6 +177,14 @@ def check_entries(entries: Sequence[Entry]) -> list[Entry]:
 def check_report(text: str) -> str:
     """Refuse a report that is too long; the report as a store keeps it."""
     return sized("report", text, MAX_REPORT)
+
+
+def check_renewal(about: str | None, workers: str | None) -> dict[str, str | None]:
+    """Refuse a list of workers that is too long; both texts as a store keeps them."""
+    return {
+        "about": None if about is None else storable(about),
+        "workers": None if workers is None else sized("workers", workers, MAX_CHARACTERS),
+    }
 
 
 def check_queues(queues: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from windlass.core.task import Attempt, Task, TaskId
 from windlass.core.times import micros
 from windlass.core.validation import check_id, check_ids
 from windlass.stores.memory.tables import Tables
+from windlass.stores.memory.workflows import MemoryWorkflows
 from windlass.stores.operating import check_filter
 from windlass.stores.protocol import (
     SESSIONS_SHOWN,
@@ -31,7 +32,7 @@ from windlass.stores.protocol import (
 )
 
 
-class MemoryReader:
+class MemoryReader(MemoryWorkflows):
     """Reads over the store's tables, each under the store's lock."""
 
     _clock: Clock
@@ -98,7 +99,7 @@ class MemoryReader:
         with self._lock:
             return [self._tables.queues[name] for name in sorted(self._tables.queues)]
 
-    def sessions(self) -> list[Session]:
+    def sessions(self, *, workers: bool = False) -> list[Session]:
         with self._lock:
             now = self._clock.now()
             return [
@@ -108,6 +109,7 @@ class MemoryReader:
                     about=one.about,
                     age=timedelta(microseconds=max(0, now - one.renewed)),
                     lost=one.lost,
+                    workers=one.workers if workers else "",
                 )
                 for id, one in sorted(self._tables.sessions.items(), reverse=True)
                 if not one.lost or now - one.renewed < micros(SESSIONS_SHOWN)

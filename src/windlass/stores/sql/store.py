@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from windlass.clock import SystemClock, entropy
 from windlass.core.amend import Version
+from windlass.core.lifecycle import State
 from windlass.core.manifest import CronState, HandlerSeen, Manifest
 from windlass.core.names import check_name, check_text
 from windlass.core.ordering import Queue, check_queue
@@ -34,12 +35,23 @@ from windlass.stores.protocol import (
     check_limit,
 )
 from windlass.stores.sql import attempts, notes, operate, read, settings, steering
+from windlass.stores.sql import workflows as workflow_pages
 from windlass.stores.sql.database import Database
 from windlass.stores.sql.find import find
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.submit import Fire, Submit, Submitted
 from windlass.stores.sql.sweep import Sweep
 from windlass.stores.steering import Control, Entry, EntrySeen, Look
+from windlass.stores.workflow_reads import (
+    SCANNED,
+    EdgeCursor,
+    EdgePage,
+    GroupPage,
+    StepCursor,
+    StepPage,
+    WorkflowCursor,
+    WorkflowPage,
+)
 
 
 class SqlStore:
@@ -88,8 +100,8 @@ class SqlStore:
         check_text("node", node)
         return attempts.open_session(self._db, node, ttl, about)
 
-    def renew(self, session: SessionId) -> list[Lease]:
-        return attempts.renew(self._db, session)
+    def renew(self, session: SessionId, *, about: str | None = None, workers: str | None = None) -> list[Lease]:
+        return attempts.renew(self._db, session, about, workers)
 
     def close_session(self, session: SessionId) -> None:
         attempts.close_session(self._db, session)
@@ -148,9 +160,11 @@ class SqlStore:
         check_change(change)
         return settings.update(self._db, task, change, expect, entries)
 
-    def retry(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+    def retry(
+        self, which: Which, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+    ) -> int:
         check_which(which)
-        return operate.retry(self._db, which, entries)
+        return operate.retry(self._db, which, entries, dependents=dependents, dry_run=dry_run)
 
     def purge(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
         check_which(which)
@@ -223,7 +237,41 @@ class SqlStore:
         check_limit(limit)
         return read.neighbourhood(self._db, task, limit)
 
-    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int:
+    def workflows(
+        self, *, tenant: str | None = None, limit: int = 100, after: WorkflowCursor | None = None
+    ) -> WorkflowPage:
+        check_limit(limit)
+        return workflow_pages.workflows(self._db, tenant, limit, after)
+
+    def workflow_tenants(self, workflow: str, *, limit: int = 100) -> list[str]:
+        check_limit(limit)
+        return workflow_pages.workflow_tenants(self._db, workflow, limit)
+
+    def workflow_steps(
+        self,
+        workflow: str,
+        *,
+        tenant: str,
+        states: Collection[State] = (),
+        limit: int = 1_000,
+        after: StepCursor | None = None,
+    ) -> StepPage:
+        check_limit(limit)
+        return workflow_pages.workflow_steps(self._db, workflow, tenant, states, limit, after)
+
+    def workflow_groups(
+        self, workflow: str, *, tenant: str, limit: int = SCANNED, after: StepCursor | None = None
+    ) -> GroupPage:
+        check_limit(limit)
+        return workflow_pages.workflow_groups(self._db, workflow, tenant, limit, after)
+
+    def workflow_edges(
+        self, workflow: str, *, tenant: str, limit: int = SCANNED, after: EdgeCursor | None = None
+    ) -> EdgePage:
+        check_limit(limit)
+        return workflow_pages.workflow_edges(self._db, workflow, tenant, limit, after)
+
+    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int | None:
         check_id(task)
         check_limit(limit)
         return read.ahead(self._db, task, limit)
@@ -231,8 +279,8 @@ class SqlStore:
     def queues(self) -> list[Queue]:
         return read.queues(self._db)
 
-    def sessions(self) -> list[Session]:
-        return read.sessions(self._db)
+    def sessions(self, *, workers: bool = False) -> list[Session]:
+        return read.sessions(self._db, workers=workers)
 
     def handlers(self) -> list[HandlerSeen]:
         return read.handlers(self._db)

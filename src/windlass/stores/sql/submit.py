@@ -383,6 +383,7 @@ def _body_row(task: Task, one: Draft) -> Values:
         task.args,
         encode_rules(task.rules),
         task.workflow,
+        None if task.workflow is None else task.tenant,
         task.key,
         _as_uuid(one.fingerprint),
         task.priority,
