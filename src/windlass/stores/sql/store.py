@@ -12,7 +12,7 @@ from windlass.core.manifest import CronState, HandlerSeen, Manifest
 from windlass.core.names import check_name, check_text
 from windlass.core.ordering import Queue, check_queue
 from windlass.core.settlement import Settlement
-from windlass.core.submission import Draft, draft
+from windlass.core.submission import Draft, chunks, draft
 from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
 from windlass.core.times import Micros, micros
 from windlass.core.validation import check_change, check_flag, check_id, check_ids
@@ -90,9 +90,11 @@ class SqlStore:
 
     def _as_resolved(self, receipts: Sequence[Receipt]) -> list[Receipt]:
         """Receipts of a batch in which some tasks ended others as they were born."""
-        tasks = self.get([receipt.id for receipt in receipts])
-        pairs = zip(receipts, tasks, strict=True)
-        return [Receipt(old.id, old.created, task.state if task else old.state) for old, task in pairs]
+        return [
+            Receipt(old.id, old.created, task.state if task else old.state)
+            for some in chunks(receipts)
+            for old, task in zip(some, self.get([receipt.id for receipt in some]), strict=True)
+        ]
 
     def open_session(self, node: str, ttl: timedelta = SESSION_TTL, about: str = "") -> SessionId:
         check_text("node", node)
