@@ -13,6 +13,7 @@ from windlass.core.breaker import Breaker, BreakerState, sentence
 from windlass.core.forecast import Outlook
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
+from windlass.core.serving import Serves
 from windlass.core.task import Task, TaskId
 from windlass.core.times import to_datetime
 
@@ -51,14 +52,8 @@ class Serving(Struct, frozen=True):
 
     def lacks(self, task: Task) -> str:
         """What it has not that the task needs, apart from its queue; empty when it can run it."""
-        rules = task.rules
-        if self.handlers is not None and task.handler not in self.handlers:
-            return f"does not know the handler {task.handler}"
-        missing = sorted({*rules.requires} - self.tags) if self.tags is not None else []
-        if missing:
-            return f"lacks the tag {', '.join(missing)}"
-        slots = rules.slots if self.slots is None else self.slots.get(task.queue, rules.slots)
-        return f"has {slots} slot(s) a worker, and it needs {rules.slots}" if slots < rules.slots else ""
+        slots = None if self.slots is None else self.slots.get(task.queue)
+        return Serves(handlers=self.handlers, labels=self.tags, slots=slots).lacks(task.handler, task.rules)
 
 
 class Why(Struct, frozen=True, kw_only=True):

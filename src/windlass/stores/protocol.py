@@ -17,6 +17,7 @@ from msgspec import Struct
 from windlass.core.lifecycle import State
 from windlass.core.manifest import CronState, HandlerSeen
 from windlass.core.ordering import Queue
+from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.settlement import Settlement
 from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
 from windlass.core.times import Micros
@@ -213,14 +214,13 @@ class TaskStore(Protocol):
         queues: Sequence[str],
         limit: int,
         *,
-        shut: Sequence[str] = (),
-        only: str | None = None,
+        serves: Serves = EVERYTHING,
     ) -> list[Claim]:
         """Lease up to `limit` runnable tasks, in each queue's order, the first named queue first.
 
         No task is in two leases at once; each grant of a task has a greater fence than all before. Tasks of paused
-        queues and tasks past `expires` are left alone; so are those whose downstream is one of `shut`, and with `only`
-        all but those of that downstream. What is passed over for its downstream costs time. Raises `SessionLost`.
+        queues and tasks past `expires` are left alone; so is what `serves` does not cover, and the cost of passing over
+        it grows with the number of kinds of tasks, not with the number of tasks. Raises `SessionLost`.
         """
         ...
 

@@ -6,34 +6,21 @@ from collections.abc import Sequence
 from datetime import timedelta
 from threading import Condition, RLock
 
-from msgspec import Struct
-
 from windlass.clock import Clock, entropy
 from windlass.core.ids import fresh_id
 from windlass.core.lease import next_fence
 from windlass.core.lifecycle import State
 from windlass.core.names import check_text
 from windlass.core.retry import storable
+from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.settlement import RELEASED
-from windlass.core.task import Claim, Lease, SessionId, Task, TaskId
+from windlass.core.task import Claim, Lease, SessionId, TaskId
 from windlass.core.times import Micros, span
 from windlass.errors import SessionLost
 from windlass.stores.memory.endings import end_attempt, resolve
 from windlass.stores.memory.tables import Session, Tables
 from windlass.stores.protocol import SESSION_TTL
 from windlass.stores.steering import check_report
-
-
-class Past(Struct, frozen=True):
-    """Which downstreams a claim passes over."""
-
-    shut: frozenset[str] = frozenset()
-    only: str | None = None
-
-    def takes(self, task: Task) -> bool:
-        """Whether the task may be claimed as far as its downstream goes."""
-        downstream = task.rules.downstream
-        return downstream not in self.shut and self.only in (None, downstream)
 
 
 class MemorySessions:
@@ -82,17 +69,15 @@ class MemorySessions:
         queues: Sequence[str],
         limit: int,
         *,
-        shut: Sequence[str] = (),
-        only: str | None = None,
+        serves: Serves = EVERYTHING,
     ) -> list[Claim]:
-        past = Past(frozenset(shut), only)
         with self._lock:
             self._alive(session)
             now = self._clock.now()
             claims: list[Claim] = []
             for queue in queues:
                 if not self._tables.queue(queue).paused:
-                    claims += self._claim_from(queue, session, limit - len(claims), now, past)
+                    claims += self._claim_from(queue, session, limit - len(claims), now, serves)
             return claims
 
     def _alive(self, session: SessionId) -> Session:
@@ -101,13 +86,13 @@ class MemorySessions:
             raise SessionLost(session)
         return known
 
-    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros, past: Past) -> list[Claim]:
+    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros, serves: Serves) -> list[Claim]:
         claims: list[Claim] = []
         left: list[TaskId] = []
         while len(claims) < limit and (id := self._tables.first_runnable(queue)) is not None:
             task = self._tables.tasks[id]
             late = task.expires is not None and task.expires <= now  # The sweep will end it.
-            if late or not past.takes(task):
+            if late or not serves.can_run(task.handler, task.rules):
                 left.append(id)
                 continue
             fence = next_fence(task.fence, epoch=self._tables.epoch, submitted=task.submitted)

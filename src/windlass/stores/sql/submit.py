@@ -17,6 +17,7 @@ from windlass.core.graph import CYCLE_BUDGET, MAX_PLACEHOLDERS, End, find_ring, 
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
+from windlass.core.serving import kind_of
 from windlass.core.submission import Birth, Draft, begins, born, encode_rules, in_scope, is_named
 from windlass.core.task import Lease, NewTask, TaskId
 from windlass.core.times import Micros
@@ -247,6 +248,7 @@ class Submit:
                     task.on_failure.value,
                     task.finished,
                     task.reason,
+                    kind_of(task.handler, task.rules),
                 )
             )
             bodies.append(
