@@ -26,6 +26,7 @@ SECOND = 1_000_000
 class _Pool(msgspec.Struct):
     queues: frozenset[str]
     threads: int | None = None
+    order: str = "queues"
 
 
 class _About(msgspec.Struct):
@@ -113,4 +114,5 @@ def _serving(session: Session) -> Serving:
         threads = about.slots if pool.threads is None else pool.threads
         slots |= {queue: max(threads, slots.get(queue, 0)) for queue in pool.queues}
     named = None if about.pools is None else {name: pool.queues for name, pool in about.pools.items()}
-    return Serving(session.node, about.queues, slots, about.tags, about.handlers, named)
+    merged = frozenset(name for name, pool in (about.pools or {}).items() if pool.order == "deadline")
+    return Serving(session.node, about.queues, slots, about.tags, about.handlers, named, merged)

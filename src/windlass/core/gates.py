@@ -49,6 +49,8 @@ class Serving(Struct, frozen=True):
     handlers: frozenset[str] | None = None
     pools: Mapping[str, frozenset[str]] | None = None
     """Its pools, and the queues that each serves."""
+    merged: frozenset[str] = frozenset()
+    """Those of its pools that go by the deadlines in all of their queues."""
 
     def lacks(self, task: Task) -> str:
         """What it has not that the task needs, apart from its queue; empty when it can run it."""
@@ -110,7 +112,7 @@ def gates(
         _handler(task, handlers),
         _node(task, serving),
         *_pool(task, serving, stopped),
-        Gate(name="turn", open=True, text="it runs when the tasks before it in its queue have been taken"),
+        _turn(task, serving),
     )
 
 
@@ -230,6 +232,22 @@ def _pool(task: Task, serving: Sequence[Serving], stopped: Mapping[str, str]) ->
     name = min(pools)
     text = f"{name} has no workers: {stopped[name]}"
     return (Gate(name="pool", open=False, text=text, fix=f"windlass pool resume {name}"),)
+
+
+def _turn(task: Task, serving: Sequence[Serving]) -> Gate:
+    """Its turn comes; order holds within a queue, unless a pool goes by the deadlines in all of its queues."""
+    here = [
+        (name in each.merged, len(queues))
+        for each in serving
+        for name, queues in (each.pools or {}).items()
+        if task.queue in queues
+    ]
+    text = "it runs when the tasks before it in its queue have been taken"
+    if any(merged for merged, _ in here):
+        text = "it runs when the tasks with earlier deadlines in all queues of its pool have been taken"
+    elif any(queues > 1 for _, queues in here):
+        text += "; its pool asks its queues in turn, so tasks of other queues may run before it (order: deadline)"
+    return Gate(name="turn", open=True, text=text)
 
 
 def _command(task: Task) -> str:

@@ -215,8 +215,12 @@ class TaskStore(Protocol):
         limit: int,
         *,
         serves: Serves = EVERYTHING,
+        merge: bool = False,
     ) -> list[Claim]:
         """Lease up to `limit` runnable tasks, in each queue's order, the first named queue first.
+
+        With `merge` the queues are taken as one: tasks come in the order of their places, whatever queue they are in.
+        That means what it says if all of the queues have the same strategy.
 
         No task is in two leases at once; each grant of a task has a greater fence than all before. Tasks of paused
         queues and tasks past `expires` are left alone; so is what `serves` does not cover, and the cost of passing over

@@ -90,7 +90,7 @@ class Claimer:
         """What this pool can run: nothing that stands behind a breaker, but for the probes that this node may make."""
         can = Serves(handlers=self.handlers, labels=self._tags, slots=self._pool.settings.threads)
         shut = self._breakers.shut
-        claims = self._store.claim(session, queues, limit, serves=replace(can, shut=frozenset(shut)))
+        claims = self._store.claim(session, queues, limit, serves=replace(can, shut=frozenset(shut)), merge=self._merge)
         for name, probes in self._breakers.begin_probes().items() if shut else ():
             serves = replace(can, only=name)
             found = self._probe(session, queues, min(probes, limit - len(claims)), serves)
@@ -101,10 +101,14 @@ class Claimer:
     def _probe(self, session: SessionId, queues: Sequence[str], limit: int, serves: Serves) -> list[Claim]:
         """Tasks that stand behind a breaker. A store that is away must not cost what was claimed a moment ago."""
         try:
-            return self._store.claim(session, queues, limit, serves=serves) if limit else []
+            return self._store.claim(session, queues, limit, serves=serves, merge=self._merge) if limit else []
         except StoreUnavailable as error:
             self._events.emit(StoreTroubled(doing="claim", error=str(error)))
             return []
+
+    @property
+    def _merge(self) -> bool:
+        return self._pool.settings.order == "deadline"
 
     def _limit(self) -> int:
         """How many to claim; nothing as long as nobody is hungry and a larger claim will soon be worth more."""

@@ -70,14 +70,15 @@ class MemorySessions:
         limit: int,
         *,
         serves: Serves = EVERYTHING,
+        merge: bool = False,
     ) -> list[Claim]:
         with self._lock:
             self._alive(session)
             now = self._clock.now()
             claims: list[Claim] = []
-            for queue in queues:
-                if not self._tables.queue(queue).paused:
-                    claims += self._claim_from(queue, session, limit - len(claims), now, serves)
+            running = [queue for queue in dict.fromkeys(queues) if not self._tables.queue(queue).paused]
+            for taken_as_one in [running] if merge else [[queue] for queue in running]:
+                claims += self._claim_from(taken_as_one, session, limit - len(claims), now, serves)
             return claims
 
     def _alive(self, session: SessionId) -> Session:
@@ -86,18 +87,24 @@ class MemorySessions:
             raise SessionLost(session)
         return known
 
-    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros, serves: Serves) -> list[Claim]:
-        claims: list[Claim] = []
+    def _claim_from(
+        self, queues: Sequence[str], session: SessionId, limit: int, now: Micros, serves: Serves
+    ) -> list[Claim]:
+        heads: list[TaskId] = []
         left: list[TaskId] = []
-        while len(claims) < limit and (id := self._tables.first_runnable(queue)) is not None:
-            task = self._tables.tasks[id]
-            late = task.expires is not None and task.expires <= now  # The sweep will end it.
-            if late or not serves.can_run(task.handler, task.rules):
-                left.append(id)
-                continue
-            fence = next_fence(task.fence, epoch=self._tables.epoch, submitted=task.submitted)
-            task = self._tables.move(id, State.LEASED, fence=fence, session=session, claimed=now)
-            claims.append(Claim(Lease(id, fence, session), task))
-        for id in left:
+        for queue in queues:
+            wanted = len(heads) + limit
+            while len(heads) < wanted and (id := self._tables.first_runnable(queue)) is not None:
+                task = self._tables.tasks[id]
+                late = task.expires is not None and task.expires <= now  # The sweep will end it.
+                (left if late or not serves.can_run(task.handler, task.rules) else heads).append(id)
+        heads.sort(key=lambda id: (self._tables.places[id], id))
+        for id in left + heads[limit:]:
             self._tables.change(id)
-        return claims
+        return [self._lease(id, session, now) for id in heads[:limit]]
+
+    def _lease(self, id: TaskId, session: SessionId, now: Micros) -> Claim:
+        task = self._tables.tasks[id]
+        fence = next_fence(task.fence, epoch=self._tables.epoch, submitted=task.submitted)
+        task = self._tables.move(id, State.LEASED, fence=fence, session=session, claimed=now)
+        return Claim(Lease(id, fence, session), task)

@@ -3,6 +3,7 @@
 Nearly always everything at the head of a queue can be run by whoever claims, and one scan of the queue's order finds it
 (`claim`). Where something else is met, the claim asks which kinds of tasks the queue holds, decides about each kind by
 the rule of `core.serving`, and takes the heads of those that are served (`claim_kinds`), without reading the others.
+Several queues that are taken as one are always claimed in this way.
 """
 
 from __future__ import annotations
@@ -30,15 +31,22 @@ class Claims:
         self._db = db
         self._mixed: set[tuple[str, Serves]] = set()
 
-    def __call__(self, session: SessionId, queues: Sequence[str], limit: int, serves: Serves) -> list[Claim]:
+    def __call__(
+        self, session: SessionId, queues: Sequence[str], limit: int, serves: Serves, *, merge: bool
+    ) -> list[Claim]:
         db = self._db
+        asked = list(dict.fromkeys(queues))
         chosen: list[Claim] = []
 
         def work(tx: Transaction) -> list[Claim]:
             chosen.clear()
-            for queue in dict.fromkeys(queues):
-                if len(chosen) < limit:
-                    chosen.extend(self._next(tx, session, queue, limit - len(chosen), serves))
+            if merge and len(asked) > 1:
+                kinds = [kind for queue in asked for kind in self._kinds(tx, queue, serves)[0]]
+                chosen.extend(self._by_kind(tx, session, kinds, limit))
+            else:
+                for queue in asked:
+                    if len(chosen) < limit:
+                        chosen.extend(self._next(tx, session, queue, limit - len(chosen), serves))
             if chosen:
                 _grant(tx, session, chosen)
             elif not tx.ask("session_is_alive", session=session).rows():

@@ -100,8 +100,9 @@ class SqlStore:
         limit: int,
         *,
         serves: Serves = EVERYTHING,
+        merge: bool = False,
     ) -> list[Claim]:
-        return self._claims(session, queues, limit, serves)
+        return self._claims(session, queues, limit, serves, merge=merge)
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
         return attempts.settle(self._db, reports)
