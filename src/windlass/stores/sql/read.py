@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -92,13 +93,20 @@ def queues(db: Database) -> list[Queue]:
     return [queue_from(line) for line in db.read(lambda tx: tx.ask("queues").rows())]
 
 
-def sessions(db: Database) -> list[Session]:
+def sessions(db: Database, *, workers: bool = False) -> list[Session]:
     """The sessions that are alive, and those closed or lost of late."""
-    shown = micros(SESSIONS_SHOWN)
-    rows = db.read(lambda tx: tx.ask("sessions", now=db.lease_now(), boot=db.boot(), age=shown).rows())
+    asked: dict[str, Any] = {"age": micros(SESSIONS_SHOWN), "workers": workers}
+    rows = db.read(lambda tx: tx.ask("sessions", now=db.lease_now(), boot=db.boot(), **asked).rows())
     return [
-        Session(id=SessionId(db.uuid(id)), node=node, about=about, age=timedelta(microseconds=age), lost=bool(lost))
-        for id, node, about, age, lost in rows
+        Session(
+            id=SessionId(db.uuid(id)),
+            node=node,
+            about=about,
+            age=timedelta(microseconds=age),
+            lost=bool(lost),
+            workers=listed,
+        )
+        for id, node, about, age, lost, listed in rows
     ]
 
 

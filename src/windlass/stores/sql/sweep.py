@@ -17,6 +17,7 @@ from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
 from windlass.stores.protocol import SESSIONS_SHOWN, Swept
 from windlass.stores.sql.attempts import end_in_chunk
+from windlass.stores.sql.bulk import finish_overdue
 from windlass.stores.sql.database import Database, Transaction
 from windlass.stores.sql.graph import adopt, fail_rings, resolve, resolve_counted
 from windlass.stores.sql.rows import Counts, Moves, Row, rows_from, uuids
@@ -59,6 +60,7 @@ class Sweep:
             due=self._move("due", now, _make_runnable),
             missing=self._end_placeholders(now),
             rings=fail_rings(db),
+            carried_on=finish_overdue(db, now),
             resolved=adopt(db) + self._resolve_pending(),
             healed=self._heal(now) + self._keep_up(),
             pruned=self._prune(now),
