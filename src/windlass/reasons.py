@@ -25,7 +25,8 @@ SECOND = 1_000_000
 
 class _Pool(msgspec.Struct):
     queues: frozenset[str]
-    threads: int = 1
+    threads: int | None = None
+    order: str = "queues"
 
 
 class _About(msgspec.Struct):
@@ -35,6 +36,8 @@ class _About(msgspec.Struct):
     pools: dict[str, _Pool] | None = None
     tags: frozenset[str] | None = None
     handlers: frozenset[str] | None = None
+    slots: int = 1
+    """Of a worker over HTTP, which has no pool of processes to say so."""
 
 
 def explain(store: Store, task: Task) -> Why:
@@ -106,7 +109,10 @@ def _serving(session: Session) -> Serving:
         about = msgspec.json.decode(session.about, type=_About)
     except msgspec.DecodeError:
         about = _About()
-    pools = sorted((about.pools or {}).values(), key=lambda pool: pool.threads)
-    slots = {queue: pool.threads for pool in pools for queue in pool.queues}  # Of several pools, the largest counts.
+    slots = dict.fromkeys(about.queues or (), about.slots) if about.pools is None else {}
+    for pool in (about.pools or {}).values():  # Of several pools that serve a queue, the largest counts.
+        threads = about.slots if pool.threads is None else pool.threads
+        slots |= {queue: max(threads, slots.get(queue, 0)) for queue in pool.queues}
     named = None if about.pools is None else {name: pool.queues for name, pool in about.pools.items()}
-    return Serving(session.node, about.queues, slots, about.tags, about.handlers, named)
+    merged = frozenset(name for name, pool in (about.pools or {}).items() if pool.order == "deadline")
+    return Serving(session.node, about.queues, slots, about.tags, about.handlers, named, merged)

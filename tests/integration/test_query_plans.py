@@ -27,6 +27,8 @@ NOW = 1_800_000_000_000_000
 FINISHED, RUNNABLE, WAITING, SCHEDULED, LEASED = 300_000, 50_000, 10_000, 10_000, 500
 TOTAL = FINISHED + RUNNABLE + WAITING + SCHEDULED + LEASED
 BATCH = 100
+KINDS = 10
+"""How many kinds are asked for, of 20 that there are."""
 NOBODY = "00000000-0000-0000-0000-000000000000"
 LARGE = ("task", "body", "edge", "result", "attempt", "audit")
 """The tables that grow with the number of tasks, and of decisions; none of them may ever be read whole."""
@@ -53,13 +55,13 @@ FILL = [
     """,
     f"""
     INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, expires, waiting, on_failure, fence,
-                               session, claimed, finished, cancel_by)
+                               session, claimed, finished, cancel_by, kind)
     SELECT id, CASE WHEN n % 3 > 0 THEN 'default' ELSE 'other' || n % 7 END, 'tenant' || n % 50, state,
            -(n % 10), 9223372036854775807, {NOW} + n, {NOW} + n, CASE WHEN n % 50 = 0 THEN {NOW} + n END,
            CASE state WHEN 'waiting' THEN 2 ELSE 0 END, 'cancel', 1,
            CASE state WHEN 'leased' THEN md5('session' || n % 20)::uuid END, CASE state WHEN 'leased' THEN 1 END,
            CASE WHEN state IN ('completed', 'failed') THEN {NOW} + n END,
-           CASE WHEN state = 'leased' AND n % 10 = 0 THEN {NOW} + n END
+           CASE WHEN state = 'leased' AND n % 10 = 0 THEN {NOW} + n END, n % 20
       FROM numbered
     """,
     f"""
@@ -118,7 +120,8 @@ TASKS = Expected("task_pkey")
 PLANS = {
     # What runs all the time.
     "claim": Expected("task_runnable body_pkey", rows=2 * BATCH + 20, pages=8 * BATCH),
-    "claim_past": Expected("task_runnable body_pkey", rows=3 * BATCH, pages=10 * BATCH),
+    "kinds": Expected("task_kind body_pkey", rows=2 * 20 + 1, pages=20 * 20),
+    "claim_kinds": Expected("task_kind task_pkey body_pkey", rows=(KINDS + 3) * BATCH, pages=3 * KINDS * BATCH),
     "lease": TASKS,
     "complete": Expected("task_pkey", rows=2 * BATCH),
     "hold": TASKS,
@@ -314,8 +317,7 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement, **give
         "first_due": 1,
         "tenant": "tenant4",
         "workflow": "w4",
-        "shut": "{payments,mail}",
-        "only": None,
+        "reach": BATCH,
         "queues": "{default}",
         "ring": "{}",
         "number": 0,
@@ -344,6 +346,8 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement, **give
         "after": NOBODY,
         "last": "ffffffff-ffff-ffff-ffff-ffffffffffff",
     }
+    if statement.name == "claim_kinds":
+        by_name = {"queue": ["default"] * KINDS, "kind": list(range(KINDS)), **by_name}
     if statement.name.startswith("step"):
         scalars |= {"workflow": "w0", "tenant": "tenant0", "submitted": 0, "end": 2 * NOW, "states": None, "skip": 10}
     if statement.name == "open_edges":
@@ -379,7 +383,8 @@ STEPS_BETWEEN = "(workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND 
 # What a statement searches, as EXPLAIN QUERY PLAN tells it.
 SEARCHES = {
     "claim": "t USING INDEX task_runnable (queue=?)",
-    "claim_past": "t USING INDEX task_runnable (queue=?)",
+    "kinds": "t USING INDEX task_kind (queue=? AND kind>?)",
+    "claim_kinds": "t USING INDEX task_kind (queue=? AND kind=?)",
     "look_queues": "t USING INDEX task_oldest (queue=?)",
     "look_due": "task USING INDEX task_due (due<?)",
     "audit": "audit USING INTEGER PRIMARY KEY (rowid<?)",

@@ -45,13 +45,14 @@ def tasks(state: str, count: int, name: str = "") -> str:
         SELECT {id_of(name or state)} AS id, n FROM generate_series(1, {count}) AS n
     ), tasks AS (
         INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure, fence, session,
-                                   claimed, finished, expires, cancel_by)
+                                   claimed, finished, expires, cancel_by, kind)
         SELECT id, 'default', 'default', '{state}', 0, 9223372036854775807, {NOW} + n, {NOW} + n,
                {int(state == "waiting")}, 'cancel', 1,
                {"md5('session' || n % 3)::uuid" if state == "leased" else "NULL"},
                {"1" if state == "leased" else "NULL"}, {f"{NOW} + n" if final else "NULL"},
                CASE WHEN n % 500 = 0 THEN {NOW} + n END,
-               CASE WHEN n % 10 = 0 AND '{state}' = 'leased' THEN {NOW} + n END
+               CASE WHEN n % 10 = 0 AND '{state}' = 'leased' THEN {NOW} + n END,
+               {2 if name == "parent" else 1}
           FROM new
     )
     INSERT INTO windlass.body (id, handler, args, workflow, priority, first_due, submitted)
@@ -78,6 +79,7 @@ SHAPES = {
         SELECT {id_of("child")}, 'completed' FROM generate_series(1, {MANY}) AS n
         """,
     ],
+    # They are of another kind than the one that is asked for, and most of them stand before it.
     "very many runnable parents with one child": [
         tasks("runnable", MANY, "parent"),
         f"""
@@ -176,4 +178,5 @@ GIVEN: dict[str, dict[str, Sequence[object]]] = {
     "open_edges": PARENTS,
     "untold": {"id": named("leased")},
     "forget_edges": {"id": named("completed")},
+    "claim_kinds": {"queue": ["default"], "kind": [1]},
 }

@@ -19,7 +19,7 @@ from windlass.core.settlement import stands_already
 from windlass.core.task import Claim
 from windlass.stores.postgres import database as postgres
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
-from windlass.stores.sql import attempts, graph, submit
+from windlass.stores.sql import attempts, claims, graph, submit
 from windlass.stores.sql.rows import Moves, Row
 from windlass.stores.sql.submit import Submit
 from windlass.stores.sql.sweep import Sweep
@@ -73,19 +73,19 @@ def no_fence_at_all(lab: Laboratory) -> None:
 
 
 def an_equal_fence(lab: Laboratory) -> None:
-    granted = attempts._granted
+    granted = claims._claim
 
     def equal(*given: Any) -> Claim:
         claim = granted(*given)
         fence = claim.lease.fence - 1
         return Claim(replace(claim.lease, fence=fence), replace(claim.task, fence=fence))
 
-    lab.patch(attempts, "_granted", equal)
+    lab.patch(claims, "_claim", equal)
 
 
 def a_fence_without_the_epoch(lab: Laboratory) -> None:
-    granted = attempts._granted
-    lab.patch(attempts, "_granted", lambda db, session, line, counts: granted(db, session, (0, *line[1:]), counts))
+    granted = claims._claim
+    lab.patch(claims, "_claim", lambda db, session, line: granted(db, session, (0, *line[1:])))
 
 
 def an_answer_before_the_commit(lab: Laboratory) -> None:

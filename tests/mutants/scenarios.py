@@ -499,8 +499,8 @@ def submit_rows(connection: psycopg.Connection[tuple[object, ...]], ids: list[Ta
     """Take these ids by hand, in a transaction that stays open."""
     for id in ids:
         connection.execute(
-            "INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure)"
-            " VALUES (%s, 'default', 'default', 'runnable', 0, 0, 0, 0, 0, 'cancel')",
+            "INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure, kind)"
+            " VALUES (%s, 'default', 'default', 'runnable', 0, 0, 0, 0, 0, 'cancel', 0)",
             [id],
         )
 

@@ -39,6 +39,11 @@ Beside: TypeAlias = Callable[[str], AbstractContextManager[None]]
 @store_option
 @click.option("--config", type=click.Path(path_type=Path), help="Settings file.  [default: windlass.yaml if there]")
 @click.option("-Q", "--queues", metavar="A,B", help="The queues to serve, in turn.")
+@click.option(
+    "--order",
+    type=click.Choice(["queues", "deadline"]),
+    help="One queue after the other, or the earliest deadline over all queues of a pool.  [default: queues]",
+)
 @click.option("-n", "--size", type=int, help="How many workers.  [default: as many as the load needs]")
 @click.option("--min", "least", type=int, help="The fewest workers of a pool that sizes itself.  [default: 1]")
 @click.option("--max", "most", type=int, help="The most workers.  [default: 8 for each processor, at most 64]")
@@ -68,6 +73,7 @@ def worker(
     store_url: str | None,
     config: Path | None,
     queues: str | None,
+    order: str | None,
     size: int | None,
     least: int | None,
     most: int | None,
@@ -91,6 +97,7 @@ def worker(
     """
     flags = {
         "queues": None if queues is None else tuple(queue.strip() for queue in queues.split(",")),
+        "order": order,
         "size": size,
         "min": least,
         "max": most,

@@ -30,7 +30,7 @@ class OpenSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     pools: dict[str, Names] = {}
     """The pools that it stands for, with their queues; for `why` and for people."""
     handlers: Names | None = None
-    """What it can run; other tasks are put back for some seconds. Left out: everything."""
+    """What it can run; other tasks are left for others. Left out: everything."""
     tags: Names = []
     """What tasks may require."""
     slots: Annotated[int, Meta(ge=1, le=1_000)] = 1

@@ -17,6 +17,7 @@ from msgspec import Struct
 from windlass.core.lifecycle import State
 from windlass.core.manifest import CronState, HandlerSeen
 from windlass.core.ordering import Queue
+from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.settlement import Settlement
 from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
 from windlass.core.times import Micros
@@ -222,14 +223,17 @@ class TaskStore(Protocol):
         queues: Sequence[str],
         limit: int,
         *,
-        shut: Sequence[str] = (),
-        only: str | None = None,
+        serves: Serves = EVERYTHING,
+        merge: bool = False,
     ) -> list[Claim]:
         """Lease up to `limit` runnable tasks, in each queue's order, the first named queue first.
 
+        With `merge` the queues are taken as one: tasks come in the order of their places, whatever queue they are in.
+        That means what it says if all of the queues have the same strategy.
+
         No task is in two leases at once; each grant of a task has a greater fence than all before. Tasks of paused
-        queues and tasks past `expires` are left alone; so are those whose downstream is one of `shut`, and with `only`
-        all but those of that downstream. What is passed over for its downstream costs time. Raises `SessionLost`.
+        queues and tasks past `expires` are left alone; so is what `serves` does not cover, and the cost of passing over
+        it grows with the number of kinds of tasks, not with the number of tasks. Raises `SessionLost`.
         """
         ...
 

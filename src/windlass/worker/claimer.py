@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from windlass.clock import jitter, monotonic
 from windlass.core.order import order_of
 from windlass.core.references import referred, with_results
 from windlass.core.retry import Error
+from windlass.core.serving import Serves
 from windlass.core.settlement import Outcome, Raised, Released
 from windlass.core.task import Claim, SessionId, TaskId
-from windlass.core.times import micros
 from windlass.errors import CommitUnknown, InvalidPayload, SessionLost, StoreUnavailable
 from windlass.events import Events, StoreTroubled
 from windlass.stores.protocol import Store
@@ -32,9 +34,6 @@ BRISK_SECONDS = 0.1
 """How long after any work the store is asked again and again before the claimer sleeps."""
 
 BRISK_POLL = 0.01
-
-NOT_HERE = micros(timedelta(seconds=5))
-"""For how long a task is put back that no worker of this node can run."""
 
 
 class Claimer:
@@ -91,31 +90,33 @@ class Claimer:
         if claims:
             self._brisk_until = monotonic() + BRISK_SECONDS
             self._hand_out(claims, self._results(session, claims), claimed_at)
-        if len(claims) < limit and self._breakers.shut:  # Passing over what is shut costs time: no brisk polls.
-            self._store.wait_for_work(queues, timedelta(seconds=jitter(0.5, 1.0)))
-        elif len(claims) < limit:  # All that there was: what comes next is told of, or found by the next poll.
+        if len(claims) < limit:  # All that there was: what comes next is told of, or found by the next poll.
             brisk = monotonic() < self._brisk_until
             self._store.wait_for_work(queues, timedelta(seconds=BRISK_POLL if brisk else jitter(0.5, 1.0)))
 
     def _claim(self, session: SessionId, queues: Sequence[str], limit: int) -> list[Claim]:
-        """What may be claimed: nothing that stands behind a breaker, but for the probes that this node may make."""
+        """What this pool can run: nothing that stands behind a breaker, but for the probes that this node may make."""
+        can = Serves(handlers=self.handlers, labels=self._tags, slots=self._pool.settings.threads)
         shut = self._breakers.shut
-        if not shut:
-            return self._store.claim(session, queues, limit)
-        claims = self._store.claim(session, queues, limit, shut=shut)
-        for name, probes in self._breakers.begin_probes().items():
-            found = self._probe(session, queues, min(probes, limit - len(claims)), name)
+        claims = self._store.claim(session, queues, limit, serves=replace(can, shut=frozenset(shut)), merge=self._merge)
+        for name, probes in self._breakers.begin_probes().items() if shut else ():
+            serves = replace(can, only=name)
+            found = self._probe(session, queues, min(probes, limit - len(claims)), serves)
             self._breakers.took(name, found, probes)
             claims += found
         return claims
 
-    def _probe(self, session: SessionId, queues: Sequence[str], limit: int, name: str) -> list[Claim]:
+    def _probe(self, session: SessionId, queues: Sequence[str], limit: int, serves: Serves) -> list[Claim]:
         """Tasks that stand behind a breaker. A store that is away must not cost what was claimed a moment ago."""
         try:
-            return self._store.claim(session, queues, limit, only=name) if limit else []
+            return self._store.claim(session, queues, limit, serves=serves, merge=self._merge) if limit else []
         except StoreUnavailable as error:
             self._events.emit(StoreTroubled(doing="claim", error=str(error)))
             return []
+
+    @property
+    def _merge(self) -> bool:
+        return self._pool.settings.order == "deadline"
 
     def _limit(self) -> int:
         """How many to claim; nothing as long as nobody is hungry and a larger claim will soon be worth more."""
@@ -154,16 +155,9 @@ class Claimer:
         self._hub.rouse()
 
     def _ready(self, claim: Claim, results: dict[TaskId, str | None], claimed_at: float) -> Work | Outcome:
-        """The task with its references resolved; or what becomes of it, because it cannot run here."""
-        task = claim.task
-        if (
-            task.handler not in self.handlers
-            or task.rules.slots > self._pool.settings.threads
-            or not self._tags.issuperset(task.rules.requires)
-        ):
-            return Released(NOT_HERE)
+        """The task with its references resolved; or what becomes of it, because it cannot run."""
         try:
-            return Work(claim, order_of(claim, with_results(task.args, results) if results else None), claimed_at)
+            return Work(claim, order_of(claim, with_results(claim.task.args, results) if results else None), claimed_at)
         except InvalidPayload as error:
             return Raised(Error(kind="InvalidPayload", message=str(error)), give_up=True)
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from windlass.clock import monotonic
-from windlass.config import NodeSettings
+from windlass.config import NodeSettings, check_orders
 from windlass.core.manifest import Manifest
 from windlass.core.settlement import Outcome
 from windlass.core.task import Claim, Lease, SessionId
@@ -126,6 +126,11 @@ class Node:
 
     def start(self) -> None:
         """Import the app in a nursery and begin to work; `AppBroken` when it cannot be imported."""
+        try:
+            check_orders(self._settings.pools, self._store)
+        except WindlassError:
+            self.close()
+            raise
         self._begin("hub")
         give_up_at = monotonic() + START_PATIENCE
         while not self._imported.wait(0.01) and not self.ended.is_set():
@@ -153,6 +158,7 @@ class Node:
     def reload(self, settings: NodeSettings) -> None:
         """Follow other settings, whole or not at all: `InvalidSettings` when they cannot be followed while it runs."""
         settings.check()
+        check_orders(settings.pools, self._store)
         changes = self._settings.changes(settings)
         if not changes:
             return
@@ -283,7 +289,10 @@ class Node:
             return self._hub.crew.sessions()
 
     def _about(self) -> str:
-        pools = {pool.name: {"queues": pool.queues, "threads": pool.threads} for pool in self._settings.pools}
+        pools = {
+            pool.name: {"queues": pool.queues, "threads": pool.threads, "order": pool.order}
+            for pool in self._settings.pools
+        }
         handlers = sorted(self._crons.handlers)
         queues = sorted({queue for pool in self._settings.pools for queue in pool.queues})
         about = {

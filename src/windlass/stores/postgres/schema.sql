@@ -43,6 +43,7 @@ CREATE TABLE windlass.task (
     cancel_by        bigint,
     reason           text,
     lot              bigint NOT NULL DEFAULT 0,
+    kind             bigint NOT NULL,
     CONSTRAINT leased_by_somebody CHECK (state <> 'leased' OR (session IS NOT NULL AND claimed IS NOT NULL)),
     CONSTRAINT finished_at_the_end CHECK
         ((finished IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled', 'expired'))),
@@ -51,6 +52,8 @@ CREATE TABLE windlass.task (
 
 -- Each index holds only the rows that somebody will look for, so finished tasks weigh on none but the last.
 CREATE INDEX task_runnable ON windlass.task (queue, lot, band, rank, tie, id) WHERE state = 'runnable';
+-- For claims that pass over kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
+CREATE INDEX task_kind ON windlass.task (queue, lot, kind, band, rank, tie, id) WHERE state = 'runnable';
 -- For the oldest wait. By lot, so that what was claimed from a lot that is long empty need not be passed over.
 CREATE INDEX task_oldest ON windlass.task (queue, lot, due) WHERE state = 'runnable';
 CREATE INDEX task_due ON windlass.task (due) WHERE state IN ('scheduled', 'retrying');

@@ -1,4 +1,4 @@
-"""Sessions, claims and settlements over SQL: lock the rows, let `core` decide, write them under the lease."""
+"""Sessions and settlements over SQL: lock the rows, let `core` decide, write them under the lease."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ import msgspec
 
 from windlass.clock import SystemClock, entropy
 from windlass.core.ids import fresh_id
-from windlass.core.lease import next_fence
 from windlass.core.lifecycle import State
 from windlass.core.retry import storable
 from windlass.core.settlement import Settlement, conclude, let_go, stands_already
 from windlass.core.submission import decode_rules
-from windlass.core.task import Claim, Lease, SessionId, TaskId
+from windlass.core.task import Lease, SessionId, TaskId
 from windlass.core.times import Micros, span
 from windlass.errors import SessionLost
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql.database import Database, Dialect, Transaction, Values
 from windlass.stores.sql.graph import resolve
-from windlass.stores.sql.rows import Counts, Row, fence_of, rows_from, submitted_of, task_from, uuids
+from windlass.stores.sql.rows import Counts, Row, rows_from, uuids
 from windlass.stores.steering import check_renewal
 
 CHUNK = 500
@@ -63,46 +62,6 @@ def close_session(db: Database, session: SessionId) -> None:
 def _let_go(db: Database, session: SessionId, held: Mapping[UUID, bool]) -> None:
     """End what a session holds: tasks, and whether each must run at most once."""
     end_in_chunk(db, list(held), lambda row: let_go(at_most_once=held[row.id]) if row.session == session else None)
-
-
-def claim(
-    db: Database, session: SessionId, queues: Sequence[str], limit: int, shut: Sequence[str], only: str | None
-) -> list[Claim]:
-    """Lease the next tasks of some queues, past those of some downstreams."""
-    chosen: list[Claim] = []
-    past: dict[str, Any] = {"shut": list(shut), "only": only} if shut or only is not None else {}
-    statement = "claim_past" if past else "claim"
-
-    def work(tx: Transaction) -> list[Claim]:
-        chosen.clear()
-        counts = Counts()
-        for queue in dict.fromkeys(queues):
-            if len(chosen) < limit:
-                most = limit - len(chosen)
-                asked = tx.ask(statement, queue=queue, session=session, limit=most, now=db.now(), **past)
-                chosen.extend(_granted(db, session, line, counts) for line in asked.rows())
-        if chosen:
-            grants = [(one.lease.task, one.lease.fence) for one in chosen]
-            tx.tell("lease", grants, session=session, now=chosen[0].task.claimed)
-            counts.write(tx)
-        elif not tx.ask("session_is_alive", session=session).rows():
-            raise SessionLost(session)
-        return list(chosen)
-
-    def recover() -> list[Claim] | None:
-        """After a commit whose answer was lost: the leases stand all or none. None: it did not happen, try again.
-
-        The rows are locked to look at them, because that commit may still be on its way.
-        """
-        if not chosen:
-            return None
-        ids = sorted((one.lease.task,) for one in chosen)
-        held = db.transact(lambda tx: tx.ask("hold", ids).rows())
-        stored = {row.id: (row.fence, row.session) for row in rows_from(db, held)}
-        stand = [one for one in chosen if stored.get(one.lease.task) == (one.lease.fence, session)]
-        return stand or None
-
-    return db.transact(work, recover=recover)
 
 
 def settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
@@ -266,16 +225,6 @@ class Endings:
         tx.tell("record_results", self._results)
         tx.tell("record_logs", self._logs)
         self.counts.write(tx)
-
-
-def _granted(db: Database, session: SessionId, line: Values, counts: Counts) -> Claim:
-    epoch, now, id = line[:3]
-    fence = next_fence(fence_of(line[2:]), epoch=epoch, submitted=submitted_of(line[2:]))
-    lease = Lease(TaskId(db.uuid(id)), fence, session)
-    task = task_from(db, line[2:], lease=lease, now=now)
-    counts.add(task.queue, task.tenant, State.RUNNABLE, -1)
-    counts.add(task.queue, task.tenant, State.LEASED, 1)
-    return Claim(lease, task)
 
 
 def _verdict(rows: dict[TaskId, Row], lease: Lease, settlement: Settlement, endings: Endings) -> Verdict:

@@ -11,6 +11,7 @@ from windlass.core.lifecycle import State
 from windlass.core.manifest import CronState, HandlerSeen, Manifest
 from windlass.core.names import check_name, check_text
 from windlass.core.ordering import Queue, check_queue
+from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.settlement import Settlement
 from windlass.core.submission import Draft, chunks, draft
 from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
@@ -36,6 +37,7 @@ from windlass.stores.protocol import (
 )
 from windlass.stores.sql import attempts, notes, operate, read, settings, steering
 from windlass.stores.sql import workflows as workflow_pages
+from windlass.stores.sql.claims import Claims
 from windlass.stores.sql.database import Database
 from windlass.stores.sql.find import find
 from windlass.stores.sql.graph import resolve
@@ -59,6 +61,7 @@ class SqlStore:
 
     def __init__(self, db: Database, retention: timedelta) -> None:
         self._db = db
+        self._claims = Claims(db)
         self._sweep = Sweep(db, micros(retention))
 
     def submit(
@@ -112,10 +115,10 @@ class SqlStore:
         queues: Sequence[str],
         limit: int,
         *,
-        shut: Sequence[str] = (),
-        only: str | None = None,
+        serves: Serves = EVERYTHING,
+        merge: bool = False,
     ) -> list[Claim]:
-        return attempts.claim(self._db, session, queues, limit, shut, only)
+        return self._claims(session, queues, limit, serves, merge=merge)
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
         return attempts.settle(self._db, reports)

@@ -19,6 +19,7 @@ from windlass.core.graph import CYCLE_BUDGET, End, find_ring
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
+from windlass.core.serving import kind_of
 from windlass.core.submission import CHUNK, Birth, Draft, begins, born, chunks, encode_rules, is_named
 from windlass.core.task import Lease, NewTask, Task, TaskId
 from windlass.core.times import Micros
@@ -372,6 +373,7 @@ def _task_row(task: Task, birth: Birth) -> Values:
         task.on_failure.value,
         task.finished,
         task.reason,
+        kind_of(task.handler, task.rules),
     )
 
 

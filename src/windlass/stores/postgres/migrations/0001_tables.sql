@@ -40,6 +40,7 @@ CREATE TABLE windlass.task (
     cancel_by        bigint,
     reason           text,
     lot              bigint NOT NULL DEFAULT 0,
+    kind             bigint NOT NULL,
     CONSTRAINT leased_by_somebody CHECK (state <> 'leased' OR (session IS NOT NULL AND claimed IS NOT NULL)),
     CONSTRAINT finished_at_the_end CHECK
         ((finished IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled', 'expired'))),
@@ -48,6 +49,8 @@ CREATE TABLE windlass.task (
 
 -- Each index holds only the rows that somebody will look for, so finished tasks weigh on none but the last.
 CREATE INDEX task_runnable ON windlass.task (queue, lot, band, rank, tie, id) WHERE state = 'runnable';
+-- For claims that pass over kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
+CREATE INDEX task_kind ON windlass.task (queue, lot, kind, band, rank, tie, id) WHERE state = 'runnable';
 CREATE INDEX task_due ON windlass.task (due) WHERE state IN ('scheduled', 'retrying');
 CREATE INDEX task_held ON windlass.task (session) WHERE state = 'leased';
 CREATE INDEX task_cancel_by ON windlass.task (cancel_by) WHERE cancel_by IS NOT NULL;
