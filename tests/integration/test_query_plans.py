@@ -126,6 +126,7 @@ PLANS = {
     "record_results": WRITES,
     "announce": Expected("edge_parent"),
     "open_edges": Expected("edge_parent", rows=3 * BATCH),
+    "reach": Expected("edge_parent task_pkey", rows=6 * BATCH),
     "resolve_edges": Expected("edge_pkey|edge_parent"),
     "move": TASKS,
     "parents": Expected("task_pkey body_pkey", rows=2 * BATCH),
@@ -322,7 +323,7 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement) -> lis
         "after": NOBODY,
         "last": "ffffffff-ffff-ffff-ffff-ffffffffffff",
     }
-    if statement.name == "open_edges":
+    if statement.name in ("open_edges", "reach"):
         scalars["limit"] = 3
     if statement.name in ("ancestors", "prerequisites"):
         scalars["task"] = tasks[0]
@@ -372,6 +373,7 @@ SEARCHES = {
     "parents": "t USING PRIMARY KEY (id=?)",
     "announce": "e EXISTS USING INDEX edge_parent (parent=?)",
     "open_edges": "e USING INDEX edge_parent (parent=? AND child>?)",
+    "reach": "edge USING INDEX edge_parent (parent=?)",
     "resolve_edges": "edge USING PRIMARY KEY (child=? AND parent=?)",
     "due": "task USING INDEX task_due (due<?)",
     "next_due": "task USING INDEX task_due",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from threading import Event
 
 from windlass.clock import SystemClock, entropy
 from windlass.core.amend import Version
@@ -26,6 +27,7 @@ from windlass.stores.protocol import (
     ProgressSeen,
     Receipt,
     Session,
+    Signal,
     Swept,
     Verdict,
     Which,
@@ -46,6 +48,7 @@ class SqlStore:
     def __init__(self, db: Database, retention: timedelta) -> None:
         self._db = db
         self._sweep = Sweep(db, micros(retention))
+        self.unresolved: Signal = Event()
 
     def submit(
         self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
@@ -102,7 +105,10 @@ class SqlStore:
         return attempts.claim(self._db, session, queues, limit, shut, only)
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
-        return attempts.settle(self._db, reports)
+        verdicts, left = attempts.settle(self._db, reports)
+        if left:
+            self.unresolved.set()
+        return verdicts
 
     def progress(self, reports: Sequence[Progress]) -> list[Lease]:
         return notes.progress(self._db, reports)
