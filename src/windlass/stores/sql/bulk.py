@@ -33,6 +33,8 @@ CHUNK = 500
 """How many tasks one transaction takes."""
 PATIENCE = micros(timedelta(minutes=1))
 """For how long nobody may have worked at an operation before a sweep takes it over."""
+DEEP = 10
+"""How many times as many tasks one look further down may find, which changes none of them."""
 FEW = 4
 """How many of the smaller steps one transaction takes."""
 ROUNDS = 20
@@ -141,10 +143,11 @@ class Bulk:
         page = self._page(tx, old)
         if not page:
             return False
-        found = self._ask(tx, statement, last=page[-1], limit=CHUNK)
-        if len(found) < CHUNK:  # That was all there is below them, and below what was found.
+        most = DEEP * CHUNK
+        found = self._ask(tx, statement, last=page[-1], limit=most)
+        if len(found) < most:  # That was all there is below them, and below what was found.
             self._tell(tx, "advance_bulk", old=old, stage=new, last=page[-1])
-        self._tell(tx, "advance_bulk", old=_FOUND, stage=new if len(found) < CHUNK else old, last=_LAST)
+        self._tell(tx, "advance_bulk", old=_FOUND, stage=new if len(found) < most else old, last=_LAST)
         return True
 
     def _take_out(self, tx: Transaction, after: UUID) -> UUID | None:
