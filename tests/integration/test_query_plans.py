@@ -130,6 +130,7 @@ PLANS = {
     "record_results": WRITES,
     "announce": Expected("edge_open"),
     "open_edges": Expected("edge_open", rows=3 * BATCH),
+    "reach": Expected("edge_open task_pkey", rows=6 * BATCH),
     "resolve_edges": Expected("edge_pkey|edge_parent"),
     "move": TASKS,
     "parents": Expected("task_pkey body_pkey", rows=2 * BATCH),
@@ -350,7 +351,7 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement, **give
         by_name = {"queue": ["default"] * KINDS, "kind": list(range(KINDS)), **by_name}
     if statement.name.startswith("step"):
         scalars |= {"workflow": "w0", "tenant": "tenant0", "submitted": 0, "end": 2 * NOW, "states": None, "skip": 10}
-    if statement.name == "open_edges":
+    if statement.name in ("open_edges", "reach"):
         scalars["limit"] = 3
     if statement.name in ("ancestors", "prerequisites"):
         scalars["task"] = tasks[0]
@@ -402,6 +403,7 @@ SEARCHES = {
     "parents": "t USING PRIMARY KEY (id=?)",
     "announce": "e EXISTS USING INDEX edge_parent (parent=?)",
     "open_edges": "e USING INDEX edge_parent (parent=? AND child>?)",
+    "reach": "edge USING INDEX edge_parent (parent=?)",
     "resolve_edges": "edge USING PRIMARY KEY (child=? AND parent=?)",
     "due": "task USING INDEX task_due (due<?)",
     "next_due": "task USING INDEX task_due",

@@ -20,7 +20,7 @@ from windlass.core.task import Claim
 from windlass.stores.postgres import database as postgres
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql import attempts, claims, graph, submit
-from windlass.stores.sql.rows import Moves, Row
+from windlass.stores.sql.rows import Row
 from windlass.stores.sql.submit import Submit
 from windlass.stores.sql.sweep import Sweep
 from windlass.stores.sqlite import database as sqlite
@@ -131,9 +131,11 @@ def settle_and_announce_in_one_statement(lab: Laboratory) -> None:
             INSERT INTO windlass.ended (parent, how)
             SELECT s.id, 'completed' FROM settled AS s
              WHERE EXISTS (SELECT FROM windlass.edge AS e WHERE e.parent = s.id AND NOT e.resolved))
-            SELECT id, queue, tenant FROM settled"""
+            SELECT id, queue, tenant, finished FROM settled"""
         ),
     )
+    seen = "EXISTS (SELECT FROM windlass.ended AS d WHERE d.parent = i.parent)"
+    lab.replace("reach", "AND NOT e.resolved", f"AND NOT e.resolved AND {seen}")
     lab.rewrite(
         "announce",
         lambda text: (
@@ -277,15 +279,14 @@ def a_shared_child_counted_once(lab: Laboratory) -> None:
 
 
 def a_cancelled_child_resurrected(lab: Laboratory) -> None:
-    real = graph._cancels
+    real = graph.told
 
-    def resurrects(moves: Moves, row: Row, ends: Any, now: int) -> bool:
+    def resurrects(row: Row, ends: Any, now: int) -> Row:
         if row.state is State.CANCELLED and row.waiting == len(ends):
-            moves.move(row, State.RUNNABLE, waiting=0, finished=None, reason=None)
-            return False
-        return real(moves, row, ends, now)
+            return row._replace(state=State.RUNNABLE, waiting=0, finished=None, reason=None)
+        return real(row, ends, now)
 
-    lab.patch(graph, "_cancels", resurrects)
+    lab.patch(graph, "told", resurrects)
 
 
 def claims_that_wait(lab: Laboratory) -> None:
@@ -302,8 +303,13 @@ def a_merge_that_looks_for_its_target_first(lab: Laboratory) -> None:
 
 
 def a_failed_prerequisite_told_to_the_nearest_alone(lab: Laboratory) -> None:
-    tell = graph._tell
-    lab.patch(graph, "_tell", lambda db, tx, ended: tell(db, tx, ended)._replace(announced=None))
+    hear = graph.Telling.hear
+
+    def to_the_nearest_alone(self: Any, rows: Any, reached: Any) -> Any:
+        hear(self, rows, reached)
+        return {}
+
+    lab.patch(graph.Telling, "hear", to_the_nearest_alone)
 
 
 def a_read_that_becomes_a_write(lab: Laboratory) -> None:

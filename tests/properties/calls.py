@@ -335,7 +335,7 @@ _which = weighted(
 )
 _DEEDS = ["cancel", "retry", "retry", "retry from", "cancel and retry", "purge"]
 _operates = st.builds(Operate, st.sampled_from(_DEEDS), _which, st.sampled_from(GRACES))
-CHUNKS = [2, 3, 500]
+CHUNKS = [3, 500, 500]
 """How many tasks one transaction of an operation takes: what is small here crosses the same borders as thousands."""
 _TIMES = [None, -SECOND, SECOND, 20 * SECOND]
 _updates = st.builds(

@@ -298,7 +298,6 @@ class StoreMachine(RuleBasedStateMachine):
             case "retry":
                 self._act(lambda side: side.store.retry(which, entries=[ACT]))
             case "retry from":
-                self._act(lambda side: side.store.retry(which, dependents=True, dry_run=True, entries=[ACT]))
                 self._act(lambda side: side.store.retry(which, dependents=True, entries=[ACT]))
             case _:
                 self._act(lambda side: side.store.purge(which, entries=[ACT]))

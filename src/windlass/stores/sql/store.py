@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
+from threading import Event
 
 from windlass.clock import SystemClock, entropy
 from windlass.core.amend import Version
@@ -30,6 +31,7 @@ from windlass.stores.protocol import (
     ProgressSeen,
     Receipt,
     Session,
+    Signal,
     Swept,
     Verdict,
     Which,
@@ -63,6 +65,7 @@ class SqlStore:
         self._db = db
         self._claims = Claims(db)
         self._sweep = Sweep(db, micros(retention))
+        self.unresolved: Signal = Event()
 
     def submit(
         self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
@@ -121,7 +124,10 @@ class SqlStore:
         return self._claims(session, queues, limit, serves, merge=merge)
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
-        return attempts.settle(self._db, reports)
+        verdicts, left = attempts.settle(self._db, reports)
+        if left:
+            self.unresolved.set()
+        return verdicts
 
     def progress(self, reports: Sequence[Progress]) -> list[Lease]:
         return notes.progress(self._db, reports)

@@ -20,11 +20,13 @@ from windlass.stores.protocol import SESSIONS_SHOWN, Swept
 from windlass.stores.sql.attempts import end_in_chunk
 from windlass.stores.sql.bulk import finish_overdue
 from windlass.stores.sql.database import Database, Transaction
-from windlass.stores.sql.graph import adopt, fail_rings, resolve, resolve_counted
+from windlass.stores.sql.graph import adopt, fail_rings, resolve, resolve_some
 from windlass.stores.sql.rows import Counts, Moves, Row, rows_from, uuids
 from windlass.stores.steering import AUDIT_KEPT
 
 CHUNK = 1_000
+TURNS = 5
+"""Transactions in which one sweep tells of ends; then it looks which others there are."""
 FOLD_ABOVE = 500
 _NOBODY = UUID(int=0)
 _LATE = micros(timedelta(seconds=5))
@@ -123,9 +125,9 @@ class Sweep:
     def _resolve_pending(self) -> int:
         """What was left to be told by a caller that died, or that had more than its share to tell."""
         pending = uuids(self._db, self._db.read(lambda tx: tx.ask("pending", limit=CHUNK).rows()))
-        edges, wake = resolve_counted(self._db, pending)
-        self._db.ring(wake)
-        return edges
+        done = resolve_some(self._db, pending, rounds=TURNS)
+        self._db.ring(done.wake)
+        return done.edges
 
     def _heal(self, now: Micros) -> int:
         """The stall detector: a task that ended a while ago, and that somebody still waits for without being told."""
