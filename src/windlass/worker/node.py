@@ -29,6 +29,7 @@ from windlass.worker.breakers import Breakers
 from windlass.worker.claimer import Claimer
 from windlass.worker.clerk import Clerk
 from windlass.worker.crons import Crons
+from windlass.worker.health import NodeHealth
 from windlass.worker.hub import Hub
 from windlass.worker.keeper import Keeper
 from windlass.worker.listing import WorkerListing
@@ -122,7 +123,8 @@ class Node:
             Claimer(self._store, pool, self._hub, self._keeper, self._settler, self._breakers, self.events, tags)
             for pool in self._hub.crew.pools.values()
         ]
-        self._duties = {
+        self.health = NodeHealth(self._hub, self._keeper, self._autoscaler, lambda: self.failure)
+        steps = {
             "hub": self._hub.step,
             "settler": self._settler.step,
             "keeper": self._keeper.step,
@@ -132,6 +134,7 @@ class Node:
             "signals": self._signals.step,
             **{f"claimer-{number}": claimer.step for number, claimer in enumerate(self._claimers)},
         }
+        self._duties = {name: self.health.watched(name, step) for name, step in steps.items()}
         self._threads: list[Duty] = []
 
     def start(self) -> None:
