@@ -10,6 +10,7 @@ from windlass.metrics.calls import StoreCalls
 from windlass.metrics.exposition import MEDIA_TYPE, text
 from windlass.metrics.listener import Answer, listen
 from windlass.metrics.node import NodeMetrics
+from windlass.metrics.refusals import RefusalMetrics
 from windlass.stores.protocol import Store
 from windlass.worker.health import NodeHealth
 
@@ -47,7 +48,7 @@ class NodeListener:
         return _answer(STARTING if self._health is None else self._health.readiness())
 
     def _metrics(self) -> Answer:
-        return Answer(200, MEDIA_TYPE, text(self._counted.registry, self._calls.registry))
+        return Answer(200, MEDIA_TYPE, text(self._counted.registry, self._calls.registry, RefusalMetrics()))
 
 
 def _answer(health: Health) -> Answer:
