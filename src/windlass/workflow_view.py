@@ -81,24 +81,6 @@ class Workflow(Struct, frozen=True, kw_only=True):
         names = ", ".join(step.name for step in self.steps[:20])
         raise InvalidTask(f"step={text!r} names {len(found) or 'no'} step(s) of {self.name}; there are {names}")
 
-    def taken_down_by(self, step: Step) -> list[list[Step]]:
-        """What was cancelled because this one ended badly, by how far away it is."""
-        levels: list[list[Step]] = []
-        down = {step.task.id}
-        while True:
-            found = [
-                each
-                for each in self.steps
-                if each.task.id not in down
-                and each.task.state is State.CANCELLED
-                and (each.task.reason or "").startswith("prerequisite ")
-                and not down.isdisjoint(each.prerequisites)
-            ]
-            if not found:
-                return levels
-            levels.append(found)
-            down |= {each.task.id for each in found}
-
 
 class Listed(Struct, frozen=True, kw_only=True):
     """A workflow in a list: how many of its tasks are in each state, of those that were looked at."""

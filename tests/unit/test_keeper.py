@@ -27,7 +27,7 @@ def test_a_retired_session_is_closed_when_nothing_runs_under_it() -> None:
     session = keeper.current
     assert session is not None
 
-    keeper.retire(session, "its claim is unknown")
+    keeper.retire(session)
     keeper.step()
 
     assert not keeper.holds(session)
@@ -43,7 +43,7 @@ def test_a_session_is_not_closed_under_tasks_that_were_handed_out_just_now() -> 
     looks: list[set[SessionId]] = [set(), {session}]
     keeper.in_use = lambda: looks.pop(0)
 
-    keeper.retire(session, "its claim is unknown")
+    keeper.retire(session)
     keeper.step()
 
     assert keeper.holds(session)

@@ -25,7 +25,7 @@ from windlass.errors import InvalidTask
 from windlass.events import Events, SettingsRefused
 from windlass.wiring import DEFAULT_URL, open_store
 from windlass.worker.leaving import LEAVE, Leaving
-from windlass.worker.node import Node
+from windlass.worker.node import Node, NodeFailed
 
 if TYPE_CHECKING:
     from windlass.metrics.node_listener import NodeListener
@@ -149,7 +149,7 @@ def run(settings: NodeSettings, url: str, reload: Reload | None = None) -> None:
         signals.wait()
         node.close()
     if node.failure is not None:
-        raise SystemExit(1)
+        raise NodeFailed(f"the node has ended: {node.failure}")
 
 
 def _listener(address: str, events: Events) -> NodeListener | None:

@@ -130,16 +130,13 @@ def retry(
     first = found.step(step)
     if not first.task.state.ended_badly:
         raise NotAllowed(f"step {first.name} is {first.task.state.value}; only one that ended badly is retried")
-    levels = [[first], *found.taken_down_by(first)]
-    count = sum(map(len, levels))
+    count = store.retry([first.task.id], dependents=True, dry_run=True)
     if not agreed("retry", count, yes=yes, dry_run=dry_run):
         for_programs(form, {"retried": 0, "matching": count})
         return
-    # The nearer ones first: what comes back after its prerequisite waits for it again.
     text = f"retried the workflow {name} from {first.name}, {number_of(count)}{because(why)}"
-    told, done = [entry(f"workflow/{name}", "retried", text, by=by)], 0
-    for level in levels:
-        done += store.retry([each.task.id for each in level], entries=[] if done else told)
+    told = [entry(f"workflow/{name}", "retried", text, by=by)]
+    done = store.retry([first.task.id], dependents=True, entries=told)
     if not for_programs(form, {"retried": done}):
         click.echo(f"retried {number_of(done)}")
 

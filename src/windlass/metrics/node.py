@@ -15,6 +15,7 @@ from windlass.events import (
     AttemptEnded,
     BreakerTurned,
     ControllerFailed,
+    DutyFailed,
     Event,
     NurseryBroke,
     PoolResized,
@@ -54,6 +55,7 @@ RESIZES = Family(
 TURNS = Family(
     "windlass_breaker_turns_total", "Circuit breakers that this node turned.", ("downstream", "state"), "counter"
 )
+DUTIES = Family("windlass_duty_failures_total", "Unexpected errors in a thread of the node.", ("duty",), "counter")
 CONTROLLER = Family("windlass_controller_failures_total", "Ticks at which a controller broke.", ("pool",), "counter")
 SIGNALS = Family("windlass_signal_failures_total", "Signals that could not be had.", ("pool", "signal"), "counter")
 SETTINGS = Family("windlass_settings_refused_total", "Changed settings that could not be followed.", (), "counter")
@@ -74,6 +76,7 @@ FAMILIES = (
     NURSERY,
     RESIZES,
     TURNS,
+    DUTIES,
     CONTROLLER,
     SIGNALS,
     SETTINGS,
@@ -119,6 +122,8 @@ class NodeMetrics:
                 self._count(TROUBLES, doing_of(doing))
             case BreakerTurned(downstream=downstream, after=after):
                 self._count(TURNS, downstream, after)
+            case DutyFailed(duty=duty):
+                self._count(DUTIES, duty)
             case ControllerFailed(pool=pool):
                 self._count(CONTROLLER, pool)
             case SignalFailed(pool=pool, signal=signal):

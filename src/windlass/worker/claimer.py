@@ -16,6 +16,7 @@ from windlass.errors import CommitUnknown, InvalidPayload, SessionLost, StoreUna
 from windlass.events import Events, StoreTroubled
 from windlass.stores.protocol import Store
 from windlass.worker.breakers import Breakers
+from windlass.worker.duty import NotRestartable
 from windlass.worker.given import Work
 from windlass.worker.hub import Hub
 from windlass.worker.keeper import Keeper
@@ -73,7 +74,8 @@ class Claimer:
             self._keeper.lost(session, "it was swept")
             return
         except CommitUnknown as error:
-            self._keeper.retire(session, str(error))
+            self._events.emit(StoreTroubled(doing="claim", error=str(error)))
+            self._keeper.retire(session)
             return
         except StoreUnavailable as error:
             self._events.emit(StoreTroubled(doing="claim", error=str(error)))
@@ -136,7 +138,10 @@ class Claimer:
                 self._pool.tally.done(claim, outcome, 0.0)
                 self._breakers.done(claim, Released())  # It never came to its downstream.
                 self._settler.put(claim, outcome, seconds=0.0, log=None)
-            self._hub.crew.hand_out(self._pool, work, monotonic())
+            try:
+                self._hub.crew.hand_out(self._pool, work, monotonic())
+            except Exception as error:
+                raise NotRestartable("who was given which task is not known any more") from error
         self._hub.rouse()
 
     def _ready(self, claim: Claim, results: dict[TaskId, str | None], claimed_at: float) -> Work | Outcome:

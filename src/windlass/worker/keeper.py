@@ -83,6 +83,10 @@ class Keeper:
         until = None if session is None else self._valid_until.get(session)
         return None if until is None else max(0.0, now - (until - self._good_for))
 
+    def valid_until(self, session: SessionId) -> float:
+        """Return the moment until which the session is surely valid; 0.0 for one that is not held."""
+        return self._valid_until.get(session, 0.0)
+
     def overdue(self, now: float) -> None:
         """Give up every session that could not be renewed in time. Called often, from other threads."""
         for session, until in list(self._valid_until.items()):
@@ -100,12 +104,11 @@ class Keeper:
             self._events.emit(SessionEnded(session=session, why=why))
             self.turned.set()
 
-    def retire(self, session: SessionId, why: str) -> None:
+    def retire(self, session: SessionId) -> None:
         """Claim no more under it; when the last of its tasks has ended it is closed, which releases all others."""
         with self._lock:
             if self.current == session:
                 self.current = None
-        self._events.emit(StoreTroubled(doing="claim", error=why))
         self.turned.set()
 
     def close(self) -> None:

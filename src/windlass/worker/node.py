@@ -1,15 +1,16 @@
 """A node: the threads that lease tasks, hand them to workers and write down how they ended.
 
-Each duty is an object with a `step()`; a `Duty` thread does nothing but call it again and again. A duty that breaks
-takes the whole node down, loudly: half a node that looks alive is worse than none. No user code runs in this process.
+Each duty is an object with a `step()`; a `Duty` thread calls it again and again. A duty that fails is reported and
+restarted; one that keeps failing ends the node, and so does any failure of the hub, which alone knows who runs what: a
+restart could leave tasks leased that nobody has. No user code runs in this process.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import threading
+import traceback
 from collections.abc import Callable
 
 import msgspec
@@ -21,7 +22,7 @@ from windlass.core.manifest import Manifest
 from windlass.core.settlement import Outcome
 from windlass.core.task import Claim, Lease, SessionId
 from windlass.errors import WindlassError
-from windlass.events import Events, SettingsReloaded
+from windlass.events import DutyFailed, Events, SettingsReloaded
 from windlass.stores.protocol import Store
 from windlass.sweeper import Sweeper
 from windlass.worker.autoscaler import Autoscaler
@@ -29,6 +30,7 @@ from windlass.worker.breakers import Breakers
 from windlass.worker.claimer import Claimer
 from windlass.worker.clerk import Clerk
 from windlass.worker.crons import Crons
+from windlass.worker.duty import MOST_FAILURES, WITHIN_SECONDS, Duty, NotRestartable
 from windlass.worker.health import NodeHealth
 from windlass.worker.hub import Hub
 from windlass.worker.keeper import Keeper
@@ -38,7 +40,6 @@ from windlass.worker.signals import Signals
 from windlass.worker.wire import Call
 from windlass.worker.worker import Worker
 
-logger = logging.getLogger("windlass.node")
 START_PATIENCE = 120.0
 HURRY_SECONDS = 5.0
 LAST_SECONDS = 2.0
@@ -51,26 +52,10 @@ class AppBroken(WindlassError, ImportError):
     code = "app_broken"
 
 
-class Duty(threading.Thread):
-    """Calls one `step` until the node ends."""
+class NodeFailed(WindlassError, RuntimeError):
+    """A duty of the node kept failing, so the node has left; the message names the duty and the error."""
 
-    def __init__(
-        self, name: str, step: Callable[[], None], over: threading.Event, failed: Callable[[str], None]
-    ) -> None:
-        super().__init__(name=f"windlass-{name}", daemon=True)
-        self._step = step
-        self._over = over
-        self._failed = failed
-
-    def run(self) -> None:
-        try:
-            while not self._over.is_set():
-                self._step()
-        except Exception:
-            if self._over.is_set():  # The store was closed under its last call: that is how the node ends.
-                return
-            logger.exception("the duty %s broke", self.name)
-            self._failed(self.name)
+    code = "node_failed"
 
 
 class Node:
@@ -92,9 +77,9 @@ class Node:
         settings.check()
         self.events = events or Events()
         self.failure: str | None = None
-        """The duty that broke, if one did."""
+        """Which duty failed for good, how often, and with which error; None as long as none did."""
         self.ended = threading.Event()
-        """Set when the node has drained, or broken."""
+        """Set when the node has drained, or failed."""
         self._settings = settings
         self._store = open_store()
         self._keepers_store = open_store()  # A renewal must not wait for a connection that a large claim is using.
@@ -119,10 +104,10 @@ class Node:
         )
         self._signals = Signals(self._hub, self.events)
         tags = frozenset(settings.tags)
-        self._claimers = [
-            Claimer(self._store, pool, self._hub, self._keeper, self._settler, self._breakers, self.events, tags)
-            for pool in self._hub.crew.pools.values()
-        ]
+        self._claimers = {
+            name: Claimer(self._store, pool, self._hub, self._keeper, self._settler, self._breakers, self.events, tags)
+            for name, pool in self._hub.crew.pools.items()
+        }
         self.health = NodeHealth(self._hub, self._keeper, self._autoscaler, lambda: self.failure)
         steps = {
             "hub": self._hub.step,
@@ -132,7 +117,7 @@ class Node:
             "crons": self._crons.step,
             "autoscaler": self._autoscaler.step,
             "signals": self._signals.step,
-            **{f"claimer-{number}": claimer.step for number, claimer in enumerate(self._claimers)},
+            **{f"claimer-{name}": claimer.step for name, claimer in self._claimers.items()},
         }
         self._duties = {name: self.health.watched(name, step) for name, step in steps.items()}
         self._threads: list[Duty] = []
@@ -221,6 +206,9 @@ class Node:
 
     # What the hub hands on (windlass.worker.hub.Office)
 
+    def valid_until(self, session: SessionId) -> float:
+        return self._keeper.valid_until(session)
+
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
         self._breakers.done(claim, outcome)
         self._settler.put(claim, outcome, seconds=seconds, log=log)
@@ -234,7 +222,7 @@ class Node:
     def ready(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self._crons.handlers = {handler.name: handler for handler in manifest.handlers}
-        for claimer in self._claimers:
+        for claimer in self._claimers.values():
             claimer.handlers = frozenset(self._crons.handlers)
         self._clerk.publish(manifest)
         self._imported.set()
@@ -262,13 +250,23 @@ class Node:
         self._clerk.close()
 
     def _begin(self, name: str) -> None:
-        thread = Duty(name, self._duties[name], self._over, self._break)
+        thread = Duty(name, self._duties[name], self._over, self._duty_failed, restarts=name != "hub")
         self._threads.append(thread)
         thread.start()
 
-    def _break(self, duty: str) -> None:
-        self.failure = duty
-        self.ended.set()
+    def _duty_failed(self, duty: str, error: Exception, again_in: float | None) -> None:
+        said = f"{type(error).__name__}: {error}"
+        trace = "".join(traceback.format_exception(error))
+        self.events.emit(DutyFailed(duty=duty, error=said, traceback=trace, again_in=again_in))
+        session = self._keeper.current
+        if again_in is None:
+            at_once = duty == "hub" or isinstance(error, NotRestartable)
+            often = "failed" if at_once else f"failed {MOST_FAILURES} times within {WITHIN_SECONDS:.0f} s"
+            self.failure = f"the duty {duty} {often}; the latest error is {said}"
+            self.ended.set()
+        elif session is not None and duty.startswith("claimer-"):
+            # What was claimed may not have been handed out: closed once the rest has ended, the session releases it.
+            self._keeper.retire(session)
 
     def _cancel(self, leases: list[Lease]) -> None:
         with self._hub.lock:

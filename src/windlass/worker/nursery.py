@@ -127,7 +127,7 @@ class Nursery:
                 case Kill(worker):
                     if worker in self._workers:
                         _kill_group(self._workers[worker])
-        return bool(data)
+        return bool(data) and self._frames.broken is None
 
     def _receive(self) -> bytes:
         room = socket.CMSG_SPACE(64 * array.array("i").itemsize)

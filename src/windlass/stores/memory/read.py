@@ -14,6 +14,7 @@ from windlass.core.ordering import Queue
 from windlass.core.task import Attempt, Task, TaskId
 from windlass.core.times import micros
 from windlass.stores.memory.tables import Tables
+from windlass.stores.memory.workflows import MemoryWorkflows
 from windlass.stores.protocol import (
     SESSIONS_SHOWN,
     Count,
@@ -29,7 +30,7 @@ from windlass.stores.protocol import (
 )
 
 
-class MemoryReader:
+class MemoryReader(MemoryWorkflows):
     """Reads over the store's tables, each under the store's lock."""
 
     _clock: Clock

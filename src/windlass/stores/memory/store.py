@@ -35,7 +35,7 @@ from windlass.errors import (
     UnknownPrerequisite,
     UnknownTask,
 )
-from windlass.stores.memory.endings import end_attempt, resolve, resolve_edges
+from windlass.stores.memory.endings import end_attempt, resolve, resolve_edges, taken_down_by
 from windlass.stores.memory.notes import MemoryNotes
 from windlass.stores.memory.read import MemoryReader
 from windlass.stores.memory.sessions import MemorySessions
@@ -176,18 +176,24 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             self._work.notify_all()
             return updated
 
-    def retry(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+    def retry(
+        self, which: Which, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+    ) -> int:
         checked = check_entries(entries)
         with self._lock:
             now = self._clock.now()
-            chosen = [task for task in self._chosen(which) if task.state.ended_badly]
-            coming_back = {task.id for task in chosen}
-            for task in chosen:
-                waiting = task.waiting + self._reopen(task.id, coming_back)
-                self._tables.move(task.id, **brought_back(task, waiting, now))
-            self._tables.note(checked if chosen else [], now)
+            coming_back = {task.id for task in self._chosen(which) if task.state.ended_badly}
+            if dependents:
+                coming_back |= taken_down_by(self._tables, coming_back)
+            if dry_run:
+                return len(coming_back)
+            for id in coming_back:
+                task = self._tables.tasks[id]
+                waiting = task.waiting + self._reopen(id, coming_back)
+                self._tables.move(id, **brought_back(task, waiting, now))
+            self._tables.note(checked if coming_back else [], now)
             self._work.notify_all()
-            return len(chosen)
+            return len(coming_back)
 
     def purge(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
         checked = check_entries(entries)

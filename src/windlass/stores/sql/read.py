@@ -82,8 +82,8 @@ def neighbourhood(db: Database, task: TaskId, limit: int) -> Neighbourhood:
     return Neighbourhood(_neighbours(db, above), _neighbours(db, below))
 
 
-def ahead(db: Database, task: TaskId, limit: int) -> int:
-    """How many stand before a task."""
+def ahead(db: Database, task: TaskId, limit: int) -> int | None:
+    """How many stand before a task; None if it stands where no claim looks."""
     [(count,)] = db.read(lambda tx: tx.ask("ahead", task=task, limit=limit).rows())
     return count
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from windlass.clock import SystemClock, entropy
 from windlass.core.amend import Version
+from windlass.core.lifecycle import State
 from windlass.core.manifest import CronState, HandlerSeen, Manifest
 from windlass.core.names import check_name, check_text
 from windlass.core.ordering import Queue
@@ -32,12 +33,23 @@ from windlass.stores.protocol import (
     check_limit,
 )
 from windlass.stores.sql import attempts, notes, operate, read, settings, steering
+from windlass.stores.sql import workflows as workflow_pages
 from windlass.stores.sql.database import Database
 from windlass.stores.sql.find import find
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.submit import Fire, Submit, Submitted
 from windlass.stores.sql.sweep import Sweep
 from windlass.stores.steering import Control, Entry, EntrySeen, Look
+from windlass.stores.workflow_reads import (
+    SCANNED,
+    EdgeCursor,
+    EdgePage,
+    GroupPage,
+    StepCursor,
+    StepPage,
+    WorkflowCursor,
+    WorkflowPage,
+)
 
 
 class SqlStore:
@@ -141,8 +153,10 @@ class SqlStore:
     ) -> Task:
         return settings.update(self._db, task, change, expect, entries)
 
-    def retry(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
-        return operate.retry(self._db, which, entries)
+    def retry(
+        self, which: Which, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+    ) -> int:
+        return operate.retry(self._db, which, entries, dependents=dependents, dry_run=dry_run)
 
     def purge(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
         return operate.purge(self._db, which, entries)
@@ -201,7 +215,41 @@ class SqlStore:
     def neighbourhood(self, task: TaskId, *, limit: int = 1_000) -> Neighbourhood:
         return read.neighbourhood(self._db, task, limit)
 
-    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int:
+    def workflows(
+        self, *, tenant: str | None = None, limit: int = 100, after: WorkflowCursor | None = None
+    ) -> WorkflowPage:
+        check_limit(limit)
+        return workflow_pages.workflows(self._db, tenant, limit, after)
+
+    def workflow_tenants(self, workflow: str, *, limit: int = 100) -> list[str]:
+        check_limit(limit)
+        return workflow_pages.workflow_tenants(self._db, workflow, limit)
+
+    def workflow_steps(
+        self,
+        workflow: str,
+        *,
+        tenant: str,
+        states: Collection[State] = (),
+        limit: int = 1_000,
+        after: StepCursor | None = None,
+    ) -> StepPage:
+        check_limit(limit)
+        return workflow_pages.workflow_steps(self._db, workflow, tenant, states, limit, after)
+
+    def workflow_groups(
+        self, workflow: str, *, tenant: str, limit: int = SCANNED, after: StepCursor | None = None
+    ) -> GroupPage:
+        check_limit(limit)
+        return workflow_pages.workflow_groups(self._db, workflow, tenant, limit, after)
+
+    def workflow_edges(
+        self, workflow: str, *, tenant: str, limit: int = SCANNED, after: EdgeCursor | None = None
+    ) -> EdgePage:
+        check_limit(limit)
+        return workflow_pages.workflow_edges(self._db, workflow, tenant, limit, after)
+
+    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int | None:
         check_limit(limit)
         return read.ahead(self._db, task, limit)
 

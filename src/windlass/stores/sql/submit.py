@@ -256,6 +256,7 @@ class Submit:
                     task.args,
                     encode_rules(task.rules),
                     task.workflow,
+                    None if task.workflow is None else task.tenant,
                     task.key,
                     _as_uuid(one.fingerprint),
                     task.priority,
