@@ -18,6 +18,7 @@ import msgspec
 
 from windlass.access import Access, bind_all, forbid_stores, is_importing
 from windlass.core.manifest import CronInfo, Manifest
+from windlass.core.names import check_text, check_type, shown
 from windlass.core.payload import MAX_BYTES, encode_args
 from windlass.core.task import Task
 from windlass.crons import Misfire, check_schedule
@@ -130,13 +131,16 @@ class App:
         A plain function becomes a handler with these options; one that is a handler already gets one more schedule.
         """
         check_schedule(schedule, tz, misfire)
+        if name is not None:
+            check_text("name", name)
+        check_type("args", args, (Mapping, type(None)), "pass a dict of arguments by name")
 
         def register(function: Callable[..., Any]) -> Handler[..., Any, Any]:
             handler = self._handlers.get(getattr(function, "name", ""))
             if handler is None or handler is not function:
                 handler = self._register(function, None, options)
             cron = CronInfo(
-                name=name or handler.name,
+                name=handler.name if name is None else name,
                 handler=handler.name,
                 schedule=schedule,
                 timezone=tz,
@@ -200,7 +204,13 @@ class App:
 
     def handle(self, id: UUID | str) -> Handle[Any]:
         """A handle of the task with this id, whether it exists or not."""
-        return Handle(self._access, UUID(id) if isinstance(id, str) else id)
+        try:
+            found: object = UUID(id) if isinstance(id, str) else id
+        except ValueError:
+            found = None
+        if not isinstance(found, UUID):
+            raise InvalidTask(f"id={shown(id)} is not a task id; pass a UUID, or its text")
+        return Handle(self._access, found)
 
     def worker(self, **options: Unpack[WorkerOptions]) -> WorkerNode:
         """A node inside this program, to be started and stopped as you like. Handlers run in processes of their own.
@@ -229,9 +239,12 @@ class App:
     ) -> Handler[..., Any, Any]:
         if isinstance(function, Handler):  # of another app, or of this one under a further name
             function = cast("Handler[..., Any, Any]", function).function
+        check_type("function", function, Callable, "to name a handler, write @app.task(name=...)")  # pyright: ignore[reportArgumentType]
         if not hasattr(function, "__qualname__") and name is None:
             raise InvalidTask(f"{function!r} has no name of its own; give it one with name=")
-        handler: Handler[..., Any, Any] = Handler(self._access, name or name_of(function), function, options)
+        handler: Handler[..., Any, Any] = Handler(
+            self._access, name_of(function) if name is None else name, function, options
+        )
         known = self._handlers.get(handler.name)
         # At a prompt or in a notebook a definition is often sent again; in a file, a second one is a mistake.
         if known is not None and hasattr(sys.modules.get(_module_of(function)), "__file__"):

@@ -162,6 +162,7 @@ PLANS = {
     "forget_attempts": Expected("attempt_pkey"),
     "forget_edges": Expected("edge_pkey edge_parent", rows=10 * BATCH),
     # What people look at and change.
+    "keys": Expected("body_pkey", rows=BATCH),
     "get": Expected("task_pkey body_pkey result_pkey", rows=3 * BATCH),
     "find": Expected("body_submitted task_pkey", rows=2 * SCANNED + BATCH, pages=6 * SCANNED),
     "scanned": Expected("body_submitted", rows=SCANNED + 1, pages=SCANNED),
@@ -374,6 +375,7 @@ def looked_at(node: dict[str, Any]) -> int:
     return round((node["Actual Rows"] + removed) * node["Actual Loops"])
 
 
+STEPS_BETWEEN = "(workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND (submitted,id)<(?,?))"
 # What a statement searches, as EXPLAIN QUERY PLAN tells it.
 SEARCHES = {
     "claim": "t USING INDEX task_runnable (queue=?)",
@@ -409,11 +411,9 @@ SEARCHES = {
     "find": "b USING INDEX body_submitted ((submitted,id)>(?,?) AND (submitted,id)<(?,?))",
     "scanned": "body USING INDEX body_submitted (submitted>? AND (submitted,id)<(?,?))",
     "few": "task USING INDEX task_failed",
-    "step_list": "b USING INDEX body_workflow "
-    "(workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND (submitted,id)<(?,?))",
+    "step_list": f"b USING INDEX body_workflow {STEPS_BETWEEN}",
     "step_scanned": "body USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?))",
-    "step_groups": "b USING INDEX body_workflow "
-    "(workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND (submitted,id)<(?,?))",
+    "step_groups": f"b USING INDEX body_workflow {STEPS_BETWEEN}",
     "step_edges": "body USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?))",
     "workflow_list": "body USING INDEX body_workflow_newest ((submitted,workflow,workflow_tenant)<(?,?,?))",
     "workflow_tenants": "body USING INDEX body_workflow (workflow=?)",

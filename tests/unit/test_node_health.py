@@ -59,9 +59,9 @@ def test_a_healthy_node_is_alive_and_ready(parts: Parts) -> None:
 
 
 def test_a_node_whose_thread_failed_is_not_alive(parts: Parts) -> None:
-    parts.failure = "windlass-claimer-0"
+    parts.failure = "the duty claimer-0 failed"
 
-    assert faults(parts.health.alive()) == {"threads": "windlass-claimer-0 failed"}
+    assert faults(parts.health.alive()) == {"threads": "the duty claimer-0 failed"}
     assert not parts.health.alive().ready
 
 

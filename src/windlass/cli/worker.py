@@ -140,7 +140,7 @@ def run(settings: NodeSettings, url: str, reload: Reload | None = None) -> None:
     opened = partial(open_store, url)
     node = Node(settings, opened if listener is None else lambda: listener.measured(opened()), url, events)
     if listener:
-        listener.watch(node.health)
+        listener.watch(node)
     signals = Signals(node, reload)
     beside: Beside = click.get_current_context().obj or nullcontext
     with beside(url):

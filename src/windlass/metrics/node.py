@@ -6,7 +6,7 @@ task, tenant or worker has a series to itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry
 
@@ -26,7 +26,7 @@ from windlass.events import (
     StoreTroubled,
     WorkerMoved,
 )
-from windlass.metrics.families import AROUND_ZERO, LONG, SHORT, Family, counter, histogram
+from windlass.metrics.families import AROUND_ZERO, LONG, SHORT, Family, counter, gauge, histogram
 
 TASKS = Family("windlass_tasks_total", "Attempts that ended.", ("handler", "queue", "outcome"), "counter")
 DURATION = Family("windlass_task_duration_seconds", "How long attempts ran.", ("handler", "queue"), "histogram", LONG)
@@ -46,6 +46,7 @@ SLACK = Family(
 STALE = Family("windlass_stale_reports_total", "Ends of attempts that came after their lease.", ("handler",), "counter")
 LOST = Family("windlass_sessions_lost_total", "Sessions that this node lost, with all of its leases.", (), "counter")
 TROUBLES = Family("windlass_store_troubles_total", "Failed or refused calls to the store.", ("doing",), "counter")
+UNWRITTEN = Family("windlass_unwritten_ends", "Attempts that ended and whose end the store has not taken yet.")
 STARTS = Family("windlass_worker_start_seconds", "How long workers took to start.", ("pool",), "histogram", SHORT)
 DEATHS = Family("windlass_worker_deaths_total", "Workers that died or were killed.", ("pool",), "counter")
 NURSERY = Family("windlass_nursery_failures_total", "Failures of the warm parent or of start hooks.", (), "counter")
@@ -71,6 +72,7 @@ FAMILIES = (
     STALE,
     LOST,
     TROUBLES,
+    UNWRITTEN,
     STARTS,
     DEATHS,
     NURSERY,
@@ -104,6 +106,11 @@ class NodeMetrics:
         self.registry = registry or CollectorRegistry()
         self._counters = {each.name: counter(each, self.registry) for each in FAMILIES if each.kind == "counter"}
         self._histograms = {each.name: histogram(each, self.registry) for each in FAMILIES if each.bounds}
+        self._unwritten = gauge(UNWRITTEN, self.registry)
+
+    def watch(self, unwritten: Callable[[], int]) -> None:
+        """Read what is no event from the node itself, whenever somebody asks for the metrics."""
+        self._unwritten.set_function(unwritten)
 
     def __call__(self, event: Event) -> None:
         """Count one event."""

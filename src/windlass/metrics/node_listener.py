@@ -13,6 +13,7 @@ from windlass.metrics.node import NodeMetrics
 from windlass.metrics.refusals import RefusalMetrics
 from windlass.stores.protocol import Store
 from windlass.worker.health import NodeHealth
+from windlass.worker.node import Node
 
 STARTING = Health(ready=False, parts=[Part(name="node", ready=False, text="it is being started")])
 ALIVE = Health(ready=True, parts=[Part(name="node", ready=True, text="it is being started")])
@@ -33,9 +34,10 @@ class NodeListener:
         """Return the same store, whose calls are counted."""
         return self._calls.measured(store)
 
-    def watch(self, health: NodeHealth) -> None:
+    def watch(self, node: Node) -> None:
         """Answer for this node from now on."""
-        self._health = health
+        self._health = node.health
+        self._counted.watch(lambda: node.unwritten)
 
     def close(self) -> None:
         """Listen no more."""

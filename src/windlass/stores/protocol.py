@@ -163,9 +163,9 @@ class Session(Struct, frozen=True, kw_only=True):
 
 
 def check_limit(limit: int) -> None:
-    """Refuse a page of nothing."""
-    if limit < 1:
-        raise InvalidTask(f"limit={limit} is no page; give 1 or more")
+    """Refuse a page size that is not a whole number of one or more."""
+    if type(limit) is not int or limit < 1:
+        raise InvalidTask(f"limit={limit!r} is not a whole number of 1 or more")
 
 
 class TaskStore(Protocol):

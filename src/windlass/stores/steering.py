@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass.core.lifecycle import State
-from windlass.core.names import check_name, check_text
+from windlass.core.names import check_name, check_text, check_type
 from windlass.core.retry import storable
 from windlass.core.task import SessionId
 from windlass.core.times import Micros
@@ -168,6 +168,7 @@ def check_control(kind: str, name: str, value: str | None, expect: int) -> str |
 
 def check_entries(entries: Sequence[Entry]) -> list[Entry]:
     """Refuse what can be no entries of the log; the entries as a store keeps them."""
+    check_type("entries", entries, (list, tuple), "pass a list of Entry")
     if len(entries) > MAX_ENTRIES:
         raise InvalidTask(f"entries: {len(entries):,} given, at most {MAX_ENTRIES:,} are taken in one call")
     return [_checked(entry) for entry in entries]
@@ -212,12 +213,14 @@ def kind_of(subject: str) -> str:
 
 def sized(field: str, text: str, longest: int) -> str:
     """Text that any database can hold, or a refusal of too much of it."""
+    check_type(field, text, str, "pass text")
     if len(text) > longest:
         raise InvalidTask(f"{field} has {len(text):,} characters; at most {longest:,} are taken")
     return storable(text)
 
 
 def _checked(entry: Entry) -> Entry:
+    check_type("entry", entry, Entry, "pass an Entry")
     check_text("subject", entry.subject, MAX_SUBJECT)
     check_text("action", entry.action, 64)
     return replace(

@@ -1,4 +1,7 @@
-"""The thread that leases tasks for one pool: as many as it has room for, and no more."""
+"""The thread that leases tasks for one pool: as many as it has room for, and no more.
+
+Ends that are not written yet take up room too: a store that takes no ends gets no more claims.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from windlass.stores.protocol import Store
 from windlass.worker.breakers import Breakers
 from windlass.worker.duty import NotRestartable
 from windlass.worker.given import Work
+from windlass.worker.holdings import Holdings, claimable
 from windlass.worker.hub import Hub
 from windlass.worker.keeper import Keeper
 from windlass.worker.pace import Pace
@@ -57,6 +61,8 @@ class Claimer:
         self._breakers = breakers
         self._events = events
         self._tags = tags
+        self._holdings = Holdings()
+        settler.on_written.append(self._holdings.remove)
         self._brisk_until = 0.0
         self._pace = Pace()
 
@@ -115,6 +121,8 @@ class Claimer:
         """How many to claim; nothing as long as nobody is hungry and a larger claim will soon be worth more."""
         with self._hub.lock:
             room = 0 if self._hub.crew.draining else self._pool.room()
+            if room:
+                room = claimable(room, self._pool.slots, self._holdings.count(self._keeper.holds))
             return room if room and (self._pool.hungry() or room >= 100) else 0
 
     def _wait_for_room(self) -> None:
@@ -133,6 +141,7 @@ class Claimer:
         with self._hub.lock:
             if not self._keeper.holds(claims[0].lease.session):
                 return  # It was lost meanwhile, and these leases with it.
+            self._holdings.add(claims)
             self._pool.tally.took(claims)
             for claim, outcome in refused:
                 self._pool.tally.done(claim, outcome, 0.0)

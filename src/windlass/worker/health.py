@@ -55,7 +55,7 @@ class NodeHealth:
     def _threads(self) -> Part:
         failure = self._failure()
         if failure is not None:
-            return Part(name="threads", ready=False, text=f"{failure} failed")
+            return Part(name="threads", ready=False, text=failure)
         for duty, patience in (("hub", HUB_SECONDS), ("keeper", KEEPER_SECONDS)):
             silent = self._silent(duty) or 0.0
             if silent > patience:

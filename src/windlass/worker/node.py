@@ -122,6 +122,11 @@ class Node:
         self._duties = {name: self.health.watched(name, step) for name, step in steps.items()}
         self._threads: list[Duty] = []
 
+    @property
+    def unwritten(self) -> int:
+        """How many attempts have ended whose end the store has not taken yet."""
+        return self._settler.open
+
     def start(self) -> None:
         """Import the app in a nursery and begin to work; `AppBroken` when it cannot be imported."""
         self._begin("hub")

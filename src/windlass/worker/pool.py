@@ -98,6 +98,11 @@ class Pool:
         self._turns = turns
         return queues[first:] + queues[:first]
 
+    @property
+    def slots(self) -> int:
+        """How many tasks its workers can run at once."""
+        return sum(worker.threads for worker in self.workers.values())
+
     def room(self) -> int:
         """How many more tasks the pool can take, read-ahead included."""
         working = [worker for worker in self.workers.values() if worker.takes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from functools import partial
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -39,6 +40,8 @@ class Settler:
     """Collects ends and writes them, many in one call."""
 
     def __init__(self, store: Store, events: Events) -> None:
+        self.on_written: list[Callable[[Sequence[Claim]], None]] = []
+        """Called with the claims of every batch that was written, or given up when the node left."""
         self._store = store
         self._events = events
         self._reports: SimpleQueue[Report | None] = SimpleQueue()
@@ -75,6 +78,9 @@ class Settler:
         if self._batch:
             self._write(self._batch)
             self._written += len(self._batch)
+            claims = [report.claim for report in self._batch]
+            for listener in self.on_written:
+                listener(claims)
             self._batch = []
 
     def close(self) -> None:

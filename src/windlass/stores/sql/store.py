@@ -10,11 +10,13 @@ from windlass.core.amend import Version
 from windlass.core.lifecycle import State
 from windlass.core.manifest import CronState, HandlerSeen, Manifest
 from windlass.core.names import check_name, check_text
-from windlass.core.ordering import Queue
+from windlass.core.ordering import Queue, check_queue
 from windlass.core.settlement import Settlement
 from windlass.core.submission import Draft, draft
 from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
 from windlass.core.times import Micros, micros
+from windlass.core.validation import check_change, check_flag, check_id, check_ids
+from windlass.stores.operating import check_filter, check_which
 from windlass.stores.protocol import (
     CANCEL_GRACE,
     SESSION_TTL,
@@ -79,7 +81,7 @@ class SqlStore:
 
     def _drafts(self, tasks: Sequence[NewTask]) -> list[Draft]:
         """The ids are made once, before the first try: whatever a lost answer leaves unknown, the next try finds."""
-        return draft(tasks, self._db.now() or SystemClock().now(), entropy(len(tasks)))
+        return draft(tasks, self._db.now() or SystemClock().now(), entropy)
 
     def _after(self, submitted: Submitted) -> list[Receipt]:
         """What follows the commit of a batch: those that wait are told, and nodes are woken."""
@@ -146,23 +148,28 @@ class SqlStore:
         self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE, entries: Sequence[Entry] = ()
     ) -> int:
         check_text("reason", reason)
+        check_which(which)
         return operate.cancel(self._db, which, reason, grace, entries)
 
     def update(
         self, task: TaskId, change: Change, *, expect: Version | None = None, entries: Sequence[Entry] = ()
     ) -> Task:
+        check_id(task)
+        check_change(change)
         return settings.update(self._db, task, change, expect, entries)
 
     def retry(
         self, which: Which, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
     ) -> int:
+        check_which(which)
         return operate.retry(self._db, which, entries, dependents=dependents, dry_run=dry_run)
 
     def purge(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+        check_which(which)
         return operate.purge(self._db, which, entries)
 
     def configure(self, queue: Queue, *, expect: Queue | None = None, entries: Sequence[Entry] = ()) -> None:
-        queue.check()
+        check_queue(queue)
         settings.configure(self._db, queue, expect, entries)
 
     def open_workflow(
@@ -176,11 +183,15 @@ class SqlStore:
     ) -> None:
         check_name("tenant", tenant)
         check_text("workflow", workflow)
+        check_flag("sealed", sealed)
         operate.open_workflow(self._db, workflow, tenant, sealed=sealed, forward=forward, entries=entries)
 
     def seal_workflow(
         self, workflow: str, *, tenant: str = "default", missing: bool = False, entries: Sequence[Entry] = ()
     ) -> None:
+        check_name("tenant", tenant)
+        check_text("workflow", workflow)
+        check_flag("missing", missing)
         operate.seal_workflow(self._db, workflow, tenant, missing=missing, entries=entries)
 
     def publish(self, manifest: Manifest) -> None:
@@ -189,30 +200,39 @@ class SqlStore:
     def pause_cron(
         self, name: str, paused: bool, *, by: str = "", why: str = "", entries: Sequence[Entry] = ()
     ) -> None:
+        check_text("cron", name)
+        check_flag("paused", paused)
         notes.pause_cron(self._db, name, paused, by, why, entries)
 
     def raise_epoch(self) -> int:
         return operate.raise_epoch(self._db)
 
     def get(self, tasks: Sequence[TaskId]) -> list[Task | None]:
+        check_ids(tasks)
         return read.get(self._db, tasks)
 
     def find(self, filter: Filter, *, limit: int = 100, after: Cursor | None = None) -> Page:
+        check_filter(filter)
         return find(self._db, filter, limit, after)
 
     def counts(self) -> list[Count]:
         return read.counts(self._db)
 
     def attempts(self, task: TaskId) -> list[Attempt]:
+        check_id(task)
         return read.attempts(self._db, task)
 
     def logs(self, task: TaskId) -> list[Log]:
+        check_id(task)
         return read.logs(self._db, task)
 
     def progress_of(self, tasks: Sequence[TaskId]) -> list[ProgressSeen | None]:
+        check_ids(tasks)
         return read.progress_of(self._db, tasks)
 
     def neighbourhood(self, task: TaskId, *, limit: int = 1_000) -> Neighbourhood:
+        check_id(task)
+        check_limit(limit)
         return read.neighbourhood(self._db, task, limit)
 
     def workflows(
@@ -250,6 +270,7 @@ class SqlStore:
         return workflow_pages.workflow_edges(self._db, workflow, tenant, limit, after)
 
     def ahead(self, task: TaskId, *, limit: int = 10_000) -> int | None:
+        check_id(task)
         check_limit(limit)
         return read.ahead(self._db, task, limit)
 
