@@ -365,18 +365,3 @@ class DesiredShape(Struct, frozen=True, kw_only=True):
     workers: int
     slots: int
     """How many tasks so many workers run at once."""
-
-
-class Part(Struct, frozen=True, kw_only=True):
-    """One part of the server, and whether it can do its work."""
-
-    name: str
-    ready: bool
-    text: str
-
-
-class Health(Struct, frozen=True, kw_only=True):
-    """Whether the server can do its work, and which part cannot."""
-
-    ready: bool
-    parts: list[Part]

@@ -18,6 +18,7 @@ from windlass.core.retry import Error
 from windlass.core.settlement import AT_MOST_ONCE, Crashed, Outcome, Raised, Released, Stopped
 from windlass.core.task import Claim, Lease, SessionId
 from windlass.events import Events, NurseryBroke, PoolResized
+from windlass.situation import PoolSituation
 from windlass.worker.given import Given, Work
 from windlass.worker.pool import Pool
 from windlass.worker.states import WorkerState
@@ -107,11 +108,11 @@ class Crew:
         leases += [work.claim.lease for pool in self.pools.values() for work in pool.backlog]
         return {lease.session for lease in leases}
 
-    def measure(self, name: str, signal: str) -> bool:
-        """Have a worker of the pool say what a signal is now; whether there is one."""
+    def measure(self, name: str, signal: str, situation: PoolSituation | None = None) -> bool:
+        """Have a worker of the pool say what a signal is now, or what a decider answers; whether there is one."""
         takers = [worker for worker in self.pools[name].workers.values() if worker.takes]
         if takers:
-            self._outlet.send(min(takers, key=lambda worker: (worker.taken, worker.number)), Measure(signal))
+            self._outlet.send(min(takers, key=lambda worker: (worker.taken, worker.number)), Measure(signal, situation))
         return bool(takers)
 
     def resize(self, name: str, size: int, why: str) -> None:

@@ -24,6 +24,7 @@ from windlass.core.retry import storable
 from windlass.core.settlement import Outcome
 from windlass.core.task import Lease
 from windlass.execution import perform
+from windlass.situation import PREFIX, PoolSituation, checked_answer
 from windlass.stores.protocol import Store
 from windlass.worker.capture import Capture
 from windlass.worker.interrupts import Interrupts, interrupted
@@ -225,8 +226,21 @@ class Worker:
                 self._tickets.put(None)
             case Answer():
                 self._remote.answered(message)
-            case Measure(name):
+            case Measure(name, None):
                 threading.Thread(target=self._measure, args=(name,), name=f"signal-{name}", daemon=True).start()
+            case Measure(name, situation):
+                threading.Thread(target=self._decide, args=(name, situation), name=name, daemon=True).start()
+
+    def _decide(self, name: str, situation: PoolSituation) -> None:
+        """Ask one of the app's deciders, beside the handlers."""
+        decide = self._app.deciders.get(name.removeprefix(PREFIX))
+        try:
+            if decide is None:
+                known = ", ".join(self._app.deciders) or "none"
+                raise LookupError(f"the app has no decider {name.removeprefix(PREFIX)!r}; it has {known}")
+            self.say(Measured(name, checked_answer(decide(situation))))
+        except Exception as error:  # noqa: BLE001 whatever the app's own function raises, the node must hear of it
+            self.say(Measured(name, None, f"{type(error).__name__}: {error}"))
 
     def _measure(self, name: str) -> None:
         """Ask one of the app's signals. It runs beside the handlers, so a slow one keeps nobody waiting."""

@@ -23,6 +23,7 @@ from windlass.core.retry import Error, storable
 from windlass.core.settlement import Outcome, Raised, Released, Returned, Stopped
 from windlass.core.times import LONGEST, micros
 from windlass.errors import InvalidPayload
+from windlass.situation import PoolSituation
 
 T = TypeVar("T")
 MARK = b"\xc1WL\xc1"
@@ -147,9 +148,10 @@ class Answer(Message, frozen=True):
 
 
 class Measure(Message, frozen=True):
-    """Say what one of the app's signals is now."""
+    """Say what one of the app's signals is now, or what one of its deciders makes of a situation."""
 
     name: str
+    situation: PoolSituation | None = None
 
 
 ToWorker: TypeAlias = Run | Valid | Recall | Ask | Interrupt | Quit | Answer | Measure
