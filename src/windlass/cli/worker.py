@@ -24,6 +24,7 @@ from windlass.errors import InvalidTask
 from windlass.events import Events, SettingsRefused
 from windlass.stores.protocol import Store
 from windlass.wiring import DEFAULT_URL, open_store
+from windlass.worker.leaving import LEAVE, Leaving
 from windlass.worker.node import Node, NodeFailed
 
 _POOL = re.compile(r"(?P<name>[^:=]+)(:(?P<queues>[^=]+))?(=(?P<size>\d+)(-(?P<most>\d+))?(x(?P<threads>\d+))?)?")
@@ -196,9 +197,9 @@ class Signals:
         self._node = node
         self._reload = reload
         self._hung_up = False
-        self._leaving = 0
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._leave)
+        leaving = Leaving(node)
+        for number in LEAVE:
+            signal.signal(number, leaving)
         signal.signal(signal.SIGHUP, self._hang_up)
         signal.signal(signal.SIGTTIN, lambda _number, _frame: self._resize(1))
         signal.signal(signal.SIGTTOU, lambda _number, _frame: self._resize(-1))
@@ -212,12 +213,6 @@ class Signals:
 
     def _hang_up(self, _number: int, _frame: FrameType | None) -> None:
         self._hung_up = True
-
-    def _leave(self, _number: int, _frame: FrameType | None) -> None:
-        self._leaving += 1
-        steps = [self._node.drain, self._node.hurry, self._node.kill]
-        # In a thread of its own: the handler may have interrupted a thread that holds the lock it would wait for.
-        threading.Thread(target=steps[min(self._leaving, len(steps)) - 1]).start()
 
     def _resize(self, by: int) -> None:
         threading.Thread(target=self._node.grow, args=(by,)).start()

@@ -37,6 +37,7 @@ from windlass.worker.wire import (
     Recall,
     Run,
     ToWorker,
+    Valid,
     outcome_of,
 )
 from windlass.worker.worker import Worker
@@ -61,6 +62,7 @@ class Outlet(Protocol):
     def fork(self, worker: Worker) -> None: ...
     def kill(self, worker: Worker) -> None: ...
     def memory(self, worker: Worker) -> int: ...
+    def valid_until(self, session: SessionId) -> float: ...
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None: ...
     def progress(self, lease: Lease, share: float | None, message: str | None) -> None: ...
     def call(self, worker: Worker, lease: Lease | None, call: Call) -> None: ...
@@ -126,16 +128,24 @@ class Crew:
         parcels: dict[Worker, list[Given]] = {}
         for one in work:
             needs = self._needs(pool, one.claim)
-            worker = None if self.draining else pool.next_worker(needs)
+            until = self._outlet.valid_until(one.claim.lease.session)
+            worker = None if self.draining or now >= until else pool.next_worker(needs)
             if worker is None:
                 self._release(pool, one.claim)
                 continue
+            self._announce(worker, one.claim.lease.session, until)
             given = Given(next(self._tickets), one, needs, now)
             worker.give(given, now)
             pool.tally.began(one.claim)
             parcels.setdefault(worker, []).append(given)
         for worker, orders in parcels.items():
             self._outlet.send(worker, Run([(one.ticket, one.order) for one in orders]))
+
+    def _announce(self, worker: Worker, session: SessionId, until: float) -> None:
+        """Tell a worker until when a session is valid, unless it knows."""
+        if worker.announced.get(session) != until:
+            worker.announced[session] = until
+            self._outlet.send(worker, Valid(session, until))
 
     def _needs(self, pool: Pool, claim: Claim) -> int:
         """A task that was there when a process died runs alone, so that nobody else can be suspected in its place."""
@@ -144,7 +154,9 @@ class Crew:
     # Hearing
 
     def heard(self, worker: Worker, message: FromWorker, now: float) -> None:
-        """A worker has said something."""
+        """Act on a worker's message."""
+        if worker.crash is not None:
+            return
         match message:
             case Done():
                 self._done(worker, message, now)
@@ -171,13 +183,16 @@ class Crew:
     def _done(self, worker: Worker, said: Done, now: float) -> None:
         given = worker.take(said.ticket, now)
         if given is None:
-            return  # Its session was lost, and it with it.
+            if worker.verdict is None:  # Otherwise its session was lost, the task with it, and it is being killed.
+                self.misspoke(worker, f"the end of an order that it does not have ({said.ticket})", now)
+            return
         outcome = outcome_of(said)
         if isinstance(outcome, Stopped):
             outcome = Stopped(given.stop, outcome.reason)
         worker.ran += 1
         pool = self.pools[worker.pool]
-        pool.measured(said.seconds)
+        if not isinstance(outcome, Released):
+            pool.measured(said.seconds)
         pool.lived()
         self._settle(pool, given.work.claim, outcome, said.seconds, said.log)
         if not worker.left and not worker.given:
@@ -193,22 +208,31 @@ class Crew:
         """Its socket has closed; how it ended is reported by the nursery."""
         worker.gone_at = worker.gone_at or now
 
+    def misspoke(self, worker: Worker, why: str, now: float) -> None:
+        """It has sent what it must not: that is a crash of it, and nothing else that it sends counts."""
+        if worker.crash is None and worker.verdict is None:
+            worker.crash = f"broke the protocol: {why}"
+        self._outlet.kill(worker)
+        self.gone(worker, now)
+
     def died(self, worker: Worker, code: int, now: float, why: str = "", *, ended: bool = True) -> None:
         """Its process has ended: settle what it ran, hand on what it had not begun, replace it.
 
-        With `ended=False` it may still run, and what it had not begun a moment ago it may begin now.
+        With `ended=False` it may still run, and what it had not begun a moment ago it may begin now. What a worker
+        that broke the protocol has begun is not known either: its last messages did not count.
         """
         if worker.state.over:
             return
         pool = self.pools[worker.pool]
         left_well = worker.state is WorkerState.DRAINING and code == 0 and not worker.begun
-        how = why or worker.verdict or ("left" if left_well else _how_it_ended(code))
+        how = why or worker.crash or worker.verdict or ("left" if left_well else _how_it_ended(code))
         begun, unbegun = worker.begun, worker.unbegun
         for given in begun:
             seconds = now - (given.begun_at or now)
             self._settle(pool, given.work.claim, self._fate(worker, given, how), seconds)
+        known = ended and worker.crash is None
         for given in unbegun:
-            if not ended and given.work.claim.task.rules.at_most_once:
+            if not known and given.work.claim.task.rules.at_most_once:
                 self._settle(pool, given.work.claim, _interrupted(how))
             else:
                 pool.backlog.append(given.work)
@@ -238,7 +262,7 @@ class Crew:
         for worker in list(self.workers.values()):
             if worker.gone_at is not None and now - worker.gone_at > GONE_SECONDS:
                 self._outlet.kill(worker)
-                self.died(worker, 0, now, "closed its socket", ended=False)
+                self.died(worker, 0, now, worker.crash or "closed its socket", ended=False)
                 continue
             self._watch(worker, now)
         for pool in self.pools.values():
@@ -248,6 +272,11 @@ class Crew:
     def _watch(self, worker: Worker, now: float) -> None:
         if worker.state is WorkerState.DRAINING and not worker.given and now - worker.busy_at > LEAVE_SECONDS:
             self._kill(worker, "was killed: it did not leave")
+        for session in list(worker.announced):
+            if until := self._outlet.valid_until(session):
+                self._announce(worker, session, until)
+            else:
+                del worker.announced[session]
         for given in worker.begun:
             if given.asked_at is None and given.expired(now):
                 self._ask(worker, given, State.EXPIRED, now)

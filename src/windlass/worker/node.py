@@ -33,6 +33,7 @@ from windlass.worker.crons import Crons
 from windlass.worker.duty import MOST_FAILURES, WITHIN_SECONDS, Duty, NotRestartable
 from windlass.worker.hub import Hub
 from windlass.worker.keeper import Keeper
+from windlass.worker.listing import WorkerListing
 from windlass.worker.settler import Settler
 from windlass.worker.signals import Signals
 from windlass.worker.wire import Call
@@ -94,6 +95,7 @@ class Node:
         self._keeper = Keeper(self._keepers_store, name, self._about, self.events, ttl=settings.session_ttl)
         self._keeper.on_cancel, self._keeper.on_lost = self._cancel, self._forsake
         self._keeper.in_use = self._sessions
+        self._keeper.workers = WorkerListing(self._hub).text
         self._keeper.mark, self._keeper.written = self._settler.mark, self._settler.written
         self._breakers = Breakers(self._store, self.events, name)
         self._autoscaler = Autoscaler(
@@ -134,6 +136,11 @@ class Node:
         for name in self._duties:
             if name != "hub" and not self.ended.is_set():
                 self._begin(name)
+
+    @property
+    def handlers(self) -> frozenset[str]:
+        """The names of the handlers that the workers have."""
+        return frozenset(self._crons.handlers)
 
     def resize(self, pool: str, size: int, why: str = "by hand") -> None:
         """Give a pool a size of its own on this node, whatever it was told before; 0 pauses it."""
@@ -200,6 +207,9 @@ class Node:
         self._keepers_store.close()
 
     # What the hub hands on (windlass.worker.hub.Office)
+
+    def valid_until(self, session: SessionId) -> float:
+        return self._keeper.valid_until(session)
 
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
         self._breakers.done(claim, outcome)

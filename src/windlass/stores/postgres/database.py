@@ -8,7 +8,7 @@ yet share a round trip, the COMMIT included. Every process has connections of it
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar, cast
@@ -169,9 +169,9 @@ class PostgresDatabase:
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
         return self._lines().hints.wait(queues, timeout)
 
-    def upkeep(self) -> None:
+    def upkeep(self) -> Mapping[str, int]:
         with _errors(), self._connection() as connection, _autocommit(connection):
-            self._lots.upkeep(connection)
+            return self._lots.upkeep(connection)
 
     def horizon_age(self) -> float:
         """For how many seconds somebody's open transaction has kept the server from cleaning up."""
