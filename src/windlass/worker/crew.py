@@ -219,7 +219,8 @@ class Crew:
     def died(self, worker: Worker, code: int, now: float, why: str = "", *, ended: bool = True) -> None:
         """Its process has ended: settle what it ran, hand on what it had not begun, replace it.
 
-        With `ended=False` it may still run, and what it had not begun a moment ago it may begin now.
+        With `ended=False` it may still run, and what it had not begun a moment ago it may begin now. What a worker
+        that broke the protocol has begun is not known either: its last messages did not count.
         """
         if worker.state.over:
             return
@@ -230,8 +231,9 @@ class Crew:
         for given in begun:
             seconds = now - (given.begun_at or now)
             self._settle(pool, given.work.claim, self._fate(worker, given, how), seconds)
+        known = ended and worker.crash is None
         for given in unbegun:
-            if not ended and given.work.claim.task.rules.at_most_once:
+            if not known and given.work.claim.task.rules.at_most_once:
                 self._settle(pool, given.work.claim, _interrupted(how))
             else:
                 pool.backlog.append(given.work)
