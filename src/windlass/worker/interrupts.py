@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from importlib import import_module
 from types import FrameType
 from typing import TypeAlias
 
@@ -21,6 +22,9 @@ from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Raised, Stopped
 
 _SIGNAL = signal.SIGUSR1
+_NUMBER = int(_SIGNAL)
+_signal_handler: Callable[[int], object] = import_module("_signal").getsignal
+"""As `signal.getsignal`, which takes microseconds to make an enumeration of what it finds."""
 Interruption: TypeAlias = "type[SoftTimeout] | type[Cancelled]"
 
 
@@ -32,6 +36,7 @@ class Interrupts:
         self._threads: dict[int, int] = {}
         self._coroutines: dict[int, Callable[[Interruption], None]] = {}
         self._main = 0
+        self._handler = self._on_signal
         self._pending: tuple[int, Interruption] | None = None
         self._shielded: set[int] = set()
         self._deferred: dict[int, Interruption] = {}
@@ -39,7 +44,7 @@ class Interrupts:
     def by_signal(self) -> None:
         """From now on the main thread runs handlers, and is interrupted by a signal."""
         self._main = threading.get_ident()
-        signal.signal(_SIGNAL, self._on_signal)
+        signal.signal(_SIGNAL, self._handler)
 
     @contextmanager
     def thread(self, ticket: int) -> Generator[None]:
@@ -53,6 +58,8 @@ class Interrupts:
             with self._lock:
                 self._threads.pop(ticket, None)
             _raise_in_thread(me, None)  # One that was set but not yet seen is for nobody any more.
+            if me == self._main and _signal_handler(_NUMBER) is not self._handler:
+                signal.signal(_SIGNAL, self._handler)  # The attempt has replaced it; the next one needs it.
 
     @contextmanager
     def coroutine(self, ticket: int, interrupt: Callable[[Interruption], None]) -> Generator[None]:
