@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import windlass
 from tests.e2e.shop import app, catch_soft_limit, effect, sleep
 
 __all__ = ["app", "catch_soft_limit", "sleep"]
@@ -257,6 +258,19 @@ async def afork_and_wait() -> str:
     child = os.fork() == 0
     await asyncio.sleep(0.05)
     return "child" if child else "parent"
+
+
+@app.task
+def enqueue_in_child() -> int:
+    """Return the exit status of a child that tries to enqueue: 7 if that is refused."""
+    effect("began")
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        neighbor.enqueue(1)
+    except windlass.NotAllowed:
+        os._exit(7)
+    os._exit(0)
 
 
 @app.task

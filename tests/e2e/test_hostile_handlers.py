@@ -251,6 +251,21 @@ def test_a_soft_timeout_is_raised_although_the_handler_before_has_replaced_the_s
     floor.check()
 
 
+def test_a_process_that_a_handler_has_forked_cannot_speak_with_the_node(floor: Floor) -> None:
+    assert hostile.enqueue_in_child.enqueue().result(PATIENCE) == 7
+    floor.check()
+
+
+def test_a_nursery_that_a_handler_has_stopped_goes_on_to_replace_workers(floor: Floor) -> None:
+    assert hostile.signal_parent.enqueue(signal.SIGSTOP).wait(PATIENCE) is State.COMPLETED
+
+    crashes = hostile.leave.enqueue("os._exit")
+
+    assert crashes.wait(PATIENCE) is State.FAILED
+    assert crashes.task().crashes == 3
+    floor.check()
+
+
 def test_a_worker_that_stands_still_while_it_is_idle_is_replaced_and_nothing_is_charged(floor: Floor) -> None:
     workers = [process.pid for process in floor.node.workers()]
     for pid in workers:

@@ -43,6 +43,9 @@ from windlass.worker.worker import Worker
 UNBEGUN_SECONDS = 1.0
 """How long an order may wait in a worker for its turn before it is taken back."""
 
+TAKE_SECONDS = 0.05
+"""How long a worker that has a free slot may take to begin an order."""
+
 LEAVE_SECONDS = 30.0
 """How long a worker that has nothing left to end may take to leave: what its stop hooks have."""
 
@@ -214,11 +217,13 @@ class Crew:
         What it is left with has begun: it has taken the tickets.
         """
         tickets = self._outlet.take_back(worker) + worker.withheld()
-        idled = any(worker.given[ticket].begun_at is not None for ticket in tickets if ticket in worker.given)
-        returned = [given.work for ticket in tickets if (given := worker.take(ticket, now)) is not None]
-        for given in worker.given.values():
-            given.taken_up = True
-        self.pools[worker.pool].backlog.extend(returned)
+        given = [worker.given[ticket] for ticket in tickets if ticket in worker.given]
+        idled = any(one.begun_at is not None and now - one.begun_at >= TAKE_SECONDS for one in given)
+        for one in given:
+            worker.take(one.ticket, now)
+        for left in worker.given.values():
+            left.taken_up = True
+        self.pools[worker.pool].backlog.extend(one.work for one in given)
         return idled
 
     def gone(self, worker: Worker, now: float) -> None:
@@ -273,7 +278,6 @@ class Crew:
         for pool in self.pools.values():
             self._upkeep(pool, now)
             self._clear_backlog(pool, now)
-
         self._end_strays()
 
     def found_strays(self, pids: Iterable[int]) -> None:
