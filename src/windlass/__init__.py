@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from windlass.simulation.results import SimulationResult
     from windlass.simulation.simulate import simulate
     from windlass.wiring import open_store
+    from windlass.worker_node import WorkerNode
     from windlass.workflow import Step, Workflow
 
 __all__ = [
@@ -98,6 +99,7 @@ __all__ = [
     "UnknownTask",
     "Why",
     "WindlassError",
+    "WorkerNode",
     "Workflow",
     "current",
     "open_store",
@@ -121,6 +123,7 @@ _HOMES = (
     "windlass.handlers",
     "windlass.workflow",
     "windlass.app",
+    "windlass.worker_node",
     "windlass.simulation.results",
     "windlass.simulation.simulate",
 )

@@ -175,6 +175,10 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     """Whether workers see the store's URL in their environment."""
     session_ttl: timedelta = SESSION_TTL
     """How long after its last renewal the node counts as lost."""
+    path: tuple[str, ...] = ()
+    """Where the worker processes look for modules; empty for the usual path and the current directory."""
+    imports: tuple[str, ...] = ()
+    """Modules that they import after the app."""
 
     def check(self) -> None:
         """Refuse what cannot be followed, all of it at once."""

@@ -40,6 +40,7 @@ class _About(msgspec.Struct):
 def explain(store: Store, task: Task) -> Why:
     """Why this task does not run, as things stand; and if only its turn has not come, when it will."""
     waits = task.state is State.WAITING
+    ahead = store.ahead(task.id, limit=COUNTED) if task.state is State.RUNNABLE else 0
     around = store.neighbourhood(task.id).prerequisites if waits else []
     found = gates(
         task,
@@ -49,10 +50,12 @@ def explain(store: Store, task: Task) -> Why:
         serving=[_serving(session) for session in store.sessions() if not session.lost],
         breakers=_breakers(store, task),
         stopped=_stopped(store),
+        in_sight=ahead is not None,
     )
     why = Why(task=task, gates=found)
-    turns = task.state is State.RUNNABLE and why.closed is None
-    return msgspec.structs.replace(why, outlook=_outlook(store, task)) if turns else why
+    if ahead is None or task.state is not State.RUNNABLE or why.closed is not None:
+        return why
+    return msgspec.structs.replace(why, outlook=_outlook(store, task, ahead))
 
 
 def _breakers(store: Store, task: Task) -> dict[str, Breaker]:
@@ -73,7 +76,7 @@ def _stopped(store: Store) -> dict[str, str]:
     return found
 
 
-def _outlook(store: Store, task: Task) -> Outlook | None:
+def _outlook(store: Store, task: Task, before: int) -> Outlook | None:
     """When its turn comes, by what the nodes have measured; None before they have measured anything.
 
     Its own queue may be served before all others of its pool, or after them: that is part of the range.
@@ -84,7 +87,6 @@ def _outlook(store: Store, task: Task) -> Outlook | None:
     seconds = _run_time(pools)
     if not slots or seconds is None:
         return None
-    before = store.ahead(task.id, limit=COUNTED)
     slack = None if task.deadline is None else (task.deadline - here.now) / SECOND
     others = sorted({queue for pool in pools for queue in pool.queues} - {task.queue})
     beside = sum(queue.runnable for queue in store.look(others, ahead=timedelta(0)).queues) if others else 0

@@ -387,3 +387,12 @@ def grow(megabytes: int) -> int:
 
 
 kept: list[bytes] = []
+
+
+@app.task
+def start_a_node() -> str:
+    try:
+        app.worker(app_path="tests.e2e.shop:app").start()
+    except windlass.NotAllowed as error:
+        return str(error)
+    return ""

@@ -244,7 +244,7 @@ def no_tenant_in_find(lab: Laboratory) -> None:
 
 
 def no_tenant_in_the_look_for_busy_workflows(lab: Laboratory) -> None:
-    lab.rewrite("workflow_is_busy", lambda text: text.replace("t.tenant = :tenant", ":tenant IS NOT NULL")
+    lab.rewrite("workflow_is_busy", lambda text: text.replace("b.workflow_tenant = :tenant", ":tenant IS NOT NULL")
                 .replace(":tenant IS", ":tenant::text IS" if lab.dialect == "postgres" else ":tenant IS"))  # fmt: skip
 
 
@@ -294,6 +294,11 @@ def claims_that_wait(lab: Laboratory) -> None:
 
 def claims_without_a_lock(lab: Laboratory) -> None:
     lab.replace("claim", "FOR UPDATE SKIP LOCKED", "")
+
+
+def a_merge_that_looks_for_its_target_first(lab: Laboratory) -> None:
+    open_now = "(SELECT max(number) FROM windlass.lot WHERE queue = :queue)"
+    lab.rewrite("merge_lot", lambda text: text.replace("(SELECT windlass.open_lot(:queue))", open_now), folder="upkeep")
 
 
 def a_failed_prerequisite_told_to_the_nearest_alone(lab: Laboratory) -> None:
@@ -465,5 +470,11 @@ MUTANTS = [
         a_read_that_becomes_a_write,
         scenarios.two_writers_never_spoil_each_others_transaction,
         SQLITE,
+    ),
+    Mutant(
+        "X5 a merge that looks for its target before it has a transaction number",
+        a_merge_that_looks_for_its_target_first,
+        scenarios.a_merge_meets_the_close_of_its_target,
+        POSTGRES,
     ),
 ]

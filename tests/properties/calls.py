@@ -110,7 +110,7 @@ class Which(NamedTuple):
 
 
 class Operate(NamedTuple):
-    """Cancel, retry or purge."""
+    """Cancel, retry, retry with what was taken down, the one after the other, or purge."""
 
     deed: str
     which: Which
@@ -242,12 +242,22 @@ _fan_ins = mixed(
     joins=[[OnFailure.CANCEL], [OnFailure.RUN], [OnFailure.CANCEL, OnFailure.RUN]],
     chain=[False, True],
 )
+
+
+def _chain(scope: int, size: int, joins: bool) -> list[TaskSpec]:
+    """One after the other; and perhaps each after the last but one as well."""
+    parents: list[tuple[int, ...]] = [tuple(range(min(place, 1 + joins))) for place in range(size)]
+    return [TaskSpec(scope, None, parents=above) for above in parents]
+
+
+_chains = mixed(_chain, scope=[0, 1, 3], size=[4, 7, 12], joins=[False, True])
 first = weighted([(1, st.lists(roots, min_size=2, max_size=5)), (1, _fan_ins)])
 _submits = weighted(
     [
         (1, st.lists(roots, min_size=1, max_size=4).map(Submit)),
         (2, st.lists(_any_tasks, min_size=1, max_size=5).map(Submit)),
         (1, _fan_ins.map(Submit)),
+        (1, _chains.map(Submit)),
         (1, st.builds(Submit, st.lists(_any_tasks, max_size=1), few(st.integers(0, 30), 2, least=1), st.booleans())),
         (1, st.builds(Submit, st.lists(_any_tasks, min_size=1, max_size=3), under=st.integers(0, 9))),
     ]
@@ -313,11 +323,17 @@ _filters = mixed(
     handler=[None, None, "play"],
 )
 _which = weighted(
-    [(2, st.builds(Which, few(_numbers, 3, least=1), st.none())), (1, st.builds(Which, st.just(()), _filters))]
+    [
+        (4, st.builds(Which, few(_numbers, 3, least=1), st.none())),
+        (1, st.builds(Which, few(_numbers, 30, least=4), st.none())),
+        (2, st.builds(Which, st.just(()), _filters)),
+        (1, st.just(Which((), Filter()))),
+    ]
 )
-_operates = st.builds(
-    Operate, st.sampled_from(["cancel", "cancel", "retry", "retry", "purge"]), _which, st.sampled_from(GRACES)
-)
+_DEEDS = ["cancel", "retry", "retry", "retry from", "cancel and retry", "purge"]
+_operates = st.builds(Operate, st.sampled_from(_DEEDS), _which, st.sampled_from(GRACES))
+CHUNKS = [2, 3, 500]
+"""How many tasks one transaction of an operation takes: what is small here crosses the same borders as thousands."""
 _TIMES = [None, -SECOND, SECOND, 20 * SECOND]
 _updates = st.builds(
     UpdateTask,

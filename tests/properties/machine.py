@@ -8,8 +8,10 @@ attempts, its edges and the counts are compared, and `Watch` holds the store aga
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any, NamedTuple, assert_never
+from unittest.mock import patch
 from uuid import UUID
 
 from hypothesis import strategies as st
@@ -30,6 +32,7 @@ from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, Session
 from windlass.errors import QueueFull, SessionLost, StaleLease, WindlassError
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import SESSION_TTL, Cursor, Filter, LeaseLost, Settled, Store, Swept
+from windlass.stores.sql import bulk
 from windlass.stores.steering import Entry, EntrySeen, Look, Report
 
 ACT = Entry(subject="act/1", action="did", text="did something", by="ann")
@@ -113,6 +116,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.model = Side(MemoryStore(clock=self.clock))
         self.real = Side(open_store(self.clock))
         self.watch = Watch()
+        self.patched = ExitStack()
         self.bodies: dict[TaskId, NewTask] = {}
         self.held: list[Held] = []
         self.lost: set[int] = set()
@@ -126,9 +130,10 @@ class StoreMachine(RuleBasedStateMachine):
         self.sound = True
         """False from the begin of a step to the end of the look that follows it."""
 
-    @initialize(forward=st.booleans(), sealed=st.booleans(), first=draw.first)
-    def begin(self, forward: bool, sealed: bool, first: list[TaskSpec]) -> None:
+    @initialize(forward=st.booleans(), sealed=st.booleans(), first=draw.first, chunk=st.sampled_from(draw.CHUNKS))
+    def begin(self, forward: bool, sealed: bool, first: list[TaskSpec], chunk: int) -> None:
         """Open the workflow `ahead`, and submit something to work on."""
+        self.patched.enter_context(patch.object(bulk, "CHUNK", chunk))
         limit = 10 * SECOND if forward else None
         self.both(lambda side: side.store.open_workflow("ahead", sealed=sealed, forward=limit))
         self.unsealed = not sealed
@@ -184,6 +189,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Once at the end: everything, changed or not, and the pages of `find`."""
+        self.patched.close()
         if not self.sound:
             return  # a step has failed, and its own words are the ones to read
         for task in self.seen.values():
@@ -284,11 +290,16 @@ class StoreMachine(RuleBasedStateMachine):
     def _operate(self, call: draw.Operate) -> None:
         which = call.which.filter or self._tasks(call.which.tasks)
         match call.deed:
-            case "cancel":
+            case "cancel" | "cancel and retry":
                 told: dict[str, Any] = {"reason": "not wanted", "grace": call.grace, "entries": [ACT]}
                 self._act(lambda side: side.store.cancel(which, **told))
+                if call.deed == "cancel and retry":
+                    self._act(lambda side: side.store.retry(which, entries=[ACT]))
             case "retry":
                 self._act(lambda side: side.store.retry(which, entries=[ACT]))
+            case "retry from":
+                self._act(lambda side: side.store.retry(which, dependents=True, dry_run=True, entries=[ACT]))
+                self._act(lambda side: side.store.retry(which, dependents=True, entries=[ACT]))
             case _:
                 self._act(lambda side: side.store.purge(which, entries=[ACT]))
 

@@ -78,9 +78,9 @@ class CrashesNotCounted(MemoryStore):
 class RenewalsIgnored(MemoryStore):
     """M10: a renewed session is swept all the same."""
 
-    def renew(self, session: SessionId) -> list[Lease]:
+    def renew(self, session: SessionId, *, about: str | None = None, workers: str | None = None) -> list[Lease]:
         renewed = self._alive(session).renewed
-        leases = super().renew(session)
+        leases = super().renew(session, about=about, workers=workers)
         self._alive(session).renewed = renewed
         return leases
 
@@ -153,8 +153,10 @@ class HalfABatch(MemoryStore):
 class ToldWhenNothingWasDone(MemoryStore):
     """An act that finds nothing to do is in the audit log."""
 
-    def retry(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
-        count = super().retry(which)
+    def retry(
+        self, which: Which, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+    ) -> int:
+        count = super().retry(which, dependents=dependents, dry_run=dry_run)
         self.note(entries)
         return count
 
@@ -179,9 +181,11 @@ class LostWakeUp(MemoryStore):
 class RetryKeepsCounting(MemoryStore):
     """An operator's retry does not give fresh attempts."""
 
-    def retry(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+    def retry(
+        self, which: Which, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+    ) -> int:
         attempts = {task.id: task.attempts for task in self._chosen(which)}
-        count = super().retry(which, entries=entries)
+        count = super().retry(which, dependents=dependents, dry_run=dry_run, entries=entries)
         for id, number in attempts.items():
             self._tables.change(id, attempts=number)
         return count

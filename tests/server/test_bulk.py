@@ -6,7 +6,18 @@ from typing import Any
 import pytest
 
 from tests.server.conftest import API, Client, Connect, problem
-from tests.support.builders import GAVE_UP, a_task, all_tasks, in_state, run, states_of, submit, submit_one
+from tests.support.builders import (
+    GAVE_UP,
+    a_task,
+    after,
+    all_tasks,
+    in_state,
+    run,
+    states_of,
+    submit,
+    submit_one,
+    task_of,
+)
 from windlass.core.lifecycle import State
 from windlass.server import bulk
 from windlass.server.scopes import Scope
@@ -24,14 +35,57 @@ async def lines(client: Client, verb: str, **body: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
-async def test_progress_is_told_line_by_line(client: Client, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_progress_of_a_purge_is_told_line_by_line(
+    client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bulk, "TOGETHER", 2)
+    wanted = submit(store, *[a_task(queue="mail") for _ in range(5)])
+    store.cancel(wanted, reason="a mistake")
+
+    told = await lines(client, "purge", q="queue:mail", why="a mistake")
+
+    assert told == [{"done": done, "total": 5} for done in (0, 2, 4, 5)]
+    assert store.get(wanted) == [None] * 5
+    [entry] = store.audit("tasks")
+    assert (entry.action, entry.by) == ("purged", "local")
+
+
+@pytest.mark.parametrize("q", ["queue:mail", "queue:mail args.n:1"])
+async def test_a_cancel_counts_what_its_own_cascade_would_have_reached_first(
+    client: Client, store: Store, monkeypatch: pytest.MonkeyPatch, q: str
+) -> None:
+    monkeypatch.setattr(bulk, "TOGETHER", 2)
+    above = [[] if n == 0 else [str(n - 1)] for n in range(5)]
+    ids = submit(store, *[after(str(n), *above[n], queue="mail", args={"n": 1}) for n in range(5)])
+
+    told = await lines(client, "cancel", q=q, why="a mistake")
+
+    assert told[-1] == {"done": 5, "total": 5}
+    assert {task_of(store, id).reason for id in ids} == {"a mistake"}
+
+
+@pytest.mark.parametrize("q", ["queue:mail", "queue:mail args.n:1"])
+async def test_tasks_retried_together_wait_for_each_other(
+    client: Client, store: Store, monkeypatch: pytest.MonkeyPatch, q: str
+) -> None:
+    monkeypatch.setattr(bulk, "TOGETHER", 2)
+    above = [[] if n == 0 else [str(n - 1)] for n in range(5)]
+    ids = submit(store, *[after(str(n), *above[n], queue="mail", args={"n": 1}) for n in range(5)])
+    store.cancel(ids, reason="a mistake")
+
+    told = await lines(client, "retry", q=q)
+
+    assert told[-1] == {"done": 5, "total": 5}
+    assert states_of(store, ids) == [State.RUNNABLE] + [State.WAITING] * 4
+
+
+async def test_a_verb_is_in_the_audit_log_with_what_was_asked(client: Client, store: Store) -> None:
     wanted = submit(store, *[a_task(queue="mail") for _ in range(5)])
     other = submit_one(store)
 
     told = await lines(client, "cancel", q="queue:mail", why="a mistake")
 
-    assert told == [{"done": done, "total": 5} for done in (0, 2, 4, 5)]
+    assert told == [{"done": done, "total": 5} for done in (0, 5)]
     assert {*states_of(store, wanted)} == {State.CANCELLED}
     assert states_of(store, [other]) == [State.RUNNABLE]
     [entry] = store.audit("tasks")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -236,7 +237,7 @@ async def test_a_task_that_is_not_there_has_nothing_to_show(client: Client, deed
         ({"handler": "work", "deadline": "soon"}, 422, "invalid_task", "deadline"),
         ({"handler": "work", "at": "2030-01-01T00:00:00"}, 422, "invalid_task", "at"),
         ({"handler": "work", "timeout": -1}, 422, "invalid_task", "timeout"),
-        ({"handler": "work", "after": ["nobody"]}, 422, "unknown_prerequisite", None),
+        ({"handler": "work", "after": ["nobody"]}, 422, "unknown_prerequisite", "after"),
         ({"handler": "work", "args": {"a": {"$result": UNKNOWN}}}, 400, "invalid_payload", "args"),
         ({"handler": "work", "args": {"a": 2**70}}, 400, "invalid_payload", "a"),
     ],
@@ -271,7 +272,26 @@ async def test_a_ring_is_refused_naming_it(client: Client, store: Store) -> None
 
     found = problem(await client.post(f"{API}/tasks:batch", json=ring), 422, "cycle")
 
-    assert len(found["cycle"]) == 2
+    assert sorted(found["cycle"]) == ["a", "b"]
+    assert found["detail"] in ("cycle of prerequisites: a → b → a", "cycle of prerequisites: b → a → b")
+    assert found["errors"][0]["field"] == "after"
+    assert store.counts() == []
+
+
+async def test_refusals_of_a_batch_name_keys_as_the_caller_wrote_them(client: Client, store: Store) -> None:
+    async def refused(*tasks: dict[str, object], status: int = 422, code: str) -> dict[str, Any]:
+        body = [{"handler": "work", **task} for task in tasks]
+        return problem(await client.post(f"{API}/tasks:batch", json=body), status, code)
+
+    unknown = await refused({"key": "pack", "after": ["charge", UNKNOWN]}, code="unknown_prerequisite")
+    twice = await refused({"key": "a"}, {"key": "b"}, {"key": "a"}, code="duplicate_task")
+    bad = await refused({"key": "a"}, {"key": "b", "timeout": -1}, code="invalid_task")
+
+    assert unknown["tasks"] == ["charge", UNKNOWN]
+    assert unknown["detail"].startswith(f"prerequisites of 'pack': no task 'charge', {UNKNOWN}; submit it first")
+    assert unknown["errors"][0]["field"] == "after"
+    assert (twice["tasks"], "'a' is there more than once" in twice["detail"]) == (["a"], True)
+    assert (bad["index"], bad["errors"][0]["field"]) == (1, "timeout")
     assert store.counts() == []
 
 

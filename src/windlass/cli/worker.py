@@ -24,7 +24,8 @@ from windlass.errors import InvalidTask
 from windlass.events import Events, SettingsRefused
 from windlass.stores.protocol import Store
 from windlass.wiring import DEFAULT_URL, open_store
-from windlass.worker.node import Node
+from windlass.worker.leaving import LEAVE, Leaving
+from windlass.worker.node import Node, NodeFailed
 
 _POOL = re.compile(r"(?P<name>[^:=]+)(:(?P<queues>[^=]+))?(=(?P<size>\d+)(-(?P<most>\d+))?(x(?P<threads>\d+))?)?")
 
@@ -125,8 +126,9 @@ def run(settings: NodeSettings, url: str, reload: Reload | None = None, metrics:
     """Be a node until told to leave, with whatever the command has put beside it."""
     events = Events()
     log_events(events)
-    measured = _measured(metrics, events)
+    measured, watch = _measured(metrics, events)
     node = Node(settings, lambda: measured(open_store(url)), url, events)
+    watch(node)
     signals = Signals(node, reload)
     beside: Beside = click.get_current_context().obj or nullcontext
     with beside(url):
@@ -135,13 +137,16 @@ def run(settings: NodeSettings, url: str, reload: Reload | None = None, metrics:
         signals.wait()
         node.close()
     if node.failure is not None:
-        raise SystemExit(1)
+        raise NodeFailed(f"the node has ended: {node.failure}")
 
 
-def _measured(metrics: str | None, events: Events) -> Callable[[Store], Store]:
-    """Serve what happens on this node at an address, if one is given; what the node's stores are to be wrapped in."""
+def _measured(metrics: str | None, events: Events) -> tuple[Callable[[Store], Store], Callable[[Node], None]]:
+    """Serve what happens on this node at an address, if one is given.
+
+    Returns what the node's stores are to be wrapped in, and what is to be called with the node.
+    """
     if metrics is None:
-        return lambda store: store
+        return lambda store: store, lambda _node: None
     from windlass.metrics.calls import StoreCalls
     from windlass.metrics.exposition import serve
     from windlass.metrics.node import NodeMetrics
@@ -150,7 +155,7 @@ def _measured(metrics: str | None, events: Events) -> Callable[[Store], Store]:
     events.listen(counted)
     host, port = serve(metrics, counted.registry, calls.registry).server_address[:2]
     click.echo(f"windlass: metrics at http://{host!s}:{port}/metrics", err=True)
-    return calls.measured
+    return calls.measured, lambda node: counted.watch(lambda: node.unwritten)
 
 
 class Reload:
@@ -192,9 +197,9 @@ class Signals:
         self._node = node
         self._reload = reload
         self._hung_up = False
-        self._leaving = 0
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._leave)
+        leaving = Leaving(node)
+        for number in LEAVE:
+            signal.signal(number, leaving)
         signal.signal(signal.SIGHUP, self._hang_up)
         signal.signal(signal.SIGTTIN, lambda _number, _frame: self._resize(1))
         signal.signal(signal.SIGTTOU, lambda _number, _frame: self._resize(-1))
@@ -208,12 +213,6 @@ class Signals:
 
     def _hang_up(self, _number: int, _frame: FrameType | None) -> None:
         self._hung_up = True
-
-    def _leave(self, _number: int, _frame: FrameType | None) -> None:
-        self._leaving += 1
-        steps = [self._node.drain, self._node.hurry, self._node.kill]
-        # In a thread of its own: the handler may have interrupted a thread that holds the lock it would wait for.
-        threading.Thread(target=steps[min(self._leaving, len(steps)) - 1]).start()
 
     def _resize(self, by: int) -> None:
         threading.Thread(target=self._node.grow, args=(by,)).start()

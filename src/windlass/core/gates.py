@@ -96,8 +96,12 @@ def gates(
     serving: Sequence[Serving],
     breakers: Mapping[str, Breaker] = NO_BREAKERS,
     stopped: Mapping[str, str] = NO_POOLS,
+    in_sight: bool = True,
 ) -> tuple[Gate, ...]:
-    """Every gate on the task's way, in order. `stopped` are the pools of size 0, and who has made them so."""
+    """Every gate on the task's way, in order. `stopped` are the pools of size 0, and who has made them so.
+
+    `in_sight` says whether claims look where the store keeps the task.
+    """
     if task.state.final:
         return (_ended(task),)
     if task.state is State.LEASED:
@@ -105,6 +109,7 @@ def gates(
     return (
         _prerequisites(task, prerequisites),
         _due(task),
+        *(() if in_sight else (_OUT_OF_SIGHT,)),
         _queue(task, queue),
         *_downstream(task, breakers),
         _handler(task, handlers),
@@ -112,6 +117,14 @@ def gates(
         *_pool(task, serving, stopped),
         Gate(name="turn", open=True, text="it runs when the tasks before it in its queue have been taken"),
     )
+
+
+_OUT_OF_SIGHT = Gate(
+    name="store",
+    open=False,
+    text="it is stored where no claim looks, which is damage to the database",
+    fix="keep a node running: its sweep moves the task; `windlass db check` lists all of them",
+)
 
 
 def _ended(task: Task) -> Gate:

@@ -5,6 +5,7 @@ Every walk is a loop over lists, never recursion: a chain of a million tasks is 
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -17,6 +18,7 @@ from windlass.errors import CycleFound, DuplicateTask, InvalidTask
 
 Node = TypeVar("Node", bound=Hashable)
 
+_BECAUSE = re.compile("prerequisite .+ ended .+")
 MAX_PREREQUISITES = 100_000
 CYCLE_BUDGET = 4_096
 """How many tasks a submit looks at before it leaves the cycle search to the sweep."""
@@ -73,14 +75,9 @@ def check_fan_in(owner: object, prerequisites: Sequence[object]) -> None:
     """Refuse a task with more prerequisites than a store will carry."""
     if len(prerequisites) > MAX_PREREQUISITES:
         raise InvalidTask(
-            f"prerequisites of {owner}: {len(prerequisites):,} given, at most {MAX_PREREQUISITES:,} are taken; "
+            f"prerequisites of {owner!r}: {len(prerequisites):,} given, at most {MAX_PREREQUISITES:,} are taken; "
             "put a joining task in between"
         )
-
-
-def too_many_placeholders() -> InvalidTask:
-    """The refusal of one forward reference too many."""
-    return InvalidTask(f"prerequisites: over {MAX_PLACEHOLDERS:,} forward references are open in one workflow")
 
 
 def unblock(
@@ -112,6 +109,11 @@ def unblock(
 def because(prerequisite: object, end: End) -> str:
     """The reason recorded when a prerequisite's bad end cancels a task."""
     return f"prerequisite {prerequisite} ended {end.value}"
+
+
+def was_taken_down(state: State, reason: str | None) -> bool:
+    """Whether a task was cancelled because a prerequisite ended badly, and not by a person."""
+    return state is State.CANCELLED and reason is not None and _BECAUSE.fullmatch(reason) is not None
 
 
 def find_ring(

@@ -1,7 +1,8 @@
-"""Verbs for many tasks at once, chosen by a filter: counted first, then done in short batches, with word of each.
+"""Verbs for many tasks at once, chosen by a filter: counted first, then done.
 
-They stop when whoever asked goes away; what is done stays done, and asking again goes on with the rest. What a filter
-finds is what a reader could have found by eye, so no verb is a way to learn what is secret.
+A cancel or a retry is one operation of the store: tasks wait for each other, so one page of them must not be changed
+before the next is known. A purge goes in short batches, with word of each, and stops when whoever asked goes away. What
+a filter finds is what a reader could have found by eye, so no verb is a way to learn what is secret.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from windlass.core.lifecycle import FINAL, UNFINISHED, State
 from windlass.core.query import parse
 from windlass.core.task import TaskId
 from windlass.server.calls import Call
-from windlass.server.finding import find_shown
+from windlass.server.finding import find_shown, is_plain
 from windlass.server.live import Live
 from windlass.server.problems import Refused
 from windlass.server.routes import Routes
 from windlass.server.schemas import Reason
 from windlass.server.scopes import Scope
-from windlass.stores.protocol import Cursor, Filter, Page
+from windlass.stores.protocol import Cursor, Filter, Page, Which
 from windlass.stores.steering import Entry
 
 route = Routes("tasks")
@@ -52,8 +53,7 @@ class Done(Struct, frozen=True, kw_only=True):
 async def cancel_tasks(call: Call, live: Live, body: ByFilter) -> AsyncGenerator[Sequence[Done]]:
     """Cancel the unfinished tasks that match. Running ones are asked to stop, and made to after ten seconds."""
     why = body.why or f"cancelled by {body.by or call.who.name}"
-    deed = _Deed(call, body, "cancelled", UNFINISHED, partial(call.store.cancel, reason=why))
-    async for part in deed.run(live):
+    async for part in _Deed(call, body, "cancelled", UNFINISHED).at_once(live, partial(call.store.cancel, reason=why)):
         yield part
 
 
@@ -61,71 +61,77 @@ async def cancel_tasks(call: Call, live: Live, body: ByFilter) -> AsyncGenerator
 async def retry_tasks(call: Call, live: Live, body: ByFilter) -> AsyncGenerator[Sequence[Done]]:
     """Bring back the failed, cancelled and expired tasks that match, with fresh counters."""
     states = [state for state in FINAL if state.ended_badly]
-    async for part in _Deed(call, body, "retried", states, call.store.retry).run(live):
+    async for part in _Deed(call, body, "retried", states).at_once(live, call.store.retry):
         yield part
 
 
 @route("POST", "/tasks:purge", Scope.OPERATE, errors=ERRORS)
 async def purge_tasks(call: Call, live: Live, body: ByFilter) -> AsyncGenerator[Sequence[Done]]:
     """Remove the finished tasks that match, dead letters too, for good."""
-    async for part in _Deed(call, body, "purged", FINAL, call.store.purge).run(live):
+    async for part in _Deed(call, body, "purged", FINAL).in_batches(live, call.store.purge):
         yield part
 
 
 class _Verb(Protocol):
     """What is done to some tasks; to how many it was."""
 
-    def __call__(self, which: Sequence[TaskId], *, entries: Sequence[Entry]) -> int: ...
+    def __call__(self, which: Which, *, entries: Sequence[Entry]) -> int: ...
 
 
 class _Deed:
     """One verb, on its way through what matches."""
 
-    def __init__(
-        self,
-        call: Call,
-        body: ByFilter,
-        done: str,
-        states: Sequence[State] | frozenset[State],
-        do: _Verb,
-    ) -> None:
+    def __init__(self, call: Call, body: ByFilter, done: str, states: Sequence[State] | frozenset[State]) -> None:
         query = parse(body.q)
         if not query.conditions:
             raise Refused("invalid_filter", "q means every task; name at least one condition", field="q")
-        self._call, self._body, self._word, self._do = call, body, done, do
-        self._entries: list[Entry] = []
+        self._call, self._body, self._word = call, body, done
         who = call.who
         self._filter = Filter(states=frozenset(states), queue=who.queue, tenant=who.tenant, query=query)
+        # The store cannot judge by what is shown: then the tasks are named one by one.
+        self._ids: list[TaskId] | None = None if is_plain(query) else []
 
-    async def run(self, live: Live) -> AsyncGenerator[Sequence[Done]]:
+    async def at_once(self, live: Live, do: _Verb) -> AsyncGenerator[Sequence[Done]]:
+        """Count, and do it in one operation of the store."""
+        total = await self._count(live)
+        yield [Done(done=0, total=total)]
+        if self._body.dry_run or not total:
+            return
+        which = self._filter if self._ids is None else self._ids
+        done = await live.run(lambda: do(which, entries=[self._entry(total)]))
+        yield [Done(done=done, total=total)]
+
+    async def in_batches(self, live: Live, do: _Verb) -> AsyncGenerator[Sequence[Done]]:
         """Count, and do it; the first batch that changes anything is written down with what was asked."""
+        total = await self._count(live)
+        yield [Done(done=0, total=total)]
+        if self._body.dry_run or not total:
+            return
+        entries, done, after = [self._entry(total)], 0, None
+        while True:
+            page = await live.run(lambda after=after: self._page(after))
+            ids = [task.id for task in page.tasks]
+            number = await live.run(lambda ids=ids, entries=entries: do(ids, entries=entries)) if ids else 0
+            entries = [] if number else entries
+            done += number
+            yield [Done(done=done, total=total)]
+            after = page.after
+            if after is None:
+                return
+
+    async def _count(self, live: Live) -> int:
+        """How many tasks match; and which, if the store cannot tell."""
         total, after = 0, None
         while True:
             page = await live.run(lambda after=after: self._page(after))
             total, after = total + len(page.tasks), page.after
+            if self._ids is not None:
+                self._ids += [task.id for task in page.tasks]
             if after is None:
-                break
-        yield [Done(done=0, total=total)]
-        if self._body.dry_run or not total:
-            return
-        self._entries = [self._entry(total)]
-        done, after = 0, None
-        while True:
-            number, after = await live.run(lambda after=after: self._batch(after))
-            done += number
-            yield [Done(done=done, total=total)]
-            if after is None:
-                return
+                return total
 
     def _page(self, after: Cursor | None) -> Page:
         return find_shown(self._call.store, self._call.offers, self._filter, TOGETHER, after)
-
-    def _batch(self, after: Cursor | None) -> tuple[int, Cursor | None]:
-        page = self._page(after)
-        number = self._do([task.id for task in page.tasks], entries=self._entries) if page.tasks else 0
-        if number:
-            self._entries = []
-        return number, page.after
 
     def _entry(self, total: int) -> Entry:
         why = f": {self._body.why}" if self._body.why else ""

@@ -321,18 +321,6 @@ class CronShape(Struct, frozen=True, kw_only=True):
     paused_why: str | None
 
 
-class NodeShape(Struct, frozen=True, kw_only=True):
-    """A node's session."""
-
-    session: UUID
-    node: str
-    about: dict[str, Any]
-    """What it says of itself: its pools, queues, tags, handlers."""
-    age_seconds: float
-    """How long ago it was heard of last."""
-    lost: bool
-
-
 class EntryShape(Struct, frozen=True, kw_only=True):
     """One line of the audit log: what a person or the autoscaler did."""
 

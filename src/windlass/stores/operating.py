@@ -1,8 +1,9 @@
 """What people change by hand: the verbs, the filter by which they name tasks, and how they say what they have seen.
 
 Every verb takes `entries` for the audit log. They are written in the same transaction as the change itself, and only if
-there is one: a call that is refused, fails, or finds nothing to do leaves no entry. A verb that works in passes writes
-them with the first pass that changes anything; if the answer to that commit is lost they may come to stand there twice.
+there is one: a call that is refused, fails, or finds nothing to do leaves no entry. Over many tasks a SQL store writes
+them when it decides what to do, or with the first tasks that it purges; if the answer to that commit is lost they may
+come to stand there twice.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from windlass.core.amend import Version
 from windlass.core.conditions import Query
 from windlass.core.lifecycle import State
 from windlass.core.manifest import Manifest
+from windlass.core.names import check_type
 from windlass.core.ordering import Queue
 from windlass.core.task import Change, Task, TaskId
 from windlass.core.times import Micros
+from windlass.core.validation import check_ids
 from windlass.stores.steering import Entry
 
 CANCEL_GRACE = timedelta(seconds=10)
@@ -36,6 +39,16 @@ class Filter(Struct, frozen=True, kw_only=True):
     query: Query | None = None
     """Whatever else: see `core.query.parse`."""
 
+    def check(self) -> None:
+        """Refuse a filter with a field of the wrong type, such as one state instead of a set of states."""
+        right = "pass a set of State, as in {State.FAILED}"
+        check_type("filter.states", self.states, (frozenset, set, tuple, list), right)
+        for state in self.states:
+            check_type("filter.states", state, State, right)
+        for field in ("queue", "tenant", "workflow", "handler"):
+            check_type(f"filter.{field}", getattr(self, field), (str, type(None)), "pass text or None")
+        check_type("filter.query", self.query, (Query, type(None)), "make one with core.query.parse")
+
     def matches(self, task: Task, now: Micros) -> bool:
         """Whether the task is one of them at this moment."""
         return (
@@ -51,15 +64,31 @@ class Filter(Struct, frozen=True, kw_only=True):
 Which: TypeAlias = Sequence[TaskId] | Filter
 
 
+def check_filter(filter: Filter) -> None:
+    """Refuse anything but a well-formed `Filter`."""
+    check_type("filter", filter, Filter, "pass a Filter")
+    filter.check()
+
+
+def check_which(which: object) -> None:
+    """Refuse anything but a well-formed `Filter` or a list of task ids."""
+    if isinstance(which, Filter):
+        which.check()
+    else:
+        check_ids(which, "which")
+
+
 class Operator(Protocol):
-    """What people change by hand. The verbs that take a `Filter` work in short passes, oldest first."""
+    """What people change by hand. The verbs that take a `Filter` work in short transactions."""
 
     def cancel(
         self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE, entries: Sequence[Entry] = ()
     ) -> int:
-        """Cancel unfinished tasks; how many. A leased one is asked to stop, and made to by the sweep after `grace`.
+        """Cancel unfinished tasks. A leased one is asked to stop, and made to by the sweep after `grace`.
 
-        After this returns no new attempt of them starts, and a later success does not unblock what waits.
+        Answers how many of the tasks that `which` names were cancelled or asked to stop by this call. All of them get
+        `reason`; then the cascade cancels whatever else waits for them, which is not counted. After this returns no
+        new attempt of them starts, and a later success does not unblock what waits.
         """
         ...
 
@@ -74,8 +103,16 @@ class Operator(Protocol):
         """
         ...
 
-    def retry(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
-        """Bring failed, cancelled or expired tasks back with fresh counters; how many. Others are left as they are."""
+    def retry(
+        self, which: Which, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+    ) -> int:
+        """Bring failed, cancelled or expired tasks back with fresh counters; how many. Others are left as they are.
+
+        Each waits again for those of its prerequisites that are unfinished or come back too, and passes over others
+        that ended badly. With `dependents` comes back, in the same operation, whatever was cancelled because one of
+        these tasks ended badly, and so on down; but not a task with another prerequisite that ended badly and stays so.
+        With `dry_run` nothing is changed, and the answer is how many it would be.
+        """
         ...
 
     def purge(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:

@@ -25,6 +25,7 @@ from windlass.stores.operating import CANCEL_GRACE as CANCEL_GRACE  # noqa: PLC0
 from windlass.stores.operating import Filter, Operator
 from windlass.stores.operating import Which as Which  # noqa: PLC0414 - the same
 from windlass.stores.steering import Control, EntrySeen, Steering
+from windlass.stores.workflow_reads import WorkflowReader
 
 SESSION_TTL = timedelta(seconds=15)
 RETENTION = timedelta(days=7)
@@ -73,7 +74,10 @@ class Swept(Struct, frozen=True, kw_only=True):
     missing: int = 0
     """Placeholders whose time was up."""
     healed: int = 0
-    """Wake-ups that had been lost and were made good. Anything but 0 is a bug worth a report."""
+    """Wake-ups that had been lost, and runnable tasks that no claim could see, each made good. Anything but 0 is a bug
+    worth a report."""
+    carried_on: int = 0
+    """Steps of operations over many tasks that somebody had decided and not finished."""
     rings: int = 0
     """Tasks failed because they waited for each other."""
     pruned: int = 0
@@ -154,12 +158,14 @@ class Session(Struct, frozen=True, kw_only=True):
     """How long ago it was opened or renewed last."""
     lost: bool
     """Swept or closed: it holds nothing any more, or will not for long."""
+    workers: str = ""
+    """Its worker processes, for `windlass.core.worker_list`; empty unless they were asked for."""
 
 
 def check_limit(limit: int) -> None:
-    """Refuse a page of nothing."""
-    if limit < 1:
-        raise InvalidTask(f"limit={limit} is no page; give 1 or more")
+    """Refuse a page size that is not a whole number of one or more."""
+    if type(limit) is not int or limit < 1:
+        raise InvalidTask(f"limit={limit!r} is not a whole number of 1 or more")
 
 
 class TaskStore(Protocol):
@@ -195,9 +201,10 @@ class TaskStore(Protocol):
         """
         ...
 
-    def renew(self, session: SessionId) -> list[Lease]:
+    def renew(self, session: SessionId, *, about: str | None = None, workers: str | None = None) -> list[Lease]:
         """Keep everything the session holds, in one call; answers with the leases whose task is to be cancelled.
 
+        `about` and `workers` replace what the session says of itself and of its worker processes; None leaves it.
         Raises `SessionLost` when it was swept: the node must then drop all of its work.
         """
         ...
@@ -251,8 +258,8 @@ class TaskStore(Protocol):
         ...
 
 
-class TaskReader(Protocol):
-    """The read path, for people, API and dashboard."""
+class TaskReader(WorkflowReader, Protocol):
+    """The read path, for people, API and dashboard. Reads of whole workflows stand in `workflow_reads`."""
 
     def get(self, tasks: Sequence[TaskId]) -> list[Task | None]:
         """The tasks with these ids, in this order; None for what is unknown."""
@@ -286,16 +293,22 @@ class TaskReader(Protocol):
         """What stands around a task in its graph."""
         ...
 
-    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int:
-        """How many runnable tasks stand before this one in its queue, up to `limit`; 0 if it is not runnable."""
+    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int | None:
+        """How many runnable tasks stand before this one in its queue, up to `limit`; 0 if it is not runnable.
+
+        None for a runnable task that no claim can see, which only damage to the database leaves; the sweep repairs it.
+        """
         ...
 
     def queues(self) -> list[Queue]:
         """The settings of every queue that was configured, by name."""
         ...
 
-    def sessions(self) -> list[Session]:
-        """The sessions that are alive, and those closed or lost of late; the newest first."""
+    def sessions(self, *, workers: bool = False) -> list[Session]:
+        """The sessions that are alive, and those closed or lost of late; the newest first.
+
+        With `workers`, each has the list of its worker processes, which may be long.
+        """
         ...
 
     def handlers(self) -> list[HandlerSeen]:

@@ -1,4 +1,7 @@
-"""The thread that leases tasks for one pool: as many as it has room for, and no more."""
+"""The thread that leases tasks for one pool: as many as it has room for, and no more.
+
+Ends that are not written yet take up room too: a store that takes no ends gets no more claims.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ from windlass.errors import CommitUnknown, InvalidPayload, SessionLost, StoreUna
 from windlass.events import Events, StoreTroubled
 from windlass.stores.protocol import Store
 from windlass.worker.breakers import Breakers
+from windlass.worker.duty import NotRestartable
 from windlass.worker.given import Work
+from windlass.worker.holdings import Holdings, claimable
 from windlass.worker.hub import Hub
 from windlass.worker.keeper import Keeper
 from windlass.worker.pace import Pace
@@ -56,6 +61,8 @@ class Claimer:
         self._breakers = breakers
         self._events = events
         self._tags = tags
+        self._holdings = Holdings()
+        settler.on_written.append(self._holdings.remove)
         self._brisk_until = 0.0
         self._pace = Pace()
 
@@ -73,7 +80,8 @@ class Claimer:
             self._keeper.lost(session, "it was swept")
             return
         except CommitUnknown as error:
-            self._keeper.retire(session, str(error))
+            self._events.emit(StoreTroubled(doing="claim", error=str(error)))
+            self._keeper.retire(session)
             return
         except StoreUnavailable as error:
             self._events.emit(StoreTroubled(doing="claim", error=str(error)))
@@ -113,6 +121,8 @@ class Claimer:
         """How many to claim; nothing as long as nobody is hungry and a larger claim will soon be worth more."""
         with self._hub.lock:
             room = 0 if self._hub.crew.draining else self._pool.room(monotonic())
+            if room:
+                room = claimable(room, self._pool.slots, self._holdings.count(self._keeper.holds))
             return room if room and (self._pool.hungry() or room >= 100) else 0
 
     def _wait_for_room(self) -> None:
@@ -131,12 +141,16 @@ class Claimer:
         with self._hub.lock:
             if not self._keeper.holds(claims[0].lease.session):
                 return  # It was lost meanwhile, and these leases with it.
+            self._holdings.add(claims)
             self._pool.tally.took(claims)
             for claim, outcome in refused:
                 self._pool.tally.done(claim, outcome, 0.0)
                 self._breakers.done(claim, Released())  # It never came to its downstream.
                 self._settler.put(claim, outcome, seconds=0.0, log=None)
-            self._hub.crew.hand_out(self._pool, work, monotonic())
+            try:
+                self._hub.crew.hand_out(self._pool, work, monotonic())
+            except Exception as error:
+                raise NotRestartable("who was given which task is not known any more") from error
         self._hub.rouse()
 
     def _ready(self, claim: Claim, results: dict[TaskId, str | None], claimed_at: float) -> Work | Outcome:

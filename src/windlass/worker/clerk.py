@@ -83,7 +83,7 @@ class Clerk:
     def _try(self, doing: str, deed: Callable[[], object]) -> bool:
         try:
             deed()
-        except StoreError as error:
+        except WindlassError as error:
             self._events.emit(StoreTroubled(doing=doing, error=str(error)))
             return False
         return True

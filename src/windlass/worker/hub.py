@@ -24,7 +24,7 @@ from windlass.events import Events, NurseryBroke
 from windlass.worker.crew import Crew
 from windlass.worker.line import Line
 from windlass.worker.tickets import TicketQueue
-from windlass.worker.warm import WarmParent, own_environment, told_of_hidden
+from windlass.worker.warm import Imports, WarmParent, own_environment, told_of_hidden
 from windlass.worker.wire import (
     Answer,
     Born,
@@ -75,6 +75,7 @@ class Hub:
         self.broken: str | None = None
         """Why the app could not be imported, when the latest try failed."""
         self._app = settings.app
+        self._imports = Imports(settings.app, settings.path, settings.imports)
         self._environment = own_environment(store_url, pass_store_url=settings.pass_store_url)
         self._office = office
         self._events = events
@@ -296,7 +297,7 @@ class Hub:
             self._warm.wake()
         if self._warm is not None or self.crew.draining or now < self._warm_at:
             return
-        self._warm = WarmParent(self._app, self._environment)
+        self._warm = WarmParent(self._imports, self._environment)
         self._selector.register(self._warm.line.socket, selectors.EVENT_READ, self._warm)
 
     def _lose_warm(self) -> None:

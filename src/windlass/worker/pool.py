@@ -90,6 +90,11 @@ class Pool:
         self._turns = turns
         return queues[first:] + queues[:first]
 
+    @property
+    def slots(self) -> int:
+        """How many tasks its workers can run at once."""
+        return sum(worker.threads for worker in self.workers.values())
+
     def capacities(self, now: float) -> dict[int, int]:
         """Return how many slots' worth of tasks each worker can hold, read-ahead included.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from uuid import UUID
 
-from windlass.core.graph import End, unblock
+from windlass.core.graph import End, unblock, was_taken_down
 from windlass.core.lifecycle import FINAL, State
 from windlass.core.settlement import Settlement, conclude
 from windlass.core.task import Attempt, Task, TaskId
@@ -73,4 +73,42 @@ def _cancels(tables: Tables, child: TaskId, ends: Sequence[tuple[UUID, End]], no
         tables.move(child, after.state, waiting=after.waiting, finished=now, reason=after.reason)
         return True
     tables.move(child, after.state, waiting=after.waiting, due=after.due)
+    return False
+
+
+def taken_down_by(tables: Tables, tasks: Set[TaskId]) -> set[TaskId]:
+    """What was cancelled because one of these ended badly, and so on down.
+
+    Left out is a task that another prerequisite keeps down, one that ended badly and is not among them; and whatever
+    is below it.
+    """
+    found = set(_below(tables, tasks, lambda id: _is_taken_down(tables, id) and id not in tasks))
+    blocked = {id for id in found if _is_kept_down(tables, id, tasks | found)}
+    return found - blocked - set(_below(tables, blocked, lambda id: id in found))
+
+
+def _below(tables: Tables, tasks: Iterable[TaskId], counts: Callable[[TaskId], bool]) -> Iterator[TaskId]:
+    """The dependents that count, of these tasks and of each other."""
+    stack, seen = list(tasks), set[TaskId]()
+    while stack:
+        for child in tables.dependents.get(stack.pop(), ()):
+            if child not in seen and counts(child):
+                seen.add(child)
+                stack.append(child)
+                yield child
+
+
+def _is_taken_down(tables: Tables, id: TaskId) -> bool:
+    task = tables.tasks[id]
+    return was_taken_down(task.state, task.reason)
+
+
+def _is_kept_down(tables: Tables, id: TaskId, coming_back: Set[TaskId]) -> bool:
+    """Whether a prerequisite ended badly, or never came, and does not come back."""
+    for above, resolved in tables.prerequisites.get(id, {}).items():
+        task = tables.tasks.get(TaskId(above))
+        if task is None and resolved and above not in tables.workflows:
+            return True
+        if task is not None and task.state.ended_badly and task.id not in coming_back:
+            return True
     return False

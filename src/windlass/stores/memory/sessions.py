@@ -21,7 +21,7 @@ from windlass.errors import SessionLost
 from windlass.stores.memory.endings import end_attempt, resolve
 from windlass.stores.memory.tables import Session, Tables
 from windlass.stores.protocol import SESSION_TTL
-from windlass.stores.steering import check_report
+from windlass.stores.steering import check_renewal, check_report
 
 
 class Past(Struct, frozen=True):
@@ -53,9 +53,14 @@ class MemorySessions:
             self._tables.sessions[session] = Session(node=node, ttl=length, renewed=now, about=storable(about))
             return session
 
-    def renew(self, session: SessionId) -> list[Lease]:
+    def renew(self, session: SessionId, *, about: str | None = None, workers: str | None = None) -> list[Lease]:
+        texts = check_renewal(about, workers)
         with self._lock:
-            self._alive(session).renewed = self._clock.now()
+            alive = self._alive(session)
+            alive.renewed = self._clock.now()
+            for field, text in texts.items():
+                if text is not None:
+                    setattr(alive, field, text)
             held = (self._tables.tasks[id] for id in sorted(self._tables.held[session]))
             return [Lease(task.id, task.fence, session) for task in held if task.cancel_requested]
 

@@ -22,6 +22,7 @@ from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql.database import Database, Dialect, Transaction, Values
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.rows import Counts, Row, fence_of, rows_from, submitted_of, task_from, uuids
+from windlass.stores.steering import check_renewal
 
 CHUNK = 500
 T = TypeVar("T")
@@ -37,11 +38,12 @@ def open_session(db: Database, node: str, ttl: timedelta, about: str) -> Session
     return session
 
 
-def renew(db: Database, session: SessionId) -> list[Lease]:
+def renew(db: Database, session: SessionId, about: str | None, workers: str | None) -> list[Lease]:
     """Keep a session; which of its leases are to be cancelled."""
+    texts: dict[str, Any] = {**check_renewal(about, workers)}
 
     def work(tx: Transaction) -> list[Lease]:
-        renewed = tx.ask("renew", session=session, now=db.lease_now())
+        renewed = tx.ask("renew", session=session, now=db.lease_now(), **texts)
         cancelling = tx.ask("cancelling", session=session)
         if not renewed.rows():
             raise SessionLost(session)

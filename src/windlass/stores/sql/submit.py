@@ -6,6 +6,7 @@ a concurrent submit takes first fails the insert; the transaction is tried again
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
@@ -13,14 +14,15 @@ from uuid import UUID
 from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.core.graph import CYCLE_BUDGET, MAX_PLACEHOLDERS, End, find_ring, too_many_placeholders
+from windlass.core.admission import check_placeholders, check_prerequisites, check_room, cycle, new_drafts
+from windlass.core.graph import CYCLE_BUDGET, End, find_ring
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
-from windlass.core.submission import Birth, Draft, begins, born, encode_rules, in_scope, is_named
+from windlass.core.submission import Birth, Draft, begins, born, encode_rules, is_named
 from windlass.core.task import Lease, NewTask, TaskId
 from windlass.core.times import Micros
-from windlass.errors import CycleFound, KeyConflict, NotAllowed, QueueFull, StaleLease, UnknownCron, UnknownPrerequisite
+from windlass.errors import NotAllowed, StaleLease, UnknownCron
 from windlass.stores.protocol import Receipt
 from windlass.stores.sql.database import Answer, Dialect, Transaction
 from windlass.stores.sql.rows import Counts, queue_from, uuids
@@ -32,7 +34,7 @@ class Known(NamedTuple):
     tenant: str
     workflow: str | None
     state: State
-    fingerprint: UUID | None
+    fingerprint: bytes | None
     fence: int
     session: UUID | None
 
@@ -74,7 +76,7 @@ class Submit:
         known = self._known(tx)
         now, sees_commits, queues = self._prepared(prepared)
         self._check_lease(known)
-        fresh = self._fresh(known)
+        fresh = new_drafts(self._drafts, {id: one.fingerprint for id, one in known.items()})
         if self._joined and fresh and any(one.forward is not None for one in opened.values()):
             raise NotAllowed("a workflow with forward references takes no submit with conn=; submit without it")
         ahead = self._check_prerequisites(tx, fresh, known, opened, now)
@@ -120,13 +122,16 @@ class Submit:
         rows = tx.ask(statement, [(id,) for id in sorted(wanted)]).rows()
         return {
             TaskId(self._db.uuid(id)): Known(
-                tenant, workflow, State(state), self._uuid(fingerprint), fence, self._uuid(session)
+                tenant, workflow, State(state), self._bytes(fingerprint), fence, self._uuid(session)
             )
             for id, tenant, workflow, state, fingerprint, fence, session in rows
         }
 
     def _uuid(self, value: object) -> UUID | None:
         return None if value is None else self._db.uuid(value)
+
+    def _bytes(self, value: object) -> bytes | None:
+        return None if value is None else self._db.uuid(value).bytes
 
     def _check_lease(self, known: Mapping[TaskId, Known]) -> None:
         if self._lease is None:
@@ -144,24 +149,12 @@ class Submit:
         queues = {name: queue_from((name, *rest)) for _, _, name, *rest in rows if name is not None}
         return rows[0][0], bool(rows[0][1]), queues
 
-    def _fresh(self, known: Mapping[TaskId, Known]) -> list[Draft]:
-        """The drafts whose key is not taken yet."""
-        if not known:
-            return list(self._drafts)
-        taken = [(one, known[one.id].fingerprint) for one in self._drafts if one.id in known]
-        conflicts = [one.new.key or "" for one, fingerprint in taken if fingerprint != _as_uuid(one.fingerprint)]
-        if conflicts:
-            raise KeyConflict(conflicts)
-        return [one for one in self._drafts if one.id not in known]
-
     def _check_room(self, tx: Transaction, queues: Mapping[str, Queue], fresh: Sequence[Draft]) -> None:
         for name, queue in queues.items():
             more = sum(one.new.queue == name for one in fresh)
-            if queue.max_waiting is None or not more:
-                continue
-            [(queued,)] = tx.ask("queued", queue=name).rows()
-            if queued + more > queue.max_waiting:
-                raise QueueFull(name, queue.max_waiting)
+            if queue.max_waiting is not None and more:
+                [(queued,)] = tx.ask("queued", queue=name).rows()
+                check_room(queue, queued, more)
 
     def _check_prerequisites(
         self,
@@ -175,26 +168,22 @@ class Submit:
         if not any(one.prerequisites for one in fresh):
             return {}
         batch = {one.id: one.new for one in fresh}
-        unknown: list[TaskId] = []
-        ahead: dict[TaskId, tuple[UUID, Micros]] = {}
-        for one in fresh:
-            for above in one.prerequisites:
-                there = batch.get(above) or known.get(above)
-                if there is not None and in_scope(one.new, there.tenant, there.workflow):
-                    continue
-                workflow = workflow_id(one.new.tenant, one.new.workflow or "")
-                limit = opened[workflow].forward if one.new.workflow is not None and workflow in opened else None
-                if above not in one.by_key or limit is None:
-                    unknown.append(above)
-                else:
-                    ahead[above] = (workflow, now + limit)
-        if unknown:
-            raise UnknownPrerequisite(list(dict.fromkeys(unknown)))
-        for workflow in {workflow for workflow, _ in ahead.values()}:
-            [(there,)] = tx.ask("count_placeholders", workflow=workflow).rows()
-            if there + sum(one == workflow for one, _ in ahead.values()) > MAX_PLACEHOLDERS:
-                raise too_many_placeholders()
-        return ahead
+
+        def forward(workflow: UUID) -> Micros | None:
+            return opened[workflow].forward if workflow in opened else None
+
+        ahead = check_prerequisites(fresh, lambda id: batch.get(id) or known.get(id), forward)
+        if ahead:
+            again = Counter(
+                ahead[TaskId(id)][0]
+                for id in uuids(self._db, tx.ask("open_placeholders", [(id,) for id in sorted(ahead)]).rows())
+            )
+            there = {
+                workflow: tx.ask("count_placeholders", workflow=workflow).rows()[0][0] - again[workflow]
+                for workflow in sorted({workflow for workflow, _ in ahead.values()})
+            }
+            check_placeholders(ahead, fresh, there)
+        return {id: (workflow, now + limit) for id, (workflow, limit) in ahead.items()}
 
     def _births(
         self,
@@ -256,6 +245,7 @@ class Submit:
                     task.args,
                     encode_rules(task.rules),
                     task.workflow,
+                    None if task.workflow is None else task.tenant,
                     task.key,
                     _as_uuid(one.fingerprint),
                     task.priority,
@@ -304,7 +294,8 @@ class Submit:
             upwards.setdefault(TaskId(self._db.uuid(child)), []).append(TaskId(self._db.uuid(parent)))
         ring, _ = find_ring(task, lambda id: upwards.get(id, ()))
         if ring:
-            raise CycleFound(ring)
+            keys = {TaskId(self._db.uuid(id)): key for id, key in tx.ask("keys", [(id,) for id in ring]).rows()}
+            raise cycle(ring, keys.get)
         return len(edges) <= CYCLE_BUDGET
 
 

@@ -17,6 +17,7 @@ from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
 from windlass.stores.protocol import SESSIONS_SHOWN, Swept
 from windlass.stores.sql.attempts import end_in_chunk
+from windlass.stores.sql.bulk import finish_overdue
 from windlass.stores.sql.database import Database, Transaction
 from windlass.stores.sql.graph import adopt, fail_rings, resolve, resolve_counted
 from windlass.stores.sql.rows import Counts, Moves, Row, rows_from, uuids
@@ -59,14 +60,14 @@ class Sweep:
             due=self._move("due", now, _make_runnable),
             missing=self._end_placeholders(now),
             rings=fail_rings(db),
+            carried_on=finish_overdue(db, now),
             resolved=adopt(db) + self._resolve_pending(),
-            healed=self._heal(now),
+            healed=self._heal(now) + self._keep_up(),
             pruned=self._prune(now),
             next_due=db.read(lambda tx: tx.ask("next_due").rows())[0][0],
         )
         self._forget_audit(now)
         self._fold()
-        db.upkeep()
         return done
 
     def _mark_lost_sessions(self) -> int:
@@ -137,6 +138,12 @@ class Sweep:
             self._db.transact(lambda tx: tx.tell("announce", sorted(untold.items())))
             self._db.ring(resolve(self._db, list(untold)))
         return len(untold)
+
+    def _keep_up(self) -> int:
+        """The database's own upkeep; how many runnable tasks it found where no claim looks."""
+        rescued = self._db.upkeep()
+        self._db.ring(rescued.keys())
+        return sum(rescued.values())
 
     def _prune(self, now: Micros) -> int:
         """Dead letters stay until somebody purges them; a workflow's tasks stay until all of them have ended."""

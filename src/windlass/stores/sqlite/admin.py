@@ -62,7 +62,12 @@ class SQLiteAdmin:
             said = [line for (line,) in self._connection.execute("PRAGMA integrity_check(5)")]
         if said != ["ok"]:  # Then nothing that its rows say means anything.
             return [Finding(check="integrity_check", count=len(said), text="the file is damaged", examples=said)]
-        return [finding for check in PROMISES for finding in found(check, self._readable(self.ask(check)))]
+        return [
+            finding
+            for check in PROMISES
+            if check in self._statements
+            for finding in found(check, self._readable(self.ask(check)))
+        ]
 
     def backup(self, to: str, advance: Advance) -> None:
         place = Path(to)

@@ -60,15 +60,20 @@ CREATE TABLE body (
     args        TEXT NOT NULL,
     rules       TEXT,
     workflow    TEXT,
+    workflow_tenant TEXT,
     key         TEXT,
     fingerprint BLOB,
     priority    INTEGER NOT NULL,
     deadline    INTEGER,
     first_due   INTEGER NOT NULL,
-    submitted   INTEGER NOT NULL
+    submitted   INTEGER NOT NULL,
+    CONSTRAINT tenant_of_its_workflow CHECK ((workflow IS NULL) = (workflow_tenant IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX body_submitted ON body (submitted, id);
-CREATE INDEX body_workflow ON body (workflow, id) WHERE workflow IS NOT NULL;
+-- `workflow_tenant` repeats the tenant for the tasks of a workflow only. The first index gives the steps of one workflow in
+-- submit order. The second lists workflows, newest first: it is walked from one (submitted, workflow, tenant) to the next.
+CREATE INDEX body_workflow ON body (workflow, workflow_tenant, submitted, id) WHERE workflow IS NOT NULL;
+CREATE INDEX body_workflow_newest ON body (submitted, workflow, workflow_tenant) WHERE workflow IS NOT NULL;
 
 CREATE TABLE result (
     id    BLOB PRIMARY KEY,
@@ -107,6 +112,27 @@ CREATE TABLE joining (
     child BLOB PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
+-- Operations over more tasks than one transaction takes (docs/decisions/0012-bulk-operations.md): which tasks, written
+-- down before anything is changed, and how far each has come. Once it is decided, any sweep can finish it.
+CREATE TABLE bulk (
+    id      BLOB PRIMARY KEY,
+    deed    TEXT NOT NULL CHECK (deed IN ('retry', 'cancel')),
+    decided INTEGER NOT NULL DEFAULT 0,
+    reason  TEXT,
+    grace   INTEGER,
+    expires INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE bulk_task (
+    bulk   BLOB NOT NULL,
+    task   BLOB NOT NULL,
+    chosen INTEGER NOT NULL,
+    stage  TEXT NOT NULL CHECK (stage IN ('walk', 'found', 'in', 'out', 'left', 'done', 'told')),
+    PRIMARY KEY (bulk, task)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bulk_task_stage ON bulk_task (bulk, stage, task);
+CREATE INDEX bulk_task_task ON bulk_task (task);
+
 CREATE TABLE session (
     id      BLOB PRIMARY KEY,
     node    TEXT NOT NULL,
@@ -115,6 +141,7 @@ CREATE TABLE session (
     boot    TEXT NOT NULL,
     lost    INTEGER NOT NULL DEFAULT 0,
     about   TEXT NOT NULL DEFAULT '',
+    workers TEXT NOT NULL DEFAULT '',
     report  TEXT NOT NULL DEFAULT '',
     reported INTEGER
 ) STRICT, WITHOUT ROWID;

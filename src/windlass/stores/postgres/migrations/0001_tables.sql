@@ -61,15 +61,20 @@ CREATE TABLE windlass.body (
     args        text NOT NULL,
     rules       text,
     workflow    text COLLATE "C",
+    workflow_tenant text COLLATE "C",
     key         text COLLATE "C",
     fingerprint uuid,
     priority    integer NOT NULL,
     deadline    bigint,
     first_due   bigint NOT NULL,
-    submitted   bigint NOT NULL
+    submitted   bigint NOT NULL,
+    CONSTRAINT tenant_of_its_workflow CHECK ((workflow IS NULL) = (workflow_tenant IS NULL))
 );
 CREATE INDEX body_submitted ON windlass.body (submitted, id);
-CREATE INDEX body_workflow ON windlass.body (workflow, id) WHERE workflow IS NOT NULL;
+-- `workflow_tenant` repeats the tenant for the tasks of a workflow only. The first index gives the steps of one workflow in
+-- submit order. The second lists workflows, newest first: it is walked from one (submitted, workflow, tenant) to the next.
+CREATE INDEX body_workflow ON windlass.body (workflow, workflow_tenant, submitted, id) WHERE workflow IS NOT NULL;
+CREATE INDEX body_workflow_newest ON windlass.body (submitted, workflow, workflow_tenant) WHERE workflow IS NOT NULL;
 
 CREATE TABLE windlass.result (
     id    uuid PRIMARY KEY,
@@ -88,7 +93,9 @@ CREATE TABLE windlass.attempt (
     PRIMARY KEY (task, fence)
 );
 
--- No index has `resolved`, so that resolving an edge writes no index (a HOT update).
+-- Every end of a task asks whether somebody still waits for it, by `edge_open`, which holds nothing else: what a parent
+-- with very many children has told already need not be passed over, and no statistics make a look at the whole table
+-- seem cheaper (docs/decisions/0013-what-a-claim-can-see.md). Resolving an edge writes all indexes for it.
 CREATE TABLE windlass.edge (
     child    uuid NOT NULL,
     parent   uuid NOT NULL,
@@ -96,6 +103,7 @@ CREATE TABLE windlass.edge (
     PRIMARY KEY (child, parent)
 ) WITH (fillfactor = 80);
 CREATE INDEX edge_parent ON windlass.edge (parent, child);
+CREATE INDEX edge_open ON windlass.edge (parent, child) WHERE NOT resolved;
 
 -- What has ended and whose dependents have not all been told. `after` is how far the telling has come.
 CREATE TABLE windlass.ended (
@@ -108,6 +116,27 @@ CREATE TABLE windlass.ended (
 CREATE TABLE windlass.joining (
     child uuid PRIMARY KEY
 );
+
+-- Operations over more tasks than one transaction takes (docs/decisions/0012-bulk-operations.md): which tasks, written
+-- down before anything is changed, and how far each has come. Once it is decided, any sweep can finish it.
+CREATE TABLE windlass.bulk (
+    id      uuid PRIMARY KEY,
+    deed    text COLLATE "C" NOT NULL CHECK (deed IN ('retry', 'cancel')),
+    decided boolean NOT NULL DEFAULT false,
+    reason  text,
+    grace   bigint,
+    expires bigint NOT NULL
+);
+
+CREATE TABLE windlass.bulk_task (
+    bulk   uuid NOT NULL,
+    task   uuid NOT NULL,
+    chosen boolean NOT NULL,
+    stage  text COLLATE "C" NOT NULL CHECK (stage IN ('walk', 'found', 'in', 'out', 'left', 'done', 'told')),
+    PRIMARY KEY (bulk, task)
+);
+CREATE INDEX bulk_task_stage ON windlass.bulk_task (bulk, stage, task);
+CREATE INDEX bulk_task_task ON windlass.bulk_task (task);
 
 -- While somebody's long transaction keeps PostgreSQL from cleaning up, entries of tasks long claimed stay at the head of
 -- `task_runnable`, and every claim must pass over them. So runnable tasks are kept in lots: once the head of the open lot

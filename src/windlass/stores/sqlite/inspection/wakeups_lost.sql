@@ -4,4 +4,5 @@ SELECT e.child, count(*) OVER ()
  WHERE NOT e.resolved AND t.finished IS NOT NULL
    AND NOT EXISTS (SELECT 1 FROM ended AS d WHERE d.parent = e.parent)
    AND NOT EXISTS (SELECT 1 FROM joining AS j WHERE j.child = e.child)
+   AND NOT EXISTS (SELECT 1 FROM bulk_task AS b WHERE b.task = e.parent)
  LIMIT 5;

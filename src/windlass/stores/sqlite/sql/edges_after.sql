@@ -1,5 +1,6 @@
 -- edges_after: some edges, in order, with what the stall detector needs to see whether a wake-up was lost.
-SELECT e.child, e.parent, e.resolved, p.state, p.finished, d.parent IS NOT NULL, j.child IS NOT NULL
+SELECT e.child, e.parent, e.resolved, p.state, p.finished, d.parent IS NOT NULL OR EXISTS (SELECT 1 FROM bulk_task AS b WHERE b.task = e.parent),
+       j.child IS NOT NULL
   FROM (SELECT child, parent, resolved FROM edge
          WHERE (child, parent) > (:child, :parent)
          ORDER BY child, parent LIMIT :limit) AS e

@@ -1,0 +1,10 @@
+-- add_to_bulk: those of these tasks that an operation is about: what ended badly for a retry, what is unfinished for a
+-- cancel.
+-- batch: task uuid
+INSERT INTO windlass.bulk_task (bulk, task, chosen, stage)
+SELECT :bulk, t.id, true, :stage
+  FROM windlass.task AS t
+ WHERE t.id = ANY (:task::uuid[])
+   AND CASE WHEN :unfinished::boolean THEN t.finished IS NULL AND NOT t.cancel_requested
+            ELSE t.finished IS NOT NULL AND t.state <> 'completed' END
+    ON CONFLICT DO NOTHING;

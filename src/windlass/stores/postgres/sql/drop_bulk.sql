@@ -1,0 +1,2 @@
+-- drop_bulk: an operation is over.
+DELETE FROM windlass.bulk WHERE id = :bulk;

@@ -1,0 +1,18 @@
+-- kept_down: some of the tasks that were added to a retry, in id order, and whether a prerequisite keeps each down: one
+-- that ended badly, or never came, and does not come back.
+SELECT m.task, kept.found IS NOT NULL
+  FROM (SELECT task FROM windlass.bulk_task
+         WHERE bulk = :bulk AND task > :after AND NOT chosen
+         ORDER BY task LIMIT :limit) AS m
+  LEFT JOIN LATERAL (
+       SELECT true AS found
+         FROM windlass.edge AS e
+         LEFT JOIN windlass.task AS p ON p.id = e.parent
+        WHERE e.child = m.task
+          AND CASE WHEN p.id IS NULL
+                   THEN e.resolved AND NOT EXISTS (SELECT FROM windlass.workflow AS w WHERE w.id = e.parent)
+                   ELSE p.finished IS NOT NULL AND p.state <> 'completed'
+                        AND NOT EXISTS (SELECT FROM windlass.bulk_task AS o WHERE o.bulk = :bulk AND o.task = e.parent)
+               END
+        LIMIT 1) AS kept ON true
+ ORDER BY m.task;

@@ -1,0 +1,100 @@
+"""What one transaction of an operator's verb does to some tasks: cancel them, or bring them back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+from windlass.core.amend import brought_back
+from windlass.core.lifecycle import State
+from windlass.core.task import TaskId
+from windlass.core.times import Micros
+from windlass.stores.sql.database import Database, Transaction
+from windlass.stores.sql.rows import Moves, Row, rows_from, uuids
+
+COMING, CAME = "in", "done"
+"""The stages of a task of a retry that has more than one transaction: it comes back later, or has done so."""
+Stages: TypeAlias = Callable[[Transaction, Collection[UUID]], Mapping[UUID, str]]
+"""At which stage of the whole operation some tasks are; those that are no part of it are left out."""
+
+
+class Done(NamedTuple):
+    """What was done."""
+
+    changed: list[Row]
+    """The tasks that were changed, as they were before."""
+    wake: set[str]
+    announced: list[UUID]
+    """Ends that somebody has to be told of."""
+
+
+def cancel_some(
+    db: Database, tx: Transaction, ids: Collection[UUID], reason: str, grace: Micros, *, announce: bool
+) -> Done:
+    """Cancel those that are unfinished; leased ones are asked to stop."""
+    asked = tx.ask("now", now=db.now())
+    held = tx.ask("hold", [(id,) for id in sorted(ids)])
+    [(now,)] = asked.rows()
+    moves = Moves()
+    changed = [row for row in rows_from(db, held.rows()) if not row.state.final and not row.cancel_requested]
+    for row in changed:
+        if row.state is State.LEASED:
+            moves.move(row, row.state, cancel_requested=True, cancel_by=now + grace, reason=reason)
+        else:
+            moves.move(row, State.CANCELLED, finished=now, reason=reason)
+    moves.write(tx)
+    ended = [(row.id, State.CANCELLED.value) for row in changed if announce and row.state is not State.LEASED]
+    announced = uuids(db, tx.ask("announce", ended).rows()) if ended else []
+    return Done(changed, moves.counts.wake, announced)
+
+
+def announce_cancelled(db: Database, tx: Transaction, ids: Collection[UUID]) -> list[UUID]:
+    """Note the ends of those that `cancel_some` has cancelled without a word; which somebody waits for."""
+    held = rows_from(db, tx.ask("hold", [(id,) for id in sorted(ids)]).rows())
+    ended = [(row.id, row.state.value) for row in held if row.state is State.CANCELLED]
+    return uuids(db, tx.ask("announce", ended).rows()) if ended else []
+
+
+def bring_back(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stages | None = None) -> Done:
+    """Bring back those that ended badly, to wait for each prerequisite that is unfinished or comes back as well.
+
+    With `stages` they are part of a larger operation, and prerequisites that it brings back in another transaction
+    count too. Tasks and prerequisites are locked in one set and in id order, after the notes of who is still to be
+    told of their ends: whoever tells locks in this order.
+    """
+    asked = tx.ask("now", now=db.now())
+    told = tx.ask("resolved_edges", [(id,) for id in sorted(ids)])
+    [(now,)] = asked.rows()
+    everyone = [(id,) for id in sorted({*ids, *(above for _, above in _edges(db, told.rows()))})]
+    untold = tx.ask("hold_ended", everyone)
+    held = tx.ask("hold", everyone)
+    # Once more: until they were locked, these tasks may have been told of ends.
+    told = tx.ask("resolved_edges", [(id,) for id in sorted(ids)])
+    rows = {row.id: row for row in rows_from(db, held.rows())}
+    edges = _edges(db, told.rows())
+    back = [rows[id] for id in map(TaskId, ids) if id in rows and rows[id].state.ended_badly]
+    stage: Mapping[UUID, str] = stages(tx, {above for _, above in edges}) if stages else {}
+    badly = {row.id for row in rows.values() if row.state.ended_badly}
+    coming = {row.id for row in back} | {id for id in badly if stage.get(id) == COMING}
+    again = {id for id in badly if stage.get(id) == CAME}
+    awaited = coming | again | {row.id for row in rows.values() if not row.state.final}
+    mine = {row.id for row in back}
+    reopened = [(child, above) for child, above in edges if child in mine and above in awaited]
+    more = Counter(child for child, _ in reopened)
+    moves = Moves()
+    for row in back:
+        moves.move(row, **brought_back(row, row.waiting + more[row.id], now))
+    tx.tell("reopen_edges", sorted(reopened))
+    # Whoever has not been told of the old end waits for the new one instead.
+    tx.tell("close_ended", [(above,) for above in uuids(db, untold.rows()) if above in coming])
+    moves.write(tx)
+    # What came back earlier in this operation and ended badly meanwhile is an end like any other.
+    ended = sorted((id, rows[id].state.value) for id in again & {above for _, above in reopened})
+    announced = uuids(db, tx.ask("announce", ended).rows()) if ended else []
+    return Done(back, moves.counts.wake, announced)
+
+
+def _edges(db: Database, lines: Sequence[tuple[object, ...]]) -> list[tuple[TaskId, TaskId]]:
+    return [(TaskId(db.uuid(child)), TaskId(db.uuid(above))) for child, above in lines]

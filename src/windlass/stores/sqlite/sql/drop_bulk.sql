@@ -1,0 +1,2 @@
+-- drop_bulk: an operation is over.
+DELETE FROM bulk WHERE id = :bulk;
