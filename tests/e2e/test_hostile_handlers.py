@@ -248,6 +248,7 @@ def test_a_soft_timeout_is_raised_although_the_handler_before_has_replaced_the_s
     caught = hostile.catch_soft_limit.using(soft_timeout=0.2, timeout=10).enqueue()
 
     assert caught.result(PATIENCE) == "cleaned up"
+    assert hostile.enqueue_in_child.enqueue().result(PATIENCE) == 7, "it can wait for its child"
     floor.check()
 
 
