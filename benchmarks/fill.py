@@ -16,7 +16,7 @@ HOUR = 3_600_000_000
 
 _POSTGRES_TASKS = """
 INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure,
-                           fence, session, claimed, finished, attempts)
+                           fence, session, claimed, finished, attempts, kind)
 SELECT (lpad(to_hex(born / 1000), 12, '0') || '7' || lpad(to_hex(born %% 1000), 3, '0') || 'a'
         || substr(md5(%(first)s::text || ' ' || n), 1, 15))::uuid,
        'default', 'default', CASE WHEN %(finished)s THEN 'completed' ELSE 'runnable' END,
@@ -24,7 +24,7 @@ SELECT (lpad(to_hex(born / 1000), 12, '0') || '7' || lpad(to_hex(born %% 1000), 
        CASE WHEN %(finished)s THEN 1 ELSE 0 END,
        CASE WHEN %(finished)s THEN '00000000-0000-7000-8000-000000000000'::uuid END,
        CASE WHEN %(finished)s THEN %(first)s + n END, CASE WHEN %(finished)s THEN %(first)s + n END,
-       CASE WHEN %(finished)s THEN 1 ELSE 0 END
+       CASE WHEN %(finished)s THEN 1 ELSE 0 END, 0
   FROM (SELECT n, %(first)s + n - n %% 1000 AS born FROM generate_series(1::bigint, %(many)s) AS n) AS numbers
 """
 _POSTGRES_BODIES = """
@@ -37,11 +37,11 @@ WITH RECURSIVE numbers (n, born) AS (
     SELECT 1, :first UNION ALL SELECT n + 1, :first + n - n % 1000 FROM numbers WHERE n < :many
 )
 INSERT INTO task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure,
-                  fence, session, claimed, finished, attempts)
+                  fence, session, claimed, finished, attempts, kind)
 SELECT unhex(printf('%012x7%03xa', born / 1000, born % 1000) || substr(hex(randomblob(8)), 1, 15)),
        'default', 'default', iif(:finished, 'completed', 'runnable'), 0, 9223372036854775807, :first + n, :first + n,
        0, 'cancel', :finished, iif(:finished, zeroblob(16), NULL), iif(:finished, :first + n, NULL),
-       iif(:finished, :first + n, NULL), :finished
+       iif(:finished, :first + n, NULL), :finished, 0
   FROM numbers
 """
 _SQLITE_BODIES = """

@@ -53,7 +53,9 @@ if TYPE_CHECKING:
     from windlass.redaction import Secret
     from windlass.simulation.results import SimulationResult
     from windlass.simulation.simulate import simulate
+    from windlass.situation import PoolSituation
     from windlass.wiring import open_store
+    from windlass.worker_node import WorkerNode
     from windlass.workflow import Step, Workflow
 
 __all__ = [
@@ -74,6 +76,7 @@ __all__ = [
     "NewTask",
     "NotAllowed",
     "OnFailure",
+    "PoolSituation",
     "Queue",
     "QueueFull",
     "Retry",
@@ -98,6 +101,7 @@ __all__ = [
     "UnknownTask",
     "Why",
     "WindlassError",
+    "WorkerNode",
     "Workflow",
     "current",
     "open_store",
@@ -121,6 +125,8 @@ _HOMES = (
     "windlass.handlers",
     "windlass.workflow",
     "windlass.app",
+    "windlass.worker_node",
+    "windlass.situation",
     "windlass.simulation.results",
     "windlass.simulation.simulate",
 )

@@ -11,17 +11,18 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 from weakref import WeakSet
 
 from windlass.committer import Committer
 from windlass.context import current_lease
 from windlass.core.task import Lease, NewTask, Task, TaskId
-from windlass.errors import NotAllowed
+from windlass.errors import NotAllowed, WindlassError
+from windlass.refusals import refusals
 from windlass.stores.protocol import Receipt, Store
 from windlass.tracing import sending
 from windlass.waiting import Waiting
-from windlass.wiring import asubmit_in, open_store
+from windlass.wiring import DEFAULT_URL, asubmit_in, open_store
 
 
 class _Process:
@@ -57,6 +58,16 @@ def forbid_stores(reason: str) -> None:
     _process.forbidden = reason
 
 
+def is_importing() -> bool:
+    """Return whether this process only imports apps to fork workers from; a node must not start here."""
+    return _process.forbidden is not None
+
+
+def is_worker() -> bool:
+    """Return whether this process runs the tasks of a node."""
+    return _process.factory is not None
+
+
 class Access:
     """One app's store, and what all its handlers and handles share."""
 
@@ -85,6 +96,17 @@ class Access:
                 store = self._opened = self._opened or open_store(self._url)
         return store
 
+    def opener(self) -> tuple[Callable[[], Store], str]:
+        """Return how a node in this program opens stores, and their URL.
+
+        A store that the app was given, or that lives in this process only, is shared with the node and outlives it.
+        """
+        url = self._url or os.environ.get("WINDLASS_URL") or DEFAULT_URL
+        if self._given is not None or url.startswith("memory:"):
+            shared = cast("Store", SharedStore(self.store))
+            return lambda: shared, ""
+        return lambda: open_store(url), url
+
     def use(self, store: Store | None) -> None:
         """Use this store from now on; with None, again the one of the URL."""
         self._given = store
@@ -112,18 +134,26 @@ class Access:
     def submit(self, tasks: Sequence[NewTask], conn: Any = None) -> list[Receipt]:
         """Submit, in one commit with others who do so now, or in the caller's own transaction."""
         span = sending(tasks)
-        if span is None:
-            return self._submit(tasks, conn)
-        with span:
-            return span.sent(self._submit(span.tasks, conn))
+        try:
+            if span is None:
+                return self._submit(tasks, conn)
+            with span:
+                return span.sent(self._submit(span.tasks, conn))
+        except WindlassError as error:
+            refusals.count(error)
+            raise
 
     async def asubmit(self, tasks: Sequence[NewTask], conn: Any = None) -> list[Receipt]:
         """The same for coroutines. A synchronous `conn` is used right here: it may belong to this thread."""
         span = sending(tasks)
-        if span is None:
-            return await self._asubmit(tasks, conn)
-        with span:
-            return span.sent(await self._asubmit(span.tasks, conn))
+        try:
+            if span is None:
+                return await self._asubmit(tasks, conn)
+            with span:
+                return span.sent(await self._asubmit(span.tasks, conn))
+        except WindlassError as error:
+            refusals.count(error)
+            raise
 
     def _submit(self, tasks: Sequence[NewTask], conn: Any) -> list[Receipt]:
         lease = current_lease()
@@ -151,6 +181,19 @@ class Access:
         if lease is None:
             return self.store.submit(tasks, conn=conn)
         return self.store.submit(tasks, conn=conn, lease=lease)
+
+
+class SharedStore:
+    """A store that its user must not close."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def close(self) -> None:
+        """Leave it open: whoever opened it closes it."""
 
 
 def _is_async(conn: Any) -> bool:

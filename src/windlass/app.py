@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping
+from importlib import import_module
 from types import MappingProxyType
-from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 from uuid import UUID
 
 import msgspec
 
-from windlass.access import Access, bind_all, forbid_stores
+from windlass.access import Access, bind_all, forbid_stores, is_importing
 from windlass.core.manifest import CronInfo, Manifest
+from windlass.core.names import check_text, check_type, shown
 from windlass.core.payload import MAX_BYTES, encode_args
 from windlass.core.task import Task
 from windlass.crons import Misfire, check_schedule
@@ -28,12 +30,17 @@ from windlass.options import TaskOptions
 from windlass.stores.protocol import Store
 from windlass.workflow import Workflow
 
+if TYPE_CHECKING:
+    from windlass.situation import PoolSituation
+    from windlass.worker_node import WorkerNode, WorkerOptions
+
 __all__ = ["App", "bind_all", "forbid_stores"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Hook = TypeVar("Hook", bound=Callable[[], object])
 Signal = TypeVar("Signal", bound=Callable[[], float])
+OwnDecider = TypeVar("OwnDecider", bound="Callable[[PoolSituation], float]")
 
 
 class Decorator(Protocol):
@@ -64,6 +71,8 @@ class App:
         self.stop_hooks: list[Callable[[], object]] = []
         self.signals: dict[str, Callable[[], float]] = {}
         """The registered signals by name."""
+        self.deciders: dict[str, Callable[[PoolSituation], float]] = {}
+        """The registered deciders by name."""
         self._handlers: dict[str, Handler[..., Any, Any]] = {}
         self.handlers: Mapping[str, Handler[..., Any, Any]] = MappingProxyType(self._handlers)
         """The registered handlers by name."""
@@ -122,13 +131,16 @@ class App:
         A plain function becomes a handler with these options; one that is a handler already gets one more schedule.
         """
         check_schedule(schedule, tz, misfire)
+        if name is not None:
+            check_text("name", name)
+        check_type("args", args, (Mapping, type(None)), "pass a dict of arguments by name")
 
         def register(function: Callable[..., Any]) -> Handler[..., Any, Any]:
             handler = self._handlers.get(getattr(function, "name", ""))
             if handler is None or handler is not function:
                 handler = self._register(function, None, options)
             cron = CronInfo(
-                name=name or handler.name,
+                name=handler.name if name is None else name,
                 handler=handler.name,
                 schedule=schedule,
                 timezone=tz,
@@ -159,6 +171,15 @@ class App:
         self.signals[measure.__name__] = measure
         return measure
 
+    def decider(self, decide: OwnDecider) -> OwnDecider:
+        """Let pools be sized by this function, once their settings name it: `scale: {deciders: ["app:by_orders"]}`.
+
+        It gets a `PoolSituation` and returns a number of workers. Called every second in some worker, beside what that
+        runs; it should be quick. The same vetoes, bounds and cooldowns hold as for every other decider.
+        """
+        self.deciders[decide.__name__] = decide
+        return decide
+
     def enqueue_many(self, calls: Iterable[Bound[R]]) -> list[Handle[R]]:
         """Enqueue many calls, as `send.bind(x) for x in addresses`: read lazily, in atomic chunks of 1,000.
 
@@ -183,7 +204,30 @@ class App:
 
     def handle(self, id: UUID | str) -> Handle[Any]:
         """A handle of the task with this id, whether it exists or not."""
-        return Handle(self._access, UUID(id) if isinstance(id, str) else id)
+        try:
+            found: object = UUID(id) if isinstance(id, str) else id
+        except ValueError:
+            found = None
+        if not isinstance(found, UUID):
+            raise InvalidTask(f"id={shown(id)} is not a task id; pass a UUID, or its text")
+        return Handle(self._access, found)
+
+    def worker(self, **options: Unpack[WorkerOptions]) -> WorkerNode:
+        """A node inside this program, to be started and stopped as you like. Handlers run in processes of their own.
+
+        >>> with app.worker(queues=["mail"], size=2):
+        ...     send.enqueue("a@b.c").result()
+        """
+        embedded = import_module("windlass.worker.embedded")
+        return cast("WorkerNode", embedded.EmbeddedNode(self, options))
+
+    def run_worker(self, **options: Unpack[WorkerOptions]) -> None:
+        """Run a node inside this program until SIGTERM or Ctrl-C drains it.
+
+        Does nothing while a worker process imports this module, so a script may end with it unguarded.
+        """
+        if not is_importing():
+            self.worker(**options).run()
 
     def manifest(self) -> Manifest:
         """What this app has to offer, for those who do not import it."""
@@ -195,9 +239,12 @@ class App:
     ) -> Handler[..., Any, Any]:
         if isinstance(function, Handler):  # of another app, or of this one under a further name
             function = cast("Handler[..., Any, Any]", function).function
+        check_type("function", function, Callable, "to name a handler, write @app.task(name=...)")  # pyright: ignore[reportArgumentType]
         if not hasattr(function, "__qualname__") and name is None:
             raise InvalidTask(f"{function!r} has no name of its own; give it one with name=")
-        handler: Handler[..., Any, Any] = Handler(self._access, name or name_of(function), function, options)
+        handler: Handler[..., Any, Any] = Handler(
+            self._access, name_of(function) if name is None else name, function, options
+        )
         known = self._handlers.get(handler.name)
         # At a prompt or in a notebook a definition is often sent again; in a file, a second one is a mistake.
         if known is not None and hasattr(sys.modules.get(_module_of(function)), "__file__"):
@@ -218,12 +265,17 @@ def name_of(function: Callable[..., Any]) -> str:
     """A function's name as tasks carry it: the same whether its module was imported or run as a program."""
     module = _module_of(function)
     if module == "__main__":
-        main = sys.modules["__main__"]
-        spec = getattr(main, "__spec__", None)
-        path = str(getattr(main, "__file__", None) or "__main__")
-        module = spec.name if spec is not None else re.split(r"[\\/]", path)[-1].removesuffix(".py")
+        module = main_name()
     whole = f"{module}.{function.__qualname__}".replace(".<locals>", "")
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", whole)[-128:]
+
+
+def main_name() -> str:
+    """Return the name under which the main module could be imported."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    path = str(getattr(main, "__file__", None) or "__main__")
+    return spec.name if spec is not None else re.split(r"[\\/]", path)[-1].removesuffix(".py")
 
 
 def _module_of(function: Callable[..., Any]) -> str:

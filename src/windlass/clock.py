@@ -34,13 +34,15 @@ class SystemClock:
         return time.time_ns() // 1_000
 
 
+BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Counts from when the machine booted; sleep included, where the system has such a clock."""
+
+
 class BootClock:
     """Time since this machine booted, sleep included. It never jumps, so leases on one machine are judged by it."""
 
-    _clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
     def now(self) -> Micros:
-        return time.clock_gettime_ns(self._clock) // 1_000
+        return time.clock_gettime_ns(BOOT_CLOCK) // 1_000
 
 
 def boot_id() -> str:
@@ -69,8 +71,8 @@ class ManualClock:
 
 
 def monotonic() -> float:
-    """Seconds on a clock that only goes forward: for time limits inside one process."""
-    return time.monotonic()
+    """Seconds on a clock that only goes forward, also while the machine sleeps, and that its processes share."""
+    return time.clock_gettime(BOOT_CLOCK)
 
 
 def sleep(seconds: float) -> None:

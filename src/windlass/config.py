@@ -6,7 +6,7 @@ A flag counts more than the environment, that more than `windlass.yaml`, that mo
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal, cast
@@ -18,9 +18,10 @@ from msgspec import Struct
 from windlass.autoscale.checks import TIMES, faults
 from windlass.autoscale.settings import Settings
 from windlass.core.names import check_name
+from windlass.core.ordering import Strategy
 from windlass.core.times import duration
 from windlass.errors import InvalidTask, WindlassError
-from windlass.stores.protocol import SESSION_TTL
+from windlass.stores.protocol import SESSION_TTL, TaskReader
 
 
 class InvalidSettings(WindlassError, ValueError):
@@ -70,6 +71,9 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     queues: tuple[str, ...] = ("default",)
     weights: tuple[int, ...] = ()
     """How often each queue is the first to be asked; empty for all alike."""
+    order: Literal["queues", "deadline"] = "queues"
+    """`queues`: one queue after the other, each in its own order. `deadline`: the earliest deadline over all of them;
+    then each must have the strategy `deadline`."""
     size: int | None = None
     """How many workers it has; left out, it sizes itself between `min` and `max`."""
     min: int = 1
@@ -118,6 +122,10 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             found.append(f"{where}.queues is empty; name at least one queue")
         if self.weights and (len(self.weights) != len(self.queues) or min(self.weights) < 1):
             found.append(f"{where}.weights={self.weights} does not fit; give one number from 1 for each queue, or none")
+        if self.weights and self.order == "deadline":
+            found.append(
+                f"{where}.weights mean nothing with order=deadline, which takes all queues as one; leave them out"
+            )
         if not 0 <= self.min <= self.most <= 1_000:
             found.append(f"{where}: min={self.min}, max={self.most} is no range; give 0 ≤ min ≤ max ≤ 1000")
         if self.size is not None and not 0 <= self.size <= 1_000:
@@ -134,6 +142,22 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             found.append(f"{where}.scale has no floor and no ceiling of its own; give {where}.min and {where}.max")
         found += [f"{where}.signals.{each.name}: {fault}" for each in self.signals for fault in each.faults()]
         return found + [f"{where}.scale.{fault}" for fault in faults(self.scale)]
+
+
+def check_orders(pools: Iterable[PoolSettings], store: TaskReader) -> None:
+    """Refuse a pool that is to go by deadlines over queues that do not: their tasks' places cannot be compared."""
+    wanted = [(pool.name, queue) for pool in pools if pool.order == "deadline" for queue in pool.queues]
+    if not wanted:
+        return
+    strategies = {queue.name: queue.strategy for queue in store.queues()}
+    wrong = [
+        f"pools.{pool}.order=deadline, but the queue {queue} has the strategy "
+        f"{strategies.get(queue, Strategy.PRIORITY).value}; run `windlass queues set {queue} --strategy deadline`"
+        for pool, queue in wanted
+        if strategies.get(queue) is not Strategy.DEADLINE
+    ]
+    if wrong:
+        raise InvalidSettings("settings: " + "; ".join(wrong))
 
 
 def default_max() -> int:
@@ -175,6 +199,12 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     """Whether workers see the store's URL in their environment."""
     session_ttl: timedelta = SESSION_TTL
     """How long after its last renewal the node counts as lost."""
+    path: tuple[str, ...] = ()
+    """Where the worker processes look for modules; empty for the usual path and the current directory."""
+    imports: tuple[str, ...] = ()
+    """Modules that they import after the app."""
+    health: str = ""
+    """Where `/healthz`, `/readyz` and `/metrics` are served, as HOST:PORT or PORT; empty for nowhere."""
 
     def check(self) -> None:
         """Refuse what cannot be followed, all of it at once."""
@@ -194,7 +224,7 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
 
     def changes(self, other: NodeSettings) -> list[str]:
         """What is different in others that are to be followed while the node runs; refused if that needs a new node."""
-        fields = ("app", "name", "tags", "session_ttl", "pass_store_url")
+        fields = ("app", "name", "tags", "session_ttl", "pass_store_url", "health")
         lasting = [field for field in fields if getattr(self, field) != getattr(other, field)]
         pools, others = ({pool.name: pool for pool in each.pools} for each in (self, other))
         lasting += [f"pools.{name}" for name in sorted({*pools} ^ {*others})]
@@ -224,6 +254,7 @@ class FileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     drain_timeout: timedelta | None = timedelta(seconds=30)
     pass_store_url: bool = False
     session_ttl: timedelta = SESSION_TTL
+    health: str | int = ""
     pools: tuple[PoolSettings, ...] = ()
     budget: BudgetSettings = BudgetSettings()
 

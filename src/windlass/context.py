@@ -69,6 +69,10 @@ class Channel(Protocol):
         """Pass on how far the attempt is; it also shows that the attempt is alive."""
         ...
 
+    def may_start(self, order: Order) -> bool:
+        """Return True if the attempt's lease surely still holds. Asked right before the handler is called."""
+        ...
+
     def cancelled(self, order: Order) -> bool:
         """Whether somebody has asked for the task to be cancelled."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias, get_args
 
+from windlass.core.names import check_text, shown
 from windlass.errors import InvalidTask
 
 Misfire: TypeAlias = Literal["last", "skip", "all"]
@@ -17,8 +18,10 @@ def check_schedule(schedule: str, tz: str, misfire: str) -> None:
 
     from cronsim import CronSim, CronSimError
 
+    check_text("schedule", schedule)
+    check_text("tz", tz)
     if misfire not in get_args(Misfire):
-        raise InvalidTask(f"misfire={misfire!r} is not known; give last, skip or all")
+        raise InvalidTask(f"misfire={shown(misfire)} is unknown; use last, skip or all")
     try:
         next(CronSim(schedule, datetime(2026, 1, 1, tzinfo=UTC)))
     except (CronSimError, StopIteration) as error:

@@ -47,6 +47,8 @@ class InvalidTask(WindlassError, ValueError):
     """A task that can never be accepted as it is. The message names the field, its value and what would be right."""
 
     code = "invalid_task"
+    index: int | None = None
+    """Which task of a batch it was, from 0; None if it was a single task, or not about one of them."""
 
 
 class InvalidPayload(InvalidTask):
@@ -62,7 +64,7 @@ class DuplicateTask(InvalidTask):
 
     def __init__(self, ids: Sequence[object]) -> None:
         self.ids = tuple(ids)
-        super().__init__(f"duplicate task: {_some(self.ids)} stands more than once; give each task its own key or id")
+        super().__init__(f"duplicate task: {_some(self.ids)} is there more than once; give each task its own key or id")
 
 
 class UnknownPrerequisite(InvalidTask):
@@ -70,10 +72,15 @@ class UnknownPrerequisite(InvalidTask):
 
     code = "unknown_prerequisite"
 
-    def __init__(self, ids: Sequence[object]) -> None:
+    def __init__(self, ids: Sequence[object], waiting: Sequence[object] = ()) -> None:
+        """`ids` are keys or ids as the caller wrote them; `waiting` names the tasks that list them."""
         self.ids = tuple(ids)
+        self.waiting = tuple(waiting)
+        of = f" of {_task(self.waiting[0])}" if self.waiting else ""
+        if len(self.waiting) > 1:
+            of += f" and {len(self.waiting) - 1:,} more"
         super().__init__(
-            f"unknown prerequisite: {_some(self.ids)}; submit it first or in the same batch, "
+            f"prerequisites{of}: no task {_some(self.ids)}; submit it first or in the same batch, "
             "or open the workflow with forward references"
         )
 
@@ -271,6 +278,11 @@ class UnsafeStore(StoreError):
     """A durability setting of the store would break the promise that an acknowledged task is never lost."""
 
     code = "unsafe_store"
+
+
+def _task(name: object) -> str:
+    """A task by its key, its id, or its position in the batch."""
+    return f"tasks[{name}]" if isinstance(name, int) else _some([name])
 
 
 def _some(names: Sequence[object], most: int = 20) -> str:

@@ -90,6 +90,16 @@ class NurseryBroke(Event, frozen=True):
     why: str
 
 
+class DutyFailed(Event, frozen=True):
+    """A thread of the node raised an error that it does not expect; it is started again, or the node ends."""
+
+    duty: str
+    error: str
+    traceback: str
+    again_in: float | None
+    """Seconds until the restart; None when the duty is not started again and the node ends."""
+
+
 class PoolDecided(Event, frozen=True):
     """This node has decided a tick in which something changed or was held: what stands in the ledger."""
 

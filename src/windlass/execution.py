@@ -10,6 +10,7 @@ import asyncio
 import traceback
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from typing import Any, Protocol, TypeAlias
 
 from windlass.context import Cancelled, Channel, Context, GiveUp, RetryIn, SoftTimeout, log, running
@@ -17,7 +18,7 @@ from windlass.core.lifecycle import State
 from windlass.core.order import Order
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Raised, Released, Returned, Stopped
-from windlass.core.times import micros
+from windlass.core.times import LONGEST, micros
 from windlass.errors import InvalidPayload, InvalidTask
 from windlass.signature import Signature
 from windlass.tracing import processing
@@ -108,11 +109,16 @@ class _UnknownHandler(Exception):
     """This process does not have the handler."""
 
 
+class _LeaseDoubtful(Exception):
+    """The attempt's lease may have run out before the handler was called."""
+
+
 class _Attempt:
     """What both kinds of handler have in common."""
 
     def __init__(self, app: Handlers, order: Order, channel: Channel) -> None:
         self._order = order
+        self._channel = channel
         self._handler = app.handlers.get(order.handler)
         self._max_result_bytes = app.max_result_bytes
         self.context = Context(order, channel, self._encode)
@@ -124,10 +130,14 @@ class _Attempt:
         return self._handler
 
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Return what the handler is called with, if it may be called now: nothing stands between this and the call."""
         try:
-            return self.handler.signature.decode(self._order.args)
+            decoded = self.handler.signature.decode(self._order.args)
         except (InvalidPayload, InvalidTask) as error:
             raise GiveUp(f"the arguments do not fit the handler: {error}") from None
+        if not self._channel.may_start(self._order):
+            raise _LeaseDoubtful
+        return decoded
 
     def returned(self, value: Any) -> Outcome:
         if self.context.written is not None:
@@ -145,9 +155,11 @@ class _Attempt:
             case Cancelled():
                 return Stopped(State.CANCELLED, "stopped while it ran")
             case RetryIn():
-                return Raised(error_of(error), retry_in=max(0, micros(error.delay)))
+                return Raised(error_of(error), retry_in=micros(min(max(error.delay, timedelta(0)), LONGEST)))
             case GiveUp():
                 return Raised(error_of(error), give_up=True)
+            case _LeaseDoubtful():
+                return Released()
             case _UnknownHandler():
                 return Released(delay=UNKNOWN_HANDLER_DELAY)
             case _:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from windlass.access import Access
+from windlass.core.names import check_type
 from windlass.core.task import NewTask
 from windlass.handle import Handle
 from windlass.handlers import Bound
@@ -20,6 +21,7 @@ R = TypeVar("R")
 def enqueue_all(access: Access, calls: Iterable[Bound[R]]) -> list[Handle[R]]:
     """Enqueue all of them; their handles in order."""
     chunks: _Chunks[R] = _Chunks(access)
+    check_type("calls", calls, Iterable, "pass a list of handler.bind(...)")
     with chunks.noting():
         for call in calls:
             if chunks.is_full_before(call):
@@ -33,6 +35,7 @@ def enqueue_all(access: Access, calls: Iterable[Bound[R]]) -> list[Handle[R]]:
 async def aenqueue_all(access: Access, calls: Iterable[Bound[R]] | AsyncIterable[Bound[R]]) -> list[Handle[R]]:
     """The same for coroutines; the calls may come from an asynchronous source."""
     chunks: _Chunks[R] = _Chunks(access)
+    check_type("calls", calls, (Iterable, AsyncIterable), "pass a list of handler.bind(...)")
     with chunks.noting():
         async for call in _each(calls):
             if chunks.is_full_before(call):
@@ -53,6 +56,7 @@ class _Chunks(Generic[R]):
         self.conn: Any = None
 
     def is_full_before(self, call: Bound[R]) -> bool:
+        check_type("call", call, Bound, "pass handler.bind(...)")
         return bool(self.tasks) and (len(self.tasks) >= CHUNK or call.conn is not self.conn)
 
     def add(self, call: Bound[R]) -> None:

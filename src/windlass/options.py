@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict, cast
 from uuid import UUID
 
 from msgspec.structs import replace
 
 from windlass.core.names import shown
 from windlass.core.retry import Retry
-from windlass.core.submission import draft
 from windlass.core.task import NewTask, OnFailure
 from windlass.core.times import Duration, duration, moment
+from windlass.core.validation import check_labels, check_once, check_task
 from windlass.errors import InvalidTask
 
 When: TypeAlias = Duration | datetime
@@ -29,6 +29,10 @@ class TaskOptions(TypedDict, total=False):
     retries: int
     """How many further attempts; short for `retry=Retry(retries=…)`."""
     retry: Retry
+    max_crashes: int
+    """After how many deaths of its worker process it still runs again."""
+    at_most_once: bool
+    """Fail instead of running again once an attempt may have begun. Without retries."""
     timeout: Duration | None
     """Hard: the attempt's process is killed."""
     soft_timeout: Duration | None
@@ -58,7 +62,19 @@ class UsingOptions(TaskOptions, total=False):
 
 _LIMITS = ("timeout", "soft_timeout", "heartbeat_timeout", "delay")
 _MOMENTS = ("deadline", "expires", "at")
-_AS_THEY_ARE = ("queue", "priority", "tenant", "slots", "downstream", "key", "workflow", "on_failure", "retry")
+_AS_THEY_ARE = (
+    "queue",
+    "priority",
+    "tenant",
+    "slots",
+    "downstream",
+    "key",
+    "workflow",
+    "on_failure",
+    "retry",
+    "max_crashes",
+    "at_most_once",
+)
 _KNOWN = {*_LIMITS, *_MOMENTS, *_AS_THEY_ARE, "requires", "after", "retries"}
 
 
@@ -75,23 +91,34 @@ def fields_of(options: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str
         if name in options:
             fields[name] = None if options[name] is None else moment(options[name], name)
     if "retries" in options:
-        fields["retry"] = replace(fields.get("retry", Retry()), retries=options["retries"])
+        policy = fields.get("retry", Retry())
+        if isinstance(policy, Retry):  # Anything else is refused, with its own name, when the task is checked.
+            fields["retry"] = replace(policy, retries=options["retries"])
+    if fields.get("at_most_once") is True and isinstance(fields.get("retry"), Retry):
+        check_once(fields["retry"])  # Only an explicit policy is refused; a `NewTask` always has one.
     if "requires" in options:
-        fields["requires"] = tuple(options["requires"])
+        fields["requires"] = check_labels(options["requires"])
     if "after" in options:
-        fields["prerequisites"] = tuple(map(prerequisite, options["after"]))
+        fields["prerequisites"] = prerequisites(options["after"])
     return fields
 
 
-def prerequisite(named: object) -> UUID | str:
-    """A prerequisite as a store takes it: a task's id, or its key."""
+def prerequisites(after: Any) -> tuple[UUID | str, ...]:
+    """Return the prerequisites that `after` lists as stores take them: task ids and keys."""
+    if isinstance(after, str | bytes | Mapping) or not isinstance(after, Iterable):
+        given = cast("object", after)
+        raise InvalidTask(f"after={shown(given)} is not a list; pass a list of handles, steps, task ids or keys")
+    return tuple(map(_prerequisite, cast("Iterable[object]", after)))
+
+
+def _prerequisite(named: object) -> UUID | str:
     found: object = getattr(named, "id", named)
     if isinstance(found, UUID | str):
         return found
-    raise InvalidTask(f"after={shown(named)} names no task; give a handle, a step, a task id or a key")
+    raise InvalidTask(f"after: {shown(named)} does not name a task; pass a handle, a step, a task id or a key")
 
 
 def checked(fields: dict[str, Any]) -> dict[str, Any]:
     """The same, refused now if a store would refuse them later."""
-    draft([NewTask(**fields)], 0, lambda: 0)
+    check_task(NewTask(**fields))
     return fields

@@ -25,7 +25,8 @@ SECOND = 1_000_000
 
 class _Pool(msgspec.Struct):
     queues: frozenset[str]
-    threads: int = 1
+    threads: int | None = None
+    order: str = "queues"
 
 
 class _About(msgspec.Struct):
@@ -35,11 +36,14 @@ class _About(msgspec.Struct):
     pools: dict[str, _Pool] | None = None
     tags: frozenset[str] | None = None
     handlers: frozenset[str] | None = None
+    slots: int = 1
+    """Of a worker over HTTP, which has no pool of processes to say so."""
 
 
 def explain(store: Store, task: Task) -> Why:
     """Why this task does not run, as things stand; and if only its turn has not come, when it will."""
     waits = task.state is State.WAITING
+    ahead = store.ahead(task.id, limit=COUNTED) if task.state is State.RUNNABLE else 0
     around = store.neighbourhood(task.id).prerequisites if waits else []
     found = gates(
         task,
@@ -49,10 +53,12 @@ def explain(store: Store, task: Task) -> Why:
         serving=[_serving(session) for session in store.sessions() if not session.lost],
         breakers=_breakers(store, task),
         stopped=_stopped(store),
+        in_sight=ahead is not None,
     )
     why = Why(task=task, gates=found)
-    turns = task.state is State.RUNNABLE and why.closed is None
-    return msgspec.structs.replace(why, outlook=_outlook(store, task)) if turns else why
+    if ahead is None or task.state is not State.RUNNABLE or why.closed is not None:
+        return why
+    return msgspec.structs.replace(why, outlook=_outlook(store, task, ahead))
 
 
 def _breakers(store: Store, task: Task) -> dict[str, Breaker]:
@@ -73,7 +79,7 @@ def _stopped(store: Store) -> dict[str, str]:
     return found
 
 
-def _outlook(store: Store, task: Task) -> Outlook | None:
+def _outlook(store: Store, task: Task, before: int) -> Outlook | None:
     """When its turn comes, by what the nodes have measured; None before they have measured anything.
 
     Its own queue may be served before all others of its pool, or after them: that is part of the range.
@@ -84,7 +90,6 @@ def _outlook(store: Store, task: Task) -> Outlook | None:
     seconds = _run_time(pools)
     if not slots or seconds is None:
         return None
-    before = store.ahead(task.id, limit=COUNTED)
     slack = None if task.deadline is None else (task.deadline - here.now) / SECOND
     others = sorted({queue for pool in pools for queue in pool.queues} - {task.queue})
     beside = sum(queue.runnable for queue in store.look(others, ahead=timedelta(0)).queues) if others else 0
@@ -104,7 +109,10 @@ def _serving(session: Session) -> Serving:
         about = msgspec.json.decode(session.about, type=_About)
     except msgspec.DecodeError:
         about = _About()
-    pools = sorted((about.pools or {}).values(), key=lambda pool: pool.threads)
-    slots = {queue: pool.threads for pool in pools for queue in pool.queues}  # Of several pools, the largest counts.
+    slots = dict.fromkeys(about.queues or (), about.slots) if about.pools is None else {}
+    for pool in (about.pools or {}).values():  # Of several pools that serve a queue, the largest counts.
+        threads = about.slots if pool.threads is None else pool.threads
+        slots |= {queue: max(threads, slots.get(queue, 0)) for queue in pool.queues}
     named = None if about.pools is None else {name: pool.queues for name, pool in about.pools.items()}
-    return Serving(session.node, about.queues, slots, about.tags, about.handlers, named)
+    merged = frozenset(name for name, pool in (about.pools or {}).items() if pool.order == "deadline")
+    return Serving(session.node, about.queues, slots, about.tags, about.handlers, named, merged)

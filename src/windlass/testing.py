@@ -159,6 +159,9 @@ class _StoreChannel:
     def progress(self, order: Order, share: float | None, message: str | None) -> None:
         self._store.progress([Progress(lease=order.lease, share=share, message=message)])
 
+    def may_start(self, order: Order) -> bool:
+        return True
+
     def cancelled(self, order: Order) -> bool:
         [task] = self._store.get([TaskId(order.task)])
         return task is None or task.cancel_requested

@@ -18,13 +18,15 @@ from windlass.arguments import PLAIN, marks, refuse_marks
 from windlass.bridge import in_thread
 from windlass.clock import SystemClock, entropy
 from windlass.core.ids import fresh_id, keyed_id
+from windlass.core.names import check_name, check_text, check_type
 from windlass.core.references import reference
 from windlass.core.submission import MAX_BATCH
 from windlass.core.task import NewTask, OnFailure, TaskId
+from windlass.core.validation import check_task
 from windlass.errors import NotAllowed
 from windlass.handle import Handle
 from windlass.handlers import Using
-from windlass.options import prerequisite
+from windlass.options import prerequisites
 from windlass.signature import Signature
 
 R_co = TypeVar("R_co", covariant=True)
@@ -43,6 +45,8 @@ class Workflow:
     """The builder; see `App.workflow`."""
 
     def __init__(self, access: Access, name: str, tenant: str, conn: Any = None) -> None:
+        check_text("workflow", name)
+        check_name("tenant", tenant)
         self.name = name
         self.tenant = tenant
         self.steps: list[Step[Any]] = []
@@ -63,16 +67,18 @@ class Workflow:
         """Add a task. Further options come by `handler.using(...)`; steps among the arguments are prerequisites."""
         if not self._is_open:
             raise NotAllowed(f"the workflow {self.name!r} is submitted already; open it again to add to it")
+        check_type("handler", handler, Using, "pass a function decorated with @app.task")
         encoded, referred = _encode(handler.signature, args, kwargs)
         fields: dict[str, Any] = {**handler.fields, "tenant": self.tenant, "workflow": self.name}
         task = NewTask(args=encoded, **fields)
-        waits_for = dict.fromkeys([*task.prerequisites, *map(prerequisite, after), *referred])
+        waits_for = dict.fromkeys([*task.prerequisites, *prerequisites(after), *referred])
         task = replace(
             task,
             prerequisites=tuple(waits_for),
-            key=key or task.key,
-            on_failure=task.on_failure if on_failure is None else OnFailure(on_failure),
+            key=task.key if key is None else key,
+            on_failure=task.on_failure if on_failure is None else on_failure,
         )
+        task = check_task(task)
         step: Step[R_co] = Step(self._access, self._id_of(task))
         self._tasks.append(task if task.key is not None else replace(task, id=step.id))
         self.steps.append(step)

@@ -23,12 +23,16 @@ from windlass.testing import assert_enqueued, drain
 class Told:
     """A channel that notes what it is told."""
 
-    def __init__(self, *, cancelled: bool = False) -> None:
+    def __init__(self, *, cancelled: bool = False, may_start: bool = True) -> None:
+        self.starts = may_start
         self.said: list[tuple[float | None, str | None]] = []
         self.is_cancelled = cancelled
 
     def progress(self, order: Order, share: float | None, message: str | None) -> None:
         self.said.append((share, message))
+
+    def may_start(self, order: Order) -> bool:
+        return self.starts
 
     def cancelled(self, order: Order) -> bool:
         return self.is_cancelled
@@ -136,6 +140,29 @@ def test_interruptions_are_told_apart(app: App) -> None:
     assert stopped == Stopped(State.CANCELLED, "stopped while it ran")
     assert isinstance(late, Raised)
     assert late.error.kind == "SoftTimeout"
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_an_attempt_whose_lease_may_have_run_out_is_given_back_before_its_handler_is_called(kind: str) -> None:
+    app, called = App("memory:"), list[str]()
+    late = Told(may_start=False)
+
+    if kind == "def":
+
+        @app.task(name="work")
+        def work() -> None:
+            called.append("work")
+
+        outcome = perform(app, an_order(), late)
+    else:
+
+        @app.task(name="work")
+        async def awork() -> None:
+            called.append("work")
+
+        outcome = asyncio.run(aperform(app, an_order(), late))
+
+    assert (outcome, called) == (Released(), [])
 
 
 def test_an_unknown_handler_is_given_back_at_no_charge(app: App) -> None:

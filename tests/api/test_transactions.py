@@ -253,6 +253,9 @@ class _Nobody:
 
     def progress(self, order: Any, share: float | None, message: str | None) -> None: ...
 
+    def may_start(self, order: Any) -> bool:
+        return True
+
     def cancelled(self, order: Any) -> bool:
         return False
 

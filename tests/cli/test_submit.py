@@ -51,7 +51,7 @@ BAD = [
     ('{"handler": "mail", "args": {}}', "missing: to"),
     ('{"handler": "mail", "args": {"to": "ann"}, "colour": 1}', "colour"),
     ('{"handler": "mail", "args": {"to": "ann"}, "delay": "soon"}', "delay"),
-    ('{"handler": "mail", "args": {"to": "ann"}, "after": ["nobody"]}', "unknown prerequisite"),
+    ('{"handler": "mail", "args": {"to": "ann"}, "after": ["nobody"]}', "no task 'nobody'"),
     ("[1]", "line 2: "),
 ]
 
@@ -81,6 +81,40 @@ def test_with_atomic_all_lines_are_one_batch_in_any_order(windlass: Windlass) ->
     said = windlass("submit", "-", "--atomic", stdin=ndjson(mail(key="b", after=["a"]), mail(key="a")))
 
     assert (said.exit_code, said.stdout) == (0, "2 lines: 2 created\n")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "told"),
+    [
+        ([mail(key="pack", after=["charge"])], "prerequisites of 'pack': no task 'charge'; submit it first"),
+        ([mail(key="a", after=["b"]), mail(key="b", after=["a"])], "cycle of prerequisites: "),
+        ([mail(key="a"), mail(key="a")], "duplicate task: 'a' is there more than once"),
+        ([mail(key="a"), mail(key="b", timeout=-1)], "line 2: timeout="),
+    ],
+    ids=["unknown", "cycle", "duplicate", "field"],
+)
+def test_a_refused_batch_is_told_by_the_callers_keys(
+    windlass: Windlass, store: Store, tasks: list[dict[str, Any]], told: str
+) -> None:
+    said = windlass("submit", "-", "--atomic", stdin=ndjson(*tasks))
+
+    assert said.exit_code == 2
+    assert told in said.stderr
+    assert store.find(Filter()).tasks == []
+
+
+def test_a_refused_line_is_told_by_the_callers_keys(windlass: Windlass) -> None:
+    said = windlass("submit", "-", stdin=ndjson(mail(key="a"), mail(key="pack", after=["charge"]), mail(after=["x"])))
+
+    assert "line 2: prerequisites of 'pack': no task 'charge'" in said.stderr
+    assert "line 3: prerequisites: no task 'x'" in said.stderr
+
+
+def test_a_refused_task_is_told_by_the_callers_keys(windlass: Windlass) -> None:
+    said = windlass("enqueue", "mail", "to=ann", "--key", "pack", "--after", "charge")
+
+    assert said.exit_code == 2
+    assert "prerequisites of 'pack': no task 'charge'" in said.stderr
 
 
 def test_each_line_has_a_receipt_for_programs(windlass: Windlass) -> None:

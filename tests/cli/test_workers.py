@@ -8,6 +8,8 @@ from tests.cli.conftest import Windlass, read
 from tests.support.builders import SECOND
 from windlass.autoscale.reports import NodeReport, PoolReport
 from windlass.clock import ManualClock
+from windlass.core.times import micros
+from windlass.core.worker_list import RunningTask, WorkerList, WorkerProcess, encode_workers
 from windlass.stores.protocol import Store
 
 REPORT = NodeReport(
@@ -48,3 +50,60 @@ def test_nodes_that_went_are_shown_when_asked_for(windlass: Windlass, store: Sto
 
 def test_without_a_node_it_says_how_to_start_one(windlass: Windlass) -> None:
     assert "windlass worker APP" in windlass("workers", "ls").stderr
+
+
+def test_each_worker_process_is_listed_with_its_tasks(windlass: Windlass, store: Store, clock: ManualClock) -> None:
+    session, began = store.open_session("box-1"), clock.now()
+    task = RunningTask(id="00000000-0000-7000-8000-000000000001", handler="shop.pay", since=began)
+    busy = WorkerProcess(
+        number=1,
+        pool="mail",
+        state="busy",
+        since=began - micros(3 * SECOND),
+        pid=41,
+        memory=64 << 20,
+        tasks_run=1_200,
+        running=3,
+        tasks=(task,),
+    )
+    starting = WorkerProcess(number=2, pool="mail", state="starting", since=began)
+    store.renew(session, workers=encode_workers(WorkerList(workers=(busy, starting), more=7)))
+    clock.advance(2 * SECOND)
+
+    found = windlass("workers", "ls")
+    [node] = read(windlass("workers", "ls", "--json"))
+
+    assert found.stdout.splitlines()[-3:] == [
+        "node   worker  pid  pool  state     for  memory  tasks run  running",
+        "box-1       1   41  mail  busy      5 s  64 MiB      1,200  "
+        "shop.pay 00000000-0000-7000-8000-000000000001 (2 s), and 2 more",
+        "box-1       2    –  mail  starting  2 s       –          0  –",
+    ]
+    assert "box-1: 7 more workers not listed" in found.stderr
+    assert (node["workers_not_listed"], node["workers"][1]["pid"], node["workers"][1]["memory_bytes"]) == (
+        7,
+        None,
+        None,
+    )
+    assert node["workers"][0] | {"since": ""} == {
+        "number": 1,
+        "pid": 41,
+        "pool": "mail",
+        "state": "busy",
+        "since": "",
+        "memory_bytes": 64 << 20,
+        "tasks_run": 1_200,
+        "running": 3,
+        "tasks": [{"id": task.id, "handler": "shop.pay", "since": "2027-01-15T12:00:00Z"}],
+    }
+
+
+def test_a_node_that_has_gone_has_no_workers(windlass: Windlass, store: Store) -> None:
+    session = store.open_session("gone")
+    worker = WorkerProcess(number=1, pool="mail", state="idle", since=0)
+    store.renew(session, workers=encode_workers(WorkerList(workers=(worker,))))
+    store.close_session(session)
+
+    [node] = read(windlass("workers", "ls", "--all", "--json"))
+
+    assert (node["lost"], node["workers"]) == (True, [])

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
+import apsw
 import pytest
 
 from tests.cli.conftest import Windlass, lines, read
-from tests.support.builders import GAVE_UP, SECOND, a_session, a_task, report, state_of
+from tests.support.builders import (
+    GAVE_UP,
+    SECOND,
+    a_session,
+    a_task,
+    complete,
+    report,
+    state_of,
+)
 from windlass.clock import ManualClock
+from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.core.settlement import COMPLETED
 from windlass.core.task import TaskId
@@ -119,16 +132,189 @@ def test_very_many_steps_under_one_are_summed_up(windlass: Windlass, store: Stor
 
     said = windlass("workflows", "graph", "wide").stdout.splitlines()
 
+    assert said[2:] == ["▸ root  ◆", "├─ ◇ work ×99  (part-000 … part-098)", "└─ ◇ part-099  ◆"]
+
+
+def test_steps_under_one_that_differ_are_cut_with_their_number(windlass: Windlass, store: Store) -> None:
+    batch = [a_task(key="root", workflow="wide")]
+    batch += [a_task(handler=f"h{n}", key=f"p{n:02}", workflow="wide", prerequisites=["root"]) for n in range(40)]
+    store.submit(batch)
+
+    said = windlass("workflows", "graph", "wide").stdout.splitlines()
+
     assert len(said) == 2 + 1 + 12
-    assert said[-1] == "└─ … and 89 more: ◇ 89"
+    assert (said[-2], said[-1]) == ("├─ ◇ p39  ◆", "└─ … 29 more: ◇ 29")
 
 
-def test_a_long_chain_is_drawn_to_its_end(windlass: Windlass, store: Store) -> None:
-    store.submit([a_task(key=f"s{n}", workflow="long", prerequisites=[f"s{n - 1}"] if n else []) for n in range(1_500)])
+def test_subtrees_that_are_alike_are_drawn_once(windlass: Windlass, store: Store) -> None:
+    batch = [a_task(handler="list", key="root", workflow="map")]
+    for n in range(30):
+        batch.append(a_task(handler="fetch", key=f"f{n}", workflow="map", prerequisites=["root"]))
+        batch.append(a_task(handler="parse", key=f"p{n}", workflow="map", prerequisites=[f"f{n}"]))
+    store.submit([*batch, a_task(key="join", workflow="map", prerequisites=[f"p{n}" for n in range(30)])])
 
-    said = windlass("workflows", "graph", "long")
+    said = windlass("workflows", "graph", "map").stdout.splitlines()[2:]
 
-    assert (said.exit_code, "s1499" in said.stdout) == (0, True)
+    assert len(said) == 6
+    assert said[0] == "▸ root  ◆"
+    assert {"├─ ◇ fetch ×29", "│  └─ ◇ parse ×29"} <= {line.partition("  (")[0] for line in said}
+    assert said[-1].endswith("more)")
+
+
+def test_many_branches_as_deep_as_the_workflow_are_cut_as_well(windlass: Windlass, store: Store) -> None:
+    """Each step of a chain has one more beside it, so that it is no chain."""
+    batch = [a_task(key="s0", workflow="comb")]
+    for n in range(1, 500):
+        batch += [a_task(key=key, workflow="comb", prerequisites=[f"s{n - 1}"]) for key in (f"s{n}", f"t{n}")]
+    store.submit(batch)
+
+    said = windlass("workflows", "graph", "comb").stdout.splitlines()[2:]
+
+    assert len(said) <= 100
+    assert sum("… 939 more: ◇ 939" in line for line in said) == 1
+
+
+@pytest.fixture
+def chain(store: Store) -> Store:
+    """One step more than was ever shown before."""
+    store.submit([a_task(key=f"s{n}", workflow="w", prerequisites=[f"s{n - 1}"] if n else []) for n in range(10_001)])
+    return store
+
+
+@pytest.fixture
+def fan(store: Store) -> Store:
+    store.submit([a_task(key="root", workflow="w")])
+    store.submit([a_task(handler="resize", key=f"p{n}", workflow="w", prerequisites=["root"]) for n in range(20_000)])
+    return store
+
+
+def pictures(windlass: Windlass) -> dict[str, str]:
+    """A large workflow in each form. None of them is long."""
+    said = {form: windlass("workflows", form, "w") for form in ("show", "graph", "gantt")}
+    assert {form: one.exit_code for form, one in said.items()} == dict.fromkeys(said, 0)
+    assert all(len(one.stdout.encode()) < 20_000 for one in said.values())
+    return {form: one.stdout for form, one in said.items()}
+
+
+@pytest.mark.usefixtures("chain")
+def test_a_chain_of_10001_steps_is_shown_cut_in_the_middle(windlass: Windlass) -> None:
+    said = pictures(windlass)
+
+    assert said["graph"].splitlines()[2:] == [
+        "▸ s0  ◆",
+        "└─ ◇ s1  ◆",
+        "   └─ ◇ s2  ◆",
+        "      └─ … 9,996 more: ◇ 9,996",
+        "         └─ ◇ s9999  ◆",
+        "            └─ ◇ s10000  ◆",
+    ]
+    assert "… 9,951 more: ◇ 9,951" in said["show"]
+    assert "… 9,951 more: ◇ 9,951" in said["gantt"]
+    assert "s10000" in said["show"]
+
+    below = windlass("workflows", "graph", "w", "--after", "s9998").stdout.splitlines()[2:]
+    assert below == ["◇ s9999  ◆", "└─ ◇ s10000  ◆"]
+
+
+@pytest.mark.usefixtures("fan")
+def test_a_fan_of_20000_steps_is_shown_in_one_line(windlass: Windlass) -> None:
+    said = pictures(windlass)
+
+    for form in said.values():
+        assert len(form.splitlines()) <= 6
+        assert "resize ×19,999" in form
+
+
+def test_failed_and_running_steps_of_a_large_workflow_are_shown_first(
+    windlass: Windlass, store: Store, clock: ManualClock
+) -> None:
+    store.submit([a_task(key=f"s{n:04}", handler=f"h{n % 200}", workflow="w") for n in range(1_000)])
+    claims = {claim.task.key: claim for claim in store.claim(a_session(store), ["default"], 503)}
+    clock.advance(SECOND)
+    report(store, claims.pop("s0500"), GAVE_UP)
+    complete(store, *(claims.pop(f"s{n:04}") for n in range(500)))
+
+    said = windlass("workflows", "show", "w").stdout
+
+    assert all(name in said for name in ("✗ failed", "s0500", "s0501", "s0502", "s0999"))
+    hidden = [int(number.replace(",", "")) for number in re.findall(r"… ([\d,]+) more", said)]
+    groups = [int(number.replace(",", "")) for number in re.findall(r"×([\d,]+)", said)]
+    steps = len(said.splitlines()) - 3 - len(hidden) - len(groups)
+    assert sum(hidden) + sum(groups) + steps == 1_000
+
+
+def test_a_fan_in_of_1500_has_all_its_edges_and_the_right_critical_path(
+    windlass: Windlass, store: Store, clock: ManualClock
+) -> None:
+    keys = [f"p{n}" for n in range(1_500)]
+    parts = [receipt.id for receipt in store.submit([a_task(key=key, workflow="w") for key in keys])]
+    [join] = [one.id for one in store.submit([a_task(key="join", workflow="w", prerequisites=keys)])]
+    claims = {claim.task.id: claim for claim in store.claim(a_session(store), ["default"], 2_000)}
+    last = claims.pop(max(parts))
+    complete(store, *claims.values())
+    clock.advance(SECOND)
+    complete(store, last)
+
+    first = read(windlass("workflows", "show", "w", "--json"))
+    rest = read(windlass("workflows", "show", "w", "--json", "--after", first["next"]))
+    all_lines = lines(windlass("workflows", "show", "w", "--jsonl"))
+
+    assert (len(first["steps"]), len(rest["steps"]), rest["next"]) == (1_000, 501, None)
+    assert [step["id"] for step in all_lines] == [step["id"] for step in first["steps"] + rest["steps"]]
+    assert sorted(all_lines[-1]["prerequisites"]) == sorted(map(str, parts))
+    assert first["critical_path"] == [str(last.task.id), str(join)]
+    assert (first["critical_steps"], first["tasks"]) == (2, {"runnable": 1, "completed": 1_500})
+
+
+def test_steps_are_paged_in_order(windlass: Windlass, half_done: dict[str, TaskId]) -> None:
+    first = windlass("workflows", "show", "order-7", "--limit", "2")
+    rest = windlass("workflows", "show", "order-7", "--after", "check", "--limit", "5")
+
+    def steps(text: str) -> list[str]:
+        return [line[3:].split()[0] for line in text.splitlines()[3:]]
+
+    assert (steps(first.stdout), steps(rest.stdout)) == (["charge", "check"], ["pack", "ship", "thank"])
+    assert f"--after {half_done['check']}" in first.stderr
+    assert rest.stderr == ""
+
+
+def test_a_workflow_too_large_for_a_graph_is_counted(
+    windlass: Windlass, half_done: dict[str, TaskId], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.workflow_view.MOST_STEPS", 3)
+
+    for form in ("show", "graph", "gantt"):
+        said = windlass("workflows", form, "order-7")
+        assert said.stdout.splitlines()[2:] == [
+            "5 steps are too many for a graph and a critical path; here they are counted:",
+            "handler  tasks  states",
+            "work         5  1 waiting, 1 leased, 3 completed",
+            "running: ship",
+        ]
+        assert "--limit and --after" in said.stderr
+    page = windlass("workflows", "show", "order-7", "--limit", "2")
+    whole = read(windlass("workflows", "show", "order-7", "--json"))
+
+    assert (len(page.stdout.splitlines()), "--after" in page.stderr) == (5, True)
+    assert (whole["aggregated"], whole["critical_path"], len(whole["steps"])) == (True, None, 5)
+    assert [(group["state"], group["tasks"]) for group in whole["groups"]] == [
+        ("completed", 3),
+        ("leased", 1),
+        ("waiting", 1),
+    ]
+
+
+@pytest.mark.usefixtures("half_done")
+def test_a_workflow_is_cancelled_after_its_number_was_said(windlass: Windlass, store: Store) -> None:
+    tried = read(windlass("workflows", "cancel", "order-7", "--dry-run", "--json"))
+    refused = windlass("workflows", "cancel", "order-7")
+    done = windlass("workflows", "cancel", "order-7", "--yes", "--why", "wrong customer", "--by", "ann")
+
+    assert (tried["matching"], refused.exit_code) == (2, 2)
+    assert done.stdout == "cancelled 2 tasks\n"
+    [entry] = store.audit("tasks")
+    assert (entry.by, "wrong customer" in entry.text) == ("ann", True)
+    assert windlass("workflows", "cancel", "none", "--yes").exit_code == 4
 
 
 def test_a_step_is_retried_with_all_that_it_took_down(
@@ -152,6 +338,49 @@ def test_a_step_is_retried_with_all_that_it_took_down(
     assert (states["pack"], states["ship"], states["thank"]) == (State.RUNNABLE, State.WAITING, State.WAITING)
     assert states["check"] is State.COMPLETED
     assert store.audit("workflow/order-7")[0].by == "ann"
+
+
+def test_a_chain_of_10001_steps_is_retried_from_its_first(windlass: Windlass, chain: Store, url: str) -> None:
+    ids = [keyed_id("default", "w", f"s{n}") for n in range(10_001)]
+    take_down(url, ids[0])
+    before = Counter(task.state for task in chain.get(ids) if task is not None)
+
+    tried = read(windlass("workflows", "retry", "w", "--from", "s0", "--dry-run", "--json"))
+    done = read(windlass("workflows", "retry", "w", "--from", "s0", "--yes", "--json"))
+
+    assert before == {State.FAILED: 1, State.CANCELLED: 10_000}
+    assert (tried, done) == ({"retried": 0, "matching": 10_001}, {"retried": 10_001})
+    after = Counter(task.state for task in chain.get(ids) if task is not None)
+    assert after == {State.RUNNABLE: 1, State.WAITING: 10_000}
+    assert state_of(chain, ids[0]) is State.RUNNABLE
+
+
+def test_a_fan_of_20000_steps_is_retried_from_its_root(windlass: Windlass, fan: Store, url: str) -> None:
+    take_down(url, keyed_id("default", "w", "root"))
+
+    done = read(windlass("workflows", "retry", "w", "--from", "root", "--yes", "--json"))
+
+    assert done == {"retried": 20_001}
+    [seen] = fan.workflows().workflows
+    assert not seen.complete
+    assert sum(group.tasks for group in seen.groups if group.state is State.WAITING) >= 9_999
+
+
+def take_down(url: str, first: TaskId) -> None:
+    """Fail one step, and have everything else cancelled because of it: as the cascade would, but at once."""
+    connection = apsw.Connection(url.removeprefix("sqlite:///"))
+    with connection:
+        connection.execute(
+            """
+            UPDATE task SET finished = 1, waiting = 0, state = iif(id = ?1, 'failed', 'cancelled'),
+                            reason = iif(id = ?1, 'oops', 'prerequisite of this ended failed')
+            """,
+            [first.bytes],
+        )
+        connection.execute("UPDATE edge SET resolved = 1")
+        connection.execute("DELETE FROM tally")
+        connection.execute("INSERT INTO tally SELECT queue, tenant, state, count(*) FROM task GROUP BY 1, 2, 3")
+    connection.close()
 
 
 @pytest.mark.parametrize(

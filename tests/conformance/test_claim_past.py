@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -9,6 +8,7 @@ from tests.support.builders import SECOND, a_session, a_task, at_once, claimed_i
 from tests.support.stores import Home
 from windlass.clock import ManualClock
 from windlass.core.ordering import Queue
+from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.task import Claim, TaskId
 from windlass.errors import SessionLost
 from windlass.stores.protocol import Store
@@ -22,7 +22,7 @@ def claim(
     limit: int = 100,
     queues: Sequence[str] = ("default",),
 ) -> list[Claim]:
-    return store.claim(a_session(store), queues, limit, shut=shut, only=only)
+    return store.claim(a_session(store), queues, limit, serves=Serves(shut=frozenset(shut), only=only))
 
 
 @pytest.fixture
@@ -89,13 +89,13 @@ def test_a_claim_past_a_downstream_is_a_claim_like_any_other(store: Store, clock
     submit_one(store, downstream="payments", args={"n": 1}, key="k", deadline=SECOND)
     session = a_session(store)
 
-    [claimed] = store.claim(session, ["default"], 1, only="payments")
+    [claimed] = store.claim(session, ["default"], 1, serves=Serves(only="payments"))
 
     [task] = store.get([claimed.task.id])
     assert claimed.task == task
     assert (claimed.lease.session, claimed.task.rules.downstream) == (session, "payments")
     complete(store, claimed)
-    assert store.claim(session, ["default"], 1, only="payments") == []
+    assert store.claim(session, ["default"], 1, serves=Serves(only="payments")) == []
 
 
 def test_what_no_claim_takes_is_not_taken_past_a_downstream_either(store: Store, clock: ManualClock) -> None:
@@ -113,15 +113,16 @@ def test_a_lost_session_gets_nothing_past_a_downstream(store: Store, mixed: list
     store.close_session(session)
 
     with pytest.raises(SessionLost):
-        store.claim(session, ["default"], 5, shut=["payments"])
+        store.claim(session, ["default"], 5, serves=Serves(shut=frozenset(["payments"])))
 
 
 def test_no_task_is_claimed_twice_by_claims_of_both_kinds(home: Home, clock: ManualClock) -> None:
     stores = [home.open(clock) for _ in range(4)]
     ids = submit(stores[0], *(a_task(downstream=("payments", "mail", None)[n % 3]) for n in range(90)))
-    ways: list[dict[str, Any]] = [{}, {"shut": ["payments"]}, {"only": "mail"}, {"shut": ["mail"]}]
+    shut = [Serves(shut=frozenset([name])) for name in ("payments", "mail")]
+    ways = [EVERYTHING, shut[0], Serves(only="mail"), shut[1]]
 
-    claims = at_once(4, lambda n: stores[n].claim(a_session(stores[n]), ["default"], 30, **ways[n]))
+    claims = at_once(4, lambda n: stores[n].claim(a_session(stores[n]), ["default"], 30, serves=ways[n]))
 
     claimed = [id for some in claims for id in claimed_ids(some)]
     assert len(claimed) == len(set(claimed))

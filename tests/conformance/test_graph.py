@@ -238,7 +238,7 @@ def test_a_batch_whose_tasks_wait_for_each_other_is_refused_by_name_and_leaves_n
     with pytest.raises(CycleFound) as refused:
         store.submit([a_task(key="fine"), after("a", "c", "fine"), after("b", "a"), after("c", "b"), after("d", "c")])
 
-    assert set(refused.value.cycle) == {keyed_id("default", None, key) for key in "abc"}
+    assert set(refused.value.cycle) == set("abc")
     assert all_tasks(store) == []
 
 
@@ -246,7 +246,7 @@ def test_a_task_that_waits_for_itself_is_refused(store: Store) -> None:
     with pytest.raises(CycleFound) as refused:
         store.submit([after("a", "a")])
 
-    assert refused.value.cycle == (keyed_id("default", None, "a"),)
+    assert refused.value.cycle == ("a",)
 
 
 def test_parents_settled_by_many_nodes_at_once_lose_no_wake_up(store: Store, clock: ManualClock) -> None:

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from tests.support.builders import DAY, MINUTE, SECOND, a_session, sweep_until_quiet
 from windlass.clock import ManualClock
+from windlass.core.worker_list import MAX_CHARACTERS
+from windlass.errors import InvalidTask
 from windlass.stores.protocol import Session, Store
 
 
@@ -57,3 +61,33 @@ def test_any_text_about_a_session_is_taken(store: Store) -> None:
     store.open_session("a", about="\0 \ud800 é")
 
     assert [one.about for one in store.sessions()] == ["\ufffd ? é"]
+
+
+def test_a_renewal_replaces_what_a_session_says_of_itself(store: Store) -> None:
+    session = store.open_session("a", about="old")
+
+    store.renew(session)
+    assert [(one.about, one.workers) for one in store.sessions(workers=True)] == [("old", "")]
+
+    store.renew(session, workers="first")
+    assert [(one.about, one.workers) for one in store.sessions(workers=True)] == [("old", "first")]
+
+    store.renew(session, about="new", workers="\0 \ud800")
+    store.renew(session)
+    assert [(one.about, one.workers) for one in store.sessions(workers=True)] == [("new", "\ufffd ?")]
+
+
+def test_workers_are_read_only_on_request(store: Store) -> None:
+    store.renew(store.open_session("a"), workers="many")
+
+    assert [one.workers for one in store.sessions()] == [""]
+
+
+def test_a_list_of_workers_that_is_too_long_is_refused_whole(store: Store, clock: ManualClock) -> None:
+    session = store.open_session("a")
+    clock.advance(SECOND)
+
+    with pytest.raises(InvalidTask, match="workers has 524,289 characters"):
+        store.renew(session, workers="x" * (MAX_CHARACTERS + 1))
+
+    assert [(one.age, one.workers) for one in store.sessions(workers=True)] == [(SECOND, "")]

@@ -173,7 +173,7 @@ def test_one_key_twice_in_a_batch_is_refused_whole(store: Store) -> None:
     with pytest.raises(DuplicateTask) as refused:
         store.submit([a_task(key="other"), a_task(key="k"), a_task(key="k")])
 
-    assert refused.value.ids == (keyed_id("default", None, "k"),)
+    assert refused.value.ids == ("k",)
     assert all_tasks(store) == []
 
 
@@ -220,7 +220,7 @@ def test_an_unknown_prerequisite_is_refused_and_leaves_nothing(store: Store) -> 
     with pytest.raises(UnknownPrerequisite) as refused:
         store.submit([a_task(key="a"), a_task(key="b", prerequisites=["a", "typo"])])
 
-    assert refused.value.ids == (keyed_id("default", None, "typo"),)
+    assert refused.value.ids == ("typo",)
     assert all_tasks(store) == []
 
 

@@ -387,3 +387,18 @@ def grow(megabytes: int) -> int:
 
 
 kept: list[bytes] = []
+
+
+@app.task
+def start_a_node() -> str:
+    try:
+        app.worker(app_path="tests.e2e.shop:app").start()
+    except windlass.NotAllowed as error:
+        return str(error)
+    return ""
+
+
+@app.decider
+def as_told(situation: windlass.PoolSituation) -> float:
+    """As many workers as the test has written into a file."""
+    return float(beside("workers").read_text())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,3 +111,27 @@ def test_a_node_that_wakes_up_after_its_time_kills_its_children_and_what_they_di
     assert shop.add.enqueue(1).result(PATIENCE) == 2
     assert first.process.poll() is None
     assert len(first.await_event("SessionOpened", 2)) == 2, "it works again, under a new session"
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["the node", "node and worker"])
+def test_what_another_node_has_ended_does_not_start_when_its_first_holder_wakes_up(
+    node: Callable[..., NodeProcess], effects: Path, both: bool
+) -> None:
+    """Some tasks wait in a worker behind one that runs. What stands still wakes up when all have ended elsewhere."""
+    first = node("-n", "1", *SHORT)
+    assert [shop.add.enqueue(n).result(PATIENCE) for n in range(5)] == [1, 2, 3, 4, 5]
+    running, *waiting = shop.app.enqueue_many([shop.gated_once.bind(), *(shop.add.bind(n) for n in range(7))])
+    [began] = await_effect(effects, "began")
+
+    with stopped(first.pid):
+        with stopped(*([began["pid"]] if both else [])):
+            assert State.LEASED in {handle.state for handle in waiting}, "some wait in the worker"
+            node("-n", "1", *SHORT)
+            assert running.result(PATIENCE) == "again"
+            assert [handle.result(PATIENCE) for handle in waiting] == list(range(1, 8))
+            effects.with_name("gate").touch()
+        await_effect(effects, "ended")  # The worker is free for what waits behind it.
+
+    first.await_event("SessionOpened", 2)
+    runs = Counter(said["task"] for said in read_effects(effects, "add"))
+    assert [runs[str(handle.id)] for handle in waiting] == [1] * 7

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import shop
-from tests.support.nodes import PATIENCE, NodeProcess, at, await_effect, read_effects
+from tests.support.nodes import PATIENCE, NodeProcess, as_given, at, await_effect, read_effects
 from tests.support.processes import until
 from windlass.core.lifecycle import State
+from windlass.core.ordering import Queue, Strategy
 from windlass.core.task import NewTask
 from windlass.stores.protocol import Store
 
@@ -89,24 +90,54 @@ def test_the_queues_of_a_pool_have_their_turns_by_weight(
     assert 8 <= len(by_queue["a"].intersection(first)) <= 10
 
 
-def test_what_a_node_cannot_run_is_put_back_and_costs_no_attempt(
+def test_what_a_node_cannot_run_waits_unclaimed_and_keeps_nobody_else_waiting(
     node: Callable[..., NodeProcess], shop_store: Store
 ) -> None:
-    [unknown] = shop_store.submit([NewTask(handler="nobody.knows")])
+    """Two apps that share a queue, or a rolling deploy, are enough for this."""
+    foreign = [receipt.id for receipt in shop_store.submit([NewTask(handler="nobody.knows")] * 3_000)]
     picky = shop.add.using(requires=["gpu"]).enqueue(1)
     wide = shop.add.using(slots=3).enqueue(1)
-    put_back = [shop.app.handle(unknown.id), picky, wide]
+    plain = [shop.add.enqueue(number) for number in range(20)]
 
     first = node("-n", "1", "-t", "2")
 
-    until(lambda: [handle.state for handle in put_back] == [State.SCHEDULED] * 3, "all are put back")
-    assert {handle.task().attempts for handle in put_back} == {0}
-    assert "no node has ever offered a handler nobody.knows" in str(put_back[0].why())
-    assert first.terminate() == 0  # Both would take them from each other, and put them back.
+    assert [handle.result(PATIENCE) for handle in plain] == list(range(1, 21))
+    stuck = [shop.app.handle(foreign[0]), picky, wide]
+    assert [(handle.state, handle.task().fence) for handle in stuck] == [(State.RUNNABLE, 0)] * 3
+    reasons = [str(handle.why().closed) for handle in stuck]
+    expected = ["offered a handler nobody.knows", "lacks the tag gpu", "has 2 slot(s) a worker, and it needs 3"]
+    assert [text in reason for text, reason in zip(expected, reasons, strict=True)] == [True] * 3, reasons
     node("-n", "1", "-t", "3", "--tag", "gpu")
     assert [picky.result(PATIENCE), wide.result(PATIENCE)] == [2, 2]
-    assert put_back[0].state in (State.SCHEDULED, State.RUNNABLE, State.LEASED)
-    assert put_back[0].task().attempts == 0
+    assert first.terminate() == 0
+    assert {(task.state, task.fence) for task in shop_store.get(foreign[:10]) if task} == {(State.RUNNABLE, 0)}
+
+
+def test_a_deadline_pool_takes_the_earliest_deadline_of_all_its_queues(
+    node: Callable[..., NodeProcess], effects: Path, shop_store: Store
+) -> None:
+    for name in ("a", "b"):
+        shop_store.configure(Queue(name=name, strategy=Strategy.DEADLINE))
+    due = {str(shop.add.using(queue="ab"[n % 2], deadline=f"{100 - n}s").enqueue(n).id): 100 - n for n in range(12)}
+    last = shop.add.using(queue="a", deadline="1h").enqueue(1)
+    assert "in all queues of its pool" not in str(last.why())
+
+    node("-n", "1", "-Q", "a,b", "--order", "deadline")
+
+    assert last.result(PATIENCE) == 2
+    began = [due[said["task"]] for said in read_effects(effects, "add") if said["task"] in due]
+    assert began == sorted(due.values())
+    waits = shop.add.using(queue="a", delay="1h").enqueue(1)
+    assert "with earlier deadlines in all queues of its pool" in str(waits.why())
+
+
+def test_a_deadline_pool_over_queues_of_another_order_is_refused(url: str, effects: Path, shop_store: Store) -> None:
+    shop_store.configure(Queue(name="a", strategy=Strategy.DEADLINE))
+    with NodeProcess(as_given(url), effects, "-n", "1", "-Q", "a,b", "--order", "deadline") as node:
+        until(lambda: node.process.poll() is not None, "it has left")
+
+        assert node.process.returncode != 0
+        assert "the queue b has the strategy priority; run `windlass queues set b --strategy deadline`" in node.log
 
 
 def test_a_task_takes_as_many_slots_as_it_says(node: Callable[..., NodeProcess], effects: Path) -> None:

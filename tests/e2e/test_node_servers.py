@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,10 +17,11 @@ import pytest
 from tests.e2e import shop
 from tests.support.nodes import PATIENCE, NodeProcess, at, await_effect, gone, read_effects
 from tests.support.processes import until
-from tests.support.servers import PostgresServer, StopMode
+from tests.support.servers import PgBouncer, PostgresServer, ServerMissing, StopMode
 from windlass.core.lifecycle import State
 from windlass.errors import CommitUnknown, StoreUnavailable
 from windlass.handle import Handle
+from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.slow
 
@@ -118,3 +120,43 @@ def test_a_drain_ends_at_its_timeout_though_the_server_does_not_answer(
     assert time.monotonic() - began < 10
     own_postgres_server.start()
     assert state_of(handle) is State.LEASED, "until the session has run out"
+
+
+@pytest.fixture(params=["direct", "through PgBouncer"])
+def node_url(request: pytest.FixtureRequest, own_postgres_server: PostgresServer, url: str) -> Iterator[str]:
+    """How the node reaches the server."""
+    if request.param == "direct":
+        yield url
+        return
+    bouncer = PgBouncer(own_postgres_server)
+    try:
+        bouncer.start()
+    except ServerMissing as error:
+        pytest.skip(f"{error}; install the package `pgbouncer` to run this test")
+    yield f"{bouncer.url(url.rpartition('/')[2])}?pooler=transaction"
+    bouncer.close()
+
+
+def test_a_node_lives_through_an_administrator_who_terminates_its_backends(
+    shop_store: Store, effects: Path, url: str, node_url: str
+) -> None:
+    handles = shop.app.enqueue_many(shop.add.bind(number) for number in range(3_000))
+    chance = random.Random(18)
+    victims = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+
+    with NodeProcess(node_url, effects, "-n", "2") as started, psycopg.connect(url, autocommit=True) as admin:
+        started.await_workers()
+        terminated = 0
+        for _ in range(80):
+            rows = admin.execute(f"SELECT pg_terminate_backend(pid) {victims}".encode()).fetchall()
+            terminated += len(rows)
+            time.sleep(chance.uniform(0.0, 0.1))  # The moment is the point: it is not waited for anything.
+        last = handles[-1]
+        until(lambda: state_of(last) is State.COMPLETED, "the node goes on")
+        assert {handle.wait(PATIENCE) for handle in handles} == {State.COMPLETED}
+        assert started.process.poll() is None
+        assert started.events("DutyFailed") == []
+
+    assert terminated > 20
+    assert set(Counter(said["task"] for said in read_effects(effects, "add")).values()) == {1}, "nothing ran twice"
+    assert {handle.task().attempts for handle in handles[::50]} == {1}

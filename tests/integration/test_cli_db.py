@@ -144,12 +144,15 @@ DAMAGE = {
     "tasks_without_body": "DELETE FROM {}body",
     "bodies_without_task": "DELETE FROM {}task",
     "edges_from_nowhere": "DELETE FROM {}placeholder",
+    "out_of_sight": "UPDATE {}task SET lot = 7",
     "wakeups_lost": "UPDATE {}task SET state = 'completed', finished = 1, waiting = 0 WHERE state <> 'waiting'",
 }
 
 
 @pytest.mark.parametrize("check", PROMISES)
 def test_each_broken_promise_is_found(url: str, store: Store, check: str) -> None:
+    if check == "out_of_sight" and url.startswith("sqlite"):
+        pytest.skip("SQLite has one place for all that is runnable")
     fill(store)
     store.submit([a_task(key="up", queue="z"), a_task(queue="z", prerequisites=["up"])])
     claim_one(store, queue="z")

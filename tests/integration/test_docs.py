@@ -34,8 +34,9 @@ READY = "after=idle"
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_the_python_in_the_docs_runs(block: str, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(block)
     run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", block],
+        [sys.executable, "-W", "error", "shop.py"],
         check=False,
         cwd=tmp_path,
         capture_output=True,

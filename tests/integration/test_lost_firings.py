@@ -55,7 +55,7 @@ def test_a_firing_happens_once_and_is_known_to_whoever_did_it(
 
 @pytest.mark.usefixtures("cut_off")
 def test_a_firing_that_has_to_be_tried_again_leaves_it_to_whoever_came_first(store: PostgresStore) -> None:
-    drafts = draft([a_task()], SystemClock().now(), entropy(1))
+    drafts = draft([a_task()], SystemClock().now(), entropy)
     work = Fire(store._db, drafts, "daily", 1_000)
 
     def fails(tx: Transaction) -> None:
@@ -91,7 +91,7 @@ def test_a_submit_under_a_lease_is_there_once(
 def test_a_submit_whose_answer_was_lost_stands_even_if_its_attempt_ends_meanwhile(store: PostgresStore) -> None:
     submit_one(store)
     claim = claim_one(store)
-    drafts = draft([a_task(), a_task(key="child")], SystemClock().now(), entropy(2))
+    drafts = draft([a_task(), a_task(key="child")], SystemClock().now(), entropy)
     work = Submit(store._db, drafts, joined=False, lease=claim.lease)
 
     store._db.transact(work)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from time import monotonic
+from typing import LiteralString, cast
 
 import psycopg
 import pytest
@@ -12,8 +15,11 @@ from psycopg import IsolationLevel
 from tests.support.builders import a_session, a_task, claim_all
 from windlass.core.settlement import COMPLETED, RELEASED
 from windlass.core.task import Change
+from windlass.reasons import explain
 from windlass.stores.postgres import PostgresStore, lots
+from windlass.stores.postgres.admin import PostgresAdmin
 from windlass.stores.protocol import Filter
+from windlass.stores.statements import load
 
 EVERY_TIME = -1
 
@@ -129,6 +135,50 @@ def test_many_closed_lots_are_merged(
 
     sweep_until(store, lambda: len(numbers(outside)) <= lots.MOST_LOTS + 1)
     assert [claim.task.key for claim in claim_all(store)] == [f"{lot}" for lot in range(lots.MOST_LOTS + 4)]
+
+
+UNSEEN = {
+    "in a lot that is not there": "UPDATE windlass.task SET lot = 7",
+    "in the first lot, which is gone": "INSERT INTO windlass.lot (queue, number) VALUES ('default', 3)",
+    "before the mark of a closed lot": "INSERT INTO windlass.lot (queue, number, band, rank, tie, closed_before) "
+    "VALUES ('default', 0, 1, 0, 0, '3'), ('default', 1, 0, 0, 0, NULL)",
+}
+
+
+@pytest.mark.parametrize("damage", UNSEEN)
+def test_the_sweep_brings_back_what_no_claim_can_see(
+    store: PostgresStore, outside: psycopg.Connection, migrated_url: str, damage: str
+) -> None:
+    ids = [receipt.id for receipt in store.submit([a_task(key=f"{number}") for number in range(3)])]
+    outside.execute(cast("LiteralString", UNSEEN[damage]))
+    outside.commit()
+    assert claim_all(store) == []
+    [task] = store.get(ids[:1])
+    assert task is not None
+
+    closed = explain(store, task).closed
+    with closing(PostgresAdmin(migrated_url)) as admin:
+        found = admin.check()
+    swept = store.sweep()
+
+    assert closed is not None
+    assert (closed.name, closed.text) == ("store", "it is stored where no claim looks, which is damage to the database")
+    assert [(finding.check, finding.count) for finding in found] == [("out_of_sight", 3)]
+    assert (swept.healed, [claim.task.key for claim in claim_all(store)]) == (3, ["0", "1", "2"])
+    assert store.sweep().healed == 0
+
+
+def test_every_statement_that_moves_a_task_into_a_lot_asks_which_is_open_with_a_number_of_its_own() -> None:
+    """Looked up in any other way, a lot may be closed, and never looked at again, before the move is committed."""
+    folders = [load("postgres", "$", folder=folder).values() for folder in ("sql", "shortcuts", "upkeep")]
+    texts = {statement.name: statement.text for statements in folders for statement in statements}
+
+    update = re.compile(r"UPDATE windlass\.task\b(?: AS t)?\s+SET (.*?)\n\s*(?:FROM|WHERE)", re.DOTALL)
+    moving = {name for name, text in texts.items() if "INSERT INTO windlass.task\n" in text.replace(" (", "\n")}
+    moving |= {name for name, text in texts.items() if any("lot =" in found for found in update.findall(text))}
+
+    assert moving == {"submit", "enqueue", "settle", "move", "place", "merge_lot", "rescue"}
+    assert {name for name in moving if "windlass.open_lot(" not in texts[name]} == set()
 
 
 def test_claims_stay_quick_while_somebody_pins_the_horizon(

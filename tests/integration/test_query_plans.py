@@ -27,6 +27,8 @@ NOW = 1_800_000_000_000_000
 FINISHED, RUNNABLE, WAITING, SCHEDULED, LEASED = 300_000, 50_000, 10_000, 10_000, 500
 TOTAL = FINISHED + RUNNABLE + WAITING + SCHEDULED + LEASED
 BATCH = 100
+KINDS = 10
+"""How many kinds are asked for, of 20 that there are."""
 NOBODY = "00000000-0000-0000-0000-000000000000"
 LARGE = ("task", "body", "edge", "result", "attempt", "audit", "bulk_task")
 """The tables that grow with the number of tasks, and of decisions; none of them may ever be read whole."""
@@ -53,19 +55,20 @@ FILL = [
     """,
     f"""
     INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, expires, waiting, on_failure, fence,
-                               session, claimed, finished, cancel_by)
+                               session, claimed, finished, cancel_by, kind)
     SELECT id, CASE WHEN n % 3 > 0 THEN 'default' ELSE 'other' || n % 7 END, 'tenant' || n % 50, state,
            -(n % 10), 9223372036854775807, {NOW} + n, {NOW} + n, CASE WHEN n % 50 = 0 THEN {NOW} + n END,
            CASE state WHEN 'waiting' THEN 2 ELSE 0 END, 'cancel', 1,
            CASE state WHEN 'leased' THEN md5('session' || n % 20)::uuid END, CASE state WHEN 'leased' THEN 1 END,
            CASE WHEN state IN ('completed', 'failed') THEN {NOW} + n END,
-           CASE WHEN state = 'leased' AND n % 10 = 0 THEN {NOW} + n END
+           CASE WHEN state = 'leased' AND n % 10 = 0 THEN {NOW} + n END, n % 20
       FROM numbered
     """,
     f"""
-    INSERT INTO windlass.body (id, handler, args, rules, workflow, priority, first_due, submitted)
+    INSERT INTO windlass.body (id, handler, args, rules, workflow, workflow_tenant, priority, first_due, submitted)
     SELECT id, 'work', '{{}}', CASE WHEN n % 100 < 10 THEN '{{"downstream":"payments"}}' END,
-           CASE WHEN n % 2 = 0 THEN 'w' || n % 5000 END, n % 10, {NOW} + n, {NOW} + n
+           CASE WHEN n % 2 = 0 THEN 'w' || n % 5000 END, CASE WHEN n % 2 = 0 THEN 'tenant' || n % 50 END,
+           n % 10, {NOW} + n, {NOW} + n
       FROM numbered
     """,
     f"""
@@ -117,16 +120,17 @@ TASKS = Expected("task_pkey")
 PLANS = {
     # What runs all the time.
     "claim": Expected("task_runnable body_pkey", rows=2 * BATCH + 20, pages=8 * BATCH),
-    "claim_past": Expected("task_runnable body_pkey", rows=3 * BATCH, pages=10 * BATCH),
+    "kinds": Expected("task_kind body_pkey", rows=2 * 20 + 1, pages=20 * 20),
+    "claim_kinds": Expected("task_kind task_pkey body_pkey", rows=(KINDS + 3) * BATCH, pages=3 * KINDS * BATCH),
     "lease": TASKS,
     "complete": Expected("task_pkey", rows=2 * BATCH),
     "hold": TASKS,
     "settle": TASKS,
     "record_attempts": WRITES,
     "record_results": WRITES,
-    "announce": Expected("edge_parent"),
-    "open_edges": Expected("edge_parent", rows=3 * BATCH),
-    "reach": Expected("edge_parent task_pkey", rows=6 * BATCH),
+    "announce": Expected("edge_open"),
+    "open_edges": Expected("edge_open", rows=3 * BATCH),
+    "reach": Expected("edge_open task_pkey", rows=6 * BATCH),
     "resolve_edges": Expected("edge_pkey|edge_parent"),
     "move": TASKS,
     "parents": Expected("task_pkey body_pkey", rows=2 * BATCH),
@@ -154,7 +158,7 @@ PLANS = {
     "finished_before": Expected("task_finished body_pkey", rows=10 * BATCH),
     "workflow_is_busy": Expected("body_workflow task_pkey", rows=3 * BATCH),
     "workflow_edges": Expected("body_workflow task_pkey edge_pkey", rows=3 * BATCH),
-    "untold": Expected("edge_parent"),
+    "untold": Expected("edge_open"),
     "forget_sessions": Expected("task_held", rows=LEASED),
     "forget_tasks": TASKS,
     "forget_bodies": Expected("body_pkey"),
@@ -162,10 +166,17 @@ PLANS = {
     "forget_attempts": Expected("attempt_pkey"),
     "forget_edges": Expected("edge_pkey edge_parent", rows=10 * BATCH),
     # What people look at and change.
+    "keys": Expected("body_pkey", rows=BATCH),
     "get": Expected("task_pkey body_pkey result_pkey", rows=3 * BATCH),
     "find": Expected("body_submitted task_pkey", rows=2 * SCANNED + BATCH, pages=6 * SCANNED),
     "scanned": Expected("body_submitted", rows=SCANNED + 1, pages=SCANNED),
     "few": Expected("task_failed task_due task_runnable|task_oldest body_workflow body_pkey", rows=6 * BATCH),
+    "step_list": Expected("body_workflow task_pkey", rows=2 * BATCH),
+    "step_scanned": Expected("body_workflow"),
+    "step_groups": Expected("body_workflow task_pkey", rows=2 * BATCH),
+    "step_edges": Expected("body_workflow edge_pkey body_pkey", rows=3 * BATCH),
+    "workflow_list": Expected("body_workflow_newest body_workflow", rows=3 * BATCH),
+    "workflow_tenants": Expected("body_workflow", rows=2),
     "amend_body": Expected("body_pkey"),
     "place": TASKS,
     "attempts": Expected("attempt_pkey task_pkey"),
@@ -239,7 +250,8 @@ def test_postgres_goes_by_the_right_index_and_reads_no_more_than_it_must(
 ) -> None:
     expected = PLANS[name]
 
-    plan = explained(large, load("postgres", "$")[name], mode)
+    statement = load("postgres", "$")[name]
+    plan = explained(large, statement, mode, arguments_for(large, statement))
 
     nodes = list(walked(plan))
     reads = [node for node in nodes if node.get("Relation Name") in LARGE and node["Node Type"] != "ModifyTable"]
@@ -252,10 +264,10 @@ def test_postgres_goes_by_the_right_index_and_reads_no_more_than_it_must(
     assert [node for node in nodes if "Sort" in node["Node Type"] and looked_at(node) > expected.rows] == []
 
 
-def explained(connection: psycopg.Connection[Any], statement: Statement, mode: str) -> dict[str, Any]:
+def explained(
+    connection: psycopg.Connection[Any], statement: Statement, mode: str, arguments: sql.Composable
+) -> dict[str, Any]:
     """Run a statement on values that it might get, and roll it back; how it was gone about."""
-    values = sql.SQL(", ").join(map(sql.Literal, values_for(connection, statement)))
-    arguments = sql.SQL("({})").format(values) if statement.batch or statement.scalars else sql.SQL("")
     with connection.transaction(force_rollback=True):
         connection.execute("DEALLOCATE ALL")
         connection.execute("SELECT set_config('plan_cache_mode', %s, true)", [mode])
@@ -265,8 +277,18 @@ def explained(connection: psycopg.Connection[Any], statement: Statement, mode: s
     return answer["Plan"]
 
 
-def values_for(connection: psycopg.Connection[Any], statement: Statement) -> list[object]:
-    """A batch of tasks in the state that the statement is about, and scalars to go with it."""
+def arguments_for(
+    connection: psycopg.Connection[Any], statement: Statement, **given: Sequence[object]
+) -> sql.Composable:
+    """Values that a statement might get, as they stand behind EXECUTE."""
+    if not statement.batch and not statement.scalars:
+        return sql.SQL("")
+    values = sql.SQL(", ").join(map(sql.Literal, values_for(connection, statement, **given)))
+    return sql.SQL("({})").format(values)
+
+
+def values_for(connection: psycopg.Connection[Any], statement: Statement, **given: Sequence[object]) -> list[object]:
+    """A batch of tasks in the state that the statement is about, and scalars to go with it, unless they are `given`."""
     state = ABOUT.get(statement.name, "waiting")
     tasks = column(connection, "SELECT id FROM windlass.task WHERE state = %s ORDER BY id LIMIT %s", state, BATCH)
     ids = tasks
@@ -282,6 +304,7 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement) -> lis
         "old": [state] * BATCH,
         "state": ["retrying" if statement.name == "settle" else "waiting"] * BATCH,
         "finished": [None] * BATCH,
+        **given,
     }
     by_type = {"uuid": ids, "text": ["any"] * BATCH, "boolean": [False] * BATCH}
     scalars: dict[str, object] = {
@@ -301,9 +324,10 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement) -> lis
         "first_due": 1,
         "tenant": "tenant4",
         "workflow": "w4",
-        "shut": "{payments,mail}",
-        "only": None,
+        "reach": BATCH,
         "queues": "{default}",
+        "ring": "{}",
+        "number": 0,
         "ahead": TOTAL,
         "before": NOW + TOTAL,
         "subject": "queue/0",
@@ -330,12 +354,16 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement) -> lis
         "after": NOBODY,
         "last": "01000000-0000-0000-0000-000000000000",
     }
+    if statement.name == "claim_kinds":
+        by_name = {"queue": ["default"] * KINDS, "kind": list(range(KINDS)), **by_name}
+    if statement.name.startswith("step"):
+        scalars |= {"workflow": "w0", "tenant": "tenant0", "submitted": 0, "end": 2 * NOW, "states": None, "skip": 10}
     if statement.name in ("open_edges", "reach"):
         scalars["limit"] = 3
     if statement.name in ("ancestors", "prerequisites"):
         scalars["task"] = tasks[0]
     batch = [array(by_name.get(column.name) or by_type.get(column.type) or [1] * BATCH) for column in statement.batch]
-    return [*batch, *(scalars[name] for name in statement.scalars)]
+    return [*batch, *({**scalars, **given}[name] for name in statement.scalars)]
 
 
 def column(connection: psycopg.Connection[Any], query: LiteralString, *values: object) -> list[Any]:
@@ -359,10 +387,12 @@ def looked_at(node: dict[str, Any]) -> int:
     return round((node["Actual Rows"] + removed) * node["Actual Loops"])
 
 
+STEPS_BETWEEN = "(workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND (submitted,id)<(?,?))"
 # What a statement searches, as EXPLAIN QUERY PLAN tells it.
 SEARCHES = {
     "claim": "t USING INDEX task_runnable (queue=?)",
-    "claim_past": "t USING INDEX task_runnable (queue=?)",
+    "kinds": "t USING INDEX task_kind (queue=? AND kind>?)",
+    "claim_kinds": "t USING INDEX task_kind (queue=? AND kind=?)",
     "look_queues": "t USING INDEX task_oldest (queue=?)",
     "look_due": "task USING INDEX task_due (due<?)",
     "audit": "audit USING INTEGER PRIMARY KEY (rowid<?)",
@@ -386,15 +416,21 @@ SEARCHES = {
     "next_due": "task USING INDEX task_due",
     "expired": "task USING INDEX task_expires (expires>? AND expires<?)",
     "lost_leases": "t USING INDEX task_held",
-    "held": "task USING INDEX task_held (session=?)",
+    "held": "t USING INDEX task_held (session=?)",
     "cancelling": "task USING INDEX task_held (session=?)",
     "late_cancels": "task USING INDEX task_cancel_by (cancel_by<?)",
     "finished_before": "t USING INDEX task_finished ((finished,id)>(?,?) AND finished<?)",
     "edges_after": "edge USING PRIMARY KEY ((child,parent)>(?,?))",
-    "workflow_is_busy": "b USING INDEX body_workflow (workflow=?)",
+    "workflow_is_busy": "b USING INDEX body_workflow (workflow=? AND workflow_tenant=?)",
     "find": "b USING INDEX body_submitted ((submitted,id)>(?,?) AND (submitted,id)<(?,?))",
     "scanned": "body USING INDEX body_submitted (submitted>? AND (submitted,id)<(?,?))",
     "few": "task USING INDEX task_failed",
+    "step_list": f"b USING INDEX body_workflow {STEPS_BETWEEN}",
+    "step_scanned": "body USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?))",
+    "step_groups": f"b USING INDEX body_workflow {STEPS_BETWEEN}",
+    "step_edges": "body USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?))",
+    "workflow_list": "body USING INDEX body_workflow_newest ((submitted,workflow,workflow_tenant)<(?,?,?))",
+    "workflow_tenants": "body USING INDEX body_workflow (workflow=?)",
 }
 
 
@@ -419,6 +455,13 @@ def test_sqlite_goes_by_the_right_index(sqlite: apsw.Connection, name: str) -> N
 
     searched = {re.sub("^(SEARCH|SCAN) ", "", line).replace("COVERING ", "") for line in plan}
     assert SEARCHES[name] in searched, plan
+
+
+def test_sqlite_walks_from_workflow_to_workflow_and_not_from_task_to_task(sqlite: apsw.Connection) -> None:
+    walks = [line for line in query_plan(sqlite, "workflow_list") if "body_workflow_newest" in line]
+
+    assert len(walks) == 2
+    assert all("((submitted,workflow,workflow_tenant)<(?,?,?))" in line for line in walks), walks
 
 
 def test_sqlite_reads_no_large_table_whole_and_sorts_nothing_that_grows(sqlite: apsw.Connection) -> None:

@@ -14,6 +14,7 @@ from windlass.events import (
     AttemptEnded,
     BreakerTurned,
     ControllerFailed,
+    DutyFailed,
     Event,
     Events,
     NurseryBroke,
@@ -110,6 +111,10 @@ def test_a_deadline_is_missed_only_by_a_task_that_has_ended_late() -> None:
         (
             BreakerTurned(downstream="pay", before="closed", after="open", why="x"),
             "windlass_breaker_turns_total{downstream=pay,state=open}",
+        ),
+        (
+            DutyFailed(duty="sweeper", error="x", traceback="", again_in=0.1),
+            "windlass_duty_failures_total{duty=sweeper}",
         ),
         (ControllerFailed(pool="p", error="x", again_in=1.0), "windlass_controller_failures_total{pool=p}"),
         (SignalFailed(pool="p", signal="lag", error="x"), "windlass_signal_failures_total{pool=p,signal=lag}"),

@@ -46,7 +46,7 @@ class Laboratory:
         self.url = url
         self.clock = ManualClock()
         self._monkeypatch = monkeypatch
-        self._statements: dict[str, Statement] = {}
+        self._statements: dict[str, dict[str, Statement]] = {"sql": {}, "upkeep": {}}
         self._stores: list[SqlStore] = []
         self._connections: list[psycopg.Connection[Any]] = []
         self._gates: list[Gate] = []
@@ -57,13 +57,13 @@ class Laboratory:
     def dialect(self) -> str:
         return "postgres" if self.url.startswith("postgresql:") else "sqlite"
 
-    def rewrite(self, statement: str, change: Callable[[str], str]) -> None:
+    def rewrite(self, statement: str, change: Callable[[str], str], *, folder: str = "sql") -> None:
         """Plant another text for a statement. A change that changes nothing is a fault of the mutant's own."""
-        old = files("windlass.stores").joinpath(self.dialect, "sql", f"{statement}.sql").read_text()
+        old = files("windlass.stores").joinpath(self.dialect, folder, f"{statement}.sql").read_text()
         new = change(old)
         assert new != old, f"the mutant no longer finds its place in {statement}.sql"
         marker = "$" if self.dialect == "postgres" else "?"
-        self._statements[statement] = parse(statement, new, lambda number: f"{marker}{number}")
+        self._statements[folder][statement] = parse(statement, new, lambda number: f"{marker}{number}")
 
     def replace(self, statement: str, old: str, new: str) -> None:
         """Plant another text for a part of a statement."""
@@ -84,7 +84,9 @@ class Laboratory:
         else:
             store = SQLiteStore(self.url, clock=clock or self.clock)
         self._stores.append(store)
-        database_of(store)._statements.update(self._statements)
+        database_of(store)._statements.update(self._statements["sql"])
+        if self.dialect == "postgres":
+            database_of(store)._lots._statements.update(self._statements["upkeep"])
         return store
 
     def connect(self) -> psycopg.Connection[Any]:

@@ -19,7 +19,7 @@ from windlass.core.settlement import stands_already
 from windlass.core.task import Claim
 from windlass.stores.postgres import database as postgres
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
-from windlass.stores.sql import attempts, graph, submit
+from windlass.stores.sql import attempts, claims, graph, submit
 from windlass.stores.sql.rows import Row
 from windlass.stores.sql.submit import Submit
 from windlass.stores.sql.sweep import Sweep
@@ -73,19 +73,19 @@ def no_fence_at_all(lab: Laboratory) -> None:
 
 
 def an_equal_fence(lab: Laboratory) -> None:
-    granted = attempts._granted
+    granted = claims._claim
 
     def equal(*given: Any) -> Claim:
         claim = granted(*given)
         fence = claim.lease.fence - 1
         return Claim(replace(claim.lease, fence=fence), replace(claim.task, fence=fence))
 
-    lab.patch(attempts, "_granted", equal)
+    lab.patch(claims, "_claim", equal)
 
 
 def a_fence_without_the_epoch(lab: Laboratory) -> None:
-    granted = attempts._granted
-    lab.patch(attempts, "_granted", lambda db, session, line, counts: granted(db, session, (0, *line[1:]), counts))
+    granted = claims._claim
+    lab.patch(claims, "_claim", lambda db, session, line: granted(db, session, (0, *line[1:])))
 
 
 def an_answer_before_the_commit(lab: Laboratory) -> None:
@@ -246,7 +246,7 @@ def no_tenant_in_find(lab: Laboratory) -> None:
 
 
 def no_tenant_in_the_look_for_busy_workflows(lab: Laboratory) -> None:
-    lab.rewrite("workflow_is_busy", lambda text: text.replace("t.tenant = :tenant", ":tenant IS NOT NULL")
+    lab.rewrite("workflow_is_busy", lambda text: text.replace("b.workflow_tenant = :tenant", ":tenant IS NOT NULL")
                 .replace(":tenant IS", ":tenant::text IS" if lab.dialect == "postgres" else ":tenant IS"))  # fmt: skip
 
 
@@ -295,6 +295,11 @@ def claims_that_wait(lab: Laboratory) -> None:
 
 def claims_without_a_lock(lab: Laboratory) -> None:
     lab.replace("claim", "FOR UPDATE SKIP LOCKED", "")
+
+
+def a_merge_that_looks_for_its_target_first(lab: Laboratory) -> None:
+    open_now = "(SELECT max(number) FROM windlass.lot WHERE queue = :queue)"
+    lab.rewrite("merge_lot", lambda text: text.replace("(SELECT windlass.open_lot(:queue))", open_now), folder="upkeep")
 
 
 def a_failed_prerequisite_told_to_the_nearest_alone(lab: Laboratory) -> None:
@@ -471,5 +476,11 @@ MUTANTS = [
         a_read_that_becomes_a_write,
         scenarios.two_writers_never_spoil_each_others_transaction,
         SQLITE,
+    ),
+    Mutant(
+        "X5 a merge that looks for its target before it has a transaction number",
+        a_merge_that_looks_for_its_target_first,
+        scenarios.a_merge_meets_the_close_of_its_target,
+        POSTGRES,
     ),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import psycopg
+from msgspec.structs import replace
 
 from tests.mutants.laboratory import COMMIT, Death, Laboratory, PromiseBroken, database_of, die_at, promise
 from tests.support.builders import (
@@ -28,12 +29,14 @@ from tests.support.builders import (
     sweep_until_quiet,
     task_of,
 )
+from tests.support.processes import until
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.core.settlement import Crashed, Released
 from windlass.core.task import OnFailure, TaskId
 from windlass.errors import CommitUnknown, SessionLost, StoreUnavailable, UnknownPrerequisite
 from windlass.stores.postgres import database
+from windlass.stores.postgres.lots import Lots
 from windlass.stores.protocol import SESSION_TTL, Filter, LeaseLost, Settled
 from windlass.stores.sql import attempts
 from windlass.stores.sql.store import SqlStore
@@ -434,6 +437,54 @@ def a_failed_prerequisite_ends_those_that_wait(lab: Laboratory) -> None:
     promise(states_of(store, [cancelled, below, runs]) == ends, "a bad end reaches everybody below")
 
 
+def a_merge_meets_the_close_of_its_target(lab: Laboratory) -> None:
+    store = lab.open()
+    submit_one(store, key="left behind")
+    renew_the_lot(lab, "default")
+    lots, gate = database_of(store)._lots, lab.connect()
+    gate.execute(PAUSE)
+    gate.execute("SELECT pg_advisory_lock(18)")
+    gate.commit()
+    merge = lots._statements["merge_lot"]
+    paused = merge.text.replace("state = 'runnable'", "state = 'runnable' AND windlass.pause()")
+    lots._statements["merge_lot"] = replace(merge, text=paused)
+
+    with psycopg.connect(lab.url, autocommit=True) as connection:
+        merging = lab.in_background(lambda: lots._run(connection, "merge_lot", queue="default", number=0, limit=100))
+        lab.await_standstill(merging)  # It has its snapshot, in which lot 1 is open, and has locked nothing yet.
+        renew_the_lot(lab, "default")
+        gate.execute("SELECT pg_advisory_unlock(18)")
+        gate.commit()
+        merging.result()
+    gate.execute("DROP FUNCTION windlass.pause")
+    gate.commit()
+
+    promise([claim.task.key for claim in claim_all(store)] == ["left behind"], "what is runnable can be claimed")
+
+
+PAUSE = """
+CREATE FUNCTION windlass.pause() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM pg_advisory_lock_shared(18);
+    PERFORM pg_advisory_unlock_shared(18);
+    RETURN true;
+END $$"""
+
+
+def renew_the_lot(laboratory: Laboratory, queue: str) -> None:
+    """What the upkeep does to a queue whose open lot has a slow head."""
+    others = "SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND datname <> current_database()"
+    with psycopg.connect(laboratory.url, autocommit=True) as connection:
+        lots = Lots()
+        lots._run(connection, "open_lot", queue=queue)
+        lots._run(connection, "close_lots", queue=queue)
+        # Transactions are numbered for the whole server: those of other tests' databases hold the upkeep up too.
+        [(closed,)] = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchall()
+        older = others + " AND backend_xid::text::bigint < %s"
+        until(lambda: connection.execute(older, [closed]).fetchone() == (0,), "other databases' transactions ended")
+        lots._keep(connection, queue)
+
+
 class RealTime:
     """No time of ours: the database's own clock is asked."""
 
@@ -450,8 +501,8 @@ def submit_rows(connection: psycopg.Connection[tuple[object, ...]], ids: list[Ta
     """Take these ids by hand, in a transaction that stays open."""
     for id in ids:
         connection.execute(
-            "INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure)"
-            " VALUES (%s, 'default', 'default', 'runnable', 0, 0, 0, 0, 0, 'cancel')",
+            "INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure, kind)"
+            " VALUES (%s, 'default', 'default', 'runnable', 0, 0, 0, 0, 0, 'cancel', 0)",
             [id],
         )
 

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import apsw
-import psycopg
 import pytest
 from psycopg import IsolationLevel
 
 from tests.mutants.laboratory import COMMIT, Death, Laboratory, database_of, die_at, intercept
-from tests.mutants.scenarios import in_id_order
+from tests.mutants.scenarios import in_id_order, renew_the_lot
 from tests.support.builders import (
     GAVE_UP,
     HOUR,
@@ -32,10 +31,8 @@ from tests.support.builders import (
     submit_one,
     sweep_until_quiet,
 )
-from tests.support.processes import until
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
-from windlass.stores.postgres.lots import Lots
 from windlass.stores.protocol import Filter
 from windlass.stores.sql import attempts, bulk, graph, sweep
 from windlass.stores.sql import submit as submitting
@@ -405,17 +402,3 @@ def test_a_task_from_a_callers_long_transaction_is_claimed_though_its_lot_was_cl
     connection.commit()
 
     assert [claim.task.id for claim in claim_all(store)] == [receipt.id]
-
-
-def renew_the_lot(laboratory: Laboratory, queue: str) -> None:
-    """What the upkeep does to a queue whose open lot has a slow head."""
-    others = "SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND datname <> current_database()"
-    with psycopg.connect(laboratory.url, autocommit=True) as connection:
-        lots = Lots()
-        lots._run(connection, "open_lot", queue=queue)
-        lots._run(connection, "close_lots", queue=queue)
-        # Transactions are numbered for the whole server: those of other tests' databases hold the upkeep up too.
-        [(closed,)] = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchall()
-        older = others + " AND backend_xid::text::bigint < %s"
-        until(lambda: connection.execute(older, [closed]).fetchone() == (0,), "other databases' transactions ended")
-        lots._keep(connection, queue)

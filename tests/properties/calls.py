@@ -52,6 +52,7 @@ class TaskSpec(NamedTuple):
     deadline: int | None = None
     expires: int | None = None
     retries: int = 0
+    at_most_once: bool = False
     handler: str = "work"
     downstream: str | None = None
 
@@ -211,6 +212,7 @@ roots = mixed(
     deadline=[None, None, 5, 60],
     expires=[None, None, None, 40],
     retries=[0, 1, 2],
+    at_most_once=[False, False, True],
     handler=["work", "work", "play"],
     downstream=[None, None, *DOWNSTREAMS],
 )
@@ -225,6 +227,7 @@ _any_tasks = mixed(
     delay=[None, None, None, 1, 30],
     expires=[None, None, None, None, 4, 40, -1],
     retries=[0, 1, 2],
+    at_most_once=[False, False, True],
 )
 
 

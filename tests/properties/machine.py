@@ -366,7 +366,8 @@ class StoreMachine(RuleBasedStateMachine):
             expires=_seconds(spec.expires),
             prerequisites=[*ids, *self._ahead(spec)],
             on_failure=spec.on_failure,
-            retry=Retry(retries=spec.retries, base=2 * SECOND),
+            retry=Retry(retries=0 if spec.at_most_once else spec.retries, base=2 * SECOND),
+            at_most_once=spec.at_most_once,
             downstream=spec.downstream,
         )
 

@@ -78,9 +78,9 @@ class CrashesNotCounted(MemoryStore):
 class RenewalsIgnored(MemoryStore):
     """M10: a renewed session is swept all the same."""
 
-    def renew(self, session: SessionId) -> list[Lease]:
+    def renew(self, session: SessionId, *, about: str | None = None, workers: str | None = None) -> list[Lease]:
         renewed = self._alive(session).renewed
-        leases = super().renew(session)
+        leases = super().renew(session, about=about, workers=workers)
         self._alive(session).renewed = renewed
         return leases
 

@@ -18,6 +18,7 @@ from windlass.core.breaker import Breaker, BreakerState, encode
 from windlass.core.lifecycle import State
 from windlass.core.manifest import HandlerInfo, Manifest
 from windlass.core.ordering import Queue
+from windlass.core.serving import Serves
 from windlass.core.task import NewTask, SessionId, TaskId
 from windlass.reasons import explain
 from windlass.stores.memory import MemoryStore
@@ -33,6 +34,9 @@ tasks = st.lists(
             "delay": st.sampled_from([0, 0, 30]),
             "expires": st.sampled_from([None, None, 20, 60]),
             "after": st.sampled_from([None, None, 1, 2]),
+            "handler": st.sampled_from(["work", "work", "foreign"]),
+            "slots": st.sampled_from([1, 1, 2, 3]),
+            "requires": st.sampled_from([(), (), ("gpu",), ("gpu", "arm")]),
         }
     ),
     min_size=1,
@@ -52,18 +56,21 @@ class Shop:
 
     def __init__(self, store: Store, clock: ManualClock) -> None:
         self.store, self.clock = store, clock
-        self.store.publish(Manifest(handlers=(HandlerInfo(name="work"),)))
+        self.store.publish(Manifest(handlers=(HandlerInfo(name="work"), HandlerInfo(name="foreign"))))
         self.ids: list[TaskId] = []
 
     def session(self) -> SessionId:
-        about = {"queues": QUEUES, "pools": {"all": {"queues": QUEUES, "threads": 1}}, "handlers": ["work"], "tags": []}
+        pools = {"all": {"queues": QUEUES, "threads": 2}}
+        about = {"queues": QUEUES, "pools": pools, "handlers": ["work"], "tags": ["gpu"]}
         return self.store.open_session("here", timedelta(hours=1), msgspec.json.encode(about).decode())
 
     def submit(self, wanted: list[dict[str, Any]]) -> None:
         for number, each in enumerate(wanted):
             above = number - each["after"] if each["after"] is not None else -1
             new = NewTask(
-                handler="work",
+                handler=each["handler"],
+                slots=each["slots"],
+                requires=each["requires"],
                 queue=each["queue"],
                 downstream=each["downstream"],
                 delay=timedelta(seconds=each["delay"]),
@@ -113,7 +120,8 @@ class Shop:
             for each in self.store.controls("breaker")
             if msgspec.json.decode(each.value).get("state", "closed") != "closed"
         ]
-        claims = self.store.claim(self.session(), QUEUES, 1_000, shut=shut)
+        can = Serves(handlers=frozenset(["work"]), labels=frozenset(["gpu"]), slots=2, shut=frozenset(shut))
+        claims = self.store.claim(self.session(), QUEUES, 1_000, serves=can)
         return {claim.task.id for claim in claims}
 
 

@@ -33,6 +33,7 @@ BODIES: dict[str, Any] = {
     "submit_batch": [{"handler": "work"}],
     "submit_workflow": {"name": "daily", "tasks": [{"handler": "work"}]},
     "append_tasks": {"tasks": [{"handler": "work"}]},
+    "retry_workflow": {"step": "first"},
     "cancel_tasks": {"q": "queue:nothing"},
     "retry_tasks": {"q": "queue:nothing"},
     "purge_tasks": {"q": "queue:nothing"},
@@ -65,7 +66,7 @@ class Furnished:
     def __init__(self, store: Store) -> None:
         self.session = a_session(store)
         store.open_workflow("daily", sealed=False)
-        submit_one(store, tenant="beta", queue="bulk", workflow="daily")
+        submit_one(store, tenant="beta", queue="bulk", workflow="daily", key="first")
         report(store, claim_one(store, queue="bulk"), GAVE_UP)
         self.group = fingerprint(OOPS)
 
@@ -148,7 +149,7 @@ async def test_another_tenants_task_is_answered_as_one_that_is_not_there(
         problem(other, 403, "forbidden")
     elif "{group}" in route.path:
         problem(other, 404, "unknown_group")
-    elif route.name in ("get_workflow", "seal_workflow"):
+    elif route.name in ("get_workflow", "get_steps", "get_edges", "seal_workflow", "retry_workflow"):
         problem(other, 404, "unknown_workflow")
     else:
         assert other.status_code in (route.status, *route.also), other.text
@@ -168,13 +169,13 @@ async def test_another_queues_task_is_answered_as_one_that_is_not_there(
 
     if "{id}" in route.path:
         problem(answer, 404, "unknown_task")
-    elif route.whole or route.name == "seal_workflow":
+    elif route.whole or route.name in ("seal_workflow", "retry_workflow"):
         problem(answer, 403, "forbidden")
     elif route.path.startswith(f"{API}/queues/"):
         problem(answer, 404, "unknown_queue")
     elif "{group}" in route.path:
         problem(answer, 404, "unknown_group")
-    elif route.name == "get_workflow":
+    elif route.name in ("get_workflow", "get_steps", "get_edges"):
         problem(answer, 404, "unknown_workflow")
     else:
         assert answer.status_code in (route.status, *route.also), answer.text

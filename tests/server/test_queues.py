@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from tests.server.conftest import API, Client, problem
 from tests.support.builders import a_session, a_task, submit, submit_one
 from windlass.core.ordering import Strategy
+from windlass.core.worker_list import RunningTask, WorkerList, WorkerProcess, encode_workers
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio
@@ -72,6 +75,25 @@ async def test_nodes_say_what_they_serve(client: Client, store: Store) -> None:
 
     assert found["node-1"]["about"] == {"queues": ["mail"]}
     assert (found["node-2"]["about"], found["node-2"]["lost"]) == ({}, False)
+
+
+async def test_one_node_shows_its_worker_processes(client: Client, store: Store) -> None:
+    task = RunningTask(id=str(UUID(int=7)), handler="shop.pay", since=1_700_000_000_000_000)
+    worker = WorkerProcess(
+        number=3, pool="mail", state="busy", since=0, pid=41, memory=1 << 20, running=1, tasks=(task,)
+    )
+    session = store.open_session("node-1")
+    store.renew(session, workers=encode_workers(WorkerList(workers=(worker,), more=2)))
+
+    [listed] = (await client.get(f"{API}/nodes")).json()
+    found = (await client.get(f"{API}/nodes/{session}")).json()
+
+    assert listed == found
+    assert found["workers_not_listed"] == 2
+    assert found["workers"][0]["tasks"] == [
+        {"id": task.id, "handler": "shop.pay", "since": "2023-11-14T22:13:20Z"},
+    ]
+    problem(await client.get(f"{API}/nodes/{UUID(int=1)}"), 404, "unknown_node")
 
 
 async def test_the_audit_log_is_read_by_subject_a_page_at_a_time(client: Client) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -51,6 +52,7 @@ async def test_options_of_the_caller_count_more_than_the_handlers(client: Client
         "expires": "2030-01-01T00:00:00Z",
         "delay": 5,
         "retries": 2,
+        "max_crashes": 4,
         "timeout": "30s",
         "requires": ["gpu"],
         "trace": "00-abc",
@@ -63,7 +65,19 @@ async def test_options_of_the_caller_count_more_than_the_handlers(client: Client
     assert (task.queue, task.priority, task.tenant, task.state) == ("fast", 1, "acme", State.SCHEDULED)
     assert task.deadline == task.submitted + 600_000_000
     assert (task.rules.retry.retries, task.rules.timeout) == (2, timedelta(seconds=30))
+    assert task.rules.max_crashes == 4
     assert (task.rules.requires, task.rules.trace) == (("gpu",), "00-abc")
+
+
+async def test_a_task_is_submitted_to_run_at_most_once(client: Client, store: Store) -> None:
+    made = await client.post(f"{API}/tasks", json={"handler": "mail", "args": {"to": "ann"}, "at_most_once": True})
+    both = {"handler": "mail", "args": {"to": "ann"}, "at_most_once": True, "retries": 2}
+    refused = await client.post(f"{API}/tasks", json=both)
+
+    task = task_of(store, TaskId(UUID(made.json()["id"])))
+    assert (task.rules.at_most_once, task.rules.retry.retries, task.rules.max_crashes) == (True, 0, 0)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_task")
+    assert "retries=2 and at_most_once=True contradict each other" in refused.json()["detail"]
 
 
 async def test_a_task_waits_for_others_by_id_and_by_key(client: Client, store: Store) -> None:
@@ -236,7 +250,7 @@ async def test_a_task_that_is_not_there_has_nothing_to_show(client: Client, deed
         ({"handler": "work", "deadline": "soon"}, 422, "invalid_task", "deadline"),
         ({"handler": "work", "at": "2030-01-01T00:00:00"}, 422, "invalid_task", "at"),
         ({"handler": "work", "timeout": -1}, 422, "invalid_task", "timeout"),
-        ({"handler": "work", "after": ["nobody"]}, 422, "unknown_prerequisite", None),
+        ({"handler": "work", "after": ["nobody"]}, 422, "unknown_prerequisite", "after"),
         ({"handler": "work", "args": {"a": {"$result": UNKNOWN}}}, 400, "invalid_payload", "args"),
         ({"handler": "work", "args": {"a": 2**70}}, 400, "invalid_payload", "a"),
     ],
@@ -271,7 +285,26 @@ async def test_a_ring_is_refused_naming_it(client: Client, store: Store) -> None
 
     found = problem(await client.post(f"{API}/tasks:batch", json=ring), 422, "cycle")
 
-    assert len(found["cycle"]) == 2
+    assert sorted(found["cycle"]) == ["a", "b"]
+    assert found["detail"] in ("cycle of prerequisites: a → b → a", "cycle of prerequisites: b → a → b")
+    assert found["errors"][0]["field"] == "after"
+    assert store.counts() == []
+
+
+async def test_refusals_of_a_batch_name_keys_as_the_caller_wrote_them(client: Client, store: Store) -> None:
+    async def refused(*tasks: dict[str, object], status: int = 422, code: str) -> dict[str, Any]:
+        body = [{"handler": "work", **task} for task in tasks]
+        return problem(await client.post(f"{API}/tasks:batch", json=body), status, code)
+
+    unknown = await refused({"key": "pack", "after": ["charge", UNKNOWN]}, code="unknown_prerequisite")
+    twice = await refused({"key": "a"}, {"key": "b"}, {"key": "a"}, code="duplicate_task")
+    bad = await refused({"key": "a"}, {"key": "b", "timeout": -1}, code="invalid_task")
+
+    assert unknown["tasks"] == ["charge", UNKNOWN]
+    assert unknown["detail"].startswith(f"prerequisites of 'pack': no task 'charge', {UNKNOWN}; submit it first")
+    assert unknown["errors"][0]["field"] == "after"
+    assert (twice["tasks"], "'a' is there more than once" in twice["detail"]) == (["a"], True)
+    assert (bad["index"], bad["errors"][0]["field"]) == (1, "timeout")
     assert store.counts() == []
 
 

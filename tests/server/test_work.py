@@ -293,8 +293,18 @@ async def test_a_worker_gets_only_what_it_can_run(client: Client, store: Store) 
     orders = await claimed(client, session, limit=10)
 
     assert [order["task"] for order in orders] == [str(known)]
-    assert (state_of(store, unknown), state_of(store, tagged)) == (State.SCHEDULED, State.SCHEDULED)
+    assert (state_of(store, unknown), state_of(store, tagged)) == (State.RUNNABLE, State.RUNNABLE)
     assert task_of(store, unknown).attempts == 0
+
+
+async def test_why_knows_how_large_a_task_a_worker_takes(client: Client, store: Store) -> None:
+    fits, too_large = submit(store, a_task(slots=4), a_task(slots=5))
+    await opened(client, slots=4)
+
+    gates = [{gate.name: gate for gate in explain(store, task_of(store, id)).gates} for id in (fits, too_large)]
+
+    assert [found["node"].open for found in gates] == [True, False]
+    assert "has 4 slot(s) a worker, and it needs 5" in gates[1]["node"].text
 
 
 async def test_arguments_come_with_the_results_they_refer_to(client: Client, store: Store) -> None:

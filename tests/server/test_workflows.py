@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.server.conftest import API, Client, Connect, problem
-from tests.support.builders import a_task, claim_one, complete, states_of, submit_one
+from tests.support.builders import GAVE_UP, a_task, claim_one, complete, report, states_of, submit_one
 from windlass.clock import ManualClock
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
@@ -116,15 +116,17 @@ async def test_workflows_are_listed_with_their_counts(client: Client, store: Sto
     clock.advance(timedelta(seconds=1))
     store.submit([a_task(workflow="new", tenant="acme")])
 
-    found = (await client.get(f"{API}/workflows")).json()
+    found = (await client.get(f"{API}/workflows")).json()["workflows"]
     few = (await client.get(f"{API}/workflows", params={"limit": "1"})).json()
-    of_acme = (await client.get(f"{API}/workflows", params={"tenant": "acme"})).json()
+    rest = (await client.get(f"{API}/workflows", params={"limit": "1", "after": few["next"]})).json()
+    of_acme = (await client.get(f"{API}/workflows", params={"tenant": "acme"})).json()["workflows"]
 
     assert [(each["workflow"], each["tenant"], each["tasks"]) for each in found] == [
         ("new", "acme", {"runnable": 1}),
         ("old", "default", {"waiting": 1, "runnable": 1}),
     ]
-    assert [each["workflow"] for each in few] == ["new"]
+    assert (few["workflows"], rest["workflows"], rest["next"]) == (found[:1], found[1:], None)
+    problem(await client.get(f"{API}/workflows", params={"after": "bogus"}), 400, "invalid_cursor")
     assert of_acme == found[:1]
     problem(await client.get(f"{API}/workflows/unheard-of"), 404, "unknown_workflow")
 
@@ -136,8 +138,89 @@ async def test_a_token_of_a_queue_sees_no_workflow_that_is_in_others_too(
     client = connect(token(Scope.READ, queue="a"))
 
     problem(await client.get(f"{API}/workflows/w"), 404, "unknown_workflow")
+    problem(await client.get(f"{API}/workflows/w/edges"), 404, "unknown_workflow")
     assert (await client.get(f"{API}/workflows/v")).json()["tasks"] == {"runnable": 1}
-    assert {each["workflow"]: each["tasks"] for each in (await client.get(f"{API}/workflows")).json()} == {
+    found = (await client.get(f"{API}/workflows")).json()["workflows"]
+    assert {each["workflow"]: each["tasks"] for each in found} == {
         "v": {"runnable": 1},
         "w": {"runnable": 1},
     }
+
+
+async def pages(client: Client, path: str, **params: str) -> list[dict[str, Any]]:
+    """All pages of a list."""
+    found = [(await client.get(path, params=params)).json()]
+    while found[-1]["next"] is not None:
+        found.append((await client.get(path, params={**params, "after": found[-1]["next"]})).json())
+    return found
+
+
+@pytest.mark.parametrize("most_steps", [100_000, 100])
+async def test_a_fan_in_of_1500_has_all_its_edges(
+    client: Client, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, most_steps: int
+) -> None:
+    monkeypatch.setattr("windlass.workflow_view.MOST_STEPS", most_steps)
+    keys = [f"p{n}" for n in range(1_500)]
+    store.submit([a_task(key=key, workflow="w") for key in keys])
+    clock.advance(timedelta(seconds=1))
+    store.submit([a_task(key="join", workflow="w", prerequisites=keys)])
+    session = store.open_session("node")
+    claims = store.claim(session, ["default"], 2_000)
+    last = max(claims, key=lambda claim: claim.task.id)
+    complete(store, *(claim for claim in claims if claim is not last))
+    clock.advance(timedelta(seconds=1))
+    complete(store, last)
+    join = keyed_id("default", "w", "join")
+
+    found = await pages(client, f"{API}/workflows/w")
+    in_order = await pages(client, f"{API}/workflows/w/steps", limit="700")
+    listed = await pages(client, f"{API}/workflows/w/edges", limit="1000")
+
+    steps = {step["id"]: step for page in in_order for step in page["steps"]}
+    expected = {(str(claim.task.id), str(join)) for claim in claims}
+    assert [len(page["steps"]) for page in in_order] == [700, 700, 101]
+    assert steps.keys() == {str(join), *(before for before, _ in expected)}
+    assert {(edge["before"], edge["after"]) for page in listed for edge in page["edges"]} == expected
+    assert len(steps[str(join)]["prerequisites"]) == 1_500
+    assert steps[str(join)]["ready"] == steps[str(last.task.id)]["ended"]
+    if most_steps == 100:
+        assert (found[0]["aggregated"], found[0]["steps"], found[0]["critical_steps"]) == (True, [], None)
+        assert [(group["state"], group["tasks"]) for group in found[0]["groups"]] == [
+            ("completed", 1_500),
+            ("runnable", 1),
+        ]
+    else:
+        edges = [(edge["before"], edge["after"]) for page in found for edge in page["edges"]]
+        assert (len(edges), set(edges)) == (1_500, expected)
+        assert found[0]["critical_path"] == [str(last.task.id), str(join)]
+
+
+async def test_a_step_that_is_no_cursor_is_refused(client: Client, store: Store) -> None:
+    [other] = store.submit([a_task(key="a", workflow="v")])
+    store.submit([a_task(key="a", workflow="w")])
+
+    for path in ("w", "w/steps"):
+        problem(await client.get(f"{API}/workflows/{path}", params={"after": str(other.id)}), 422, "invalid_task")
+    problem(await client.get(f"{API}/workflows/w/edges", params={"after": "bogus"}), 400, "invalid_cursor")
+    problem(await client.get(f"{API}/workflows/none/edges"), 404, "unknown_workflow")
+    problem(await client.get(f"{API}/workflows/w/edges", params={"tenant": "acme"}), 404, "unknown_workflow")
+
+
+async def test_a_step_is_retried_with_all_that_it_took_down(client: Client, store: Store) -> None:
+    await client.post(f"{API}/workflows", json={"name": "w", "tasks": CHAIN})
+    problem(await client.post(f"{API}/workflows/w/retry", json={"step": "a"}), 409, "not_allowed")
+    report(store, claim_one(store), GAVE_UP)
+    store.sweep()
+    ids = [keyed_id("default", "w", key) for key in "ab"]
+    before = states_of(store, ids)
+
+    tried = await client.post(f"{API}/workflows/w/retry", json={"step": "a", "dry_run": True})
+    done = await client.post(f"{API}/workflows/w/retry", json={"step": str(ids[0]), "why": "fixed"})
+
+    assert before == [State.FAILED, State.CANCELLED]
+    assert (tried.json(), done.json()) == ({"retried": 0, "matching": 2}, {"retried": 2, "matching": 2})
+    assert states_of(store, ids) == [State.RUNNABLE, State.WAITING]
+    [entry] = store.audit("workflow/w")
+    assert (entry.action, "fixed" in entry.text) == ("retried", True)
+    problem(await client.post(f"{API}/workflows/w/retry", json={"step": "fly"}), 422, "invalid_task")
+    problem(await client.post(f"{API}/workflows/none/retry", json={"step": "a"}), 404, "unknown_workflow")

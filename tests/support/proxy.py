@@ -23,10 +23,17 @@ _COMMIT = b"COMMIT\0"
 _COMMIT_ALONE = b"Q\0\0\0\x0bCOMMIT\0"
 _SYNC = b"S\0\0\0\x04"
 _READY = b"Z\0\0\0\x05"
+_TWO_ERRORS = b"".join(
+    b"E" + struct.pack("!I", 4 + len(fields)) + fields
+    for fields in (
+        b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0",
+        b"SFATAL\0VFATAL\0C08P01\0Mserver conn crashed?\0\0",
+    )
+)
 
 
 class Fault(Enum):
-    """What becomes of a commit."""
+    """What becomes of a commit, or of another command."""
 
     ANSWER_LOST = auto()
     """The server commits, and the client is cut off before it hears of it."""
@@ -37,6 +44,12 @@ class Fault(Enum):
     ARRIVES_LATE = auto()
     """The client is cut off; the server gets the COMMIT only when the test says `deliver`."""
 
+    TWO_ERRORS = auto()
+    """The server never sees it; the client gets two errors as the answer to one command, and is cut off.
+
+    PgBouncer does this when the backend behind it is terminated: it forwards the backend's last words, then adds its
+    own."""
+
 
 class Proxy:
     """Listens on a free port of this machine, and forwards to the server of a URL, until the `with` block ends."""
@@ -45,6 +58,7 @@ class Proxy:
         self._target = urlsplit(url)
         self._listener = socket.create_server((HOST, 0))
         self._faults: deque[Fault] = deque()
+        self._at = _COMMIT
         self._wires: list[Wire] = []
         self._lock = threading.Lock()
         self._refusing = False
@@ -62,14 +76,19 @@ class Proxy:
         port = self._listener.getsockname()[1]
         return self._target._replace(netloc=f"{self._target.username}@{HOST}:{port}").geturl()
 
-    def order(self, *faults: Fault) -> None:
-        """The next commits get these, one each."""
+    def order(self, *faults: Fault, at: bytes = _COMMIT) -> None:
+        """The next commits get these, one each; or the next commands in which the bytes `at` occur."""
         with self._lock:
+            self._at = at
             self._faults.extend(faults)
 
     def refuse(self) -> None:
         """Let nobody in from now on; who is connected stays."""
         self._refusing = True
+
+    def admit(self) -> None:
+        """Let everybody in again."""
+        self._refusing = False
 
     def reset(self) -> None:
         """Cut off everybody who is connected now."""
@@ -92,10 +111,10 @@ class Proxy:
         for wire in self._wires:
             wire.join()
 
-    def next_fault(self) -> Fault | None:
-        """What is to become of the commit that has just come by."""
+    def next_fault(self, said: bytes) -> Fault | None:
+        """What is to become of what a client has just said."""
         with self._lock:
-            return self._faults.popleft() if self._faults else None
+            return self._faults.popleft() if self._faults and self._at in said else None
 
     def _accept(self) -> None:
         while True:
@@ -144,18 +163,14 @@ class Wire(threading.Thread):
             self._client.sendall(said)
             return bool(said)
         said = self._client.recv(65_536)
-        fault = self._proxy.next_fault() if self._commits(said) else None
+        seen = self._tail + said  # A command may come in two pieces.
+        self._tail = seen[-len(_COMMIT) + 1 :]
+        fault = self._proxy.next_fault(seen)
         if fault is None:
             self._server.sendall(said)
             return bool(said)
-        self._strike(fault, self._whole(said))
+        self._strike(fault, said if fault is Fault.TWO_ERRORS else self._whole(said))
         return False
-
-    def _commits(self, said: bytes) -> bool:
-        """Whether a COMMIT is in what the client said, even if it came in two pieces."""
-        seen = self._tail + said
-        self._tail = seen[-len(_COMMIT) + 1 :]
-        return _COMMIT in seen
 
     def _whole(self, said: bytes) -> bytes:
         """The same with what belongs to it: the server answers a pipeline only at its end, which may come by itself."""
@@ -167,6 +182,12 @@ class Wire(threading.Thread):
         return said
 
     def _strike(self, fault: Fault, said: bytes) -> None:
+        if fault is Fault.TWO_ERRORS:
+            self._client.sendall(_TWO_ERRORS)
+            self._client.shutdown(socket.SHUT_WR)
+            self._await_end_of_client()
+            self._proxy.struck.release()
+            return
         if fault is Fault.ANSWER_LOST:
             self._server.sendall(said)
             self._await_answer()
@@ -177,6 +198,12 @@ class Wire(threading.Thread):
             self._server.sendall(said)
             self._await_answer()
             self._proxy.delivered.release()
+
+    def _await_end_of_client(self) -> None:
+        """Read until the client hangs up: a reset before that could overtake the errors that it has not read yet."""
+        with suppress(OSError):
+            while self._client.recv(65_536):
+                pass
 
     def _await_answer(self) -> None:
         """Read what the server says, and keep it from the client, until it has said all."""

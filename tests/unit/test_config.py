@@ -13,9 +13,12 @@ from windlass.config import (
     InvalidSettings,
     NodeSettings,
     PoolSettings,
+    check_orders,
     default_max,
     read_settings,
 )
+from windlass.core.ordering import Queue, Strategy
+from windlass.stores.memory import MemoryStore
 
 
 def test_every_fault_is_named_at_once() -> None:
@@ -211,3 +214,22 @@ def test_a_file_that_is_not_there_is_an_error_only_when_it_was_asked_for(
     assert read_settings() == FileSettings()
     with pytest.raises(InvalidSettings, match=r"other\.yaml cannot be read"):
         read_settings(tmp_path / "other.yaml")
+
+
+def test_weights_say_nothing_about_queues_that_are_taken_as_one() -> None:
+    pool = PoolSettings(queues=("a", "b"), weights=(1, 2), order="deadline")
+
+    [fault] = pool.faults()
+
+    assert fault.startswith("pools.default.weights mean nothing with order=deadline")
+
+
+def test_a_deadline_pool_needs_queues_that_go_by_deadline() -> None:
+    store = MemoryStore()
+    pools = [PoolSettings(queues=("a", "b"), order="deadline"), PoolSettings(name="other", queues=("c",))]
+    store.configure(Queue(name="a", strategy=Strategy.DEADLINE))
+
+    with pytest.raises(InvalidSettings, match="the queue b has the strategy priority"):
+        check_orders(pools, store)
+    store.configure(Queue(name="b", strategy=Strategy.DEADLINE))
+    check_orders(pools, store)

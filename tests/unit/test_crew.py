@@ -13,10 +13,10 @@ from windlass.core.order import order_of
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped
 from windlass.core.task import Claim, Lease, Rules, SessionId
 from windlass.events import Events
-from windlass.worker.crew import LEAVE_SECONDS, UNBEGUN_SECONDS, Crew
+from windlass.worker.crew import GONE_SECONDS, LEAVE_SECONDS, UNBEGUN_SECONDS, Crew
 from windlass.worker.given import INTERRUPT_AFTER, KILL_AFTER, Work
 from windlass.worker.states import WorkerState
-from windlass.worker.wire import Ask, Back, Beat, Call, Done, Hello, Interrupt, Quit, Recall, Run, ToWorker
+from windlass.worker.wire import Ask, Back, Beat, Call, Done, Hello, Interrupt, Quit, Recall, Run, ToWorker, Valid
 from windlass.worker.worker import Worker
 
 SESSION = SessionId(an_id(999))
@@ -32,6 +32,7 @@ class Recorder:
         self.settled: dict[int, Outcome] = {}
         self.beats: list[float | None] = []
         self.held = 0
+        self.until = float("inf")
 
     def send(self, worker: Worker, message: ToWorker) -> None:
         self.sent.append((worker.number, message))
@@ -44,6 +45,9 @@ class Recorder:
 
     def memory(self, worker: Worker) -> int:
         return self.held
+
+    def valid_until(self, session: SessionId) -> float:
+        return self.until
 
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
         assert claim.task.id.int not in self.settled, "settled twice"
@@ -160,7 +164,7 @@ def test_a_suspect_runs_alone_and_its_worker_knows() -> None:
     floor.give(1, crashes=1)
     floor.give(2, 3)
 
-    [(_, first), *_] = floor.outlet.sent
+    [_, (_, first), *_] = floor.outlet.sent
     assert isinstance(first, Run)
     assert first.orders[0][1].slots == 4
     assert [given.work.claim.task.id.int for given in floor.worker.begun] == [1]
@@ -282,6 +286,33 @@ def test_an_order_that_does_not_get_its_turn_is_asked_back_and_released() -> Non
     assert list(floor.worker.given) == [1]
 
 
+def test_nothing_is_handed_out_under_a_lease_that_may_have_run_out() -> None:
+    floor = Floor()
+    floor.outlet.until = floor.now
+
+    floor.give(1)
+
+    assert floor.outlet.settled == {1: Released()}
+    assert floor.outlet.tickets(Run) == []
+
+
+def test_a_worker_is_told_until_when_its_leases_hold_before_its_orders_and_after_each_renewal() -> None:
+    floor = Floor()
+    floor.outlet.until = floor.now + 12
+    floor.give(1)
+    floor.give(2)
+    floor.tick()
+    floor.outlet.until += 3
+    floor.tick()
+    floor.tick()
+
+    said = [message for _, message in floor.outlet.sent]
+
+    assert isinstance(said[0], Valid)
+    assert isinstance(said[1], Run)
+    assert [message.until for message in said if isinstance(message, Valid)] == [112.0, 115.0]
+
+
 def test_what_comes_back_goes_to_whoever_is_free() -> None:
     floor = Floor(size=2)
     first, second = floor.crew.workers.values()
@@ -391,6 +422,31 @@ def test_a_worker_that_does_not_leave_is_killed_but_not_while_it_runs_something(
     assert floor.outlet.killed == [worker.number]
 
 
+def test_a_worker_that_breaks_the_protocol_is_killed_and_charged_once_its_process_is_gone() -> None:
+    floor = Floor()
+    floor.give(1, 2)
+    worker = floor.worker
+
+    floor.crew.misspoke(worker, "stray bytes", floor.now)
+    floor.crew.heard(worker, Done(1, 0.01, result="7"), floor.now)
+    assert (floor.outlet.killed, floor.outlet.settled) == ([1], {})
+    floor.crew.died(worker, -9, floor.now)
+
+    outcome = floor.outlet.settled[1]
+    assert isinstance(outcome, Crashed)
+    assert outcome.error.message == "the worker process broke the protocol: stray bytes"
+    assert floor.outlet.settled[2] == Released()
+
+
+def test_the_end_of_an_order_that_a_worker_does_not_have_breaks_the_protocol() -> None:
+    floor = Floor()
+    floor.give(1)
+
+    floor.done(2)
+
+    assert floor.outlet.killed == [1]
+
+
 def a_floor_that_sizes_itself(workers: int) -> Floor:
     """All of its workers are idle, and may leave after a minute of that."""
     floor = Floor(size=None, min=1, max=8, idle_after=timedelta(minutes=1))
@@ -457,3 +513,40 @@ def test_a_worker_that_is_heard_before_its_birth_is_reported_has_its_process_id(
     floor.crew.heard(worker, Hello(4711), floor.now)
 
     assert (worker.pid, worker.state) == (4711, WorkerState.IDLE)
+
+
+ONCE = Rules(at_most_once=True, max_crashes=0)
+
+
+def assert_interrupted(outcome: Outcome, how: str) -> None:
+    assert isinstance(outcome, Raised)
+    assert (outcome.give_up, outcome.error.kind) == (True, "Interrupted")
+    assert outcome.error.message == f"at most once, and it may have begun: its process was ended ({how})"
+
+
+def test_what_may_run_only_once_is_not_released_after_it_has_begun() -> None:
+    floor = Floor(threads=2)
+    floor.give(1, rules=ONCE)
+    floor.give(2)
+    floor.give(3, rules=ONCE)
+
+    floor.crew.stop_now("was stopped")
+    floor.crew.died(floor.worker, -9, floor.now)
+
+    assert_interrupted(floor.outlet.settled[1], "was stopped")
+    assert floor.outlet.settled[2] == Released()
+    assert floor.outlet.settled[3] == Released(), "it waited for its turn"
+
+
+def test_what_may_run_only_once_counts_as_begun_in_a_worker_that_may_still_run() -> None:
+    floor = Floor()
+    floor.give(1, 2, rules=ONCE)
+    floor.give(3)
+    worker = floor.worker
+
+    floor.crew.gone(worker, floor.now)
+    floor.tick(GONE_SECONDS + 0.1)
+
+    assert isinstance(floor.outlet.settled[1], Crashed)
+    assert_interrupted(floor.outlet.settled[2], "closed its socket")
+    assert floor.outlet.settled[3] == Released()

@@ -52,5 +52,5 @@ def test_a_deadline_far_away_is_safe_and_one_that_has_passed_is_missed() -> None
 
 
 def test_it_is_told_as_a_range() -> None:
-    assert str(outlook(40, 4, 0.5, slack=60)).startswith("40 ahead of it · starts in ")
+    assert str(outlook(40, 4, 0.5, slack=60)).startswith("40 ahead of it in its queue · starts in ")
     assert "or more" in str(outlook(10_000, 4, 0.5, more=True))

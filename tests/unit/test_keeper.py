@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 
-from windlass.core.task import SessionId
+from windlass.core.task import Lease, SessionId
 from windlass.events import Event, Events, SessionEnded
 from windlass.stores.memory import MemoryStore
 from windlass.worker.keeper import Keeper
@@ -27,7 +27,7 @@ def test_a_retired_session_is_closed_when_nothing_runs_under_it() -> None:
     session = keeper.current
     assert session is not None
 
-    keeper.retire(session, "its claim is unknown")
+    keeper.retire(session)
     keeper.step()
 
     assert not keeper.holds(session)
@@ -43,7 +43,52 @@ def test_a_session_is_not_closed_under_tasks_that_were_handed_out_just_now() -> 
     looks: list[set[SessionId]] = [set(), {session}]
     keeper.in_use = lambda: looks.pop(0)
 
-    keeper.retire(session, "its claim is unknown")
+    keeper.retire(session)
     keeper.step()
 
     assert keeper.holds(session)
+
+
+class CountedStore(MemoryStore):
+    """Remembers what renewals were given to write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[tuple[str | None, str | None]] = []
+
+    def renew(self, session: SessionId, *, about: str | None = None, workers: str | None = None) -> list[Lease]:
+        self.written.append((about, workers))
+        return super().renew(session, about=about, workers=workers)
+
+
+def test_a_renewal_writes_only_the_texts_that_changed() -> None:
+    store, abouts, lists = CountedStore(), ["old"], [""]
+    keeper = Keeper(store, "here", lambda: abouts[-1], Events())
+    keeper.turned, keeper.workers = AlwaysTurned(), lambda: lists[-1]
+
+    keeper.step()  # Opens the session.
+    keeper.step()
+    lists.append("one")
+    keeper.step()
+    keeper.step()
+    abouts.append("new")
+    keeper.step()
+
+    assert store.written == [(None, None), (None, "one"), (None, None), ("new", None)]
+    assert [(one.about, one.workers) for one in store.sessions(workers=True)] == [("new", "one")]
+
+
+def test_a_new_session_is_told_everything_again() -> None:
+    store = CountedStore()
+    keeper = Keeper(store, "here", lambda: "about", Events())
+    keeper.turned, keeper.workers = AlwaysTurned(), lambda: "list"
+    keeper.step()
+    keeper.step()
+    first = keeper.current
+    assert first is not None
+
+    keeper.lost(first, "by this test")
+    keeper.step()
+    keeper.step()
+
+    assert [one.workers for one in store.sessions(workers=True)] == ["list", "list"]

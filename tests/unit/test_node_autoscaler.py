@@ -104,7 +104,7 @@ class Node:
     def claimer(self) -> Claimer:
         """One that takes what its first pool has room for, and never waits."""
         [pool, *_] = self.crew.pools.values()
-        hub, keeper, settler = (cast("Any", each) for each in (self.hub, self.keeper, None))
+        hub, keeper, settler = (cast("Any", each) for each in (self.hub, self.keeper, SimpleNamespace(on_written=[])))
         claimer = Claimer(self.town.store, pool, hub, keeper, settler, self.breakers, Events(), frozenset())
         claimer.handlers = frozenset(["work"])
         return claimer

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.ordering import Queue, Strategy, place
-from windlass.core.submission import MAX_PRIORITY
 from windlass.core.times import LATEST, micros
+from windlass.core.validation import MAX_PRIORITY
 
 HOUR = timedelta(hours=1)
 priorities = st.integers(-MAX_PRIORITY, MAX_PRIORITY)

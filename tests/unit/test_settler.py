@@ -23,11 +23,12 @@ class Deaf:
         self.times = times
         self.refused = refused
         self.states: dict[int, State] = {}
+        self.failure: Exception = StoreUnavailable("nobody there")
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
         if self.times:
             self.times -= 1
-            raise StoreUnavailable("nobody there")
+            raise self.failure
         if any(lease.task.int in self.refused and end.state is State.COMPLETED for lease, end in reports):
             raise StoreError("not this one")
         self.states |= {lease.task.int: end.state for lease, end in reports}
@@ -91,4 +92,19 @@ def test_an_end_that_the_store_refuses_fails_its_task_and_no_other() -> None:
     settler.step()
 
     assert store.states == {1: State.COMPLETED, 2: State.FAILED, 3: State.COMPLETED}
+    assert settler.open == 0
+
+
+def test_ends_that_could_not_be_written_for_an_unknown_reason_are_written_by_the_next_step() -> None:
+    """The duty is restarted; were the batch forgotten, its tasks would stay leased as long as the node lives."""
+    store = Deaf(times=1)
+    store.failure = RuntimeError("a mistake of ours")
+    settler = a_settler(store, 1, 2)
+
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        settler.step()
+    assert settler.open == 2
+    settler.step()
+
+    assert store.states == {1: State.COMPLETED, 2: State.COMPLETED}
     assert settler.open == 0

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.values import an_id
+from windlass.core.admission import in_scope
 from windlass.core.graph import End
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import BIRTHS, State
@@ -19,7 +20,6 @@ from windlass.core.submission import (
     decode_rules,
     draft,
     encode_rules,
-    in_scope,
 )
 from windlass.core.task import NewTask, OnFailure, Rules
 from windlass.core.times import micros
@@ -33,7 +33,7 @@ ends = st.dictionaries(st.integers(0, 3), st.sampled_from([End.COMPLETED, End.FA
 
 
 def drafted(**fields: Any) -> Any:
-    [one] = draft([NewTask(handler="work", **fields)], NOW, lambda: 7)
+    [one] = draft([NewTask(handler="work", **fields)], NOW, lambda _: lambda: 7)
     return one
 
 
@@ -81,7 +81,7 @@ def test_a_task_is_born_in_the_state_that_its_times_and_prerequisites_ask_for(
 
 def test_a_batch_that_is_too_large_is_refused_with_a_way_out() -> None:
     with pytest.raises(InvalidTask, match="submit in parts"):
-        draft([NewTask(handler="work")] * (MAX_BATCH + 1), NOW, lambda: 7)
+        draft([NewTask(handler="work")] * (MAX_BATCH + 1), NOW, lambda _: lambda: 7)
 
 
 def test_keys_of_one_workflow_may_name_each_other_in_any_order() -> None:
@@ -91,7 +91,7 @@ def test_keys_of_one_workflow_may_name_each_other_in_any_order() -> None:
             NewTask(handler="work", key="parent", workflow="w"),
         ],
         NOW,
-        lambda: 7,
+        lambda _: lambda: 7,
     )
 
     assert child.prerequisites == (parent.id,)
@@ -102,7 +102,7 @@ def test_a_cycle_in_a_batch_is_refused_before_any_store_is_asked() -> None:
     ring = [NewTask(handler="work", key=key, prerequisites=[above]) for key, above in ("ab", "bc", "ca")]
 
     with pytest.raises(CycleFound):
-        draft(ring, NOW, lambda: 7)
+        draft(ring, NOW, lambda _: lambda: 7)
 
 
 @given(args=st.dictionaries(st.text("abc", min_size=1), st.integers(0, 9), min_size=1, max_size=3))
@@ -131,7 +131,9 @@ def test_the_fingerprint_is_that_of_the_body_alone(args: dict[str, int]) -> None
 def test_a_task_waits_for_its_own_workflow_or_for_one_that_stands_alone(
     mine: tuple[str, str | None], theirs: tuple[str, str | None], allowed: bool
 ) -> None:
-    assert in_scope(NewTask(handler="work", tenant=mine[0], workflow=mine[1]), *theirs) is allowed
+    assert (
+        in_scope(*(NewTask(handler="work", tenant=tenant, workflow=name) for tenant, name in (mine, theirs))) is allowed
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,18 @@ from windlass.core.lifecycle import State
 from windlass.core.order import Order
 from windlass.core.retry import Error
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped
+from windlass.errors import InvalidPayload
+from windlass.worker import wire
 from windlass.worker.wire import (
+    MARK,
+    MAX_FRAME,
     Answer,
     Ask,
+    Beat,
     Done,
     Frames,
     FromWorker,
+    Hello,
     Message,
     Quit,
     Recall,
@@ -84,3 +90,46 @@ def test_whatever_a_handler_says_can_be_sent() -> None:
     assert said.log == "reading caf?.txt"
     assert said.error is not None
     assert said.error.message == "no caf?.txt"
+
+
+GOOD = frame(Ask(7))
+WRONG = {
+    "a byte": b"x",
+    "the beginning of the mark, then another byte": MARK[:2] + b"x",
+    "a length above the limit": MARK + (MAX_FRAME + 1).to_bytes(4, "big"),
+    "not msgpack": MARK + b"\0\0\0\1\xc1",
+    "not UTF-8": MARK + b"\0\0\0\x0f\x94\xa4Done\x01\xca\0\0\0\0\xa2\xff\xfe",
+    "nested too deeply": MARK + (100_008).to_bytes(4, "big") + b"\x94\xa5Hello\x01" + b"\x91" * 100_000,
+    "a message for somebody else": frame(Quit()),
+    "an attempt that took less than no time": frame(Done(1, -1.0)),
+    "an attempt that took no number of seconds": frame(Done(1, float("nan"))),
+    "a retry later than anybody may ask for": frame(Done(1, 0.0, error=OOPS, retry_in=1 << 60)),
+    "progress beyond the end": frame(Beat(1, 2.0, None)),
+}
+
+
+@pytest.mark.parametrize("data", WRONG.values(), ids=WRONG)
+def test_what_is_no_message_ends_the_conversation_after_the_messages_before_it(data: bytes) -> None:
+    frames, good = Frames[FromWorker](FromWorker), frame(Hello(1))
+
+    before = frames.feed(good + data + good)
+
+    assert before == [Hello(1)]
+    assert frames.broken
+    assert frames.feed(good) == [], "nothing that comes later can be trusted"
+
+
+def test_half_a_message_is_known_to_be_one() -> None:
+    frames = Frames[ToWorker](ToWorker)
+
+    assert frames.feed(GOOD[:-1]) == []
+    assert (frames.partial, frames.broken) == (True, None)
+    assert frames.feed(GOOD[-1:]) == [Ask(7)]
+    assert not frames.partial
+
+
+def test_a_message_that_is_too_large_is_refused_where_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MAX_FRAME", 1_000)
+
+    with pytest.raises(InvalidPayload, match="exceeds 1,000 bytes"):
+        frame(Answer(1, b"x" * 1_000))

@@ -39,14 +39,18 @@ def counted(store: TaskReader, filter: Filter) -> int:
     return min(found, MOST_COUNTED + 1)
 
 
-def counted_words(count: int) -> str:
-    """What `counted` has found, in words."""
-    return f"more than {number_of(MOST_COUNTED)}" if count > MOST_COUNTED else number_of(count)
+def counted_words(count: int, most: int | None = None) -> str:
+    """Format a count; above `most` (`MOST_COUNTED` by default) it says only that there are more."""
+    most = MOST_COUNTED if most is None else most
+    return f"more than {number_of(most)}" if count > most else number_of(count)
 
 
-def agreed(deed: str, count: int, *, yes: bool, dry_run: bool) -> bool:
-    """Whether to go on: the number was said, and somebody has agreed to it. `deed` is as in "cancel"."""
-    what = f"{deed} {counted_words(count)}"
+def agreed(deed: str, count: int, *, yes: bool, dry_run: bool, most: int | None = None) -> bool:
+    """Whether to go on: the number was said, and somebody has agreed to it. `deed` is as in "cancel".
+
+    A count above `most` is only said to be greater.
+    """
+    what = f"{deed} {counted_words(count, most)}"
     if dry_run:
         say(f"would {what}; nothing was done")
         return False

@@ -135,5 +135,8 @@ class _Told:
     def progress(self, order: Order, share: float | None, message: str | None) -> None:
         say(f"progress: {'' if share is None else f'{share:.0%} '}{message or ''}".rstrip())
 
+    def may_start(self, order: Order) -> bool:
+        return True
+
     def cancelled(self, order: Order) -> bool:
         return False

@@ -8,30 +8,8 @@ from typing import Any
 
 import msgspec
 
-from windlass.events import (
-    AttemptEnded,
-    BreakerTurned,
-    ControllerFailed,
-    Event,
-    Events,
-    NurseryBroke,
-    ReportRefused,
-    SettingsRefused,
-    SignalFailed,
-    StoreTroubled,
-    WorkerMoved,
-)
-
-logger = logging.getLogger("windlass")
-_LOUD = (
-    StoreTroubled,
-    NurseryBroke,
-    ReportRefused,
-    ControllerFailed,
-    BreakerTurned,
-    SettingsRefused,
-    SignalFailed,
-)
+from windlass.events import Events
+from windlass.worker.logs import log_event, logger
 
 
 class JsonLines(logging.Formatter):
@@ -58,25 +36,4 @@ def log_events(events: Events) -> None:
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    events.listen(_log)
-
-
-def _log(event: Event) -> None:
-    if isinstance(event, AttemptEnded) or _is_routine(event):
-        return
-    level = logging.WARNING if isinstance(event, _LOUD) or getattr(event, "after", "") == "failed" else logging.INFO
-    fields = msgspec.to_builtins(event)
-    name = type(event).__name__
-    said = " ".join(f"{field}={_short(value)}" for field, value in fields.items() if value not in ("", None, 0.0))
-    logger.log(level, "%s %s", name, said, extra={"fields": {"event": name, **fields}})
-
-
-def _is_routine(event: Event) -> bool:
-    """Between idle and busy a worker goes with every task."""
-    return isinstance(event, WorkerMoved) and {event.before, event.after} == {"idle", "busy"}
-
-
-def _short(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    return str(value) if not isinstance(value, str) or " " not in value else repr(value)
+    events.listen(log_event)

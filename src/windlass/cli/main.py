@@ -1,7 +1,7 @@
 """The command `windlass`. A subcommand's module is imported when it is called, so `--help` stays quick.
 
-Results go to standard output, talk to standard error. Exit statuses: 0 done, 1 a task or a duty failed, 2 the command
-line is wrong, and what `EXITS` says for our own errors.
+Results go to standard output, talk to standard error. Exit statuses: 0 done, 1 a task failed, 2 the command line
+is wrong, and what `EXITS` says for our own errors.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ EXITS: Mapping[str, int] = {
     "version_conflict": 6,
     "still_unfinished": 7,
     "store_unavailable": 8,
+    "node_failed": 9,
 }
 """Exit statuses by the code of the error; 1 for the others."""
 

@@ -113,7 +113,13 @@ class Intake:
         if len(found) > MAX_BATCH:
             raise InvalidTask(f"lines: more than {MAX_BATCH:,}; leave --atomic out, or give fewer")
         new = [(number, self._task(number, line)) for number, line in found]
-        self._count(new, self._store.submit([task for _, task in new]))
+        try:
+            receipts = self._store.submit([task for _, task in new])
+        except InvalidTask as error:
+            if error.index is None:
+                raise
+            raise InvalidTask(f"line {new[error.index][0]}: {error}; nothing was submitted") from error
+        self._count(new, receipts)
         self.tally.lines = len(new)
 
     def _task(self, number: int, line: bytes) -> NewTask:

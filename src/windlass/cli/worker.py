@@ -8,9 +8,10 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from msgspec.structs import replace
@@ -22,9 +23,12 @@ from windlass.config import InvalidSettings, NodeSettings, PoolSettings, read_se
 from windlass.core.times import duration
 from windlass.errors import InvalidTask
 from windlass.events import Events, SettingsRefused
-from windlass.stores.protocol import Store
 from windlass.wiring import DEFAULT_URL, open_store
-from windlass.worker.node import Node
+from windlass.worker.leaving import LEAVE, Leaving
+from windlass.worker.node import Node, NodeFailed
+
+if TYPE_CHECKING:
+    from windlass.metrics.node_listener import NodeListener
 
 _POOL = re.compile(r"(?P<name>[^:=]+)(:(?P<queues>[^=]+))?(=(?P<size>\d+)(-(?P<most>\d+))?(x(?P<threads>\d+))?)?")
 
@@ -38,6 +42,11 @@ Beside: TypeAlias = Callable[[str], AbstractContextManager[None]]
 @store_option
 @click.option("--config", type=click.Path(path_type=Path), help="Settings file.  [default: windlass.yaml if there]")
 @click.option("-Q", "--queues", metavar="A,B", help="The queues to serve, in turn.")
+@click.option(
+    "--order",
+    type=click.Choice(["queues", "deadline"]),
+    help="One queue after the other, or the earliest deadline over all queues of a pool.  [default: queues]",
+)
 @click.option("-n", "--size", type=int, help="How many workers.  [default: as many as the load needs]")
 @click.option("--min", "least", type=int, help="The fewest workers of a pool that sizes itself.  [default: 1]")
 @click.option("--max", "most", type=int, help="The most workers.  [default: 8 for each processor, at most 64]")
@@ -61,12 +70,19 @@ Beside: TypeAlias = Callable[[str], AbstractContextManager[None]]
 @click.option("--drain-timeout", metavar="TIME", help="How long a drain waits for running tasks; 0 for ever. [30s]")
 @click.option("--session-ttl", metavar="TIME", help="After which silence this node counts as lost.  [15s]")
 @click.option("--pass-store-url", is_flag=True, default=None, help="Let workers see the store's URL.")
-@click.option("--metrics", metavar="[HOST:]PORT", help="Serve /metrics for Prometheus there.  [default: nowhere]")
+@click.option(
+    "--health",
+    "--metrics",
+    "health",
+    metavar="[HOST:]PORT",
+    help="Serve /healthz, /readyz and /metrics there.  [default: nowhere]",
+)
 def worker(
     app: str | None,
     store_url: str | None,
     config: Path | None,
     queues: str | None,
+    order: str | None,
     size: int | None,
     least: int | None,
     most: int | None,
@@ -80,7 +96,7 @@ def worker(
     drain_timeout: str | None,
     session_ttl: str | None,
     pass_store_url: bool | None,
-    metrics: str | None,
+    health: str | None,
 ) -> None:
     """Run the tasks of APP, as in shop:app, on this machine.
 
@@ -90,6 +106,7 @@ def worker(
     """
     flags = {
         "queues": None if queues is None else tuple(queue.strip() for queue in queues.split(",")),
+        "order": order,
         "size": size,
         "min": least,
         "max": most,
@@ -114,19 +131,23 @@ def worker(
             drain_timeout=_limit(drain_timeout) if drain_timeout is not None else file.drain_timeout,
             session_ttl=file.session_ttl if session_ttl is None else duration(session_ttl, "session_ttl"),
             pass_store_url=file.pass_store_url if pass_store_url is None else pass_store_url,
+            health=str(file.health) if health is None else health,
         )
         return settings, store_url or file.store or DEFAULT_URL
 
     settings, url = settled()
-    run(settings, url, Reload(config or Path("windlass.yaml"), lambda: settled()[0]), metrics)
+    run(settings, url, Reload(config or Path("windlass.yaml"), lambda: settled()[0]))
 
 
-def run(settings: NodeSettings, url: str, reload: Reload | None = None, metrics: str | None = None) -> None:
+def run(settings: NodeSettings, url: str, reload: Reload | None = None) -> None:
     """Be a node until told to leave, with whatever the command has put beside it."""
     events = Events()
     log_events(events)
-    measured = _measured(metrics, events)
-    node = Node(settings, lambda: measured(open_store(url)), url, events)
+    listener = _listener(settings.health, events)
+    opened = partial(open_store, url)
+    node = Node(settings, opened if listener is None else lambda: listener.measured(opened()), url, events)
+    if listener:
+        listener.watch(node)
     signals = Signals(node, reload)
     beside: Beside = click.get_current_context().obj or nullcontext
     with beside(url):
@@ -135,22 +156,18 @@ def run(settings: NodeSettings, url: str, reload: Reload | None = None, metrics:
         signals.wait()
         node.close()
     if node.failure is not None:
-        raise SystemExit(1)
+        raise NodeFailed(f"the node has ended: {node.failure}")
 
 
-def _measured(metrics: str | None, events: Events) -> Callable[[Store], Store]:
-    """Serve what happens on this node at an address, if one is given; what the node's stores are to be wrapped in."""
-    if metrics is None:
-        return lambda store: store
-    from windlass.metrics.calls import StoreCalls
-    from windlass.metrics.exposition import serve
-    from windlass.metrics.node import NodeMetrics
+def _listener(address: str, events: Events) -> NodeListener | None:
+    """Listen at an address, if one is given; imported only then."""
+    if not address:
+        return None
+    from windlass.metrics.node_listener import NodeListener
 
-    counted, calls = NodeMetrics(), StoreCalls()
-    events.listen(counted)
-    host, port = serve(metrics, counted.registry, calls.registry).server_address[:2]
-    click.echo(f"windlass: metrics at http://{host!s}:{port}/metrics", err=True)
-    return calls.measured
+    listener = NodeListener(address, events)
+    click.echo(f"windlass: /healthz, /readyz and /metrics at {listener.url}", err=True)
+    return listener
 
 
 class Reload:
@@ -192,9 +209,9 @@ class Signals:
         self._node = node
         self._reload = reload
         self._hung_up = False
-        self._leaving = 0
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._leave)
+        leaving = Leaving(node)
+        for number in LEAVE:
+            signal.signal(number, leaving)
         signal.signal(signal.SIGHUP, self._hang_up)
         signal.signal(signal.SIGTTIN, lambda _number, _frame: self._resize(1))
         signal.signal(signal.SIGTTOU, lambda _number, _frame: self._resize(-1))
@@ -208,12 +225,6 @@ class Signals:
 
     def _hang_up(self, _number: int, _frame: FrameType | None) -> None:
         self._hung_up = True
-
-    def _leave(self, _number: int, _frame: FrameType | None) -> None:
-        self._leaving += 1
-        steps = [self._node.drain, self._node.hurry, self._node.kill]
-        # In a thread of its own: the handler may have interrupted a thread that holds the lock it would wait for.
-        threading.Thread(target=steps[min(self._leaving, len(steps)) - 1]).start()
 
     def _resize(self, by: int) -> None:
         threading.Thread(target=self._node.grow, args=(by,)).start()

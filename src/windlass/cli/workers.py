@@ -1,7 +1,8 @@
-"""`windlass workers`: the nodes that are alive, what their pools have, and those that went of late."""
+"""`windlass workers`: nodes, their pools and worker processes, and nodes that ended recently."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,15 +13,17 @@ from windlass.autoscale.reports import NodeReport
 from windlass.autoscale.steering import reports_of
 from windlass.cli.moments import length
 from windlass.cli.output import for_programs, form_options, number_of, say, table
-from windlass.cli.stores import opened, store_option
-from windlass.core.times import micros
-from windlass.server.shapes import json_object, node_shape
+from windlass.cli.stores import clock, opened, store_option
+from windlass.core.times import Micros, micros
+from windlass.core.worker_list import WorkerProcess, decode_workers
+from windlass.server.node_shapes import node_shape
+from windlass.server.shapes import json_object
 from windlass.stores.protocol import Session
 
 
 @click.group()
 def workers() -> None:
-    """See which nodes are alive, and what their pools have."""
+    """List nodes, their pools and their worker processes."""
 
 
 @workers.command("ls")
@@ -28,14 +31,15 @@ def workers() -> None:
 @form_options
 @click.option("--all", "gone_too", is_flag=True, help="Also those that were closed or lost in the last day.")
 def ls(store_url: str | None, form: str | None, gone_too: bool) -> None:
-    """Every node: its pools, how many workers they have and are to have, and how many tasks they run."""
+    """List every node with its pools, and every worker process with the tasks that it runs."""
     store = opened(store_url)
-    sessions = [session for session in store.sessions() if gone_too or not session.lost]
+    sessions = [session for session in store.sessions(workers=True) if gone_too or not session.lost]
     reports = reports_of(store.look([], ahead=timedelta(0)))
     if for_programs(form, [_document(session, reports.get(str(session.id))) for session in sessions]):
         return
     rows = [row for session in sessions for row in _rows(session, reports.get(str(session.id)))]
     table(("node", "pool", "queues", "#workers", "#running", "heard of", "notes"), rows)
+    _print_workers([session for session in sessions if not session.lost])
     if not sessions:
         say("no node is alive: start one with `windlass worker APP`")
 
@@ -44,6 +48,44 @@ def _document(session: Session, report: NodeReport | None) -> dict[str, Any]:
     """The node as the API shows it, and its pools as it has reported them last."""
     pools: dict[str, Any] = {} if report is None else to_builtins(report.pools)
     return {**to_builtins(node_shape(session)), "pools": pools, "degraded": "" if report is None else report.degraded}
+
+
+def _print_workers(sessions: Sequence[Session]) -> None:
+    """Print a table of the worker processes of all nodes, each as of its node's last renewal."""
+    now = clock().now()
+    lists = [(session, decode_workers(session.workers)) for session in sessions]
+    rows = [
+        [
+            session.node,
+            f"{worker.number}",
+            f"{worker.pid or '–'}",
+            worker.pool,
+            worker.state,
+            _age(worker.since, now),
+            f"{worker.memory >> 20} MiB" if worker.memory else "–",
+            f"{worker.tasks_run:,}",
+            _tasks(worker, now),
+        ]
+        for session, listed in lists
+        for worker in listed.workers
+    ]
+    if rows:
+        click.echo()
+        table(("node", "#worker", "#pid", "pool", "state", "#for", "#memory", "#tasks run", "running"), rows)
+    for session, listed in lists:
+        if listed.more:
+            say(f"{session.node}: {number_of(listed.more, 'more worker')} not listed")
+
+
+def _tasks(worker: WorkerProcess, now: Micros) -> str:
+    said = [f"{task.handler} {task.id} ({_age(task.since, now)})" for task in worker.tasks]
+    hidden = worker.running - len(worker.tasks)
+    return ", ".join([*said, f"and {hidden} more"] if hidden else said) or "–"
+
+
+def _age(since: Micros, now: Micros) -> str:
+    """Return the time since a moment of the node's clock, which may be a little ahead of ours."""
+    return length(max(0, now - since))
 
 
 def _rows(session: Session, report: NodeReport | None) -> list[list[str]]:

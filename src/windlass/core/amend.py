@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Place, Queue, place
-from windlass.core.submission import check_priority
 from windlass.core.task import Change, Task
 from windlass.core.times import Micros, when
+from windlass.core.validation import check_priority
 from windlass.errors import NotAllowed
 
 

@@ -29,7 +29,7 @@ class Outlook(Struct, frozen=True, kw_only=True):
     """How likely it is to end after its deadline; None without one."""
 
     def __str__(self) -> str:
-        before = f"{self.ahead:,}{' or more' if self.more else ''} ahead of it"
+        before = f"{self.ahead:,}{' or more' if self.more else ''} ahead of it in its queue"
         starts = f"starts in {_time(self.soonest)}–{_time(self.latest)} (80 % sure)"
         risk = "" if self.deadline_risk is None else f" · its deadline is missed with {self.deadline_risk:.0%}"
         return f"{before} · {starts}{risk}"

@@ -13,6 +13,7 @@ from windlass.core.breaker import Breaker, BreakerState, sentence
 from windlass.core.forecast import Outlook
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
+from windlass.core.serving import Serves
 from windlass.core.task import Task, TaskId
 from windlass.core.times import to_datetime
 
@@ -48,17 +49,13 @@ class Serving(Struct, frozen=True):
     handlers: frozenset[str] | None = None
     pools: Mapping[str, frozenset[str]] | None = None
     """Its pools, and the queues that each serves."""
+    merged: frozenset[str] = frozenset()
+    """Those of its pools that go by the deadlines in all of their queues."""
 
     def lacks(self, task: Task) -> str:
         """What it has not that the task needs, apart from its queue; empty when it can run it."""
-        rules = task.rules
-        if self.handlers is not None and task.handler not in self.handlers:
-            return f"does not know the handler {task.handler}"
-        missing = sorted({*rules.requires} - self.tags) if self.tags is not None else []
-        if missing:
-            return f"lacks the tag {', '.join(missing)}"
-        slots = rules.slots if self.slots is None else self.slots.get(task.queue, rules.slots)
-        return f"has {slots} slot(s) a worker, and it needs {rules.slots}" if slots < rules.slots else ""
+        slots = None if self.slots is None else self.slots.get(task.queue)
+        return Serves(handlers=self.handlers, labels=self.tags, slots=slots).lacks(task.handler, task.rules)
 
 
 class Why(Struct, frozen=True, kw_only=True):
@@ -96,8 +93,12 @@ def gates(
     serving: Sequence[Serving],
     breakers: Mapping[str, Breaker] = NO_BREAKERS,
     stopped: Mapping[str, str] = NO_POOLS,
+    in_sight: bool = True,
 ) -> tuple[Gate, ...]:
-    """Every gate on the task's way, in order. `stopped` are the pools of size 0, and who has made them so."""
+    """Every gate on the task's way, in order. `stopped` are the pools of size 0, and who has made them so.
+
+    `in_sight` says whether claims look where the store keeps the task.
+    """
     if task.state.final:
         return (_ended(task),)
     if task.state is State.LEASED:
@@ -105,13 +106,22 @@ def gates(
     return (
         _prerequisites(task, prerequisites),
         _due(task),
+        *(() if in_sight else (_OUT_OF_SIGHT,)),
         _queue(task, queue),
         *_downstream(task, breakers),
         _handler(task, handlers),
         _node(task, serving),
         *_pool(task, serving, stopped),
-        Gate(name="turn", open=True, text="it runs when the tasks before it in its queue have been taken"),
+        _turn(task, serving),
     )
+
+
+_OUT_OF_SIGHT = Gate(
+    name="store",
+    open=False,
+    text="it is stored where no claim looks, which is damage to the database",
+    fix="keep a node running: its sweep moves the task; `windlass db check` lists all of them",
+)
 
 
 def _ended(task: Task) -> Gate:
@@ -222,6 +232,22 @@ def _pool(task: Task, serving: Sequence[Serving], stopped: Mapping[str, str]) ->
     name = min(pools)
     text = f"{name} has no workers: {stopped[name]}"
     return (Gate(name="pool", open=False, text=text, fix=f"windlass pool resume {name}"),)
+
+
+def _turn(task: Task, serving: Sequence[Serving]) -> Gate:
+    """Its turn comes; order holds within a queue, unless a pool goes by the deadlines in all of its queues."""
+    here = [
+        (name in each.merged, len(queues))
+        for each in serving
+        for name, queues in (each.pools or {}).items()
+        if task.queue in queues
+    ]
+    text = "it runs when the tasks before it in its queue have been taken"
+    if any(merged for merged, _ in here):
+        text = "it runs when the tasks with earlier deadlines in all queues of its pool have been taken"
+    elif any(queues > 1 for _, queues in here):
+        text += "; its pool asks its queues in turn, so tasks of other queues may run before it (order: deadline)"
+    return Gate(name="turn", open=True, text=text)
 
 
 def _command(task: Task) -> str:

@@ -75,14 +75,9 @@ def check_fan_in(owner: object, prerequisites: Sequence[object]) -> None:
     """Refuse a task with more prerequisites than a store will carry."""
     if len(prerequisites) > MAX_PREREQUISITES:
         raise InvalidTask(
-            f"prerequisites of {owner}: {len(prerequisites):,} given, at most {MAX_PREREQUISITES:,} are taken; "
+            f"prerequisites of {owner!r}: {len(prerequisites):,} given, at most {MAX_PREREQUISITES:,} are taken; "
             "put a joining task in between"
         )
-
-
-def too_many_placeholders() -> InvalidTask:
-    """The refusal of one forward reference too many."""
-    return InvalidTask(f"prerequisites: over {MAX_PLACEHOLDERS:,} forward references are open in one workflow")
 
 
 def unblock(

@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from windlass.core.names import check_name
+from windlass.core.names import check_name, check_type, shown
 from windlass.core.times import FOREVER, Micros, micros, span
 from windlass.errors import InvalidTask
+
+MAX_WAITING = 2**62
 
 
 class Strategy(StrEnum):
@@ -62,18 +64,30 @@ class Queue(Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Refuse settings that cannot be followed, naming the field."""
         check_name("queue", self.name)
+        where = f"queue {self.name!r}: "
+        check_type(f"{where}strategy", self.strategy, Strategy, f"use one of {', '.join(map(str, Strategy))}")
         for field in ("horizon", "step"):
-            span(getattr(self, field), f"queue {self.name!r}: {field}")
+            span(getattr(self, field), f"{where}{field}")
         for field in ("max_waiting", "max_leased"):
-            most: int | None = getattr(self, field)
-            if most is not None and most < 0:
-                raise InvalidTask(f"{field}={most} of queue {self.name!r} is negative; give 0 or more, or None")
-        if not 1 <= self.weight <= 1_000:
-            raise InvalidTask(f"weight={self.weight} of queue {self.name!r} is out of range; give 1 to 1000")
+            most: object = getattr(self, field)
+            if most is not None and (type(most) is not int or not 0 <= most <= MAX_WAITING):
+                raise InvalidTask(f"{where}{field}={shown(most)} is not a whole number of 0 or more, or None")
+        if type(self.weight) is not int or not 1 <= self.weight <= 1_000:
+            raise InvalidTask(f"{where}weight={shown(self.weight)} is not a whole number from 1 to 1000")
+        for field in ("paused", "fair"):
+            check_type(f"{where}{field}", getattr(self, field), bool, "use True or False")
+        for field in ("paused_by", "paused_why"):
+            check_type(f"{where}{field}", getattr(self, field), (str, type(None)), "pass text or None")
 
     def orders_like(self, other: Queue) -> bool:
         """Whether every task has the same place under both settings."""
         return (self.strategy, self.horizon, self.step) == (other.strategy, other.horizon, other.step)
+
+
+def check_queue(queue: Queue) -> None:
+    """Refuse anything but a well-formed `Queue`."""
+    check_type("queue", queue, Queue, "pass a Queue")
+    queue.check()
 
 
 def place(queue: Queue, *, priority: int, deadline: Micros | None, due: Micros) -> Place:

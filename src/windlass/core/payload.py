@@ -25,7 +25,7 @@ _canonical = msgspec.json.Encoder(order="sorted")
 def encode_args(args: Mapping[Any, Any]) -> str:
     """A task's arguments as JSON text, or `InvalidPayload` naming the argument that is at fault."""
     for name, value in args.items():
-        if not isinstance(name, str):
+        if type(name) is not str:
             raise InvalidPayload(f"args: the name {name!r} is a {type(name).__name__}; argument names are text")
         _check_text(name, "args")
         _check(value, name, 2)

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
+from windlass.core.names import check_text, check_type, shown
 from windlass.core.times import Micros, micros
 from windlass.errors import InvalidTask
 
@@ -61,12 +62,17 @@ class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def check(self) -> None:
         """Refuse a policy that cannot be followed, naming the field."""
-        rules = [("", self.retries, self.base), *((f"rules[{r.error!r}].", r.retries, r.base) for r in self.rules)]
-        for where, retries, base in rules:
-            if retries is not None and not 0 <= retries <= 1_000:
-                raise InvalidTask(f"retry.{where}retries={retries} is out of range; give 0 to 1000")
-            _check_wait(f"retry.{where}base", base)
+        _check_retries("retry.retries", self.retries)
+        _check_wait("retry.base", self.base)
         _check_wait("retry.cap", self.cap)
+        check_type("retry.rules", self.rules, (tuple, list), "pass a tuple of ErrorRule")
+        for rule in self.rules:
+            check_type("retry.rules", rule, ErrorRule, "pass a tuple of ErrorRule")
+            check_text("retry.rules.error", rule.error)
+            if rule.retries is not None:
+                _check_retries(f"retry.rules[{rule.error!r}].retries", rule.retries)
+            if rule.base is not None:
+                _check_wait(f"retry.rules[{rule.error!r}].base", rule.base)
 
     def next_delay(
         self, attempt: int, error: Error, random: Callable[[], float], wish: Micros | None = None
@@ -86,8 +92,11 @@ class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return min(micros(self.cap), int(base * 2 ** min(attempt - 1, 60) * (0.5 + random())))
 
 
+def _check_retries(field: str, retries: object) -> None:
+    if type(retries) is not int or not 0 <= retries <= 1_000:
+        raise InvalidTask(f"{field}={shown(retries)} is not a whole number from 0 to 1000")
+
+
 def _check_wait(field: str, wait: object) -> None:
-    if wait is not None and not isinstance(wait, timedelta):
-        raise InvalidTask(f"{field}={wait!r} is no timedelta; give something like timedelta(seconds=10)")
-    if wait is not None and not timedelta(0) <= wait <= timedelta(days=365):
-        raise InvalidTask(f"{field}={wait} is out of range; give zero to one year")
+    if not isinstance(wait, timedelta) or not timedelta(0) <= wait <= timedelta(days=365):
+        raise InvalidTask(f"{field}={shown(wait)} is not a timedelta from zero to one year")

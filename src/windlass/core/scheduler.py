@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from windlass.core.graph import End, check_fan_in, check_graph, check_unique, unblock
 from windlass.core.lifecycle import State
+from windlass.core.names import check_type
 from windlass.core.task import NewTask, OnFailure
 from windlass.errors import DuplicateTask, InvalidTask, NotAllowed, UnknownPrerequisite, UnknownTask
 
@@ -82,6 +83,7 @@ class Scheduler:
         A prerequisite is a task of the same batch or a known one, finished or not. If it has already ended badly, the
         new task is cancelled at birth or runs, as its `on_failure` says. O(log n) for each task, O(1) for each edge.
         """
+        check_type("tasks", tasks, (NewTask, Iterable), "pass a NewTask or a list of them")
         batch = [tasks] if isinstance(tasks, NewTask) else list(tasks)
         samples = self._check(batch)
         waiting = {task.id: _waiting(task) for task in batch if task.prerequisites}
@@ -297,15 +299,16 @@ def _waiting(task: NewTask) -> _Waiting:
         prerequisites = tuple(dict.fromkeys(task.prerequisites))
     except TypeError as error:
         raise InvalidTask(f"prerequisites={task.prerequisites!r} of task {task.id!r} are not ids: {error}") from error
-    check_fan_in(repr(task.id), prerequisites)
+    check_fan_in(task.id, prerequisites)
     return _Waiting(task, prerequisites, len(prerequisites))
 
 
 def _check_fields(task: Any) -> None:
     """Refuse what the types forbid; nobody else has looked at them yet."""
+    check_type("task", task, NewTask, "pass a NewTask")
     if task.id is None or type(task.id).__hash__ is None:
         raise InvalidTask(f"id={task.id!r} is no id; give each task of a Scheduler a hashable, orderable one")
-    if not isinstance(task.priority, int):
+    if type(task.priority) is not int:
         raise InvalidTask(f"priority={task.priority!r} of task {task.id!r} is not a whole number")
     if task.on_failure not in _POLICIES:
         raise InvalidTask(f"on_failure={task.on_failure!r} of task {task.id!r} is not taken; give 'cancel' or 'run'")

@@ -6,29 +6,31 @@ present moment and how the prerequisites stand. Both are pure, so every store re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
-from windlass.core.graph import End, check_fan_in, check_graph, check_unique, unblock
+from windlass.core.graph import End, check_fan_in, check_unique, find_any_ring, unblock
 from windlass.core.ids import fresh_id, keyed_id
 from windlass.core.lifecycle import EXPIRED, State
-from windlass.core.names import check_name, check_text, shown
 from windlass.core.ordering import Place, Queue, place
 from windlass.core.payload import canonical, encode_args
-from windlass.core.task import NewTask, OnFailure, Rules, Task, TaskId
+from windlass.core.retry import Retry
+from windlass.core.task import NewTask, Rules, Task, TaskId
 from windlass.core.times import Micros, when
-from windlass.errors import InvalidTask
+from windlass.core.validation import check_batch, check_task, has_default_rules
+from windlass.errors import CycleFound, DuplicateTask, InvalidTask
 
 MAX_BATCH = 100_000
-MAX_PRIORITY = 1_000_000
+CHUNK = 2_000
+"""How many tasks of a batch are encoded and written at a time. A larger batch is checked whole first, keeping little
+more than ids, then encoded again chunk by chunk: it needs no second copy of what the caller already holds."""
 _DEFAULT_RULES = Rules()
-_DEFAULT_RETRY = NewTask().retry
+T = TypeVar("T")
 
 
 class Draft(Struct, frozen=True, kw_only=True, gc=False):
@@ -36,13 +38,21 @@ class Draft(Struct, frozen=True, kw_only=True, gc=False):
 
     id: TaskId
     new: NewTask
-    args: str
-    rules: Rules
     prerequisites: tuple[TaskId, ...]
-    by_key: frozenset[TaskId]
-    """The prerequisites named by key: surely of this tenant and workflow, so they may be named ahead of time."""
     fingerprint: bytes | None
     """Of the body, where there is a key: the same key with another fingerprint is a conflict."""
+    kept_args: str | None
+    """The encoded arguments; None in a batch of more than `CHUNK`, which encodes them again when it writes them."""
+
+    @property
+    def args(self) -> str:
+        """The arguments as JSON text."""
+        return encode_args(self.new.args) if self.kept_args is None else self.kept_args
+
+    @property
+    def rules(self) -> Rules:
+        """The rules that only the node reads."""
+        return _rules(self.new)
 
 
 class Birth(Struct, frozen=True, kw_only=True, gc=False):
@@ -54,19 +64,71 @@ class Birth(Struct, frozen=True, kw_only=True, gc=False):
     """Everything it waits for, and whether that has ended already."""
 
 
-def draft(tasks: Sequence[NewTask], now: Micros, random: Callable[[], int]) -> list[Draft]:
-    """Check a batch whole, as far as the caller's own words go, and give every task its id."""
+def draft(tasks: Sequence[NewTask], now: Micros, entropy: Callable[[int], Callable[[], int]]) -> list[Draft]:
+    """Check a batch whole, as far as the caller's own words go, and give every task its id.
+
+    `entropy(n)` gives a source of n random numbers.
+    """
+    check_batch(tasks)
     if len(tasks) > MAX_BATCH:
         raise InvalidTask(
             f"{len(tasks):,} tasks in one batch; at most {MAX_BATCH:,} are taken: submit in parts, "
             "with an unsealed workflow if they belong together"
         )
     # Ids of one batch grow with their place in it: neighbours in time are neighbours in every index.
-    drafts = [_draft(new, now + nth, random) for nth, new in enumerate(tasks)]
-    check_unique([draft.id for draft in drafts if is_named(draft.new)])
-    if any(draft.prerequisites for draft in drafts):
-        check_graph({draft.id: draft.prerequisites for draft in drafts})
+    random = entropy(len(tasks))
+    ids = _Ids()
+    keep = len(tasks) <= CHUNK
+    drafts: list[Draft] = []
+    try:
+        for nth, new in enumerate(tasks):
+            drafts.append(_draft(new, now + nth, random, ids, keep=keep))
+    except InvalidTask as error:
+        if len(tasks) > 1:
+            error.index = len(drafts)
+            error.add_note(f"in tasks[{error.index}] of a batch of {len(tasks):,}")
+        raise
+    del ids
+    _check_unique(drafts)
+    if not _is_in_order(drafts):
+        _check_acyclic(drafts)
     return drafts
+
+
+def chunks(sequence: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Cut a sequence into parts of at most `CHUNK`."""
+    return (sequence[start : start + CHUNK] for start in range(0, len(sequence), CHUNK))
+
+
+def _is_in_order(drafts: Sequence[Draft]) -> bool:
+    """Return True if no task waits for itself or for a later one of its batch. Such a batch has no cycle."""
+    seen: set[TaskId] = set()
+    later: set[TaskId] = set()
+    for draft in drafts if any(draft.prerequisites for draft in drafts) else ():
+        later.update(above for above in draft.prerequisites if above not in seen)
+        if draft.id in later:
+            return False
+        seen.add(draft.id)
+    return True
+
+
+def _check_unique(drafts: Sequence[Draft]) -> None:
+    try:
+        check_unique([draft.id for draft in drafts if is_named(draft.new)])
+    except DuplicateTask as error:
+        raise DuplicateTask(_names(drafts, error.ids)) from None
+
+
+def _check_acyclic(drafts: Sequence[Draft]) -> None:
+    cycle = find_any_ring({draft.id: draft.prerequisites for draft in drafts})
+    if cycle:
+        raise CycleFound(_names(drafts, cycle))
+
+
+def _names(drafts: Sequence[Draft], ids: Sequence[object]) -> list[object]:
+    """Name these tasks of a batch as the caller did: by key, or by the id that the caller gave."""
+    keys = {draft.id: draft.new.key for draft in drafts}
+    return [keys[TaskId(id)] or id for id in ids if isinstance(id, UUID)]
 
 
 def born(
@@ -121,14 +183,6 @@ def is_named(new: NewTask) -> bool:
     return new.key is not None or new.id is not None
 
 
-def check_priority(priority: int) -> None:
-    """Refuse a priority so large that it would not fit into a place."""
-    if type(priority) is not int or not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
-        raise InvalidTask(
-            f"priority={shown(priority)} is not taken; give a whole number from -{MAX_PRIORITY:,} to {MAX_PRIORITY:,}"
-        )
-
-
 def begins(draft: Draft, batch: Mapping[TaskId, NewTask]) -> bool:
     """Whether a task is a root of its workflow as far as a seal goes: nothing before it in its batch waits for it.
 
@@ -137,78 +191,52 @@ def begins(draft: Draft, batch: Mapping[TaskId, NewTask]) -> bool:
     return not any(above in batch and batch[above].workflow is not None for above in draft.prerequisites)
 
 
-def in_scope(new: NewTask, tenant: str, workflow: str | None) -> bool:
-    """Whether a task may wait for one of this tenant and workflow: its own workflow's, or one that stands alone."""
-    return tenant == new.tenant and (workflow is None or workflow == new.workflow)
+class _Ids:
+    """The ids of the keys of one batch, each made once: a task's own key is often a prerequisite of others."""
+
+    def __init__(self) -> None:
+        self._by_scope: dict[tuple[str, str | None], dict[str, TaskId]] = {}
+
+    def of(self, new: NewTask, key: str) -> TaskId:
+        """Return the id of a key in the tenant and workflow of this task."""
+        scope = new.tenant, new.workflow
+        known = self._by_scope.get(scope)
+        if known is None:
+            known = self._by_scope[scope] = {}
+        id = known.get(key)
+        if id is None:
+            id = known[key] = keyed_id(new.tenant, new.workflow, key)
+        return id
 
 
-def _draft(new: NewTask, now: Micros, random: Callable[[], int]) -> Draft:
-    _check_fields(new)
-    if type(new.on_failure) is not OnFailure:
-        new = replace(new, on_failure=_policy(new.on_failure))
-    prerequisites, by_key = _prerequisites(new) if new.prerequisites else ((), frozenset[TaskId]())
-    id = new.id or (fresh_id(now, random()) if new.key is None else keyed_id(new.tenant, new.workflow, new.key))
+def _draft(new: NewTask, now: Micros, random: Callable[[], int], ids: _Ids, *, keep: bool) -> Draft:
+    new = check_task(new, now)
+    prerequisites = _prerequisites(new, ids) if new.prerequisites else ()
+    id = new.id or (fresh_id(now, random()) if new.key is None else ids.of(new, new.key))
     check_fan_in(new.key or id, prerequisites)
+    args = encode_args(new.args)
     return Draft(
         id=id,
         new=new,
-        args=encode_args(new.args),
-        rules=_rules(new),
         prerequisites=prerequisites,
-        by_key=by_key,
         fingerprint=None if new.key is None else _fingerprint(new, prerequisites),
+        kept_args=args if keep else None,
     )
 
 
-def _check_fields(new: NewTask) -> None:
-    if new.id is not None:
-        _check_id(new)
-    check_name("handler", new.handler)
-    check_name("queue", new.queue)
-    check_name("tenant", new.tenant)
-    if new.key is not None:
-        check_text("key", new.key)
-    if new.workflow is not None:
-        check_text("workflow", new.workflow)
-    check_priority(new.priority)
-    if not 1 <= new.slots <= 1_000:
-        raise InvalidTask(f"slots={new.slots} is out of range; give 1 to 1000")
-    if new.delay is not None and new.at is not None:
-        raise InvalidTask("delay and at are both given; give one of them")
-
-
-def _check_id(new: NewTask) -> None:
-    """Of version 7 alone: nobody else makes the same one by chance, and none can be taken for that of a key."""
-    if not isinstance(new.id, UUID) or new.id.version != 7:
-        raise InvalidTask(f"id={shown(new.id)} is not a version 7 UUID; leave it out, or give key= instead")
-    if new.key is not None:
-        raise InvalidTask(f"id={shown(new.id)} and key={shown(new.key)} are both given; give one of them")
-
-
-def _policy(name: object) -> OnFailure:
-    try:
-        return OnFailure(name)
-    except ValueError:
-        raise InvalidTask(f"on_failure={shown(name)} is not known; give cancel or run") from None
-
-
-def _prerequisites(new: NewTask) -> tuple[tuple[TaskId, ...], frozenset[TaskId]]:
-    """All of them, each once; and those that were named by key."""
-    named: dict[TaskId, bool] = {}
-    for name in new.prerequisites:
-        if isinstance(name, UUID):
-            named.setdefault(TaskId(name), False)
-        else:
-            check_text("prerequisites", name)
-            named[keyed_id(new.tenant, new.workflow, str(name))] = True
-    return tuple(named), frozenset(id for id, by_key in named.items() if by_key)
+def _prerequisites(new: NewTask, ids: _Ids) -> tuple[TaskId, ...]:
+    """Return the ids of all prerequisites, each once."""
+    found = [TaskId(name) if isinstance(name, UUID) else ids.of(new, name) for name in new.prerequisites]
+    return tuple(found if len(found) == 1 else dict.fromkeys(found))
 
 
 def _rules(new: NewTask) -> Rules:
-    if _has_default_rules(new):
+    if has_default_rules(new):
         return _DEFAULT_RULES
-    rules = Rules(
-        retry=new.retry,
+    return Rules(
+        retry=Retry(retries=0) if new.at_most_once else new.retry,
+        max_crashes=_max_crashes(new),
+        at_most_once=new.at_most_once,
         timeout=new.timeout,
         soft_timeout=new.soft_timeout,
         heartbeat_timeout=new.heartbeat_timeout,
@@ -217,32 +245,12 @@ def _rules(new: NewTask) -> Rules:
         downstream=new.downstream,
         trace=new.trace,
     )
-    rules.retry.check()
-    for field in ("timeout", "soft_timeout", "heartbeat_timeout"):
-        limit: object = getattr(rules, field)
-        if limit is not None and not (isinstance(limit, timedelta) and limit > timedelta(0)):
-            raise InvalidTask(f"{field}={shown(limit)} is not a time limit; give a timedelta of more than zero")
-    for tag in rules.requires:
-        check_name("requires", tag)
-    if rules.downstream is not None:
-        check_name("downstream", rules.downstream)
-    if rules.trace is not None:
-        check_text("trace", rules.trace)
-    return rules
 
 
-def _has_default_rules(new: NewTask) -> bool:
-    """Nearly every task has; then nothing is made, compared or stored."""
-    return (
-        new.retry is _DEFAULT_RETRY
-        and new.timeout is None
-        and new.soft_timeout is None
-        and new.heartbeat_timeout is None
-        and new.slots == 1
-        and not new.requires
-        and new.downstream is None
-        and new.trace is None
-    )
+def _max_crashes(new: NewTask) -> int:
+    if new.at_most_once:
+        return 0
+    return _DEFAULT_RULES.max_crashes if new.max_crashes is None else new.max_crashes
 
 
 def _fingerprint(new: NewTask, prerequisites: Sequence[TaskId]) -> bytes:

@@ -10,6 +10,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
+from windlass.core.names import check_type, shown
 from windlass.errors import InvalidTask
 
 Duration: TypeAlias = timedelta | float | str
@@ -41,6 +42,7 @@ def micros(duration: timedelta) -> Micros:
 
 def span(duration: timedelta, field: str) -> Micros:
     """What a caller wrote for a length of time, or a refusal that names it."""
+    check_type(field, duration, timedelta, "pass a timedelta")
     if not timedelta(0) <= duration <= LONGEST:
         raise InvalidTask(f"{field}={duration!r} is out of range; give zero to ten years")
     return micros(duration)
@@ -62,12 +64,12 @@ def when(moment: object, now: Micros, field: str) -> Micros | None:
         return None
     if isinstance(moment, timedelta):
         instant = now + moment // _MICROSECOND
-    elif isinstance(moment, datetime) and moment.tzinfo is not None:
+    elif isinstance(moment, datetime) and moment.utcoffset() is not None:
         instant = to_instant(moment)
     else:
-        raise InvalidTask(f"{field}={moment!r} is not a time; give a timedelta from now or a datetime with a time zone")
+        raise InvalidTask(f"{field}={shown(moment)} is not a time; pass a timedelta or a datetime with a time zone")
     if not -LATEST <= instant <= LATEST:
-        raise InvalidTask(f"{field}={moment!r} is beyond the year 9999; give a time that will come")
+        raise InvalidTask(f"{field}={shown(moment)} is beyond the year 9999; give a time that will come")
     return instant
 
 
@@ -80,7 +82,7 @@ def duration(value: object, field: str) -> timedelta:
         seconds = sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, value))
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and abs(seconds) < 1e12:
         return timedelta(seconds=seconds)
-    raise InvalidTask(f'{field}={value!r} is not a length of time; give a timedelta, seconds, or text such as "30s"')
+    raise InvalidTask(f'{field}={shown(value)} is not a length of time; pass a timedelta, seconds, or text as "30s"')
 
 
 def spelled(duration: Micros) -> str:
@@ -97,7 +99,13 @@ def spelled(duration: Micros) -> str:
 def moment(value: object, field: str) -> datetime | timedelta:
     """What a caller wrote for a point in time: a `datetime` with a zone, or a length of time from now."""
     if not isinstance(value, datetime):
-        return duration(value, field)
-    if value.tzinfo is None:
+        length = duration(value, field)
+        if length > LONGEST and not isinstance(value, timedelta):
+            raise InvalidTask(
+                f"{field}={shown(value)} is more than ten years from now; numbers count seconds from now: "
+                "for a point in time pass a datetime with a time zone"
+            )
+        return length
+    if value.utcoffset() is None:
         raise InvalidTask(f"{field}={value!r} has no time zone; give a datetime with one")
     return value

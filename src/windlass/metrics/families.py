@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 LONG = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0)
@@ -45,6 +45,11 @@ class Sample(Struct, frozen=True):
 def counter(family: Family, registry: CollectorRegistry) -> Counter:
     """Something to count by."""
     return Counter(family.name, family.help, family.labels, registry=registry)
+
+
+def gauge(family: Family, registry: CollectorRegistry) -> Gauge:
+    """Something to read a value from."""
+    return Gauge(family.name, family.help, family.labels, registry=registry)
 
 
 def histogram(family: Family, registry: CollectorRegistry) -> Histogram:

@@ -6,7 +6,7 @@ task, tenant or worker has a series to itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry
 
@@ -15,6 +15,7 @@ from windlass.events import (
     AttemptEnded,
     BreakerTurned,
     ControllerFailed,
+    DutyFailed,
     Event,
     NurseryBroke,
     PoolResized,
@@ -25,7 +26,7 @@ from windlass.events import (
     StoreTroubled,
     WorkerMoved,
 )
-from windlass.metrics.families import AROUND_ZERO, LONG, SHORT, Family, counter, histogram
+from windlass.metrics.families import AROUND_ZERO, LONG, SHORT, Family, counter, gauge, histogram
 
 TASKS = Family("windlass_tasks_total", "Attempts that ended.", ("handler", "queue", "outcome"), "counter")
 DURATION = Family("windlass_task_duration_seconds", "How long attempts ran.", ("handler", "queue"), "histogram", LONG)
@@ -45,6 +46,7 @@ SLACK = Family(
 STALE = Family("windlass_stale_reports_total", "Ends of attempts that came after their lease.", ("handler",), "counter")
 LOST = Family("windlass_sessions_lost_total", "Sessions that this node lost, with all of its leases.", (), "counter")
 TROUBLES = Family("windlass_store_troubles_total", "Failed or refused calls to the store.", ("doing",), "counter")
+UNWRITTEN = Family("windlass_unwritten_ends", "Attempts that ended and whose end the store has not taken yet.")
 STARTS = Family("windlass_worker_start_seconds", "How long workers took to start.", ("pool",), "histogram", SHORT)
 DEATHS = Family("windlass_worker_deaths_total", "Workers that died or were killed.", ("pool",), "counter")
 NURSERY = Family("windlass_nursery_failures_total", "Failures of the warm parent or of start hooks.", (), "counter")
@@ -54,6 +56,7 @@ RESIZES = Family(
 TURNS = Family(
     "windlass_breaker_turns_total", "Circuit breakers that this node turned.", ("downstream", "state"), "counter"
 )
+DUTIES = Family("windlass_duty_failures_total", "Unexpected errors in a thread of the node.", ("duty",), "counter")
 CONTROLLER = Family("windlass_controller_failures_total", "Ticks at which a controller broke.", ("pool",), "counter")
 SIGNALS = Family("windlass_signal_failures_total", "Signals that could not be had.", ("pool", "signal"), "counter")
 SETTINGS = Family("windlass_settings_refused_total", "Changed settings that could not be followed.", (), "counter")
@@ -69,11 +72,13 @@ FAMILIES = (
     STALE,
     LOST,
     TROUBLES,
+    UNWRITTEN,
     STARTS,
     DEATHS,
     NURSERY,
     RESIZES,
     TURNS,
+    DUTIES,
     CONTROLLER,
     SIGNALS,
     SETTINGS,
@@ -101,6 +106,11 @@ class NodeMetrics:
         self.registry = registry or CollectorRegistry()
         self._counters = {each.name: counter(each, self.registry) for each in FAMILIES if each.kind == "counter"}
         self._histograms = {each.name: histogram(each, self.registry) for each in FAMILIES if each.bounds}
+        self._unwritten = gauge(UNWRITTEN, self.registry)
+
+    def watch(self, unwritten: Callable[[], int]) -> None:
+        """Read what is no event from the node itself, whenever somebody asks for the metrics."""
+        self._unwritten.set_function(unwritten)
 
     def __call__(self, event: Event) -> None:
         """Count one event."""
@@ -119,6 +129,8 @@ class NodeMetrics:
                 self._count(TROUBLES, doing_of(doing))
             case BreakerTurned(downstream=downstream, after=after):
                 self._count(TURNS, downstream, after)
+            case DutyFailed(duty=duty):
+                self._count(DUTIES, duty)
             case ControllerFailed(pool=pool):
                 self._count(CONTROLLER, pool)
             case SignalFailed(pool=pool, signal=signal):

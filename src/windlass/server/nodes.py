@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from typing import Annotated
+from uuid import UUID
 
 from msgspec import Meta, Struct
 
 from windlass.server.calls import Call
-from windlass.server.routes import Routes
-from windlass.server.schemas import EntryPage, NodeShape, Text
+from windlass.server.node_shapes import NodeShape, node_shape
+from windlass.server.problems import Refused
+from windlass.server.routes import API, Routes
+from windlass.server.schemas import EntryPage, Text
 from windlass.server.scopes import Scope
-from windlass.server.shapes import entry_shape, node_shape
+from windlass.server.shapes import entry_shape
 
 route = Routes("nodes")
 
@@ -27,7 +30,16 @@ class ReadAudit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @route("GET", "/nodes", Scope.READ, whole=True)
 def list_nodes(call: Call) -> list[NodeShape]:
     """The sessions of nodes that are alive, and of those closed or lost of late; the newest first."""
-    return [node_shape(session) for session in call.store.sessions()]
+    return [node_shape(session) for session in call.store.sessions(workers=True)]
+
+
+@route("GET", "/nodes/{session}", Scope.READ, whole=True, errors=["unknown_node"])
+def get_node(call: Call, session: UUID) -> NodeShape:
+    """One node by its session, with its worker processes."""
+    found = next((each for each in call.store.sessions(workers=True) if each.id == session), None)
+    if found is None:
+        raise Refused("unknown_node", f"unknown node session: {session}; GET {API}/nodes lists those that are known")
+    return node_shape(found)
 
 
 @route("GET", "/audit", Scope.READ, whole=True)

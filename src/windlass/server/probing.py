@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec.structs import replace
+
 from windlass.core import breaker as rules
 from windlass.core.breaker import Breaker, BreakerState
+from windlass.core.serving import Serves
 from windlass.core.settlement import Outcome, Raised, Released
 from windlass.core.task import Claim, SessionId, Task
 from windlass.core.times import Micros
@@ -21,14 +24,14 @@ KIND = "breaker"
 TRIES = 3
 
 
-def claim(store: Store, session: SessionId, queues: Sequence[str], limit: int, now: Micros) -> list[Claim]:
+def claim(store: Store, session: SessionId, queues: Sequence[str], limit: int, now: Micros, can: Serves) -> list[Claim]:
     """What may be claimed: nothing that stands behind a breaker, but for one probe of whatever is half-open."""
     known = {each.name: rules.turned(rules.decode(each.value), now) for each in store.controls(KIND)}
     shut = tuple(name for name, breaker in known.items() if breaker.state is not BreakerState.CLOSED)
-    claims = store.claim(session, queues, limit, shut=shut)
+    claims = store.claim(session, queues, limit, serves=replace(can, shut=frozenset(shut)))
     for name in shut:
         if len(claims) < limit and known[name].state is BreakerState.HALF_OPEN:
-            claims += _probe(store, session, queues, name, now)
+            claims += _probe(store, session, queues, name, now, can)
     return claims
 
 
@@ -43,7 +46,7 @@ def heard(store: Store, session: SessionId, ended: Iterable[tuple[Task, Outcome]
             _changed(store, name, session, now, _listening(str(session), outcome, now, failed=failed))
 
 
-def _probe(store: Store, session: SessionId, queues: Sequence[str], name: str, now: Micros) -> list[Claim]:
+def _probe(store: Store, session: SessionId, queues: Sequence[str], name: str, now: Micros, can: Serves) -> list[Claim]:
     me, got = str(session), 0
     alive = {str(each.id) for each in store.sessions() if not each.lost}
 
@@ -54,7 +57,7 @@ def _probe(store: Store, session: SessionId, queues: Sequence[str], name: str, n
 
     if not _changed(store, name, session, now, take) or not got:
         return []
-    claims = store.claim(session, queues, 1, only=name)
+    claims = store.claim(session, queues, 1, serves=replace(can, only=name))
     if not claims:
         _changed(store, name, session, now, lambda breaker: rules.give_back(breaker, me, 1))
     return claims

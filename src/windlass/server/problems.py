@@ -15,6 +15,7 @@ import msgspec
 
 from windlass.errors import (
     CycleFound,
+    DuplicateTask,
     InvalidTask,
     KeyConflict,
     QueueFull,
@@ -40,6 +41,7 @@ STATUSES: Mapping[str, int] = {
     "unknown_task": 404,
     "unknown_cron": 404,
     "unknown_queue": 404,
+    "unknown_node": 404,
     "unknown_pool": 404,
     "unknown_group": 404,
     "unknown_workflow": 404,
@@ -130,12 +132,14 @@ def problem_of(error: Exception, *, id: str = "") -> Problem:
             more["cycle"] = [str(member) for member in error.cycle[:20]]
         case KeyConflict():
             more["keys"] = list(error.keys[:20])
-        case UnknownPrerequisite():
+        case UnknownPrerequisite() | DuplicateTask():
             more["tasks"] = [str(task) for task in error.ids[:20]]
         case QueueFull():
             more["queue"] = error.queue
         case _:
             pass
+    if isinstance(error, InvalidTask) and error.index is not None:
+        more["index"] = error.index
     return problem(code, detail, errors=_fields(error), id=id, **more)
 
 
@@ -174,6 +178,8 @@ def _fields(error: WindlassError) -> list[FieldProblem]:
     field: str | None = None
     if isinstance(error, Refused):
         field = error.field
+    elif isinstance(error, UnknownPrerequisite | CycleFound):
+        field = "after"
     elif isinstance(error, InvalidTask) and (match := _FIELD.match(str(error))) is not None:
         field = match[1]
     return [] if field is None else [FieldProblem(field=field, message=redacted_text(str(error)))]

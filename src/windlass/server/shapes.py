@@ -25,7 +25,6 @@ from windlass.server.schemas import (
     HandlerShape,
     LogShape,
     NeighbourShape,
-    NodeShape,
     ProgressShape,
     QueueShape,
     TaskShape,
@@ -33,7 +32,7 @@ from windlass.server.schemas import (
     WhyShape,
 )
 from windlass.server.tokens import Token
-from windlass.stores.protocol import Count, Log, Neighbour, Neighbourhood, ProgressSeen, Session
+from windlass.stores.protocol import Count, Log, Neighbour, Neighbourhood, ProgressSeen
 from windlass.stores.steering import EntrySeen
 
 Schema = Mapping[str, Any]
@@ -171,17 +170,6 @@ def cron_shape(cron: CronState, parameters: Schema | None = None) -> CronShape:
         paused=cron.paused,
         paused_by=cron.paused_by,
         paused_why=_each(cron.paused_why, redacted_text),
-    )
-
-
-def node_shape(session: Session) -> NodeShape:
-    """A node's session."""
-    return NodeShape(
-        session=session.id,
-        node=session.node,
-        about=redacted(json_object(session.about)),
-        age_seconds=session.age.total_seconds(),
-        lost=session.lost,
     )
 
 

@@ -13,7 +13,8 @@ from msgspec import Struct
 from starlette.requests import ClientDisconnect
 
 from windlass.core.task import NewTask
-from windlass.errors import StoreError, WindlassError
+from windlass.errors import InvalidTask, StoreError, WindlassError
+from windlass.refusals import refusals
 from windlass.server.calls import Call
 from windlass.server.feeds import Feed
 from windlass.server.problems import Refused, problem_of
@@ -131,6 +132,7 @@ class _Group:
                 self._receipts[number] = _line(number, receipt)
 
     def _refuse(self, number: int, error: WindlassError) -> None:
+        refusals.count(error)
         self._receipts[number] = LineReceipt(line=number, error=problem_of(error))
 
     def _numbered(self) -> list[tuple[int, bytes]]:
@@ -151,7 +153,10 @@ async def _atomic(call: Call, feed: Feed[SubmitTask], query: StreamTasks) -> Seq
 
     def submit() -> Sequence[LineReceipt]:
         new = [_new(call, query, number, line) for number, line in numbered]
-        written = call.store.submit(new)
+        try:
+            written = call.store.submit(new)
+        except InvalidTask as error:
+            raise error if error.index is None else _of_line(error, numbered[error.index][0]) from error
         return [_line(number, receipt) for (number, _), receipt in zip(numbered, written, strict=True)]
 
     return await feed.run(submit)
@@ -163,9 +168,14 @@ def _new(call: Call, query: StreamTasks, number: int, line: bytes) -> NewTask:
     except StoreError:
         raise
     except WindlassError as error:
-        found = problem_of(error)
-        field = found.errors[0].field if found.errors else None
-        raise Refused(error.code, f"line {number}: {error}", field=field, line=number) from error
+        raise _of_line(error, number) from error
+
+
+def _of_line(error: WindlassError, number: int) -> Refused:
+    """Return the refusal of one line of the stream."""
+    found = problem_of(error)
+    field = found.errors[0].field if found.errors else None
+    return Refused(error.code, f"line {number}: {error}", field=field, line=number)
 
 
 def _line(number: int, receipt: Receipt) -> LineReceipt:

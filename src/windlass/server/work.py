@@ -47,8 +47,6 @@ from windlass.stores.protocol import LeaseLost, Verdict
 
 route = Routes("work")
 
-NOT_HERE = micros(timedelta(seconds=5))
-"""For how long a task is put back that the worker cannot run."""
 RENEWALS = 5
 """How many renewals fit into the life of a session."""
 ONE_TASK = ClaimTasks()
@@ -142,27 +140,27 @@ def settle_tasks(call: Call, session: UUID, body: list[GiveEnd]) -> Verdicts:
 
 @route("DELETE", "/sessions/{session}", Scope.WORK, whole=True)
 def close_session(call: Call, session: UUID) -> None:
-    """Go home. What the session still holds is given back at no charge; closing twice does nothing."""
+    """Close the session. What it still holds is released at no charge; closing twice does nothing.
+
+    A task that runs at most once fails instead: the session does not say whether it was begun. Settle as `released`
+    what was not.
+    """
     call.store.close_session(SessionId(session))
     call.workforce.forget(SessionId(session))
 
 
 def _claim(call: Call, session: SessionId, queues: Sequence[str], limit: int) -> Orders:
-    """Claim, and put back what this worker cannot run."""
+    """Claim what this worker can run."""
     call.workforce.sweep()
-    claims = probing.claim(call.store, session, queues, limit, call.now)
+    claims = probing.claim(call.store, session, queues, limit, call.now, call.workforce.skills(session).serves)
     if not claims:
         return Orders(tasks=[])
-    skills = call.workforce.skills(session)
-    refused = [(each, Released(NOT_HERE)) for each in claims if not skills.suit(each.task)]
     wanted = list(dict.fromkeys(id for each in claims for id in referred(each.task.args)))
     found = call.store.get(wanted) if wanted else []
     results = {id: None if task is None else task.result for id, task in zip(wanted, found, strict=True)}
     orders: list[tuple[Claim, str]] = []
-    broken: list[tuple[Claim, Outcome]] = [*refused]
+    broken: list[tuple[Claim, Outcome]] = []
     for each in claims:
-        if not skills.suit(each.task):
-            continue
         try:
             orders.append((each, with_results(each.task.args, results)))
         except InvalidPayload as error:

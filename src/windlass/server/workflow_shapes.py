@@ -11,10 +11,14 @@ from msgspec import Meta, Struct
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros, to_datetime
 from windlass.redaction import redacted_text
-from windlass.server.schemas import Length, Name, SubmitTask, Text
+from windlass.server.cursors import next_text
+from windlass.server.schemas import Length, Name, Reason, SubmitTask, Text
 from windlass.server.settings import MAX_BATCH
-from windlass.workflow_view import Listed, Step, Workflow, slack
+from windlass.stores.workflow_reads import EdgePage, StepGroup
+from windlass.workflow_view import Listed, Slice, StepView, Summary, Workflow
 
+MOST_PATH = 1_000
+"""How many steps of the critical path one answer has."""
 Tasks = Annotated[list[SubmitTask], Meta(max_length=MAX_BATCH)]
 
 
@@ -53,12 +57,24 @@ class SealedShape(Struct, frozen=True, kw_only=True):
 
 
 class WorkflowRow(Struct, frozen=True, kw_only=True):
-    """A workflow, with how many of its tasks are in each state, of those that were looked at."""
+    """A workflow in a list, with how many of its tasks are in each state."""
 
     workflow: str
     tenant: str
     tasks: dict[str, int]
+    complete: bool
+    """False: only its first 10,000 tasks were counted, and there are more."""
     submitted: datetime
+    """When its first task was submitted."""
+    latest: datetime
+    """When its latest task was submitted."""
+
+
+class WorkflowList(Struct, frozen=True, kw_only=True):
+    """Some workflows, the latest submit first. With `next` there may be more: pass it on as `after`."""
+
+    workflows: list[WorkflowRow]
+    next: str | None
 
 
 class StepShape(Struct, frozen=True, kw_only=True):
@@ -77,10 +93,18 @@ class StepShape(Struct, frozen=True, kw_only=True):
     ended: datetime | None
     waited_seconds: float
     worked_seconds: float
-    slack_seconds: float
-    """How much longer it could have taken without the end coming later."""
-    critical: bool
+    slack_seconds: float | None
+    """How much longer it could have taken without the end coming later; null where steps come in submit order."""
+    critical: bool | None
+    """Whether it is on the critical path; null where steps come in submit order."""
     reason: str | None
+
+
+class StepList(Struct, frozen=True, kw_only=True):
+    """Some steps of a workflow in the order of their submit. With `next` there are more: pass it on as `after`."""
+
+    steps: list[StepShape]
+    next: UUID | None
 
 
 class EdgeShape(Struct, frozen=True, kw_only=True):
@@ -90,57 +114,125 @@ class EdgeShape(Struct, frozen=True, kw_only=True):
     after: UUID
 
 
+class EdgeList(Struct, frozen=True, kw_only=True):
+    """Some edges of a workflow. With `next` there may be more: pass it on as `after`."""
+
+    edges: list[EdgeShape]
+    next: str | None
+
+
+class GroupShape(Struct, frozen=True, kw_only=True):
+    """How many tasks of a workflow have one queue, handler and state."""
+
+    queue: str
+    handler: str
+    state: State
+    tasks: int
+
+
 class WorkflowShape(Struct, frozen=True, kw_only=True):
-    """All of a workflow, in an order in which prerequisites come first."""
+    """A workflow, with a page of its steps in an order in which prerequisites come first."""
 
     workflow: str
     tenant: str
     tasks: dict[str, int]
     submitted: datetime
     ended: datetime | None
+    aggregated: bool
+    """True: it has too many steps or edges for an order and a critical path. It is counted, and has no steps here."""
+    groups: list[GroupShape]
+    """If `aggregated`: its tasks by queue, handler and state."""
+    critical_path: list[UUID]
+    """The steps that decide when it ends, the first 1,000 of them; empty if `aggregated`."""
+    critical_steps: int | None
+    """How many steps are on the critical path; null if `aggregated`."""
     steps: list[StepShape]
     edges: list[EdgeShape]
-    critical_path: list[UUID]
-    """The steps that decide when it ends."""
+    """Those that lead to these steps."""
+    next: UUID | None
+    """With it there are more steps: pass it on as `after`."""
+
+
+class RetryWorkflow(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """From which step to go on."""
+
+    step: Text
+    """A step that ended badly: its key, its name or its id."""
+    tenant: Name | None = None
+    dry_run: bool = False
+    """Only count."""
+
+
+class RetriedWorkflow(Struct, frozen=True, kw_only=True):
+    """How many tasks came back."""
+
+    retried: int
+    matching: int
+    """With `dry_run`: how many it would be."""
 
 
 def row_shape(found: Listed) -> WorkflowRow:
     """A workflow in a list."""
-    tasks = {state.value: number for state, number in found.tasks.items()}
-    return WorkflowRow(workflow=found.name, tenant=found.tenant, tasks=tasks, submitted=to_datetime(found.submitted))
+    return WorkflowRow(
+        workflow=found.name,
+        tenant=found.tenant,
+        tasks={state.value: number for state, number in found.tasks.items()},
+        complete=found.complete,
+        submitted=to_datetime(found.submitted),
+        latest=to_datetime(found.latest),
+    )
 
 
-def workflow_shape(found: Workflow, now: Micros) -> WorkflowShape:
-    """All of it."""
-    spare, critical = slack(found.steps, now), set(found.critical)
+def step_list(some: Slice, now: Micros) -> StepList:
+    """Some steps."""
+    return StepList(steps=[_step(view, now) for view in some.steps], next=some.next)
+
+
+def workflow_shape(found: Workflow | Summary, some: Slice, now: Micros) -> WorkflowShape:
+    """A workflow with some of its steps."""
+    whole = isinstance(found, Workflow)
     return WorkflowShape(
         workflow=found.name,
         tenant=found.tenant,
         tasks={state.value: number for state, number in found.states.items()},
         submitted=to_datetime(found.submitted),
         ended=_moment(found.ended),
-        steps=[_step(step, now, spare[step.task.id], critical=step.task.id in critical) for step in found.steps],
-        edges=[EdgeShape(before=id, after=step.task.id) for step in found.steps for id in step.prerequisites],
-        critical_path=list(found.critical),
+        aggregated=not whole,
+        groups=[] if whole else [_group(group) for group in found.groups],
+        critical_path=[found.steps[place].id for place in found.critical[:MOST_PATH]] if whole else [],
+        critical_steps=len(found.critical) if whole else None,
+        steps=[_step(view, now) for view in some.steps],
+        edges=[EdgeShape(before=id, after=view.step.id) for view in some.steps for id in view.prerequisites],
+        next=some.next,
     )
 
 
-def _step(step: Step, now: Micros, spare: Micros, *, critical: bool) -> StepShape:
-    task = step.task
+def edge_list(page: EdgePage) -> EdgeList:
+    """Some edges."""
+    edges = [EdgeShape(before=edge.parent, after=edge.child) for edge in page.edges]
+    return EdgeList(edges=edges, next=next_text(page.after))
+
+
+def _group(group: StepGroup) -> GroupShape:
+    return GroupShape(queue=group.queue, handler=group.handler, state=group.state, tasks=group.tasks)
+
+
+def _step(view: StepView, now: Micros) -> StepShape:
+    step = view.step
     return StepShape(
-        id=task.id,
-        name=step.name,
-        handler=task.handler,
-        state=task.state,
-        prerequisites=list(step.prerequisites),
-        ready=to_datetime(step.ready),
-        began=_moment(step.began),
-        ended=_moment(step.ended),
-        waited_seconds=step.waited(now) / 1e6,
-        worked_seconds=step.worked(now) / 1e6,
-        slack_seconds=spare / 1e6,
-        critical=critical,
-        reason=None if task.reason is None else redacted_text(task.reason),
+        id=step.id,
+        name=view.name,
+        handler=step.handler,
+        state=step.state,
+        prerequisites=list(view.prerequisites),
+        ready=to_datetime(view.ready),
+        began=_moment(view.began),
+        ended=_moment(view.ended),
+        waited_seconds=view.waited(now) / 1e6,
+        worked_seconds=view.worked(now) / 1e6,
+        slack_seconds=None if view.slack is None else view.slack / 1e6,
+        critical=view.critical,
+        reason=None if step.reason is None else redacted_text(step.reason),
     )
 
 

@@ -12,7 +12,8 @@ from threading import Event, Lock, Thread
 import msgspec
 from msgspec import Struct
 
-from windlass.core.task import SessionId, Task
+from windlass.core.serving import Serves
+from windlass.core.task import SessionId
 from windlass.events import Events
 from windlass.server.hall import Hall
 from windlass.stores.protocol import Store
@@ -33,13 +34,10 @@ class Skills(Struct, frozen=True, kw_only=True):
     tags: frozenset[str] = frozenset()
     slots: int = 1
 
-    def suit(self, task: Task) -> bool:
-        """Whether the worker can run this task."""
-        return (
-            (self.handlers is None or task.handler in self.handlers)
-            and self.tags.issuperset(task.rules.requires)
-            and task.rules.slots <= self.slots
-        )
+    @property
+    def serves(self) -> Serves:
+        """What the worker may be given."""
+        return Serves(handlers=self.handlers, labels=self.tags, slots=self.slots)
 
 
 class Workforce:

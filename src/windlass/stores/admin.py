@@ -37,13 +37,13 @@ TABLES: tuple[Table, ...] = (
     _table(
         "task",
         "id queue tenant state band rank tie due expires waiting on_failure fence session claimed finished attempts "
-        "crashes losses generation cancel_requested cancel_by reason",
+        "crashes losses generation cancel_requested cancel_by reason kind",
         ids="id session",
         flags="cancel_requested",
     ),
     _table(
         "body",
-        "id handler args rules workflow key fingerprint priority deadline first_due submitted",
+        "id handler args rules workflow workflow_tenant key fingerprint priority deadline first_due submitted",
         ids="id fingerprint",
     ),
     _table("result", "id value", ids="id"),
@@ -53,7 +53,7 @@ TABLES: tuple[Table, ...] = (
     _table("joining", "child", ids="child"),
     _table("bulk", "id deed decided reason grace expires", ids="id", flags="decided"),
     _table("bulk_task", "bulk task chosen stage", ids="bulk task", flags="chosen"),
-    _table("session", "id node ttl renewed boot lost about report reported", ids="id", flags="lost"),
+    _table("session", "id node ttl renewed boot lost about workers report reported", ids="id", flags="lost"),
     _table("workflow", "id tenant name sealed forward check_later", ids="id", flags="sealed check_later"),
     _table("placeholder", "id workflow expires", ids="id workflow"),
     _table(
@@ -175,9 +175,11 @@ PROMISES: Mapping[str, str] = {
     "tasks_without_body": "tasks have no handler and arguments",
     "bodies_without_task": "handlers and arguments belong to no task",
     "edges_from_nowhere": "tasks wait for something that does not exist",
+    "out_of_sight": "tasks are runnable where no claim looks; a sweep, which every node makes, brings them back",
     "wakeups_lost": "tasks wait for something that has ended, and nobody will tell them",
 }
-"""What each statement of a dialect's `inspection` folder looks for; the rows that it finds are what is wrong."""
+"""What each statement of a dialect's `inspection` folder looks for; the rows that it finds are what is wrong. A dialect
+in which something cannot go wrong has no statement for it."""
 
 
 def found(check: str, rows: Sequence[Sequence[Any]]) -> list[Finding]:

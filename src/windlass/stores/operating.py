@@ -18,9 +18,11 @@ from windlass.core.amend import Version
 from windlass.core.conditions import Query
 from windlass.core.lifecycle import State
 from windlass.core.manifest import Manifest
+from windlass.core.names import check_type
 from windlass.core.ordering import Queue
 from windlass.core.task import Change, Task, TaskId
 from windlass.core.times import Micros
+from windlass.core.validation import check_ids
 from windlass.stores.steering import Entry
 
 CANCEL_GRACE = timedelta(seconds=10)
@@ -37,6 +39,16 @@ class Filter(Struct, frozen=True, kw_only=True):
     query: Query | None = None
     """Whatever else: see `core.query.parse`."""
 
+    def check(self) -> None:
+        """Refuse a filter with a field of the wrong type, such as one state instead of a set of states."""
+        right = "pass a set of State, as in {State.FAILED}"
+        check_type("filter.states", self.states, (frozenset, set, tuple, list), right)
+        for state in self.states:
+            check_type("filter.states", state, State, right)
+        for field in ("queue", "tenant", "workflow", "handler"):
+            check_type(f"filter.{field}", getattr(self, field), (str, type(None)), "pass text or None")
+        check_type("filter.query", self.query, (Query, type(None)), "make one with core.query.parse")
+
     def matches(self, task: Task, now: Micros) -> bool:
         """Whether the task is one of them at this moment."""
         return (
@@ -50,6 +62,20 @@ class Filter(Struct, frozen=True, kw_only=True):
 
 
 Which: TypeAlias = Sequence[TaskId] | Filter
+
+
+def check_filter(filter: Filter) -> None:
+    """Refuse anything but a well-formed `Filter`."""
+    check_type("filter", filter, Filter, "pass a Filter")
+    filter.check()
+
+
+def check_which(which: object) -> None:
+    """Refuse anything but a well-formed `Filter` or a list of task ids."""
+    if isinstance(which, Filter):
+        which.check()
+    else:
+        check_ids(which, "which")
 
 
 class Operator(Protocol):

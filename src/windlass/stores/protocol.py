@@ -17,6 +17,7 @@ from msgspec import Struct
 from windlass.core.lifecycle import State
 from windlass.core.manifest import CronState, HandlerSeen
 from windlass.core.ordering import Queue
+from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.settlement import Settlement
 from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
 from windlass.core.times import Micros
@@ -25,6 +26,7 @@ from windlass.stores.operating import CANCEL_GRACE as CANCEL_GRACE  # noqa: PLC0
 from windlass.stores.operating import Filter, Operator
 from windlass.stores.operating import Which as Which  # noqa: PLC0414 - the same
 from windlass.stores.steering import Control, EntrySeen, Steering
+from windlass.stores.workflow_reads import WorkflowReader
 
 SESSION_TTL = timedelta(seconds=15)
 RETENTION = timedelta(days=7)
@@ -73,7 +75,8 @@ class Swept(Struct, frozen=True, kw_only=True):
     missing: int = 0
     """Placeholders whose time was up."""
     healed: int = 0
-    """Wake-ups that had been lost and were made good. Anything but 0 is a bug worth a report."""
+    """Wake-ups that had been lost, and runnable tasks that no claim could see, each made good. Anything but 0 is a bug
+    worth a report."""
     carried_on: int = 0
     """Steps of operations over many tasks that somebody had decided and not finished."""
     rings: int = 0
@@ -156,12 +159,14 @@ class Session(Struct, frozen=True, kw_only=True):
     """How long ago it was opened or renewed last."""
     lost: bool
     """Swept or closed: it holds nothing any more, or will not for long."""
+    workers: str = ""
+    """Its worker processes, for `windlass.core.worker_list`; empty unless they were asked for."""
 
 
 def check_limit(limit: int) -> None:
-    """Refuse a page of nothing."""
-    if limit < 1:
-        raise InvalidTask(f"limit={limit} is no page; give 1 or more")
+    """Refuse a page size that is not a whole number of one or more."""
+    if type(limit) is not int or limit < 1:
+        raise InvalidTask(f"limit={limit!r} is not a whole number of 1 or more")
 
 
 class Signal(Protocol):
@@ -208,15 +213,19 @@ class TaskStore(Protocol):
         """
         ...
 
-    def renew(self, session: SessionId) -> list[Lease]:
+    def renew(self, session: SessionId, *, about: str | None = None, workers: str | None = None) -> list[Lease]:
         """Keep everything the session holds, in one call; answers with the leases whose task is to be cancelled.
 
+        `about` and `workers` replace what the session says of itself and of its worker processes; None leaves it.
         Raises `SessionLost` when it was swept: the node must then drop all of its work.
         """
         ...
 
     def close_session(self, session: SessionId) -> None:
-        """End a session; what it still holds is released at no charge. Closing twice does nothing."""
+        """End a session; what it still holds is released at no charge. Closing twice does nothing.
+
+        A task that runs at most once fails instead: nobody says whether its attempt was begun.
+        """
         ...
 
     def claim(
@@ -225,14 +234,17 @@ class TaskStore(Protocol):
         queues: Sequence[str],
         limit: int,
         *,
-        shut: Sequence[str] = (),
-        only: str | None = None,
+        serves: Serves = EVERYTHING,
+        merge: bool = False,
     ) -> list[Claim]:
         """Lease up to `limit` runnable tasks, in each queue's order, the first named queue first.
 
+        With `merge` the queues are taken as one: tasks come in the order of their places, whatever queue they are in.
+        That means what it says if all of the queues have the same strategy.
+
         No task is in two leases at once; each grant of a task has a greater fence than all before. Tasks of paused
-        queues and tasks past `expires` are left alone; so are those whose downstream is one of `shut`, and with `only`
-        all but those of that downstream. What is passed over for its downstream costs time. Raises `SessionLost`.
+        queues and tasks past `expires` are left alone; so is what `serves` does not cover, and the cost of passing over
+        it grows with the number of kinds of tasks, not with the number of tasks. Raises `SessionLost`.
         """
         ...
 
@@ -265,8 +277,8 @@ class TaskStore(Protocol):
         ...
 
 
-class TaskReader(Protocol):
-    """The read path, for people, API and dashboard."""
+class TaskReader(WorkflowReader, Protocol):
+    """The read path, for people, API and dashboard. Reads of whole workflows stand in `workflow_reads`."""
 
     def get(self, tasks: Sequence[TaskId]) -> list[Task | None]:
         """The tasks with these ids, in this order; None for what is unknown."""
@@ -300,16 +312,22 @@ class TaskReader(Protocol):
         """What stands around a task in its graph."""
         ...
 
-    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int:
-        """How many runnable tasks stand before this one in its queue, up to `limit`; 0 if it is not runnable."""
+    def ahead(self, task: TaskId, *, limit: int = 10_000) -> int | None:
+        """How many runnable tasks stand before this one in its queue, up to `limit`; 0 if it is not runnable.
+
+        None for a runnable task that no claim can see, which only damage to the database leaves; the sweep repairs it.
+        """
         ...
 
     def queues(self) -> list[Queue]:
         """The settings of every queue that was configured, by name."""
         ...
 
-    def sessions(self) -> list[Session]:
-        """The sessions that are alive, and those closed or lost of late; the newest first."""
+    def sessions(self, *, workers: bool = False) -> list[Session]:
+        """The sessions that are alive, and those closed or lost of late; the newest first.
+
+        With `workers`, each has the list of its worker processes, which may be long.
+        """
         ...
 
     def handlers(self) -> list[HandlerSeen]:

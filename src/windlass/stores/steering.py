@@ -15,10 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass.core.lifecycle import State
-from windlass.core.names import check_name, check_text
+from windlass.core.names import check_name, check_text, check_type
 from windlass.core.retry import storable
 from windlass.core.task import SessionId
 from windlass.core.times import Micros
+from windlass.core.worker_list import MAX_CHARACTERS
 from windlass.errors import InvalidTask
 
 STEERING = ("breaker", "order", "pool")
@@ -167,6 +168,7 @@ def check_control(kind: str, name: str, value: str | None, expect: int) -> str |
 
 def check_entries(entries: Sequence[Entry]) -> list[Entry]:
     """Refuse what can be no entries of the log; the entries as a store keeps them."""
+    check_type("entries", entries, (list, tuple), "pass a list of Entry")
     if len(entries) > MAX_ENTRIES:
         raise InvalidTask(f"entries: {len(entries):,} given, at most {MAX_ENTRIES:,} are taken in one call")
     return [_checked(entry) for entry in entries]
@@ -175,6 +177,14 @@ def check_entries(entries: Sequence[Entry]) -> list[Entry]:
 def check_report(text: str) -> str:
     """Refuse a report that is too long; the report as a store keeps it."""
     return sized("report", text, MAX_REPORT)
+
+
+def check_renewal(about: str | None, workers: str | None) -> dict[str, str | None]:
+    """Refuse a list of workers that is too long; both texts as a store keeps them."""
+    return {
+        "about": None if about is None else storable(about),
+        "workers": None if workers is None else sized("workers", workers, MAX_CHARACTERS),
+    }
 
 
 def check_queues(queues: Sequence[str]) -> list[str]:
@@ -203,12 +213,14 @@ def kind_of(subject: str) -> str:
 
 def sized(field: str, text: str, longest: int) -> str:
     """Text that any database can hold, or a refusal of too much of it."""
+    check_type(field, text, str, "pass text")
     if len(text) > longest:
         raise InvalidTask(f"{field} has {len(text):,} characters; at most {longest:,} are taken")
     return storable(text)
 
 
 def _checked(entry: Entry) -> Entry:
+    check_type("entry", entry, Entry, "pass an Entry")
     check_text("subject", entry.subject, MAX_SUBJECT)
     check_text("action", entry.action, 64)
     return replace(

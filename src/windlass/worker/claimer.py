@@ -1,22 +1,29 @@
-"""The thread that leases tasks for one pool: as many as it has room for, and no more."""
+"""The thread that leases tasks for one pool: as many as it has room for, and no more.
+
+Ends that are not written yet take up room too: a store that takes no ends gets no more claims.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from windlass.clock import jitter, monotonic
 from windlass.core.order import order_of
 from windlass.core.references import referred, with_results
 from windlass.core.retry import Error
+from windlass.core.serving import Serves
 from windlass.core.settlement import Outcome, Raised, Released
 from windlass.core.task import Claim, SessionId, TaskId
-from windlass.core.times import micros
 from windlass.errors import CommitUnknown, InvalidPayload, SessionLost, StoreUnavailable
 from windlass.events import Events, StoreTroubled
 from windlass.stores.protocol import Store
 from windlass.worker.breakers import Breakers
+from windlass.worker.duty import NotRestartable
 from windlass.worker.given import Work
+from windlass.worker.holdings import Holdings, claimable
 from windlass.worker.hub import Hub
 from windlass.worker.keeper import Keeper
 from windlass.worker.pace import Pace
@@ -27,9 +34,6 @@ BRISK_SECONDS = 0.1
 """How long after any work the store is asked again and again before the claimer sleeps."""
 
 BRISK_POLL = 0.01
-
-NOT_HERE = micros(timedelta(seconds=5))
-"""For how long a task is put back that no worker of this node can run."""
 
 
 class Claimer:
@@ -56,6 +60,8 @@ class Claimer:
         self._breakers = breakers
         self._events = events
         self._tags = tags
+        self._holdings = Holdings()
+        settler.on_written.append(self._holdings.remove)
         self._brisk_until = 0.0
         self._pace = Pace()
 
@@ -73,7 +79,8 @@ class Claimer:
             self._keeper.lost(session, "it was swept")
             return
         except CommitUnknown as error:
-            self._keeper.retire(session, str(error))
+            self._events.emit(StoreTroubled(doing="claim", error=str(error)))
+            self._keeper.retire(session)
             return
         except StoreUnavailable as error:
             self._events.emit(StoreTroubled(doing="claim", error=str(error)))
@@ -83,36 +90,40 @@ class Claimer:
         if claims:
             self._brisk_until = monotonic() + BRISK_SECONDS
             self._hand_out(claims, self._results(session, claims), claimed_at)
-        if len(claims) < limit and self._breakers.shut:  # Passing over what is shut costs time: no brisk polls.
-            self._store.wait_for_work(queues, timedelta(seconds=jitter(0.5, 1.0)))
-        elif len(claims) < limit:  # All that there was: what comes next is told of, or found by the next poll.
+        if len(claims) < limit:  # All that there was: what comes next is told of, or found by the next poll.
             brisk = monotonic() < self._brisk_until
             self._store.wait_for_work(queues, timedelta(seconds=BRISK_POLL if brisk else jitter(0.5, 1.0)))
 
     def _claim(self, session: SessionId, queues: Sequence[str], limit: int) -> list[Claim]:
-        """What may be claimed: nothing that stands behind a breaker, but for the probes that this node may make."""
+        """What this pool can run: nothing that stands behind a breaker, but for the probes that this node may make."""
+        can = Serves(handlers=self.handlers, labels=self._tags, slots=self._pool.settings.threads)
         shut = self._breakers.shut
-        if not shut:
-            return self._store.claim(session, queues, limit)
-        claims = self._store.claim(session, queues, limit, shut=shut)
-        for name, probes in self._breakers.begin_probes().items():
-            found = self._probe(session, queues, min(probes, limit - len(claims)), name)
+        claims = self._store.claim(session, queues, limit, serves=replace(can, shut=frozenset(shut)), merge=self._merge)
+        for name, probes in self._breakers.begin_probes().items() if shut else ():
+            serves = replace(can, only=name)
+            found = self._probe(session, queues, min(probes, limit - len(claims)), serves)
             self._breakers.took(name, found, probes)
             claims += found
         return claims
 
-    def _probe(self, session: SessionId, queues: Sequence[str], limit: int, name: str) -> list[Claim]:
+    def _probe(self, session: SessionId, queues: Sequence[str], limit: int, serves: Serves) -> list[Claim]:
         """Tasks that stand behind a breaker. A store that is away must not cost what was claimed a moment ago."""
         try:
-            return self._store.claim(session, queues, limit, only=name) if limit else []
+            return self._store.claim(session, queues, limit, serves=serves, merge=self._merge) if limit else []
         except StoreUnavailable as error:
             self._events.emit(StoreTroubled(doing="claim", error=str(error)))
             return []
+
+    @property
+    def _merge(self) -> bool:
+        return self._pool.settings.order == "deadline"
 
     def _limit(self) -> int:
         """How many to claim; nothing as long as nobody is hungry and a larger claim will soon be worth more."""
         with self._hub.lock:
             room = 0 if self._hub.crew.draining else self._pool.room()
+            if room:
+                room = claimable(room, self._pool.slots, self._holdings.count(self._keeper.holds))
             return room if room and (self._pool.hungry() or room >= 100) else 0
 
     def _wait_for_room(self) -> None:
@@ -131,25 +142,22 @@ class Claimer:
         with self._hub.lock:
             if not self._keeper.holds(claims[0].lease.session):
                 return  # It was lost meanwhile, and these leases with it.
+            self._holdings.add(claims)
             self._pool.tally.took(claims)
             for claim, outcome in refused:
                 self._pool.tally.done(claim, outcome, 0.0)
                 self._breakers.done(claim, Released())  # It never came to its downstream.
                 self._settler.put(claim, outcome, seconds=0.0, log=None)
-            self._hub.crew.hand_out(self._pool, work, monotonic())
+            try:
+                self._hub.crew.hand_out(self._pool, work, monotonic())
+            except Exception as error:
+                raise NotRestartable("who was given which task is not known any more") from error
         self._hub.rouse()
 
     def _ready(self, claim: Claim, results: dict[TaskId, str | None], claimed_at: float) -> Work | Outcome:
-        """The task with its references resolved; or what becomes of it, because it cannot run here."""
-        task = claim.task
-        if (
-            task.handler not in self.handlers
-            or task.rules.slots > self._pool.settings.threads
-            or not self._tags.issuperset(task.rules.requires)
-        ):
-            return Released(NOT_HERE)
+        """The task with its references resolved; or what becomes of it, because it cannot run."""
         try:
-            return Work(claim, order_of(claim, with_results(task.args, results) if results else None), claimed_at)
+            return Work(claim, order_of(claim, with_results(claim.task.args, results) if results else None), claimed_at)
         except InvalidPayload as error:
             return Raised(Error(kind="InvalidPayload", message=str(error)), give_up=True)
 

@@ -15,9 +15,10 @@ from typing import Protocol, TypeAlias
 from windlass.config import PoolSettings
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
-from windlass.core.settlement import Crashed, Outcome, Released, Stopped
+from windlass.core.settlement import AT_MOST_ONCE, Crashed, Outcome, Raised, Released, Stopped
 from windlass.core.task import Claim, Lease, SessionId
 from windlass.events import Events, NurseryBroke, PoolResized
+from windlass.situation import PoolSituation
 from windlass.worker.given import Given, Work
 from windlass.worker.pool import Pool
 from windlass.worker.states import WorkerState
@@ -37,6 +38,7 @@ from windlass.worker.wire import (
     Recall,
     Run,
     ToWorker,
+    Valid,
     outcome_of,
 )
 from windlass.worker.worker import Worker
@@ -61,6 +63,7 @@ class Outlet(Protocol):
     def fork(self, worker: Worker) -> None: ...
     def kill(self, worker: Worker) -> None: ...
     def memory(self, worker: Worker) -> int: ...
+    def valid_until(self, session: SessionId) -> float: ...
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None: ...
     def progress(self, lease: Lease, share: float | None, message: str | None) -> None: ...
     def call(self, worker: Worker, lease: Lease | None, call: Call) -> None: ...
@@ -105,11 +108,11 @@ class Crew:
         leases += [work.claim.lease for pool in self.pools.values() for work in pool.backlog]
         return {lease.session for lease in leases}
 
-    def measure(self, name: str, signal: str) -> bool:
-        """Have a worker of the pool say what a signal is now; whether there is one."""
+    def measure(self, name: str, signal: str, situation: PoolSituation | None = None) -> bool:
+        """Have a worker of the pool say what a signal is now, or what a decider answers; whether there is one."""
         takers = [worker for worker in self.pools[name].workers.values() if worker.takes]
         if takers:
-            self._outlet.send(min(takers, key=lambda worker: (worker.taken, worker.number)), Measure(signal))
+            self._outlet.send(min(takers, key=lambda worker: (worker.taken, worker.number)), Measure(signal, situation))
         return bool(takers)
 
     def resize(self, name: str, size: int, why: str) -> None:
@@ -126,16 +129,24 @@ class Crew:
         parcels: dict[Worker, list[Given]] = {}
         for one in work:
             needs = self._needs(pool, one.claim)
-            worker = None if self.draining else pool.next_worker(needs)
+            until = self._outlet.valid_until(one.claim.lease.session)
+            worker = None if self.draining or now >= until else pool.next_worker(needs)
             if worker is None:
                 self._release(pool, one.claim)
                 continue
+            self._announce(worker, one.claim.lease.session, until)
             given = Given(next(self._tickets), one, needs, now)
             worker.give(given, now)
             pool.tally.began(one.claim)
             parcels.setdefault(worker, []).append(given)
         for worker, orders in parcels.items():
             self._outlet.send(worker, Run([(one.ticket, one.order) for one in orders]))
+
+    def _announce(self, worker: Worker, session: SessionId, until: float) -> None:
+        """Tell a worker until when a session is valid, unless it knows."""
+        if worker.announced.get(session) != until:
+            worker.announced[session] = until
+            self._outlet.send(worker, Valid(session, until))
 
     def _needs(self, pool: Pool, claim: Claim) -> int:
         """A task that was there when a process died runs alone, so that nobody else can be suspected in its place."""
@@ -144,7 +155,9 @@ class Crew:
     # Hearing
 
     def heard(self, worker: Worker, message: FromWorker, now: float) -> None:
-        """A worker has said something."""
+        """Act on a worker's message."""
+        if worker.crash is not None:
+            return
         match message:
             case Done():
                 self._done(worker, message, now)
@@ -171,13 +184,16 @@ class Crew:
     def _done(self, worker: Worker, said: Done, now: float) -> None:
         given = worker.take(said.ticket, now)
         if given is None:
-            return  # Its session was lost, and it with it.
+            if worker.verdict is None:  # Otherwise its session was lost, the task with it, and it is being killed.
+                self.misspoke(worker, f"the end of an order that it does not have ({said.ticket})", now)
+            return
         outcome = outcome_of(said)
         if isinstance(outcome, Stopped):
             outcome = Stopped(given.stop, outcome.reason)
         worker.ran += 1
         pool = self.pools[worker.pool]
-        pool.measured(said.seconds)
+        if not isinstance(outcome, Released):
+            pool.measured(said.seconds)
         pool.lived()
         self._settle(pool, given.work.claim, outcome, said.seconds, said.log)
         if not worker.left and not worker.given:
@@ -193,18 +209,32 @@ class Crew:
         """Its socket has closed; how it ended is reported by the nursery."""
         worker.gone_at = worker.gone_at or now
 
-    def died(self, worker: Worker, code: int, now: float, why: str = "") -> None:
-        """Its process has ended: settle what it ran, hand on what it had not begun, replace it."""
+    def misspoke(self, worker: Worker, why: str, now: float) -> None:
+        """It has sent what it must not: that is a crash of it, and nothing else that it sends counts."""
+        if worker.crash is None and worker.verdict is None:
+            worker.crash = f"broke the protocol: {why}"
+        self._outlet.kill(worker)
+        self.gone(worker, now)
+
+    def died(self, worker: Worker, code: int, now: float, why: str = "", *, ended: bool = True) -> None:
+        """Its process has ended: settle what it ran, hand on what it had not begun, replace it.
+
+        With `ended=False` it may still run, and what it had not begun a moment ago it may begin now.
+        """
         if worker.state.over:
             return
         pool = self.pools[worker.pool]
         left_well = worker.state is WorkerState.DRAINING and code == 0 and not worker.begun
-        how = why or worker.verdict or ("left" if left_well else _how_it_ended(code))
+        how = why or worker.crash or worker.verdict or ("left" if left_well else _how_it_ended(code))
         begun, unbegun = worker.begun, worker.unbegun
         for given in begun:
             seconds = now - (given.begun_at or now)
             self._settle(pool, given.work.claim, self._fate(worker, given, how), seconds)
-        pool.backlog.extend(given.work for given in unbegun)
+        for given in unbegun:
+            if not ended and given.work.claim.task.rules.at_most_once:
+                self._settle(pool, given.work.claim, _interrupted(how))
+            else:
+                pool.backlog.append(given.work)
         worker.given.clear()
         del self.workers[worker.number], pool.workers[worker.number]
         worker.move(WorkerState.STOPPED if left_well else WorkerState.FAILED, now, how)
@@ -217,6 +247,8 @@ class Crew:
         """What a worker's death means for what it ran: the reason for which it was killed, nothing, or a crash."""
         if given.verdict is not None:
             return given.verdict
+        if worker.verdict is not None and given.work.claim.task.rules.at_most_once:
+            return _interrupted(how)
         if worker.verdict is not None:
             return Released()  # An innocent neighbour of what was killed.
         kind = "OutOfMemory" if "memory" in how else "WorkerDied"
@@ -229,7 +261,7 @@ class Crew:
         for worker in list(self.workers.values()):
             if worker.gone_at is not None and now - worker.gone_at > GONE_SECONDS:
                 self._outlet.kill(worker)
-                self.died(worker, 0, now, "closed its socket")
+                self.died(worker, 0, now, worker.crash or "closed its socket", ended=False)
                 continue
             self._watch(worker, now)
         for pool in self.pools.values():
@@ -239,6 +271,11 @@ class Crew:
     def _watch(self, worker: Worker, now: float) -> None:
         if worker.state is WorkerState.DRAINING and not worker.given and now - worker.busy_at > LEAVE_SECONDS:
             self._kill(worker, "was killed: it did not leave")
+        for session in list(worker.announced):
+            if until := self._outlet.valid_until(session):
+                self._announce(worker, session, until)
+            else:
+                del worker.announced[session]
         for given in worker.begun:
             if given.asked_at is None and given.expired(now):
                 self._ask(worker, given, State.EXPIRED, now)
@@ -349,6 +386,12 @@ class Crew:
     def _settle(self, pool: Pool, claim: Claim, outcome: Outcome, seconds: float = 0.0, log: str | None = None) -> None:
         pool.tally.done(claim, outcome, seconds)
         self._outlet.settle(claim, outcome, seconds=seconds, log=log)
+
+
+def _interrupted(how: str) -> Outcome:
+    """The end of an attempt that may have begun, of a task that must not run again."""
+    error = Error(kind="Interrupted", message=f"{AT_MOST_ONCE}: its process was ended ({how})")
+    return Raised(error, give_up=True)
 
 
 def _how_it_ended(code: int) -> str:

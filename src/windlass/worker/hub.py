@@ -19,17 +19,20 @@ from windlass.clock import monotonic, sleep
 from windlass.config import NodeSettings
 from windlass.core.manifest import Manifest
 from windlass.core.settlement import Outcome
-from windlass.core.task import Claim, Lease
+from windlass.core.task import Claim, Lease, SessionId
 from windlass.events import Events, NurseryBroke
 from windlass.worker.crew import Crew
 from windlass.worker.line import Line
-from windlass.worker.warm import WarmParent, own_environment, told_of_hidden
+from windlass.worker.warm import Imports, WarmParent, own_environment, told_of_hidden
 from windlass.worker.wire import Answer, Born, Broken, Call, Died, FromNursery, FromWorker, Ready, ToWorker, Unborn
 from windlass.worker.worker import Worker
 
 TICK_SECONDS, RESTING_TICK_SECONDS = 0.05, 0.25
 """How often time passes for the crew: while it has something to do, and while it has nothing."""
 NAP_SECONDS = 0.002
+STALL_SECONDS = 30.0
+"""How long half a message may wait for its other half. A thread that sends it may wait for another one to let go of the
+interpreter."""
 _LONGEST_BACK_OFF = 30.0
 _OTHER_FILES = 256
 _BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
@@ -38,6 +41,7 @@ _BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
 class Office(Protocol):
     """What the hub hands on to those who speak with the store. None of it blocks."""
 
+    def valid_until(self, session: SessionId) -> float: ...
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None: ...
     def progress(self, lease: Lease, share: float | None, message: str | None) -> None: ...
     def call(self, worker: Worker, lease: Lease | None, call: Call) -> None: ...
@@ -56,6 +60,7 @@ class Hub:
         self.broken: str | None = None
         """Why the app could not be imported, when the latest try failed."""
         self._app = settings.app
+        self._imports = Imports(settings.app, settings.path, settings.imports)
         self._environment = own_environment(store_url, pass_store_url=settings.pass_store_url)
         self._office = office
         self._events = events
@@ -91,6 +96,7 @@ class Hub:
                 self._next_tick = now + (RESTING_TICK_SECONDS if self._resting else TICK_SECONDS)
                 self._keep_warm(now)
                 self._office.tick(now)
+                self._drop_stalled(now)
                 self.crew.tick(now)
                 self.freed.notify_all()
 
@@ -146,6 +152,9 @@ class Hub:
             return 0
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
+    def valid_until(self, session: SessionId) -> float:
+        return self._office.valid_until(session)
+
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
         self._office.settle(claim, outcome, seconds=seconds, log=log)
 
@@ -181,13 +190,30 @@ class Hub:
         for message in messages:
             self.crew.heard(worker, message, now)
         if not open_still:
+            self._hang_up(worker, line, line.broken, now)
+
+    def _hang_up(self, worker: Worker, line: Line[FromWorker], broken: str | None, now: float) -> None:
+        """Read no more from a worker: its socket has closed, or what it sends cannot be trusted."""
+        with suppress(KeyError, ValueError):
             self._selector.unregister(line.socket)
+        if broken is None:
             self.crew.gone(worker, now)
+        else:
+            self.crew.misspoke(worker, broken, now)
+
+    def _drop_stalled(self, now: float) -> None:
+        """Give up workers that have sent the beginning of a message and then nothing for long."""
+        for number, line in self._lines.items():
+            worker = self.crew.workers.get(number)
+            if worker is not None and line.partial_since is not None and now - line.partial_since > STALL_SECONDS:
+                self._hang_up(worker, line, f"half a message, and nothing more for {STALL_SECONDS:.0f} s", now)
 
     def _hear_warm(self, warm: WarmParent) -> None:
         messages, open_still = warm.line.receive()
         for message in messages:
             self._heard_warm(message)
+        if warm.line.broken is not None:
+            self._events.emit(NurseryBroke(why=f"the nursery sent {warm.line.broken}"))
         if not open_still and warm is self._warm:
             self._lose_warm()
 
@@ -234,7 +260,7 @@ class Hub:
     def _keep_warm(self, now: float) -> None:
         if self._warm is not None or self.crew.draining or now < self._warm_at:
             return
-        self._warm = WarmParent(self._app, self._environment)
+        self._warm = WarmParent(self._imports, self._environment)
         self._selector.register(self._warm.line.socket, selectors.EVENT_READ, self._warm)
 
     def _lose_warm(self) -> None:

@@ -53,6 +53,10 @@ class Keeper:
         self.written: Callable[[int], bool] = lambda _: True
         """Whether all ends up to this mark are in the store."""
         self._unused_at: dict[SessionId, int] = {}
+        self.workers: Callable[[], str] = str
+        """The list of the node's worker processes."""
+        self._stored: dict[str, str] = {}
+        """What the current session says of itself in the store."""
 
     def step(self) -> None:
         """Renew every session, close what nobody uses, open one if there is none; then wait for the next time."""
@@ -67,6 +71,21 @@ class Keeper:
     def holds(self, session: SessionId) -> bool:
         """Whether the session is ours still, as far as is known."""
         return session in self._valid_until
+
+    @property
+    def silence_allowed(self) -> float:
+        """Seconds without a renewal after which the store counts as away; far fewer than end the session."""
+        return 2 * self._renew_every + 1.0
+
+    def silent_for(self, now: float) -> float | None:
+        """Return how many seconds ago the latest good renewal was sent; None without a session."""
+        session = self.current
+        until = None if session is None else self._valid_until.get(session)
+        return None if until is None else max(0.0, now - (until - self._good_for))
+
+    def valid_until(self, session: SessionId) -> float:
+        """Return the moment until which the session is surely valid; 0.0 for one that is not held."""
+        return self._valid_until.get(session, 0.0)
 
     def overdue(self, now: float) -> None:
         """Give up every session that could not be renewed in time. Called often, from other threads."""
@@ -85,12 +104,11 @@ class Keeper:
             self._events.emit(SessionEnded(session=session, why=why))
             self.turned.set()
 
-    def retire(self, session: SessionId, why: str) -> None:
+    def retire(self, session: SessionId) -> None:
         """Claim no more under it; when the last of its tasks has ended it is closed, which releases all others."""
         with self._lock:
             if self.current == session:
                 self.current = None
-        self._events.emit(StoreTroubled(doing="claim", error=why))
         self.turned.set()
 
     def close(self) -> None:
@@ -100,12 +118,13 @@ class Keeper:
             self._close(session)
 
     def _open(self) -> None:
-        sent = monotonic()
+        sent, about = monotonic(), self._about()
         try:
-            session = self._store.open_session(self.node, self._ttl, self._about())
+            session = self._store.open_session(self.node, self._ttl, about)
         except StoreError as error:
             self._events.emit(StoreTroubled(doing="open a session", error=str(error)))
             return
+        self._stored = {"about": about, "workers": ""}
         with self._lock:
             self._valid_until[session] = sent + self._good_for
             self.current = session
@@ -114,18 +133,27 @@ class Keeper:
     def _renew(self, session: SessionId) -> None:
         sent = monotonic()
         try:
-            cancelled = self._store.renew(session)
+            changed = self._changed_texts(session)
+            cancelled = self._store.renew(session, **changed)
         except SessionLost:
             self.lost(session, "the store has taken it")
             return
         except StoreError as error:
             self._events.emit(StoreTroubled(doing="renew", error=str(error)))
             return
+        self._stored |= changed
         with self._lock:
             if session in self._valid_until:
                 self._valid_until[session] = sent + self._good_for
         if cancelled:
             self.on_cancel(cancelled)
+
+    def _changed_texts(self, session: SessionId) -> dict[str, str]:
+        """Return what the current session is to say of itself where that differs from what the store has."""
+        if session != self.current:
+            return {}
+        texts = {"about": self._about(), "workers": self.workers()}
+        return {field: text for field, text in texts.items() if self._stored.get(field) != text}
 
     def _close_unused(self) -> None:
         """Close what nothing runs under any more, once the ends of what did are written: it ends leases."""

@@ -10,8 +10,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-import msgspec
-
+from windlass.clock import monotonic
 from windlass.worker.wire import Frames, Message, frame
 
 T = TypeVar("T")
@@ -23,9 +22,16 @@ class Line(Generic[T]):
     def __init__(self, end: socket.socket, kind: object) -> None:
         end.setblocking(False)
         self.socket = end
+        self.partial_since: float | None = None
+        """When the last bytes came, if what has come ends in the middle of a frame."""
         self._frames: Frames[T] = Frames(kind)
         self._sending = threading.Lock()
         self._unsent: deque[tuple[memoryview, list[int]]] = deque()
+
+    @property
+    def broken(self) -> str | None:
+        """What the other end has sent that is not a message, if it has."""
+        return self._frames.broken
 
     def send(self, message: Message, *, with_socket: int | None = None) -> bool:
         """Send, or keep for later; True when something is left to be flushed."""
@@ -40,20 +46,20 @@ class Line(Generic[T]):
             return self._flush()
 
     def receive(self) -> tuple[list[T], bool]:
-        """What has come in, and whether more may come: False when the other end has gone."""
+        """Return what has come in, and whether more may come: False when the other end has gone, or is `broken`."""
         messages: list[T] = []
         while True:
             try:
                 data = self.socket.recv(1 << 18)
             except BlockingIOError:
                 return messages, True
-            except (ConnectionResetError, OSError):
+            except OSError:
                 return messages, False
             if not data:
                 return messages, False
-            try:
-                messages += self._frames.feed(data)
-            except msgspec.MsgspecError:  # Somebody else has written into the socket: nothing in it can be trusted.
+            messages += self._frames.feed(data)
+            self.partial_since = monotonic() if self._frames.partial else None
+            if self.broken is not None:
                 return messages, False
             if len(data) < 1 << 18:
                 return messages, True

@@ -1,27 +1,28 @@
 """A node: the threads that lease tasks, hand them to workers and write down how they ended.
 
-Each duty is an object with a `step()`; a `Duty` thread does nothing but call it again and again. A duty that breaks
-takes the whole node down, loudly: half a node that looks alive is worse than none. No user code runs in this process.
+Each duty is an object with a `step()`; a `Duty` thread calls it again and again. A duty that fails is reported and
+restarted; one that keeps failing ends the node, and so does any failure of the hub, which alone knows who runs what: a
+restart could leave tasks leased that nobody has. No user code runs in this process.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import threading
+import traceback
 from collections.abc import Callable
 
 import msgspec
 from msgspec.structs import replace
 
 from windlass.clock import monotonic
-from windlass.config import NodeSettings
+from windlass.config import NodeSettings, check_orders
 from windlass.core.manifest import Manifest
 from windlass.core.settlement import Outcome
 from windlass.core.task import Claim, Lease, SessionId
 from windlass.errors import WindlassError
-from windlass.events import Events, SettingsReloaded
+from windlass.events import DutyFailed, Events, SettingsReloaded
 from windlass.stores.protocol import Store
 from windlass.sweeper import Sweeper
 from windlass.worker.autoscaler import Autoscaler
@@ -29,14 +30,16 @@ from windlass.worker.breakers import Breakers
 from windlass.worker.claimer import Claimer
 from windlass.worker.clerk import Clerk
 from windlass.worker.crons import Crons
+from windlass.worker.duty import MOST_FAILURES, WITHIN_SECONDS, Duty, NotRestartable
+from windlass.worker.health import NodeHealth
 from windlass.worker.hub import Hub
 from windlass.worker.keeper import Keeper
+from windlass.worker.listing import WorkerListing
 from windlass.worker.settler import Settler
 from windlass.worker.signals import Signals
 from windlass.worker.wire import Call
 from windlass.worker.worker import Worker
 
-logger = logging.getLogger("windlass.node")
 START_PATIENCE = 120.0
 HURRY_SECONDS = 5.0
 LAST_SECONDS = 2.0
@@ -49,26 +52,10 @@ class AppBroken(WindlassError, ImportError):
     code = "app_broken"
 
 
-class Duty(threading.Thread):
-    """Calls one `step` until the node ends."""
+class NodeFailed(WindlassError, RuntimeError):
+    """A duty of the node kept failing, so the node has left; the message names the duty and the error."""
 
-    def __init__(
-        self, name: str, step: Callable[[], None], over: threading.Event, failed: Callable[[str], None]
-    ) -> None:
-        super().__init__(name=f"windlass-{name}", daemon=True)
-        self._step = step
-        self._over = over
-        self._failed = failed
-
-    def run(self) -> None:
-        try:
-            while not self._over.is_set():
-                self._step()
-        except Exception:
-            if self._over.is_set():  # The store was closed under its last call: that is how the node ends.
-                return
-            logger.exception("the duty %s broke", self.name)
-            self._failed(self.name)
+    code = "node_failed"
 
 
 class Node:
@@ -90,9 +77,9 @@ class Node:
         settings.check()
         self.events = events or Events()
         self.failure: str | None = None
-        """The duty that broke, if one did."""
+        """Which duty failed for good, how often, and with which error; None as long as none did."""
         self.ended = threading.Event()
-        """Set when the node has drained, or broken."""
+        """Set when the node has drained, or failed."""
         self._settings = settings
         self._store = open_store()
         self._keepers_store = open_store()  # A renewal must not wait for a connection that a large claim is using.
@@ -109,6 +96,7 @@ class Node:
         self._keeper = Keeper(self._keepers_store, name, self._about, self.events, ttl=settings.session_ttl)
         self._keeper.on_cancel, self._keeper.on_lost = self._cancel, self._forsake
         self._keeper.in_use = self._sessions
+        self._keeper.workers = WorkerListing(self._hub).text
         self._keeper.mark, self._keeper.written = self._settler.mark, self._settler.written
         self._breakers = Breakers(self._store, self.events, name)
         self._autoscaler = Autoscaler(
@@ -116,11 +104,12 @@ class Node:
         )
         self._signals = Signals(self._hub, self.events)
         tags = frozenset(settings.tags)
-        self._claimers = [
-            Claimer(self._store, pool, self._hub, self._keeper, self._settler, self._breakers, self.events, tags)
-            for pool in self._hub.crew.pools.values()
-        ]
-        self._duties = {
+        self._claimers = {
+            name: Claimer(self._store, pool, self._hub, self._keeper, self._settler, self._breakers, self.events, tags)
+            for name, pool in self._hub.crew.pools.items()
+        }
+        self.health = NodeHealth(self._hub, self._keeper, self._autoscaler, lambda: self.failure)
+        steps = {
             "hub": self._hub.step,
             "settler": self._settler.step,
             "keeper": self._keeper.step,
@@ -128,12 +117,23 @@ class Node:
             "crons": self._crons.step,
             "autoscaler": self._autoscaler.step,
             "signals": self._signals.step,
-            **{f"claimer-{number}": claimer.step for number, claimer in enumerate(self._claimers)},
+            **{f"claimer-{name}": claimer.step for name, claimer in self._claimers.items()},
         }
+        self._duties = {name: self.health.watched(name, step) for name, step in steps.items()}
         self._threads: list[Duty] = []
+
+    @property
+    def unwritten(self) -> int:
+        """How many attempts have ended whose end the store has not taken yet."""
+        return self._settler.open
 
     def start(self) -> None:
         """Import the app in a nursery and begin to work; `AppBroken` when it cannot be imported."""
+        try:
+            check_orders(self._settings.pools, self._store)
+        except WindlassError:
+            self.close()
+            raise
         self._begin("hub")
         give_up_at = monotonic() + START_PATIENCE
         while not self._imported.wait(0.01) and not self.ended.is_set():
@@ -144,6 +144,11 @@ class Node:
         for name in self._duties:
             if name != "hub" and not self.ended.is_set():
                 self._begin(name)
+
+    @property
+    def handlers(self) -> frozenset[str]:
+        """The names of the handlers that the workers have."""
+        return frozenset(self._crons.handlers)
 
     def resize(self, pool: str, size: int, why: str = "by hand") -> None:
         """Give a pool a size of its own on this node, whatever it was told before; 0 pauses it."""
@@ -156,6 +161,7 @@ class Node:
     def reload(self, settings: NodeSettings) -> None:
         """Follow other settings, whole or not at all: `InvalidSettings` when they cannot be followed while it runs."""
         settings.check()
+        check_orders(settings.pools, self._store)
         changes = self._settings.changes(settings)
         if not changes:
             return
@@ -211,6 +217,9 @@ class Node:
 
     # What the hub hands on (windlass.worker.hub.Office)
 
+    def valid_until(self, session: SessionId) -> float:
+        return self._keeper.valid_until(session)
+
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
         self._breakers.done(claim, outcome)
         self._settler.put(claim, outcome, seconds=seconds, log=log)
@@ -224,7 +233,7 @@ class Node:
     def ready(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self._crons.handlers = {handler.name: handler for handler in manifest.handlers}
-        for claimer in self._claimers:
+        for claimer in self._claimers.values():
             claimer.handlers = frozenset(self._crons.handlers)
         self._clerk.publish(manifest)
         self._imported.set()
@@ -252,13 +261,23 @@ class Node:
         self._clerk.close()
 
     def _begin(self, name: str) -> None:
-        thread = Duty(name, self._duties[name], self._over, self._break)
+        thread = Duty(name, self._duties[name], self._over, self._duty_failed, restarts=name != "hub")
         self._threads.append(thread)
         thread.start()
 
-    def _break(self, duty: str) -> None:
-        self.failure = duty
-        self.ended.set()
+    def _duty_failed(self, duty: str, error: Exception, again_in: float | None) -> None:
+        said = f"{type(error).__name__}: {error}"
+        trace = "".join(traceback.format_exception(error))
+        self.events.emit(DutyFailed(duty=duty, error=said, traceback=trace, again_in=again_in))
+        session = self._keeper.current
+        if again_in is None:
+            at_once = duty == "hub" or isinstance(error, NotRestartable)
+            often = "failed" if at_once else f"failed {MOST_FAILURES} times within {WITHIN_SECONDS:.0f} s"
+            self.failure = f"the duty {duty} {often}; the latest error is {said}"
+            self.ended.set()
+        elif session is not None and duty.startswith("claimer-"):
+            # What was claimed may not have been handed out: closed once the rest has ended, the session releases it.
+            self._keeper.retire(session)
 
     def _cancel(self, leases: list[Lease]) -> None:
         with self._hub.lock:
@@ -273,7 +292,10 @@ class Node:
             return self._hub.crew.sessions()
 
     def _about(self) -> str:
-        pools = {pool.name: {"queues": pool.queues, "threads": pool.threads} for pool in self._settings.pools}
+        pools = {
+            pool.name: {"queues": pool.queues, "threads": pool.threads, "order": pool.order}
+            for pool in self._settings.pools
+        }
         handlers = sorted(self._crons.handlers)
         queues = sorted({queue for pool in self._settings.pools for queue in pool.queues})
         about = {

@@ -1,9 +1,9 @@
 """The warm parent: it imports the app once, and forks workers that have it already.
 
-A program of its own with one thread: `python -m windlass.worker.nursery SOCKET APP`. It tells the node what it found in
-the app, or why it could not be imported; then it only forks, kills and reports deaths. When the node's socket closes it
-kills every worker's process group and ends, so nothing outlives a killed node. The kernel kills workers should the
-nursery itself die.
+A program of its own with one thread: `python -m windlass.worker.nursery SOCKET IMPORTS`. It tells the node what it
+found in the app, or why it could not be imported; then it only forks, kills and reports deaths. When the node's socket
+closes it kills every worker's process group and ends, so nothing outlives a killed node. The kernel kills workers
+should the nursery itself die.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
 from windlass.app import App, forbid_stores
 from windlass.clock import monotonic
 from windlass.worker.process import work
+from windlass.worker.warm import Imports
 from windlass.worker.wire import Born, Broken, Died, Fork, Frames, Kill, Message, Ready, ToNursery, Unborn, frame
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -39,17 +42,22 @@ node then drains, and tells us. A program that a handler starts heeds it, as han
 """
 
 
-def main(descriptor: str, target: str) -> int:
+def main(descriptor: str, encoded: str) -> int:
     """Be the nursery of the node at the other end of this socket."""
+    imports = msgspec.json.decode(encoded, type=Imports)
     with socket.socket(fileno=int(descriptor)) as node:
         began = monotonic()
         _leave_signals_to_the_node()
         try:
             forbid_stores("the app is being imported: enqueue from a function, not from the module itself")
-            app = load(target)
+            if imports.path:
+                sys.path[:] = imports.path
+            app = load(imports.app)
+            for module in imports.modules:
+                importlib.import_module(module)
             ready = Ready(app.manifest(), monotonic() - began)
         except BaseException as error:  # noqa: BLE001 - whatever the app raises, the node must hear of it
-            _say(node, Broken(import_failure(target, error)))
+            _say(node, Broken(import_failure(imports.app, error)))
             return 1
         _say(node, ready)
         Nursery(node, app).run()
@@ -119,7 +127,7 @@ class Nursery:
                 case Kill(worker):
                     if worker in self._workers:
                         _kill_group(self._workers[worker])
-        return bool(data)
+        return bool(data) and self._frames.broken is None
 
     def _receive(self) -> bytes:
         room = socket.CMSG_SPACE(64 * array.array("i").itemsize)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from windlass.autoscale.reports import PoolReport
 from windlass.config import PoolSettings
+from windlass.situation import PoolSituation
 from windlass.worker.given import Work
 from windlass.worker.states import WorkerState
 from windlass.worker.tally import Tally
@@ -32,6 +33,12 @@ class Pool:
         self.limit: int | None = None
         self.asked: int | None = None
         """The most workers, over all nodes, that signals allow; and the number that they ask for."""
+        self.situations: dict[str, PoolSituation] = {}
+        """What to ask deciders of the app, by name."""
+        self.decided: dict[str, float] = {}
+        """What they answered, in workers over all nodes; one without a fresh answer is not in it."""
+        self.undecided: dict[str, str] = {}
+        """Why others have no answer."""
         self.workers: dict[int, Worker] = {}
         self.backlog: deque[Work] = deque()
         """What came back from a worker unbegun and is to go to another one, or back to the store."""
@@ -76,6 +83,7 @@ class Pool:
             deaths=tally.deaths,
             limit=self.limit,
             asked=self.asked,
+            decided=self.decided,
             downstream=tally.downstream,
         )
 
@@ -89,6 +97,11 @@ class Pool:
         turns[first] -= sum(weights)
         self._turns = turns
         return queues[first:] + queues[:first]
+
+    @property
+    def slots(self) -> int:
+        """How many tasks its workers can run at once."""
+        return sum(worker.threads for worker in self.workers.values())
 
     def room(self) -> int:
         """How many more tasks the pool can take, read-ahead included."""

@@ -24,11 +24,13 @@ from windlass.core.retry import storable
 from windlass.core.settlement import Outcome
 from windlass.core.task import Lease
 from windlass.execution import perform
+from windlass.situation import PREFIX, PoolSituation, checked_answer
 from windlass.stores.protocol import Store
 from windlass.worker.capture import Capture
 from windlass.worker.interrupts import Interrupts, interrupted
 from windlass.worker.loop import Loop
 from windlass.worker.remote import RemoteStore
+from windlass.worker.validity import Validity
 from windlass.worker.wire import (
     Answer,
     Ask,
@@ -46,6 +48,7 @@ from windlass.worker.wire import (
     Recall,
     Run,
     ToWorker,
+    Valid,
     done,
     frame,
 )
@@ -85,6 +88,7 @@ class Worker:
         self._turn = threading.Lock()
         self._free = threads
         self._freed = threading.Condition()
+        self._validity = Validity()
         self._interrupts = Interrupts()
         self._loop = Loop(self._interrupts)
         self._capture = Capture()
@@ -128,6 +132,10 @@ class Worker:
     def cancelled(self, order: Order) -> bool:
         """Whether the node has asked for this attempt to stop."""
         return self._ticket_of(order.lease) in self._asked
+
+    def may_start(self, order: Order) -> bool:
+        """Return True if the lease surely still holds. It may not after this process, or its node, stood still."""
+        return self._validity.covers(order.session, monotonic())
 
     def _take_turns(self) -> None:
         """One of several threads: they begin orders strictly in turn, each when there is room for it."""
@@ -186,16 +194,17 @@ class Worker:
     def _listen(self) -> None:
         """Hear the node, whatever the handlers do."""
         frames: Frames[ToWorker] = Frames(ToWorker)
-        while data := self._receive():
-            for message in frames.feed(data):
-                self._heed(message)
-        # The node is gone: nothing we do counts any more, and nobody is left to kill us.
-        os.killpg(0, signal.SIGKILL)
+        try:
+            while frames.broken is None and (data := self._receive()):
+                for message in frames.feed(data):
+                    self._heed(message)
+        finally:  # The node is gone, or cannot be heard: nothing we do counts any more, and nobody is left to kill us.
+            os.killpg(0, signal.SIGKILL)
 
     def _receive(self) -> bytes:
         try:
             return self._line.recv(1 << 18)
-        except ConnectionResetError:
+        except OSError:
             return b""
 
     def _heed(self, message: ToWorker) -> None:
@@ -204,6 +213,8 @@ class Worker:
                 self._waiting.update(orders)
                 for ticket, _ in orders:
                     self._tickets.put(ticket)
+            case Valid(session, until):
+                self._validity.extend(session, until)
             case Recall(tickets):
                 self._give_back(tickets)
             case Ask(ticket):
@@ -215,8 +226,21 @@ class Worker:
                 self._tickets.put(None)
             case Answer():
                 self._remote.answered(message)
-            case Measure(name):
+            case Measure(name, None):
                 threading.Thread(target=self._measure, args=(name,), name=f"signal-{name}", daemon=True).start()
+            case Measure(name, situation):
+                threading.Thread(target=self._decide, args=(name, situation), name=name, daemon=True).start()
+
+    def _decide(self, name: str, situation: PoolSituation) -> None:
+        """Ask one of the app's deciders, beside the handlers."""
+        decide = self._app.deciders.get(name.removeprefix(PREFIX))
+        try:
+            if decide is None:
+                known = ", ".join(self._app.deciders) or "none"
+                raise LookupError(f"the app has no decider {name.removeprefix(PREFIX)!r}; it has {known}")
+            self.say(Measured(name, checked_answer(decide(situation))))
+        except Exception as error:  # noqa: BLE001 whatever the app's own function raises, the node must hear of it
+            self.say(Measured(name, None, f"{type(error).__name__}: {error}"))
 
     def _measure(self, name: str) -> None:
         """Ask one of the app's signals. It runs beside the handlers, so a slow one keeps nobody waiting."""

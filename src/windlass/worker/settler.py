@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from functools import partial
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -39,9 +40,13 @@ class Settler:
     """Collects ends and writes them, many in one call."""
 
     def __init__(self, store: Store, events: Events) -> None:
+        self.on_written: list[Callable[[Sequence[Claim]], None]] = []
+        """Called with the claims of every batch that was written, or given up when the node left."""
         self._store = store
         self._events = events
         self._reports: SimpleQueue[Report | None] = SimpleQueue()
+        self._batch: list[Report] = []
+        """What is being written; kept when that fails, so that the next step writes it again."""
         self._put = self._written = 0
         self._pace = Pace()
         self._closing = threading.Event()
@@ -69,16 +74,14 @@ class Settler:
 
     def step(self) -> None:
         """Write what is there; wait for something if there is nothing."""
-        first = self._reports.get()
-        self._pace.keep()
-        batch = [] if first is None else [first]
-        while len(batch) < MOST and not self._reports.empty():  # Nobody else takes from it.
-            if (more := self._reports.get()) is not None:
-                batch.append(more)
-        self._pace.brought(len(batch))
-        if batch:
-            self._write(batch)
-            self._written += len(batch)
+        self._batch = self._batch or self._next_batch()
+        if self._batch:
+            self._write(self._batch)
+            self._written += len(self._batch)
+            claims = [report.claim for report in self._batch]
+            for listener in self.on_written:
+                listener(claims)
+            self._batch = []
 
     def close(self) -> None:
         """Wait for nothing more: neither for ends, nor for a store that does not answer."""
@@ -86,9 +89,19 @@ class Settler:
         self._reports.put(None)
 
     def flush(self) -> None:
-        """Write what was put and not yet taken up."""
-        while not self._reports.empty():
+        """Write everything that is not written yet."""
+        while self._batch or not self._reports.empty():
             self.step()
+
+    def _next_batch(self) -> list[Report]:
+        first = self._reports.get()
+        self._pace.keep()
+        batch = [] if first is None else [first]
+        while len(batch) < MOST and not self._reports.empty():  # Nobody else takes from it.
+            if (more := self._reports.get()) is not None:
+                batch.append(more)
+        self._pace.brought(len(batch))
+        return batch
 
     def _write(self, batch: list[Report]) -> None:
         """Write a batch; as long as the store cannot be reached it is kept, for its leases may well outlast that."""

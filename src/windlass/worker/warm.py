@@ -8,6 +8,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+import msgspec
+
 from windlass.worker.line import Line
 from windlass.worker.wire import Fork, FromNursery, Kill
 
@@ -15,14 +17,26 @@ HIDDEN = ("WINDLASS_URL", "WINDLASS_LISTEN_URL", "DATABASE_URL", "PGPASSWORD", "
 """What workers do not see unless they may: a handler has no business with the store itself."""
 
 
+class Imports(msgspec.Struct, frozen=True):
+    """What the nursery imports."""
+
+    app: str
+    """Where the app is, as in `shop:app`."""
+    path: tuple[str, ...] = ()
+    """Its import path; empty for the usual one and the current directory."""
+    modules: tuple[str, ...] = ()
+    """Modules that it imports after the app."""
+
+
 class WarmParent:
     """One nursery process."""
 
-    def __init__(self, app: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, imports: Imports, environment: Mapping[str, str]) -> None:
         mine, theirs = socket.socketpair()
+        encoded = msgspec.json.encode(imports).decode()
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "windlass.worker.nursery", str(theirs.fileno()), app],
+                [sys.executable, "-m", "windlass.worker.nursery", str(theirs.fileno()), encoded],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 env=environment,

@@ -1,4 +1,7 @@
-"""What node, nursery and workers say to each other: length-prefixed msgpack over Unix sockets.
+"""What node, nursery and workers say to each other: msgpack in frames over Unix sockets.
+
+A frame is a mark, the length of the body, and the body. Bytes that somebody else writes into a socket do not begin with
+the mark, so they are found at once, whatever they are.
 
 A `ticket` is the node's own number for one order given to one worker, so that nothing said about an attempt can be
 taken for another one of the same task. Data only: nothing here is ever run.
@@ -7,19 +10,30 @@ taken for another one of the same task. Data only: nothing here is ever run.
 from __future__ import annotations
 
 import struct
-from typing import Generic, TypeAlias, TypeVar
+from typing import Annotated, Generic, TypeAlias, TypeVar
+from uuid import UUID
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from windlass.core.lifecycle import State
 from windlass.core.manifest import Manifest
 from windlass.core.order import Order
 from windlass.core.retry import Error, storable
 from windlass.core.settlement import Outcome, Raised, Released, Returned, Stopped
+from windlass.core.times import LONGEST, micros
+from windlass.errors import InvalidPayload
+from windlass.situation import PoolSituation
 
 T = TypeVar("T")
-_LENGTH = struct.Struct(">I")
+MARK = b"\xc1WL\xc1"
+"""Begins every frame. The byte 0xC1 occurs neither in msgpack nor in UTF-8."""
+MAX_FRAME = 1 << 30
+"""Bytes in the largest body that is sent or accepted."""
+_HEADER = struct.Struct(">4sI")
+_Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=10 * LONGEST.total_seconds())]
+_Delay: TypeAlias = Annotated[int, Meta(ge=0, le=micros(LONGEST))]
+_Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 _encoder = msgspec.msgpack.Encoder(uuid_format="bytes")
 
 
@@ -95,6 +109,13 @@ class Run(Message, frozen=True):
     orders: list[tuple[int, Order]]
 
 
+class Valid(Message, frozen=True):
+    """A session is surely valid until this moment of `windlass.clock.monotonic`. Start nothing under it later."""
+
+    session: UUID
+    until: float
+
+
 class Recall(Message, frozen=True):
     """Give back what of these has not begun."""
 
@@ -127,12 +148,13 @@ class Answer(Message, frozen=True):
 
 
 class Measure(Message, frozen=True):
-    """Say what one of the app's signals is now."""
+    """Say what one of the app's signals is now, or what one of its deciders makes of a situation."""
 
     name: str
+    situation: PoolSituation | None = None
 
 
-ToWorker: TypeAlias = Run | Recall | Ask | Interrupt | Quit | Answer | Measure
+ToWorker: TypeAlias = Run | Valid | Recall | Ask | Interrupt | Quit | Answer | Measure
 
 
 # worker → node
@@ -148,13 +170,13 @@ class Done(Message, frozen=True):
     """An attempt has ended."""
 
     ticket: int
-    seconds: float
+    seconds: _Seconds
     result: str | None = None
     error: Error | None = None
-    retry_in: int | None = None
+    retry_in: _Delay | None = None
     give_up: bool = False
     stopped: str | None = None
-    released: int | None = None
+    released: _Delay | None = None
     log: str | None = None
 
 
@@ -168,7 +190,7 @@ class Beat(Message, frozen=True):
     """A handler reported progress."""
 
     ticket: int
-    share: float | None
+    share: _Share | None
     message: str | None
 
 
@@ -218,29 +240,52 @@ def outcome_of(said: Done) -> Outcome:
 
 
 def frame(message: Message) -> bytes:
-    """A message as it is sent."""
+    """Encode a message as a frame; raise `InvalidPayload` if it is too large to be sent."""
     body = _encoder.encode(message)
-    return _LENGTH.pack(len(body)) + body
+    if len(body) > MAX_FRAME:
+        name = type(message).__name__
+        raise InvalidPayload(f"a {name} message of {len(body):,} bytes exceeds {MAX_FRAME:,} bytes; send it in parts")
+    return _HEADER.pack(MARK, len(body)) + body
 
 
 class Frames(Generic[T]):
-    """Cuts what comes in over a socket into messages."""
+    """Cuts the bytes that a socket delivers into messages, and stops at the first byte that cannot be one."""
 
     def __init__(self, kind: object) -> None:
+        self.broken: str | None = None
+        """What is wrong with the bytes, once something is. Nothing after that is read."""
         self._decoder: msgspec.msgpack.Decoder[T] = msgspec.msgpack.Decoder(kind)
         self._rest = bytearray()
 
+    @property
+    def partial(self) -> bool:
+        """Whether a frame has arrived in part."""
+        return bool(self._rest)
+
     def feed(self, data: bytes) -> list[T]:
-        """The messages that are whole now."""
-        self._rest += data
+        """Return the messages that are complete now, up to the first error."""
         messages: list[T] = []
+        if self.broken is not None:
+            return messages
+        self._rest += data
         start, end = 0, len(self._rest)
         with memoryview(self._rest) as view:
-            while start + 4 <= end:
-                (length,) = _LENGTH.unpack_from(view, start)
-                if start + 4 + length > end:
+            while start < end and self.broken is None:
+                if bytes(view[start : start + 4]) != MARK[: end - start]:
+                    self.broken = f"stray bytes on the socket: {bytes(view[start : start + 16])!r}"
                     break
-                messages.append(self._decoder.decode(view[start + 4 : start + 4 + length]))
-                start += 4 + length
+                if start + _HEADER.size > end:
+                    break
+                _, length = _HEADER.unpack_from(view, start)
+                body = start + _HEADER.size
+                if length > MAX_FRAME:
+                    self.broken = f"a frame of {length:,} bytes; at most {MAX_FRAME:,} are accepted"
+                if body + length > end:
+                    break
+                try:
+                    messages.append(self._decoder.decode(view[body : body + length]))
+                except (ValueError, RecursionError) as error:  # Also what is not UTF-8, or nested too deeply.
+                    self.broken = f"a frame that is no message: {error}"
+                start = body + length
         del self._rest[:start]
         return messages

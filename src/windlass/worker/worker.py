@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from windlass.core.task import SessionId
 from windlass.events import Events, WorkerMoved
 from windlass.worker.given import Given
 from windlass.worker.states import MOVES, WorkerState
@@ -27,6 +28,8 @@ class Worker:
         self.since = now
         self.pid = 0
         self.given: dict[int, Given] = {}
+        self.announced: dict[SessionId, float] = {}
+        """Until when the sessions of its orders are valid, as it was told."""
         self.ran = 0
         self.weighed_at = now
         self.busy_at = now
@@ -35,6 +38,8 @@ class Worker:
         """Slots of everything given; of what has begun, `_used`."""
         self.verdict: str | None = None
         """Why it was killed by us; None as long as it was not."""
+        self.crash: str | None = None
+        """What it did that counts as its crash, although its process has not ended by itself."""
         self.gone_at: float | None = None
         """When its socket closed, if we do not know yet how it ended."""
         self._events = events

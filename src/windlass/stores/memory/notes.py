@@ -9,9 +9,11 @@ from msgspec.structs import replace
 
 from windlass.clock import Clock
 from windlass.core.manifest import CronState, HandlerInfo, HandlerSeen, Manifest
+from windlass.core.names import check_text
 from windlass.core.retry import storable
 from windlass.core.task import Lease, Progress
 from windlass.core.times import Micros
+from windlass.core.validation import check_flag
 from windlass.errors import UnknownCron
 from windlass.stores.memory.tables import Tables
 from windlass.stores.protocol import ProgressSeen
@@ -47,6 +49,8 @@ class MemoryNotes:
     def pause_cron(
         self, name: str, paused: bool, *, by: str = "", why: str = "", entries: Sequence[Entry] = ()
     ) -> None:
+        check_text("cron", name)
+        check_flag("paused", paused)
         checked = check_entries(entries)
         with self._lock:
             known = self._cron(name)

@@ -13,7 +13,10 @@ from windlass.core.manifest import CronState, HandlerSeen
 from windlass.core.ordering import Queue
 from windlass.core.task import Attempt, Task, TaskId
 from windlass.core.times import micros
+from windlass.core.validation import check_id, check_ids
 from windlass.stores.memory.tables import Tables
+from windlass.stores.memory.workflows import MemoryWorkflows
+from windlass.stores.operating import check_filter
 from windlass.stores.protocol import (
     SESSIONS_SHOWN,
     Count,
@@ -29,7 +32,7 @@ from windlass.stores.protocol import (
 )
 
 
-class MemoryReader:
+class MemoryReader(MemoryWorkflows):
     """Reads over the store's tables, each under the store's lock."""
 
     _clock: Clock
@@ -37,10 +40,12 @@ class MemoryReader:
     _lock: RLock
 
     def get(self, tasks: Sequence[TaskId]) -> list[Task | None]:
+        check_ids(tasks)
         with self._lock:
             return [self._tables.tasks.get(id) for id in tasks]
 
     def find(self, filter: Filter, *, limit: int = 100, after: Cursor | None = None) -> Page:
+        check_filter(filter)
         check_limit(limit)
         with self._lock:
             now = self._clock.now()
@@ -56,24 +61,30 @@ class MemoryReader:
             return [Count(*key, tasks) for key, tasks in sorted(self._tables.counts.items()) if tasks]
 
     def attempts(self, task: TaskId) -> list[Attempt]:
+        check_id(task)
         with self._lock:
             return list(self._tables.attempts.get(task, ()))
 
     def logs(self, task: TaskId) -> list[Log]:
+        check_id(task)
         with self._lock:
             return list(self._tables.logs.get(task, ()))
 
     def progress_of(self, tasks: Sequence[TaskId]) -> list[ProgressSeen | None]:
+        check_ids(tasks)
         with self._lock:
             return [self._tables.progress.get(id) for id in tasks]
 
     def neighbourhood(self, task: TaskId, *, limit: int = 1_000) -> Neighbourhood:
+        check_id(task)
+        check_limit(limit)
         with self._lock:
             above = self._tables.prerequisites.get(task, {})
             below = {id: self._tables.prerequisites[id][task] for id in self._tables.dependents.get(task, ())}
             return Neighbourhood(self._neighbours(above, limit), self._neighbours(below, limit))
 
     def ahead(self, task: TaskId, *, limit: int = 10_000) -> int:
+        check_id(task)
         check_limit(limit)
         with self._lock:
             it = self._tables.tasks.get(task)
@@ -88,7 +99,7 @@ class MemoryReader:
         with self._lock:
             return [self._tables.queues[name] for name in sorted(self._tables.queues)]
 
-    def sessions(self) -> list[Session]:
+    def sessions(self, *, workers: bool = False) -> list[Session]:
         with self._lock:
             now = self._clock.now()
             return [
@@ -98,6 +109,7 @@ class MemoryReader:
                     about=one.about,
                     age=timedelta(microseconds=max(0, now - one.renewed)),
                     lost=one.lost,
+                    workers=one.workers if workers else "",
                 )
                 for id, one in sorted(self._tables.sessions.items(), reverse=True)
                 if not one.lost or now - one.renewed < micros(SESSIONS_SHOWN)

@@ -6,34 +6,21 @@ from collections.abc import Sequence
 from datetime import timedelta
 from threading import Condition, RLock
 
-from msgspec import Struct
-
 from windlass.clock import Clock, entropy
 from windlass.core.ids import fresh_id
 from windlass.core.lease import next_fence
 from windlass.core.lifecycle import State
 from windlass.core.names import check_text
 from windlass.core.retry import storable
-from windlass.core.settlement import RELEASED
-from windlass.core.task import Claim, Lease, SessionId, Task, TaskId
+from windlass.core.serving import EVERYTHING, Serves
+from windlass.core.settlement import let_go
+from windlass.core.task import Claim, Lease, SessionId, TaskId
 from windlass.core.times import Micros, span
 from windlass.errors import SessionLost
 from windlass.stores.memory.endings import end_attempt, resolve
 from windlass.stores.memory.tables import Session, Tables
 from windlass.stores.protocol import SESSION_TTL
-from windlass.stores.steering import check_report
-
-
-class Past(Struct, frozen=True):
-    """Which downstreams a claim passes over."""
-
-    shut: frozenset[str] = frozenset()
-    only: str | None = None
-
-    def takes(self, task: Task) -> bool:
-        """Whether the task may be claimed as far as its downstream goes."""
-        downstream = task.rules.downstream
-        return downstream not in self.shut and self.only in (None, downstream)
+from windlass.stores.steering import check_renewal, check_report
 
 
 class MemorySessions:
@@ -53,9 +40,14 @@ class MemorySessions:
             self._tables.sessions[session] = Session(node=node, ttl=length, renewed=now, about=storable(about))
             return session
 
-    def renew(self, session: SessionId) -> list[Lease]:
+    def renew(self, session: SessionId, *, about: str | None = None, workers: str | None = None) -> list[Lease]:
+        texts = check_renewal(about, workers)
         with self._lock:
-            self._alive(session).renewed = self._clock.now()
+            alive = self._alive(session)
+            alive.renewed = self._clock.now()
+            for field, text in texts.items():
+                if text is not None:
+                    setattr(alive, field, text)
             held = (self._tables.tasks[id] for id in sorted(self._tables.held[session]))
             return [Lease(task.id, task.fence, session) for task in held if task.cancel_requested]
 
@@ -70,7 +62,8 @@ class MemorySessions:
             now = self._clock.now()
             held = sorted(self._tables.held[session])
             for id in held:
-                end_attempt(self._tables, self._tables.tasks[id], RELEASED, now)
+                task = self._tables.tasks[id]
+                end_attempt(self._tables, task, let_go(at_most_once=task.rules.at_most_once), now)
             resolve(self._tables, held, now)
             if session in self._tables.sessions:
                 self._tables.sessions[session].lost = True
@@ -82,17 +75,16 @@ class MemorySessions:
         queues: Sequence[str],
         limit: int,
         *,
-        shut: Sequence[str] = (),
-        only: str | None = None,
+        serves: Serves = EVERYTHING,
+        merge: bool = False,
     ) -> list[Claim]:
-        past = Past(frozenset(shut), only)
         with self._lock:
             self._alive(session)
             now = self._clock.now()
             claims: list[Claim] = []
-            for queue in queues:
-                if not self._tables.queue(queue).paused:
-                    claims += self._claim_from(queue, session, limit - len(claims), now, past)
+            running = [queue for queue in dict.fromkeys(queues) if not self._tables.queue(queue).paused]
+            for taken_as_one in [running] if merge else [[queue] for queue in running]:
+                claims += self._claim_from(taken_as_one, session, limit - len(claims), now, serves)
             return claims
 
     def _alive(self, session: SessionId) -> Session:
@@ -101,18 +93,24 @@ class MemorySessions:
             raise SessionLost(session)
         return known
 
-    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros, past: Past) -> list[Claim]:
-        claims: list[Claim] = []
+    def _claim_from(
+        self, queues: Sequence[str], session: SessionId, limit: int, now: Micros, serves: Serves
+    ) -> list[Claim]:
+        heads: list[TaskId] = []
         left: list[TaskId] = []
-        while len(claims) < limit and (id := self._tables.first_runnable(queue)) is not None:
-            task = self._tables.tasks[id]
-            late = task.expires is not None and task.expires <= now  # The sweep will end it.
-            if late or not past.takes(task):
-                left.append(id)
-                continue
-            fence = next_fence(task.fence, epoch=self._tables.epoch, submitted=task.submitted)
-            task = self._tables.move(id, State.LEASED, fence=fence, session=session, claimed=now)
-            claims.append(Claim(Lease(id, fence, session), task))
-        for id in left:
+        for queue in queues:
+            wanted = len(heads) + limit
+            while len(heads) < wanted and (id := self._tables.first_runnable(queue)) is not None:
+                task = self._tables.tasks[id]
+                late = task.expires is not None and task.expires <= now  # The sweep will end it.
+                (left if late or not serves.can_run(task.handler, task.rules) else heads).append(id)
+        heads.sort(key=lambda id: (self._tables.places[id], id))
+        for id in left + heads[limit:]:
             self._tables.change(id)
-        return claims
+        return [self._lease(id, session, now) for id in heads[:limit]]
+
+    def _lease(self, id: TaskId, session: SessionId, now: Micros) -> Claim:
+        task = self._tables.tasks[id]
+        fence = next_fence(task.fence, epoch=self._tables.epoch, submitted=task.submitted)
+        task = self._tables.move(id, State.LEASED, fence=fence, session=session, claimed=now)
+        return Claim(Lease(id, fence, session), task)

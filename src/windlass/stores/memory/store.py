@@ -6,6 +6,7 @@ nothing. Nothing here decides by itself: states and places come from `core`, the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from threading import Condition, Event, RLock
@@ -14,25 +15,22 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from windlass.clock import Clock, SystemClock, entropy
+from windlass.core.admission import check_placeholders, check_prerequisites, check_room, cycle, new_drafts
 from windlass.core.amend import Version, amend, brought_back, version_of
-from windlass.core.graph import MAX_PLACEHOLDERS, End, find_ring
+from windlass.core.graph import End, find_ring
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import QUEUED, State
 from windlass.core.names import check_name, check_text
-from windlass.core.ordering import Queue, place
+from windlass.core.ordering import Queue, check_queue, place
 from windlass.core.settlement import Settlement, stands_already
-from windlass.core.submission import Birth, Draft, begins, born, draft, in_scope
+from windlass.core.submission import Birth, Draft, begins, born, draft
 from windlass.core.task import Change, Lease, NewTask, Task, TaskId
 from windlass.core.times import Micros, micros, span
+from windlass.core.validation import check_change, check_flag, check_id
 from windlass.errors import (
     Conflict,
-    CycleFound,
-    InvalidTask,
-    KeyConflict,
     NotAllowed,
-    QueueFull,
     StaleLease,
-    UnknownPrerequisite,
     UnknownTask,
 )
 from windlass.stores.memory.endings import end_attempt, resolve, resolve_edges, taken_down_by
@@ -42,6 +40,7 @@ from windlass.stores.memory.sessions import MemorySessions
 from windlass.stores.memory.steering import MemorySteering
 from windlass.stores.memory.sweep import sweep
 from windlass.stores.memory.tables import Placeholder, Tables, Workflow
+from windlass.stores.operating import check_which
 from windlass.stores.protocol import (
     CANCEL_GRACE,
     RETENTION,
@@ -82,10 +81,10 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             raise NotAllowed("conn= joins a PostgreSQL transaction; this store is in memory")
         with self._lock:
             now = self._clock.now()
-            drafts = draft(tasks, now, entropy(len(tasks)))
+            drafts = draft(tasks, now, entropy)
             if lease is not None and drafts and not self._tables.holds(lease):
                 raise StaleLease(lease)
-            fresh = self._fresh(drafts)
+            fresh = new_drafts(drafts, self._tables.fingerprints)
             missing = self._check_prerequisites(fresh)
             self._check_room(fresh)
             batch = {one.id: one.new for one in fresh}
@@ -137,6 +136,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
         self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE, entries: Sequence[Entry] = ()
     ) -> int:
         check_text("reason", reason)
+        check_which(which)
         patience, checked = span(grace, "grace"), check_entries(entries)
         with self._lock:
             now = self._clock.now()
@@ -154,6 +154,8 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
     def update(
         self, task: TaskId, change: Change, *, expect: Version | None = None, entries: Sequence[Entry] = ()
     ) -> Task:
+        check_id(task)
+        check_change(change)
         checked = check_entries(entries)
         with self._lock:
             now = self._clock.now()
@@ -181,6 +183,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
     def retry(
         self, which: Which, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
     ) -> int:
+        check_which(which)
         checked = check_entries(entries)
         with self._lock:
             now = self._clock.now()
@@ -198,6 +201,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             return len(coming_back)
 
     def purge(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+        check_which(which)
         checked = check_entries(entries)
         with self._lock:
             chosen = [task.id for task in self._chosen(which) if task.state.final]
@@ -207,7 +211,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             return len(chosen)
 
     def configure(self, queue: Queue, *, expect: Queue | None = None, entries: Sequence[Entry] = ()) -> None:
-        queue.check()
+        check_queue(queue)
         checked = check_entries(entries)
         with self._lock:
             before = self._tables.queue(queue.name)
@@ -232,6 +236,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
     ) -> None:
         check_name("tenant", tenant)
         check_text("workflow", workflow)
+        check_flag("sealed", sealed)
         checked, id = check_entries(entries), workflow_id(tenant, workflow)
         limit = None if forward is None else span(forward, "forward")
         with self._lock:
@@ -242,6 +247,9 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
     def seal_workflow(
         self, workflow: str, *, tenant: str = "default", missing: bool = False, entries: Sequence[Entry] = ()
     ) -> None:
+        check_name("tenant", tenant)
+        check_text("workflow", workflow)
+        check_flag("missing", missing)
         checked = check_entries(entries)
         with self._lock:
             id, now = workflow_id(tenant, workflow), self._clock.now()
@@ -267,59 +275,27 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             self._tables.epoch += 1
             return self._tables.epoch
 
-    def _fresh(self, drafts: Sequence[Draft]) -> list[Draft]:
-        """The drafts whose key is not taken yet."""
-        known = self._tables.fingerprints
-        conflicts = [one.new.key or "" for one in drafts if known.get(one.id, one.fingerprint) != one.fingerprint]
-        if conflicts:
-            raise KeyConflict(conflicts)
-        return [one for one in drafts if one.id not in known]
-
     def _check_prerequisites(self, fresh: Sequence[Draft]) -> dict[TaskId, Placeholder]:
         """Refuse what is unknown; what the workflow lets be named ahead of time becomes a placeholder."""
         now = self._clock.now()
         batch = {one.id: one.new for one in fresh}
-        unknown: list[TaskId] = []
-        ahead: dict[TaskId, Placeholder] = {}
-        for one in fresh:
-            for above in one.prerequisites:
-                there = batch.get(above) or self._tables.tasks.get(above)
-                if there is not None and in_scope(one.new, there.tenant, there.workflow):
-                    continue
-                limit = self._forward_limit(one.new)
-                if above not in one.by_key or limit is None:
-                    unknown.append(above)
-                else:
-                    ahead[above] = Placeholder(workflow_id(one.new.tenant, one.new.workflow or ""), now + limit)
-        if unknown:
-            raise UnknownPrerequisite(list(dict.fromkeys(unknown)))
-        self._check_placeholders(ahead)
-        return ahead
+        ahead = check_prerequisites(fresh, lambda id: batch.get(id) or self._tables.tasks.get(id), self._forward_limit)
+        there = Counter(one.workflow for id, one in self._tables.placeholders.items() if id not in ahead)
+        check_placeholders(ahead, fresh, {workflow: there[workflow] for workflow, _ in ahead.values()})
+        return {id: Placeholder(workflow, now + limit) for id, (workflow, limit) in ahead.items()}
 
-    def _check_placeholders(self, ahead: dict[TaskId, Placeholder]) -> None:
-        for workflow in {placeholder.workflow for placeholder in ahead.values()}:
-            everything = {**ahead, **self._tables.placeholders}
-            if sum(placeholder.workflow == workflow for placeholder in everything.values()) > MAX_PLACEHOLDERS:
-                raise InvalidTask(
-                    f"prerequisites: over {MAX_PLACEHOLDERS:,} forward references are open in one workflow"
-                )
-
-    def _forward_limit(self, new: NewTask) -> Micros | None:
-        if new.workflow is None:
-            return None
-        opened = self._tables.workflows.get(workflow_id(new.tenant, new.workflow))
+    def _forward_limit(self, workflow: UUID) -> Micros | None:
+        opened = self._tables.workflows.get(workflow)
         return None if opened is None else opened.forward
 
     def _check_room(self, fresh: Sequence[Draft]) -> None:
-        for name in {one.new.queue for one in fresh}:
-            most = self._tables.queue(name).max_waiting
-            if most is None:
-                continue
-            queued = sum(
-                count for (queue, _, state), count in self._tables.counts.items() if queue == name and state in QUEUED
-            )
-            if queued + sum(one.new.queue == name for one in fresh) > most:
-                raise QueueFull(name, most)
+        for name, more in Counter(one.new.queue for one in fresh).items():
+            queue = self._tables.queue(name)
+            if queue.max_waiting is not None:
+                check_room(queue, sum(self._tables.counts[key] for key in self._queued(name)), more)
+
+    def _queued(self, queue: str) -> list[tuple[str, str, State]]:
+        return [key for key in self._tables.counts if key[0] == queue and key[2] in QUEUED]
 
     def _born(self, one: Draft, now: Micros, nth: int, batch: Mapping[TaskId, NewTask]) -> Birth:
         ends: dict[UUID, End] = {
@@ -338,6 +314,10 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
     def _check_cycles(self, fresh: Sequence[Draft]) -> None:
         """Only a task that others already wait for can close a cycle: look upwards from it, within a budget."""
         batch = {one.id: one.prerequisites for one in fresh}
+        keys = {one.id: one.new.key for one in fresh}
+
+        def key_of(id: TaskId) -> str | None:
+            return keys[id] if id in keys else self._tables.tasks[id].key
 
         def above(id: TaskId) -> Iterable[TaskId]:
             stored = self._tables.prerequisites.get(id, {})
@@ -348,7 +328,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
                 continue
             ring, complete = find_ring(one.id, above)
             if ring:
-                raise CycleFound(ring)
+                raise cycle(ring, key_of)
             if not complete:
                 self._tables.workflows[workflow_id(one.new.tenant, one.new.workflow or "")].check_later = True
 

@@ -30,6 +30,7 @@ class Session(Struct, kw_only=True):
     ttl: Micros
     renewed: Micros
     about: str = ""
+    workers: str = ""
     lost: bool = False
     report: str = ""
     reported: Micros | None = None

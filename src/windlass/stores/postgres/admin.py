@@ -62,7 +62,9 @@ class PostgresAdmin:
 
     def check(self) -> list[Finding]:
         with _errors():
-            return [finding for check in PROMISES for finding in found(check, self._ask(check))]
+            return [
+                finding for check in PROMISES if check in self._statements for finding in found(check, self._ask(check))
+            ]
 
     def backup(self, to: str, advance: Advance) -> None:
         given = conninfo_to_dict(self._url)

@@ -8,7 +8,7 @@ yet share a round trip, the COMMIT included. Every process has connections of it
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar, cast
@@ -16,11 +16,12 @@ from uuid import UUID
 
 import psycopg
 from psycopg import IsolationLevel
+from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from windlass.clock import Clock, jitter, monotonic, sleep
 from windlass.core.times import Micros
-from windlass.errors import CommitUnknown, StoreError, StoreUnavailable
+from windlass.errors import CommitUnknown, StoreError, StoreUnavailable, WindlassError
 from windlass.stores.postgres.address import connection_info
 from windlass.stores.postgres.caller import callers_connection
 from windlass.stores.postgres.lots import Lots
@@ -168,9 +169,9 @@ class PostgresDatabase:
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
         return self._lines().hints.wait(queues, timeout)
 
-    def upkeep(self) -> None:
+    def upkeep(self) -> Mapping[str, int]:
         with _errors(), self._connection() as connection, _autocommit(connection):
-            self._lots.upkeep(connection)
+            return self._lots.upkeep(connection)
 
     def horizon_age(self) -> float:
         """For how many seconds somebody's open transaction has kept the server from cleaning up."""
@@ -207,15 +208,20 @@ class PostgresDatabase:
                     result = work(PostgresTransaction(connection, self._statements))
                     committing = True
                     connection.commit()
-            except psycopg.Error as error:
-                if committing and (connection.broken or _ends_the_connection(error)):
+            except Exception as error:
+                if committing and _is_lost(connection, error):
+                    connection.close()
                     raise CommitUnknown("the connection was lost while the commit was under way") from error
                 raise
             return result
 
     @contextmanager
     def _connection(self, patience: float | None = None) -> Generator[Connection]:
-        """A connection from the pool, given back clean: whatever was not committed is rolled back."""
+        """A connection from the pool, given back clean: whatever was not committed is rolled back.
+
+        A lost connection is closed, so that nobody gets it again, and whatever the driver raised on it becomes an
+        `OperationalError`: in the middle of the protocol that may be any exception, even a `ValueError`.
+        """
         pool = self._lines().pool
         try:
             connection = pool.getconn(patience)
@@ -229,6 +235,16 @@ class PostgresDatabase:
         except psycopg.errors.ReadOnlySqlTransaction:
             connection.close()  # The server is no longer the primary; the next connection looks for the one that is.
             raise
+        except WindlassError:
+            raise
+        except Exception as error:
+            if not _is_lost(connection, error):
+                raise
+            connection.close()
+            if isinstance(error, psycopg.Error) and _is_passing(error):
+                raise
+            said = f"{type(error).__name__}: {error}"
+            raise psycopg.OperationalError(f"the connection was lost, and the driver said {said}") from error
         finally:
             try:
                 _clean(connection)
@@ -312,7 +328,7 @@ def _clean(connection: Connection) -> None:
         connection.rollback()
         if connection.autocommit:
             connection.autocommit = False
-    except psycopg.Error:
+    except Exception:  # noqa: BLE001 - on a broken connection the driver may raise anything; it is of no use any more
         connection.close()
 
 
@@ -323,10 +339,26 @@ def _set_locally(connection: Connection) -> None:
     )
 
 
+def _is_lost(connection: Connection, error: Exception) -> bool:
+    """Return True if the connection cannot be used any more: closed, ended by the server, or stuck in mid-protocol."""
+    if connection.closed or connection.info.transaction_status in (TransactionStatus.UNKNOWN, TransactionStatus.ACTIVE):
+        return True
+    return isinstance(error, psycopg.Error) and (_is_protocol_error(error) or _ends_the_connection(error))
+
+
 def _is_passing(error: psycopg.Error) -> bool:
     if error.sqlstate is None:
-        return isinstance(error, psycopg.OperationalError)
+        return isinstance(error, psycopg.OperationalError) or _is_protocol_error(error)
     return error.sqlstate in _PASSING or error.sqlstate.startswith("08") or _ends_the_connection(error)
+
+
+def _is_protocol_error(error: psycopg.Error) -> bool:
+    """Return True if the driver itself did not understand the server, as "received 2 results from command 'BEGIN'".
+
+    A server that ends a connection in mid-command, or a pooler in its name, leaves more or fewer answers behind than
+    there were commands.
+    """
+    return error.sqlstate is None and isinstance(error, psycopg.InternalError | psycopg.InterfaceError)
 
 
 def _ends_the_connection(error: psycopg.Error) -> bool:

@@ -72,7 +72,7 @@ async def acomplete_in(conn: object, lease: Lease, settlement: Settlement) -> Ve
 
 
 def _drafts(tasks: Sequence[NewTask]) -> list[Draft]:
-    return draft(tasks, SystemClock().now(), entropy(len(tasks)))
+    return draft(tasks, SystemClock().now(), entropy)
 
 
 def _submit(drafts: Sequence[Draft], lease: Lease | None) -> Callable[[Transaction], Submitted]:

@@ -96,7 +96,7 @@ class Hints:
         while not self._closed.is_set():
             try:
                 self._hear()
-            except psycopg.Error as error:
+            except Exception as error:  # noqa: BLE001 - nobody would start this thread again
                 log.warning("the wake-up connection was lost, polling goes on meanwhile: %s", error)
                 self._closed.wait(jitter(0.5, 2.0))
 

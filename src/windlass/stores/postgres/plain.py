@@ -13,6 +13,7 @@ from typing import Literal
 from windlass.clock import monotonic
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue, place
+from windlass.core.serving import kind_of
 from windlass.core.submission import Draft, encode_rules
 from windlass.stores.postgres.database import PostgresDatabase
 from windlass.stores.protocol import Receipt
@@ -77,4 +78,5 @@ def _columns(nth: int, one: Draft, queue: Queue) -> tuple[object, ...]:
         one.args,
         encode_rules(one.rules),
         new.priority,
+        kind_of(new.handler, one.rules),
     )

@@ -43,6 +43,7 @@ CREATE TABLE windlass.task (
     cancel_by        bigint,
     reason           text,
     lot              bigint NOT NULL DEFAULT 0,
+    kind             bigint NOT NULL,
     CONSTRAINT leased_by_somebody CHECK (state <> 'leased' OR (session IS NOT NULL AND claimed IS NOT NULL)),
     CONSTRAINT finished_at_the_end CHECK
         ((finished IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled', 'expired'))),
@@ -51,6 +52,8 @@ CREATE TABLE windlass.task (
 
 -- Each index holds only the rows that somebody will look for, so finished tasks weigh on none but the last.
 CREATE INDEX task_runnable ON windlass.task (queue, lot, band, rank, tie, id) WHERE state = 'runnable';
+-- For claims that pass over kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
+CREATE INDEX task_kind ON windlass.task (queue, lot, kind, band, rank, tie, id) WHERE state = 'runnable';
 -- For the oldest wait. By lot, so that what was claimed from a lot that is long empty need not be passed over.
 CREATE INDEX task_oldest ON windlass.task (queue, lot, due) WHERE state = 'runnable';
 CREATE INDEX task_due ON windlass.task (due) WHERE state IN ('scheduled', 'retrying');
@@ -66,15 +69,20 @@ CREATE TABLE windlass.body (
     args        text NOT NULL,
     rules       text,
     workflow    text COLLATE "C",
+    workflow_tenant text COLLATE "C",
     key         text COLLATE "C",
     fingerprint uuid,
     priority    integer NOT NULL,
     deadline    bigint,
     first_due   bigint NOT NULL,
-    submitted   bigint NOT NULL
+    submitted   bigint NOT NULL,
+    CONSTRAINT tenant_of_its_workflow CHECK ((workflow IS NULL) = (workflow_tenant IS NULL))
 );
 CREATE INDEX body_submitted ON windlass.body (submitted, id);
-CREATE INDEX body_workflow ON windlass.body (workflow, id) WHERE workflow IS NOT NULL;
+-- `workflow_tenant` repeats the tenant for the tasks of a workflow only. The first index gives the steps of one workflow in
+-- submit order. The second lists workflows, newest first: it is walked from one (submitted, workflow, tenant) to the next.
+CREATE INDEX body_workflow ON windlass.body (workflow, workflow_tenant, submitted, id) WHERE workflow IS NOT NULL;
+CREATE INDEX body_workflow_newest ON windlass.body (submitted, workflow, workflow_tenant) WHERE workflow IS NOT NULL;
 
 CREATE TABLE windlass.result (
     id    uuid PRIMARY KEY,
@@ -93,7 +101,9 @@ CREATE TABLE windlass.attempt (
     PRIMARY KEY (task, fence)
 );
 
--- No index has `resolved`, so that resolving an edge writes no index (a HOT update).
+-- Every end of a task asks whether somebody still waits for it, by `edge_open`, which holds nothing else: what a parent
+-- with very many children has told already need not be passed over, and no statistics make a look at the whole table
+-- seem cheaper (docs/decisions/0013-what-a-claim-can-see.md). Resolving an edge writes all indexes for it.
 CREATE TABLE windlass.edge (
     child    uuid NOT NULL,
     parent   uuid NOT NULL,
@@ -101,6 +111,7 @@ CREATE TABLE windlass.edge (
     PRIMARY KEY (child, parent)
 ) WITH (fillfactor = 80);
 CREATE INDEX edge_parent ON windlass.edge (parent, child);
+CREATE INDEX edge_open ON windlass.edge (parent, child) WHERE NOT resolved;
 
 -- What has ended and whose dependents have not all been told. `after` is how far the telling has come.
 CREATE TABLE windlass.ended (
@@ -158,6 +169,7 @@ CREATE TABLE windlass.session (
     boot    text NOT NULL,
     lost    boolean NOT NULL DEFAULT false,
     about   text NOT NULL DEFAULT '',
+    workers text NOT NULL DEFAULT '',
     report  text NOT NULL DEFAULT '',
     reported bigint
 ) WITH (fillfactor = 50);

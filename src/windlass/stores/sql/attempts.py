@@ -1,8 +1,8 @@
-"""Sessions, claims and settlements over SQL: lock the rows, let `core` decide, write them under the lease."""
+"""Sessions and settlements over SQL: lock the rows, let `core` decide, write them under the lease."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -12,17 +12,18 @@ import msgspec
 from windlass.clock import SystemClock, entropy
 from windlass.core.graph import End
 from windlass.core.ids import fresh_id
-from windlass.core.lease import next_fence
 from windlass.core.lifecycle import State
 from windlass.core.retry import storable
-from windlass.core.settlement import RELEASED, Settlement, conclude, stands_already
-from windlass.core.task import Claim, Lease, SessionId, TaskId
+from windlass.core.settlement import Settlement, conclude, let_go, stands_already
+from windlass.core.submission import decode_rules
+from windlass.core.task import Lease, SessionId, TaskId
 from windlass.core.times import Micros, span
 from windlass.errors import SessionLost
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql.database import Database, Dialect, Transaction, Values
 from windlass.stores.sql.graph import LEVELS, Asked, Telling, reach, resolve, resolve_some
-from windlass.stores.sql.rows import Counts, Row, fence_of, rows_from, submitted_of, task_from, uuids
+from windlass.stores.sql.rows import Counts, Row, rows_from, uuids
+from windlass.stores.steering import check_renewal
 
 CHUNK = 500
 _error = msgspec.json.Encoder()
@@ -37,11 +38,12 @@ def open_session(db: Database, node: str, ttl: timedelta, about: str) -> Session
     return session
 
 
-def renew(db: Database, session: SessionId) -> list[Lease]:
+def renew(db: Database, session: SessionId, about: str | None, workers: str | None) -> list[Lease]:
     """Keep a session; which of its leases are to be cancelled."""
+    texts: dict[str, Any] = {**check_renewal(about, workers)}
 
     def work(tx: Transaction) -> list[Lease]:
-        renewed = tx.ask("renew", session=session, now=db.lease_now())
+        renewed = tx.ask("renew", session=session, now=db.lease_now(), **texts)
         cancelling = tx.ask("cancelling", session=session)
         if not renewed.rows():
             raise SessionLost(session)
@@ -53,48 +55,13 @@ def renew(db: Database, session: SessionId) -> list[Lease]:
 def close_session(db: Database, session: SessionId) -> None:
     """End a session, then release what it holds: in this order no claim of it can slip in between."""
     db.transact(lambda tx: tx.tell("lose_session", session=session))
-    while ids := uuids(db, db.read(lambda tx: tx.ask("held", session=session, limit=CHUNK).rows())):
-        end_in_chunk(db, ids, lambda row: RELEASED if row.session == session else None)
+    while found := db.read(lambda tx: tx.ask("held", session=session, limit=CHUNK).rows()):
+        _let_go(db, session, {db.uuid(id): decode_rules(rules).at_most_once for id, rules in found})
 
 
-def claim(
-    db: Database, session: SessionId, queues: Sequence[str], limit: int, shut: Sequence[str], only: str | None
-) -> list[Claim]:
-    """Lease the next tasks of some queues, past those of some downstreams."""
-    chosen: list[Claim] = []
-    past: dict[str, Any] = {"shut": list(shut), "only": only} if shut or only is not None else {}
-    statement = "claim_past" if past else "claim"
-
-    def work(tx: Transaction) -> list[Claim]:
-        chosen.clear()
-        counts = Counts()
-        for queue in dict.fromkeys(queues):
-            if len(chosen) < limit:
-                most = limit - len(chosen)
-                asked = tx.ask(statement, queue=queue, session=session, limit=most, now=db.now(), **past)
-                chosen.extend(_granted(db, session, line, counts) for line in asked.rows())
-        if chosen:
-            grants = [(one.lease.task, one.lease.fence) for one in chosen]
-            tx.tell("lease", grants, session=session, now=chosen[0].task.claimed)
-            counts.write(tx)
-        elif not tx.ask("session_is_alive", session=session).rows():
-            raise SessionLost(session)
-        return list(chosen)
-
-    def recover() -> list[Claim] | None:
-        """After a commit whose answer was lost: the leases stand all or none. None: it did not happen, try again.
-
-        The rows are locked to look at them, because that commit may still be on its way.
-        """
-        if not chosen:
-            return None
-        ids = sorted((one.lease.task,) for one in chosen)
-        held = db.transact(lambda tx: tx.ask("hold", ids).rows())
-        stored = {row.id: (row.fence, row.session) for row in rows_from(db, held)}
-        stand = [one for one in chosen if stored.get(one.lease.task) == (one.lease.fence, session)]
-        return stand or None
-
-    return db.transact(work, recover=recover)
+def _let_go(db: Database, session: SessionId, held: Mapping[UUID, bool]) -> None:
+    """End what a session holds: tasks, and whether each must run at most once."""
+    end_in_chunk(db, list(held), lambda row: let_go(at_most_once=held[row.id]) if row.session == session else None)
 
 
 def settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], bool]:
@@ -280,16 +247,6 @@ class Endings:
         tx.tell("record_results", self._results)
         tx.tell("record_logs", self._logs)
         self.counts.write(tx)
-
-
-def _granted(db: Database, session: SessionId, line: Values, counts: Counts) -> Claim:
-    epoch, now, id = line[:3]
-    fence = next_fence(fence_of(line[2:]), epoch=epoch, submitted=submitted_of(line[2:]))
-    lease = Lease(TaskId(db.uuid(id)), fence, session)
-    task = task_from(db, line[2:], lease=lease, now=now)
-    counts.add(task.queue, task.tenant, State.RUNNABLE, -1)
-    counts.add(task.queue, task.tenant, State.LEASED, 1)
-    return Claim(lease, task)
 
 
 def _verdict(rows: dict[TaskId, Row], lease: Lease, settlement: Settlement, endings: Endings) -> Verdict:

@@ -85,8 +85,11 @@ class Database(Dialect, Protocol):
         """Sleep until a hint for one of the queues comes, or the time is up."""
         ...
 
-    def upkeep(self) -> None:
-        """What this kind of database needs from time to time; called by every sweep, so bounded and quick."""
+    def upkeep(self) -> Mapping[str, int]:
+        """What this kind of database needs from time to time; called by every sweep, so bounded and quick.
+
+        Returns how many runnable tasks that no claim could see were brought back into sight, by queue.
+        """
         ...
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -81,8 +82,8 @@ def neighbourhood(db: Database, task: TaskId, limit: int) -> Neighbourhood:
     return Neighbourhood(_neighbours(db, above), _neighbours(db, below))
 
 
-def ahead(db: Database, task: TaskId, limit: int) -> int:
-    """How many stand before a task."""
+def ahead(db: Database, task: TaskId, limit: int) -> int | None:
+    """How many stand before a task; None if it stands where no claim looks."""
     [(count,)] = db.read(lambda tx: tx.ask("ahead", task=task, limit=limit).rows())
     return count
 
@@ -92,13 +93,20 @@ def queues(db: Database) -> list[Queue]:
     return [queue_from(line) for line in db.read(lambda tx: tx.ask("queues").rows())]
 
 
-def sessions(db: Database) -> list[Session]:
+def sessions(db: Database, *, workers: bool = False) -> list[Session]:
     """The sessions that are alive, and those closed or lost of late."""
-    shown = micros(SESSIONS_SHOWN)
-    rows = db.read(lambda tx: tx.ask("sessions", now=db.lease_now(), boot=db.boot(), age=shown).rows())
+    asked: dict[str, Any] = {"age": micros(SESSIONS_SHOWN), "workers": workers}
+    rows = db.read(lambda tx: tx.ask("sessions", now=db.lease_now(), boot=db.boot(), **asked).rows())
     return [
-        Session(id=SessionId(db.uuid(id)), node=node, about=about, age=timedelta(microseconds=age), lost=bool(lost))
-        for id, node, about, age, lost in rows
+        Session(
+            id=SessionId(db.uuid(id)),
+            node=node,
+            about=about,
+            age=timedelta(microseconds=age),
+            lost=bool(lost),
+            workers=listed,
+        )
+        for id, node, about, age, lost, listed in rows
     ]
 
 

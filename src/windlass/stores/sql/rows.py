@@ -122,6 +122,11 @@ def task_from(db: Dialect, values: Values, *, lease: Lease | None = None, now: M
     )
 
 
+def place_of(values: Values) -> tuple[Any, ...]:
+    """Where a task stands in its queue, from a line of a claim: that of `task_from` behind two more values."""
+    return *values[6:9], values[2]
+
+
 def fence_of(values: Values) -> int:
     """The latest fence of a task, from the same line as `task_from`."""
     return values[11]

@@ -13,6 +13,7 @@ from uuid import UUID
 from windlass.core.graph import End
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.settlement import OVERSTAYED, lost
+from windlass.core.submission import decode_rules
 from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
 from windlass.stores.protocol import SESSIONS_SHOWN, Swept
@@ -64,13 +65,12 @@ class Sweep:
             rings=fail_rings(db),
             carried_on=finish_overdue(db, now),
             resolved=adopt(db) + self._resolve_pending(),
-            healed=self._heal(now),
+            healed=self._heal(now) + self._keep_up(),
             pruned=self._prune(now),
             next_due=db.read(lambda tx: tx.ask("next_due").rows())[0][0],
         )
         self._forget_audit(now)
         self._fold()
-        db.upkeep()
         return done
 
     def _mark_lost_sessions(self) -> int:
@@ -85,9 +85,12 @@ class Sweep:
         found = self._db.read(lambda tx: tx.ask("lost_leases", limit=CHUNK).rows())
         if not found:
             return 0
-        holder = {TaskId(self._db.uuid(id)): self._db.uuid(session) for id, session in found}
+        holder = {TaskId(self._db.uuid(id)): self._db.uuid(session) for id, session, _ in found}
+        once = {self._db.uuid(id): decode_rules(rules).at_most_once for id, _, rules in found}
         return end_in_chunk(
-            self._db, list(holder), lambda row: lost(row.losses) if row.session == holder[row.id] else None
+            self._db,
+            list(holder),
+            lambda row: lost(row.losses, at_most_once=once[row.id]) if row.session == holder[row.id] else None,
         )
 
     def _force_cancels(self, now: Micros) -> int:
@@ -141,6 +144,12 @@ class Sweep:
             self._db.transact(lambda tx: tx.tell("announce", sorted(untold.items())))
             self._db.ring(resolve(self._db, list(untold)))
         return len(untold)
+
+    def _keep_up(self) -> int:
+        """The database's own upkeep; how many runnable tasks it found where no claim looks."""
+        rescued = self._db.upkeep()
+        self._db.ring(rescued.keys())
+        return sum(rescued.values())
 
     def _prune(self, now: Micros) -> int:
         """Dead letters stay until somebody purges them; a workflow's tasks stay until all of them have ended."""

@@ -59,10 +59,18 @@ class SQLiteAdmin:
 
     def check(self) -> list[Finding]:
         with self._errors():
-            said = [line for (line,) in self._connection.execute("PRAGMA integrity_check(5)")]
+            try:
+                said = [line for (line,) in self._connection.execute("PRAGMA integrity_check(5)")]
+            except apsw.CorruptError as error:  # So damaged that the check itself cannot be made.
+                said = [str(error)]
         if said != ["ok"]:  # Then nothing that its rows say means anything.
             return [Finding(check="integrity_check", count=len(said), text="the file is damaged", examples=said)]
-        return [finding for check in PROMISES for finding in found(check, self._readable(self.ask(check)))]
+        return [
+            finding
+            for check in PROMISES
+            if check in self._statements
+            for finding in found(check, self._readable(self.ask(check)))
+        ]
 
     def backup(self, to: str, advance: Advance) -> None:
         place = Path(to)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from os import PathLike
@@ -204,8 +204,9 @@ class SQLiteDatabase:
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
         return self._bell.wait(timeout)
 
-    def upkeep(self) -> None:
-        """Nothing: SQLite checkpoints its log by itself."""
+    def upkeep(self) -> Mapping[str, int]:
+        """Nothing: SQLite checkpoints its log by itself, and a claim sees all that is runnable."""
+        return {}
 
     def close(self) -> None:
         self._closed = True

@@ -38,6 +38,7 @@ CREATE TABLE task (
     cancel_requested INTEGER NOT NULL DEFAULT 0,
     cancel_by        INTEGER,
     reason           TEXT,
+    kind             INTEGER NOT NULL,
     CONSTRAINT leased_by_somebody CHECK (state <> 'leased' OR (session IS NOT NULL AND claimed IS NOT NULL)),
     CONSTRAINT finished_at_the_end CHECK
         ((finished IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled', 'expired'))),
@@ -46,6 +47,8 @@ CREATE TABLE task (
 
 -- Each index holds only the rows that somebody will look for, so finished tasks weigh on none but the last.
 CREATE INDEX task_runnable ON task (queue, band, rank, tie, id) WHERE state = 'runnable';
+-- For claims that pass over kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
+CREATE INDEX task_kind ON task (queue, kind, band, rank, tie, id) WHERE state = 'runnable';
 CREATE INDEX task_oldest ON task (queue, due) WHERE state = 'runnable';
 CREATE INDEX task_due ON task (due) WHERE state IN ('scheduled', 'retrying');
 CREATE INDEX task_held ON task (session) WHERE state = 'leased';
@@ -60,15 +63,20 @@ CREATE TABLE body (
     args        TEXT NOT NULL,
     rules       TEXT,
     workflow    TEXT,
+    workflow_tenant TEXT,
     key         TEXT,
     fingerprint BLOB,
     priority    INTEGER NOT NULL,
     deadline    INTEGER,
     first_due   INTEGER NOT NULL,
-    submitted   INTEGER NOT NULL
+    submitted   INTEGER NOT NULL,
+    CONSTRAINT tenant_of_its_workflow CHECK ((workflow IS NULL) = (workflow_tenant IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX body_submitted ON body (submitted, id);
-CREATE INDEX body_workflow ON body (workflow, id) WHERE workflow IS NOT NULL;
+-- `workflow_tenant` repeats the tenant for the tasks of a workflow only. The first index gives the steps of one workflow in
+-- submit order. The second lists workflows, newest first: it is walked from one (submitted, workflow, tenant) to the next.
+CREATE INDEX body_workflow ON body (workflow, workflow_tenant, submitted, id) WHERE workflow IS NOT NULL;
+CREATE INDEX body_workflow_newest ON body (submitted, workflow, workflow_tenant) WHERE workflow IS NOT NULL;
 
 CREATE TABLE result (
     id    BLOB PRIMARY KEY,
@@ -136,6 +144,7 @@ CREATE TABLE session (
     boot    TEXT NOT NULL,
     lost    INTEGER NOT NULL DEFAULT 0,
     about   TEXT NOT NULL DEFAULT '',
+    workers TEXT NOT NULL DEFAULT '',
     report  TEXT NOT NULL DEFAULT '',
     reported INTEGER
 ) STRICT, WITHOUT ROWID;

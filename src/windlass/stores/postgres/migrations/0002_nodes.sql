@@ -2,6 +2,8 @@
 
 -- What the node serves, as JSON text.
 ALTER TABLE windlass.session ADD COLUMN IF NOT EXISTS about text NOT NULL DEFAULT '';
+-- Its worker processes, as JSON text.
+ALTER TABLE windlass.session ADD COLUMN IF NOT EXISTS workers text NOT NULL DEFAULT '';
 
 -- What handlers printed, one row an attempt that printed anything.
 CREATE TABLE IF NOT EXISTS windlass.log (

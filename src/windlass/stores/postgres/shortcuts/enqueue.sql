@@ -5,7 +5,7 @@
 -- number before it looks which lot is open, like `prepare`. The wake-up hint goes along with it (`ring`): the lock that
 -- a commit with a NOTIFY takes is held for no longer than by a transaction of its own.
 -- batch: id uuid, nth integer, queue text, tenant text, band bigint, rank bigint, on_failure text, handler text,
---   args text, rules text, priority integer
+--   args text, rules text, priority integer, kind bigint
 WITH clock AS MATERIALIZED (
     SELECT windlass.clock(:now) AS now
      WHERE NOT EXISTS (SELECT FROM windlass.queue
@@ -15,13 +15,14 @@ WITH clock AS MATERIALIZED (
 ), new AS MATERIALIZED (
     SELECT i.*, clock.now + i.nth AS due, clock.now, lots.lot
       FROM unnest(:id::uuid[], :nth::integer[], :queue::text[], :tenant::text[], :band::bigint[], :rank::bigint[],
-                  :on_failure::text[], :handler::text[], :args::text[], :rules::text[], :priority::integer[])
-           AS i (id, nth, queue, tenant, band, rank, on_failure, handler, args, rules, priority)
+                  :on_failure::text[], :handler::text[], :args::text[], :rules::text[], :priority::integer[],
+                  :kind::bigint[])
+           AS i (id, nth, queue, tenant, band, rank, on_failure, handler, args, rules, priority, kind)
      CROSS JOIN clock
       JOIN lots USING (queue)
 ), tasks AS (
-    INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure, lot)
-    SELECT id, queue, tenant, 'runnable', band, rank, due, due, 0, on_failure, lot FROM new
+    INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure, lot, kind)
+    SELECT id, queue, tenant, 'runnable', band, rank, due, due, 0, on_failure, lot, kind FROM new
 ), bodies AS (
     INSERT INTO windlass.body (id, handler, args, rules, priority, first_due, submitted)
     SELECT id, handler, args, rules, priority, due, now FROM new

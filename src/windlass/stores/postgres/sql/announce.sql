@@ -5,7 +5,10 @@
 INSERT INTO windlass.ended (parent, how)
 SELECT i.parent, i.how
   FROM unnest(:parent::uuid[], :how::text[]) AS i (parent, how)
- CROSS JOIN LATERAL (SELECT FROM windlass.edge AS e WHERE e.parent = i.parent AND NOT e.resolved LIMIT 1) AS open_edge
+ CROSS JOIN LATERAL (
+       -- ORDER BY: without it, a planner that has seen one parent with very many children reads the table until it
+       -- meets an edge of this parent, which is all of the table for each parent that has none.
+       SELECT FROM windlass.edge AS e WHERE e.parent = i.parent AND NOT e.resolved ORDER BY e.child LIMIT 1) AS open_edge
  ORDER BY i.parent
     ON CONFLICT (parent) DO UPDATE SET how = excluded.how, after = excluded.after
 RETURNING parent;

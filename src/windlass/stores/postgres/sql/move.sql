@@ -12,9 +12,7 @@ UPDATE windlass.task AS t
    SET state = i.state, due = i.due, expires = i.expires, waiting = i.waiting, fence = i.fence,
        finished = i.finished, attempts = i.attempts, crashes = i.crashes, losses = i.losses,
        generation = i.generation, cancel_requested = i.cancel_requested, cancel_by = i.cancel_by, reason = i.reason,
-       lot = CASE WHEN i.state = 'runnable'
-                  THEN coalesce((SELECT max(l.number) FROM windlass.lot AS l WHERE l.queue = t.queue), 0)
-                  ELSE t.lot END
+       lot = CASE WHEN i.state = 'runnable' THEN windlass.open_lot(t.queue) ELSE t.lot END
   FROM unnest(:id::uuid[], :old::text[], :state::text[], :due::bigint[], :expires::bigint[], :waiting::integer[],
               :fence::bigint[], :finished::bigint[], :attempts::integer[], :crashes::integer[], :losses::integer[],
               :generation::integer[], :cancel_requested::boolean[], :cancel_by::bigint[], :reason::text[])

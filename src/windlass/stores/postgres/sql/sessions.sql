@@ -1,5 +1,6 @@
--- sessions: the sessions that are alive, and those closed or lost of late.
-SELECT id, node, about, greatest(0, windlass.clock(:now) - renewed), lost
+-- sessions: the sessions that are alive, and those closed or lost of late; their workers only if asked for.
+SELECT id, node, about, greatest(0, windlass.clock(:now) - renewed), lost,
+       CASE WHEN :workers THEN workers ELSE '' END
   FROM windlass.session
  WHERE NOT lost OR windlass.clock(:now) - renewed < :age::bigint
  ORDER BY id DESC;

@@ -7,9 +7,7 @@
 UPDATE windlass.task AS t
    SET state = i.state, due = i.due, finished = i.finished, attempts = i.attempts, crashes = i.crashes,
        losses = i.losses, reason = i.reason, cancel_by = NULL,
-       lot = CASE WHEN i.state = 'runnable'
-                  THEN coalesce((SELECT max(l.number) FROM windlass.lot AS l WHERE l.queue = t.queue), 0)
-                  ELSE t.lot END
+       lot = CASE WHEN i.state = 'runnable' THEN windlass.open_lot(t.queue) ELSE t.lot END
   FROM unnest(:id::uuid[], :fence::bigint[], :session::uuid[], :state::text[], :due::bigint[], :finished::bigint[],
               :attempts::integer[], :crashes::integer[], :losses::integer[], :reason::text[])
        AS i (id, fence, session, state, due, finished, attempts, crashes, losses, reason)

@@ -1,8 +1,8 @@
 -- submit_bodies: what the callers wrote.
--- batch: id uuid, handler text, args text, rules text, workflow text, key text, fingerprint uuid, priority integer,
---   deadline bigint, first_due bigint, submitted bigint
+-- batch: id uuid, handler text, args text, rules text, workflow text, workflow_tenant text, key text, fingerprint uuid,
+--   priority integer, deadline bigint, first_due bigint, submitted bigint
 INSERT INTO windlass.body
-       (id, handler, args, rules, workflow, key, fingerprint, priority, deadline, first_due, submitted)
-SELECT * FROM unnest(:id::uuid[], :handler::text[], :args::text[], :rules::text[], :workflow::text[], :key::text[],
-                     :fingerprint::uuid[], :priority::integer[], :deadline::bigint[], :first_due::bigint[],
-                     :submitted::bigint[]);
+       (id, handler, args, rules, workflow, workflow_tenant, key, fingerprint, priority, deadline, first_due, submitted)
+SELECT * FROM unnest(:id::uuid[], :handler::text[], :args::text[], :rules::text[], :workflow::text[],
+                     :workflow_tenant::text[], :key::text[], :fingerprint::uuid[], :priority::integer[],
+                     :deadline::bigint[], :first_due::bigint[], :submitted::bigint[]);

@@ -1,6 +1,7 @@
--- workflow_edges: what the waiting tasks of a workflow wait for.
+-- workflow_edges: what the waiting tasks of a workflow wait for. OFFSET 0 as in `resolved_edges`.
 SELECT e.child, e.parent
   FROM windlass.body AS b
-  JOIN windlass.task AS t USING (id)
-  JOIN windlass.edge AS e ON e.child = b.id
- WHERE b.workflow = :workflow AND t.tenant = :tenant AND t.state = 'waiting' AND NOT e.resolved;
+ CROSS JOIN LATERAL (SELECT state FROM windlass.task WHERE task.id = b.id OFFSET 0) AS t
+ CROSS JOIN LATERAL (
+       SELECT child, parent FROM windlass.edge WHERE edge.child = b.id AND NOT resolved OFFSET 0) AS e
+ WHERE b.workflow = :workflow AND b.workflow_tenant = :tenant AND t.state = 'waiting';

@@ -3,6 +3,8 @@
 
 -- What the node serves, as JSON text.
 ALTER TABLE session ADD COLUMN about TEXT NOT NULL DEFAULT '';
+-- Its worker processes, as JSON text.
+ALTER TABLE session ADD COLUMN workers TEXT NOT NULL DEFAULT '';
 
 -- What handlers printed, one row an attempt that printed anything.
 CREATE TABLE IF NOT EXISTS log (

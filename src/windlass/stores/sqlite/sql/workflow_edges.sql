@@ -3,4 +3,4 @@ SELECT e.child, e.parent
   FROM body AS b
   JOIN task AS t USING (id)
   JOIN edge AS e ON e.child = b.id
- WHERE b.workflow = :workflow AND t.tenant = :tenant AND t.state = 'waiting' AND e.resolved = 0;
+ WHERE b.workflow = :workflow AND b.workflow_tenant = :tenant AND t.state = 'waiting' AND e.resolved = 0;

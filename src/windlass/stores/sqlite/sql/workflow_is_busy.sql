@@ -1,5 +1,5 @@
 -- workflow_is_busy: a row while a task of the workflow is unfinished.
 SELECT 1
   FROM body AS b JOIN task AS t USING (id)
- WHERE b.workflow = :workflow AND t.tenant = :tenant AND t.finished IS NULL
+ WHERE b.workflow = :workflow AND b.workflow_tenant = :tenant AND t.finished IS NULL
  LIMIT 1;

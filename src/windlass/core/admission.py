@@ -1,0 +1,106 @@
+"""Decide whether a store accepts a checked batch, given what the store knows. Every store refuses in the same words.
+
+Refusals name tasks as the caller did: by key, by the id that the caller gave, or by position in the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+from uuid import UUID
+
+from windlass.core.graph import MAX_PLACEHOLDERS
+from windlass.core.ids import keyed_id, workflow_id
+from windlass.core.ordering import Queue
+from windlass.core.submission import Draft
+from windlass.core.task import NewTask, TaskId
+from windlass.core.times import Micros
+from windlass.errors import CycleFound, InvalidTask, KeyConflict, QueueFull, UnknownPrerequisite
+
+
+class Scoped(Protocol):
+    """A task as far as others may wait for it."""
+
+    @property
+    def tenant(self) -> str: ...
+    @property
+    def workflow(self) -> str | None: ...
+
+
+def new_drafts(drafts: Sequence[Draft], known: Mapping[TaskId, bytes | None]) -> Sequence[Draft]:
+    """Return the drafts that are not stored yet, or raise `KeyConflict`. `known` has fingerprints by id."""
+    if not known:
+        return drafts
+    conflicts = [
+        one.new.key or "" for one in drafts if one.id in known and known[one.id] != one.fingerprint
+    ]  # Only a task with a key has a fingerprint.
+    if conflicts:
+        raise KeyConflict(conflicts)
+    return [one for one in drafts if one.id not in known]
+
+
+def check_prerequisites(
+    drafts: Sequence[Draft],
+    find: Callable[[TaskId], Scoped | None],
+    forward: Callable[[UUID], Micros | None],
+) -> dict[TaskId, tuple[UUID, Micros]]:
+    """Return the forward references of a batch: id to workflow and time limit. Raise `UnknownPrerequisite`.
+
+    `find` looks up a task of the batch or of the store; `forward` the time limit of a workflow's forward references,
+    None where it takes none.
+    """
+    ahead: dict[TaskId, tuple[UUID, Micros]] = {}
+    unknown: dict[object, None] = {}
+    waiting: list[object] = []
+    for nth, one in enumerate(drafts):
+        if not one.prerequisites:
+            continue
+        missing = [above for above in one.prerequisites if not in_scope(one.new, find(above))]
+        if not missing:
+            continue
+        keys = prerequisite_keys(one.new)
+        workflow = workflow_id(one.new.tenant, one.new.workflow or "")
+        limit = None if one.new.workflow is None else forward(workflow)
+        refused = [above for above in missing if above not in keys or limit is None]
+        if refused:
+            unknown.update((keys.get(above, above), None) for above in refused)
+            waiting.append(one.new.key or one.new.id or nth)
+        elif limit is not None:
+            ahead.update((above, (workflow, limit)) for above in missing)
+    if unknown:
+        raise UnknownPrerequisite(list(unknown), () if waiting == [0] and len(drafts) == 1 else waiting)
+    return ahead
+
+
+def check_placeholders(
+    ahead: Mapping[TaskId, tuple[UUID, Micros]], drafts: Iterable[Draft], already: Mapping[UUID, int]
+) -> None:
+    """Refuse more forward references than one workflow may have open; `already` counts those of earlier batches."""
+    for workflow, there in already.items():
+        if there + sum(one == workflow for one, _ in ahead.values()) > MAX_PLACEHOLDERS:
+            named = {workflow_id(one.new.tenant, one.new.workflow or ""): one.new.workflow for one in drafts}
+            raise InvalidTask(
+                f"prerequisites: workflow {named.get(workflow)!r} has more than {MAX_PLACEHOLDERS:,} open forward "
+                "references; submit some of the tasks they name first"
+            )
+
+
+def check_room(queue: Queue, queued: int, more: int) -> None:
+    """Refuse more tasks than the queue may hold."""
+    if queue.max_waiting is not None and queued + more > queue.max_waiting:
+        raise QueueFull(queue.name, queue.max_waiting)
+
+
+def cycle(members: Sequence[TaskId], key_of: Callable[[TaskId], str | None]) -> CycleFound:
+    """Return the refusal of tasks that wait for each other, named by their keys where they have one."""
+    return CycleFound([key_of(id) or id for id in members])
+
+
+def prerequisite_keys(new: NewTask) -> dict[TaskId, str]:
+    """Return the prerequisites that the caller named by key, by id."""
+    return {keyed_id(new.tenant, new.workflow, name): name for name in new.prerequisites if not isinstance(name, UUID)}
+
+
+def in_scope(new: NewTask, there: Scoped | None) -> bool:
+    """Return True if the task may wait for this one: of its own workflow, or one that stands alone."""
+    return there is not None and there.tenant == new.tenant and there.workflow in (None, new.workflow)

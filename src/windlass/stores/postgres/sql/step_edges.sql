@@ -1,0 +1,20 @@
+-- step_edges: edges between steps of a workflow, behind one of them; a step without any has a row with a null.
+SELECT step.submitted, step.id, above.parent
+  FROM (SELECT submitted, id
+          FROM windlass.body
+         WHERE workflow = :workflow AND workflow_tenant = :tenant
+           AND (submitted, id) >= (:submitted::bigint, :child::uuid)
+         ORDER BY submitted, id
+         LIMIT :limit::bigint + 1) AS step
+  LEFT JOIN LATERAL
+       (SELECT e.parent
+          FROM windlass.edge AS e
+         CROSS JOIN LATERAL (SELECT workflow, workflow_tenant FROM windlass.body WHERE id = e.parent OFFSET 0) AS p
+         WHERE e.child = step.id
+           AND ((step.submitted, step.id) > (:submitted::bigint, :child::uuid) OR e.parent > :parent::uuid)
+           AND p.workflow = :workflow AND p.workflow_tenant = :tenant
+         ORDER BY e.parent
+         LIMIT :limit) AS above ON true
+ WHERE (step.submitted, step.id) > (:submitted::bigint, :child::uuid) OR above.parent IS NOT NULL
+ ORDER BY step.submitted, step.id, above.parent
+ LIMIT :limit;

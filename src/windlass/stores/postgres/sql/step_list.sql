@@ -1,0 +1,14 @@
+-- step_list: some steps of a workflow between two of them, in submit order; in some states, or in any if these are null.
+SELECT b.id, b.key, b.handler, t.queue, t.state, b.submitted, t.claimed, t.finished, t.reason
+  FROM (SELECT id, key, handler, submitted
+          FROM windlass.body
+         WHERE workflow = :workflow AND workflow_tenant = :tenant
+           AND (submitted, id) > (:submitted::bigint, :id::uuid)
+           AND (submitted, id) <= (:end::bigint, :end_id::uuid)
+         ORDER BY submitted, id
+         -- The end comes first. Written out, it tells the planner that few rows are to be joined.
+         LIMIT 20000) AS b
+ CROSS JOIN LATERAL (SELECT queue, state, claimed, finished, reason FROM windlass.task WHERE id = b.id OFFSET 0) AS t
+ WHERE :states::text[] IS NULL OR t.state = ANY (:states::text[])
+ ORDER BY b.submitted, b.id
+ LIMIT :limit;

@@ -1,0 +1,85 @@
+"""A duty of the node: one thread that calls a `step` again and again.
+
+A step that raises is called again after a wait that grows with every failure. Too many failures in a short time end
+the node: half a node that looks alive is worse than none.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from windlass.clock import monotonic
+
+logger = logging.getLogger("windlass.node")
+
+MOST_FAILURES = 10
+"""How many failures of one duty within `WITHIN_SECONDS` end the node."""
+WITHIN_SECONDS = 60.0
+SHORTEST_WAIT, LONGEST_WAIT = 0.1, 1.0
+"""Seconds before a duty that failed is started again: after the first failure, and at most."""
+
+OnFailure: TypeAlias = Callable[[str, Exception, float | None], None]
+"""Called with the duty's name, the error, and the seconds until the restart; None when there is none."""
+
+
+class NotRestartable(Exception):
+    """A failure after which the bookkeeping of the node cannot be trusted: a duty that raises it is not restarted."""
+
+
+class Failures:
+    """The failures of one duty, and what follows from them."""
+
+    def __init__(self) -> None:
+        self._moments: deque[float] = deque()
+
+    def next_wait(self, now: float) -> float | None:
+        """Count a failure; return how long to wait before the restart, or None for too many failures."""
+        self._moments.append(now)
+        while self._moments[0] < now - WITHIN_SECONDS:
+            self._moments.popleft()
+        if len(self._moments) >= MOST_FAILURES:
+            return None
+        return min(LONGEST_WAIT, SHORTEST_WAIT * 2.0 ** (len(self._moments) - 1))
+
+
+class Duty(threading.Thread):
+    """Calls one `step` until the node ends or the duty has failed for good."""
+
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[], None],
+        over: threading.Event,
+        failed: OnFailure,
+        *,
+        restarts: bool = True,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        super().__init__(name=f"windlass-{name}", daemon=True)
+        self._duty = name
+        self._step = step
+        self._over = over
+        self._failed = failed
+        self._restarts = restarts
+        self._clock = clock
+        self._failures = Failures()
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            try:
+                self._step()
+            except Exception as error:
+                if self._over.is_set():  # The node ends, and has closed the store under the last call.
+                    return
+                again_in = self._failures.next_wait(self._clock())
+                if not self._restarts or isinstance(error, NotRestartable):
+                    again_in = None
+                logger.exception("the duty %s failed", self._duty)
+                self._failed(self._duty, error, again_in)
+                if again_in is None:
+                    return
+                self._over.wait(again_in)

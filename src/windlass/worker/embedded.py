@@ -1,0 +1,161 @@
+"""A node inside a program: `app.worker()` and `app.run_worker()`.
+
+Its threads live in this process; its workers are processes of their own, forked from one that imports the app afresh.
+So handlers run exactly as under `windlass worker`, and no handler runs in this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from windlass.access import is_importing, is_worker
+from windlass.app import App
+from windlass.config import InvalidSettings, NodeSettings, PoolSettings
+from windlass.core.times import duration
+from windlass.errors import NotAllowed
+from windlass.events import Events
+from windlass.stores.protocol import SESSION_TTL
+from windlass.worker.leaving import LEAVE, Leaving
+from windlass.worker.locate import locate, modules_of
+from windlass.worker.logs import log_event
+from windlass.worker.node import AppBroken, Node, NodeFailed
+from windlass.worker_node import WorkerNode, WorkerOptions
+
+NAP_SECONDS = 0.2
+"""How often the main thread looks up while a node runs: Python runs signal handlers only then."""
+
+
+class EmbeddedNode(WorkerNode):
+    """Runs a `Node` in this process."""
+
+    def __init__(self, app: App, options: WorkerOptions) -> None:
+        self.settings = settings_from(app, options)
+        self.events = Events(log_event)
+        if "on_event" in options:
+            self.events.listen(options["on_event"])
+        self._app = app
+        self._node: Node | None = None
+        self._process = 0
+        self._lock = threading.RLock()
+        self._stopped = False
+
+    @property
+    def running(self) -> bool:
+        return self._node is not None and not self._stopped and not self._node.ended.is_set()
+
+    @property
+    def failure(self) -> str | None:
+        return None if self._node is None else self._node.failure
+
+    def start(self) -> None:
+        if is_importing():
+            raise NotAllowed(
+                "A worker process is importing this module, so no node is started. "
+                'Put the code that starts one under `if __name__ == "__main__":`, or into a function.'
+            )
+        if is_worker():
+            raise NotAllowed("A handler cannot start a node: it runs in a worker of one. Enqueue tasks instead.")
+        with self._lock:
+            if self._node is not None:
+                raise NotAllowed("This node was started before. Make another one with app.worker().")
+            open_store, url = self._app.access.opener()
+            self._node, self._process = Node(self.settings, open_store, url, self.events), os.getpid()
+            try:
+                self._node.start()
+            except BaseException:
+                self._stopped = True
+                self._node.close()
+                raise
+            missing = sorted(self._app.handlers.keys() - self._node.handlers)
+            if missing:
+                self.stop(wait=False)
+                raise AppBroken(
+                    f"Importing {self.settings.app} does not register the handlers {', '.join(missing)}. "
+                    "Define handlers at the top level of modules, not inside functions."
+                )
+            atexit.register(self.stop, wait=False)
+
+    def stop(self, wait: bool = True, timeout: float | None = None) -> None:
+        if os.getpid() != self._process:
+            return  # Not started, or inherited by a fork, which has none of the node's threads.
+        with self._lock:
+            node = self._node
+            if node is None or self._stopped:
+                return
+            try:
+                node.drain()
+                if not wait or (timeout is not None and not node.ended.wait(timeout)):
+                    node.kill()
+                node.ended.wait()
+            finally:
+                self._stopped = True
+                node.close()
+                atexit.unregister(self.stop)
+
+    def join(self, timeout: float | None = None) -> bool:
+        return self._node is None or self._node.ended.wait(timeout)
+
+    def run(self) -> None:
+        self.start()
+        assert self._node is not None
+        try:
+            with _signals_to(self._node):
+                while not self.join(NAP_SECONDS):
+                    pass
+        finally:
+            self.stop(wait=self.join(0))
+        if self.failure is not None:
+            raise NodeFailed(f"The node has ended: {self.failure}")
+
+
+def settings_from(app: App, options: WorkerOptions) -> NodeSettings:
+    """Return the settings of a node with these options; every fault is reported."""
+    ttl, limit = options.get("session_ttl"), options.get("drain_timeout", timedelta(seconds=30))
+    settings = NodeSettings(
+        app=options.get("app_path") or locate(app),
+        pools=_pools(options),
+        tags=tuple(options.get("tags", ())),
+        drain_timeout=None if limit is None else duration(limit, "drain_timeout"),
+        path=tuple(sys.path),
+        imports=modules_of(app),
+        name=options.get("name", ""),
+        session_ttl=SESSION_TTL if ttl is None else duration(ttl, "session_ttl"),
+        pass_store_url=options.get("pass_store_url", False),
+    )
+    settings.check()
+    return settings
+
+
+def _pools(options: WorkerOptions) -> tuple[PoolSettings, ...]:
+    single = [field for field in ("queues", "size", "threads") if field in options]
+    if "pools" in options:
+        if single:
+            raise InvalidSettings(f"settings: pools and {', '.join(single)} exclude each other; give each pool its own")
+        return tuple(options["pools"])
+    queues = options.get("queues", ("default",))
+    if isinstance(queues, str):
+        raise InvalidSettings(f"settings: queues={queues!r} is not a list of names; write queues=[{queues!r}]")
+    return (PoolSettings(queues=tuple(queues), size=options.get("size"), threads=options.get("threads", 1)),)
+
+
+@contextmanager
+def _signals_to(node: Node) -> Generator[None]:
+    """Have SIGTERM and SIGINT drain the node, if this is the main thread; afterwards they do what they did before."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    leaving = Leaving(node)
+    before = {number: signal.signal(number, leaving) for number in LEAVE}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)

@@ -1,0 +1,55 @@
+"""Writes what happens on a node to the logger `windlass`."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from windlass.events import (
+    AttemptEnded,
+    BreakerTurned,
+    ControllerFailed,
+    DutyFailed,
+    Event,
+    NurseryBroke,
+    ReportRefused,
+    SettingsRefused,
+    SignalFailed,
+    StoreTroubled,
+    WorkerMoved,
+)
+
+logger = logging.getLogger("windlass")
+_LOUD = (
+    StoreTroubled,
+    NurseryBroke,
+    ReportRefused,
+    ControllerFailed,
+    DutyFailed,
+    BreakerTurned,
+    SettingsRefused,
+    SignalFailed,
+)
+
+
+def log_event(event: Event) -> None:
+    """Log one event: trouble as a warning, the rest as information, and ordinary attempts not at all."""
+    if isinstance(event, AttemptEnded) or _is_routine(event):
+        return
+    level = logging.WARNING if isinstance(event, _LOUD) or getattr(event, "after", "") == "failed" else logging.INFO
+    fields = msgspec.to_builtins(event)
+    name = type(event).__name__
+    said = " ".join(f"{field}={_short(value)}" for field, value in fields.items() if value not in ("", None, 0.0))
+    logger.log(level, "%s %s", name, said, extra={"fields": {"event": name, **fields}})
+
+
+def _is_routine(event: Event) -> bool:
+    """Return whether it is a worker going between idle and busy, as with every task."""
+    return isinstance(event, WorkerMoved) and {event.before, event.after} == {"idle", "busy"}
+
+
+def _short(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return str(value) if not isinstance(value, str) or " " not in value else repr(value)

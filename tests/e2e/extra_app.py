@@ -1,0 +1,7 @@
+"""An app whose handlers stand in another module."""
+
+from __future__ import annotations
+
+import windlass
+
+app = windlass.App("memory:")

@@ -1,0 +1,66 @@
+"""A store that answers claims and takes no ends: the node stops claiming, and loses nothing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from urllib.request import urlopen
+
+import psycopg
+import pytest
+
+from tests.e2e import shop
+from tests.metrics.values import read
+from tests.support.nodes import PATIENCE, NodeProcess, read_effects
+from tests.support.processes import until
+from windlass.core.lifecycle import State
+from windlass.stores.protocol import Store
+from windlass.worker.holdings import MOST_HELD
+
+pytestmark = pytest.mark.slow
+
+WORKERS = 2
+TASKS = 4_000
+
+
+@pytest.fixture
+def url(postgres_url: str) -> str:
+    return postgres_url
+
+
+def metrics_of(node: NodeProcess) -> dict[str, float]:
+    [address] = re.findall(r"metrics at (http://\S+/metrics)", node.log)
+    with urlopen(address, timeout=10) as answer:
+        return read(answer.read())
+
+
+def test_a_node_whose_ends_are_not_written_stops_claiming_and_goes_on_afterwards(
+    node: Callable[..., NodeProcess], effects: Path, shop_store: Store, url: str
+) -> None:
+    assert TASKS > MOST_HELD + WORKERS
+    handles = shop.app.enqueue_many(shop.add.bind(number) for number in range(TASKS))
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(
+            "CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'a test wants this' USING ERRCODE = '40001'; END $$"
+        )
+        admin.execute(
+            "CREATE TRIGGER fail BEFORE UPDATE ON windlass.task FOR EACH ROW "
+            "WHEN (NEW.state = 'completed') EXECUTE FUNCTION public.fail()"
+        )
+
+        started = node("-n", str(WORKERS), "--metrics", "0", workers=WORKERS)
+        # Everything that the node may claim has run, and waits to be written: more would have come within a moment.
+        until(lambda: len(read_effects(effects, "add")) >= MOST_HELD + WORKERS, "the bound is reached", PATIENCE)
+        until(lambda: len(started.events("StoreTroubled")) >= 2, "ends are refused, again and again", PATIENCE)
+        leased = sum(count.tasks for count in shop_store.counts() if count.state is State.LEASED)
+        ran = len(read_effects(effects, "add"))
+        unwritten = metrics_of(started)["windlass_unwritten_ends"]
+        admin.execute("DROP FUNCTION public.fail() CASCADE")
+
+    assert leased == ran == unwritten == MOST_HELD + WORKERS
+    assert {handle.wait(PATIENCE) for handle in handles} == {State.COMPLETED}
+    assert set(Counter(said["task"] for said in read_effects(effects, "add")).values()) == {1}, "nothing ran twice"
+    assert started.process.poll() is None

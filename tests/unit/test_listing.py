@@ -1,0 +1,80 @@
+"""The list of worker processes that a node reports."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+from tests.unit.values import a_stored_task
+from windlass.clock import SystemClock, monotonic
+from windlass.core.task import Claim
+from windlass.core.worker_list import MAX_CHARACTERS, MAX_TASKS, MAX_WORKERS, decode_workers
+from windlass.events import Events
+from windlass.worker.given import Given, Work
+from windlass.worker.listing import WorkerListing
+from windlass.worker.states import WorkerState
+from windlass.worker.worker import Worker
+
+
+def a_worker(number: int, *, threads: int = 1, tasks: int = 0, pool: str = "mail") -> Worker:
+    worker = Worker(number, pool, threads, monotonic(), Events())
+    worker.pid = 1_000 + number
+    worker.move(WorkerState.IDLE, monotonic())
+    for ticket in range(tasks):
+        claim = Claim(cast("Any", None), a_stored_task(handler="h" * 128))
+        worker.give(Given(ticket, Work(claim, cast("Any", SimpleNamespace(slots=1)), 0.0), 1, monotonic()), monotonic())
+    return worker
+
+
+def listing(*workers: Worker, memory: int = 5 << 20) -> WorkerListing:
+    """Describes these workers."""
+    crew = SimpleNamespace(workers={worker.number: worker for worker in workers})
+    return WorkerListing(cast("Any", SimpleNamespace(lock=threading.RLock(), crew=crew, memory=lambda _worker: memory)))
+
+
+def test_a_worker_is_described_with_the_tasks_that_it_runs() -> None:
+    worker = a_worker(7, threads=2, tasks=3)
+    before = SystemClock().now()
+
+    [found] = decode_workers(listing(worker).text()).workers
+
+    assert (found.number, found.pid, found.pool, found.state) == (7, 1_007, "mail", "busy")
+    assert (found.memory, found.running, len(found.tasks)) == (5 << 20, 2, 2), "the third waits for a slot"
+    assert all(abs(task.since - before) < 5_000_000 for task in found.tasks)
+    assert abs(found.since - before) < 5_000_000
+
+
+def test_an_idle_node_reports_the_same_text_again() -> None:
+    described = listing(a_worker(1), a_worker(2), memory=(5 << 20) + 17)
+
+    first = described.text()
+
+    assert first == described.text()
+    assert decode_workers(first).workers[0].memory == 5 << 20
+
+
+def test_a_node_without_workers_has_an_empty_list() -> None:
+    assert decode_workers(listing().text()).workers == ()
+
+
+def test_the_list_is_bounded_and_says_what_it_leaves_out() -> None:
+    workers = [a_worker(number, threads=10, tasks=10, pool="p" * 128) for number in range(MAX_WORKERS + 44)]
+
+    text = listing(*workers).text()
+    found = decode_workers(text)
+
+    assert (len(found.workers), found.more) == (MAX_WORKERS, 44)
+    assert [worker.running for worker in found.workers] == [10] * MAX_WORKERS
+    assert sum(len(worker.tasks) for worker in found.workers) == MAX_TASKS
+    assert len(text) < MAX_CHARACTERS
+
+
+def test_one_worker_may_list_many_tasks() -> None:
+    [found] = decode_workers(listing(a_worker(1, threads=100, tasks=100)).text()).workers
+
+    assert len(found.tasks) == 100
+
+
+def test_a_list_that_cannot_be_read_is_empty() -> None:
+    assert decode_workers("no JSON").workers == decode_workers('{"workers": 5}').workers == ()
