@@ -30,7 +30,7 @@ BATCH = 100
 KINDS = 10
 """How many kinds are asked for, of 20 that there are."""
 NOBODY = "00000000-0000-0000-0000-000000000000"
-LARGE = ("task", "body", "edge", "result", "attempt", "audit")
+LARGE = ("task", "body", "edge", "result", "attempt", "audit", "bulk_task")
 """The tables that grow with the number of tasks, and of decisions; none of them may ever be read whole."""
 ENTRIES = 100_000
 
@@ -99,9 +99,9 @@ FILL = [
     INSERT INTO windlass.bulk_task (bulk, task, chosen, stage)
     SELECT '{NOBODY}'::uuid, id, n % 200 = 0,
            CASE WHEN n <= {100 * BATCH} THEN 'walk' WHEN n <= {200 * BATCH} THEN 'out' ELSE 'in' END
-      FROM numbered WHERE state = 'failed'
+      FROM numbered WHERE state IN ('failed', 'completed') AND n % 5 = 0
     """,
-    *(f"VACUUM (ANALYZE) windlass.{table}" for table in (*LARGE, "ended", "bulk_task")),
+    *(f"VACUUM (ANALYZE) windlass.{table}" for table in (*LARGE, "ended")),
 ]
 
 
@@ -186,9 +186,15 @@ PLANS = {
     "resolved_edges": Expected("edge_pkey", rows=3 * BATCH),
     "reopen_edges": Expected("edge_pkey|edge_parent"),
     "add_to_bulk": TASKS,
-    "add_taken_down": Expected("edge_parent task_pkey", rows=10 * BATCH),
-    "kept_down": Expected("edge_pkey task_pkey", rows=3 * BATCH),
-    "take_out_below": Expected("edge_parent", rows=10 * BATCH),
+    "add_taken_down": Expected("edge_parent task_pkey bulk_task_stage", rows=20 * BATCH),
+    "kept_down": Expected("edge_pkey task_pkey bulk_task_pkey", rows=10 * BATCH),
+    "take_out_below": Expected("edge_parent bulk_task_stage", rows=20 * BATCH),
+    "bulk_page": Expected("bulk_task_stage", rows=BATCH),
+    "bulk_stages": Expected("bulk_task_pkey"),
+    "mark_bulk_tasks": Expected("bulk_task_pkey|bulk_task_task"),
+    "advance_bulk": Expected("bulk_task_stage|bulk_task_pkey", rows=10 * BATCH),
+    "count_bulk": Expected("bulk_task_stage|bulk_task_pkey", rows=FINISHED, pages=FINISHED),
+    "drop_bulk_tasks": Expected("bulk_task_pkey", rows=3 * BATCH),
     "audit": Expected("audit_pkey"),
     "audit_of": Expected("audit_subject"),
     "audit_under": Expected("audit_kind", rows=10 * BATCH),  # all that there are of that kind
@@ -342,10 +348,11 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement, **give
         "workflows": "{w4,w8}",
         "handlers": "{nothing}",
         "bulk": NOBODY,
-        "stage": "in",
+        "stage": "out",
+        "old": "out",
         "unfinished": True,
         "after": NOBODY,
-        "last": "ffffffff-ffff-ffff-ffff-ffffffffffff",
+        "last": "01000000-0000-0000-0000-000000000000",
     }
     if statement.name == "claim_kinds":
         by_name = {"queue": ["default"] * KINDS, "kind": list(range(KINDS)), **by_name}

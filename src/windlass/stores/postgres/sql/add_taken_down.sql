@@ -7,15 +7,17 @@ WITH RECURSIVE below (id) AS (
       FROM (SELECT task FROM windlass.bulk_task WHERE bulk = :bulk AND stage = 'walk' AND task <= :last) AS start
      CROSS JOIN LATERAL (SELECT child FROM windlass.edge WHERE parent = start.task ORDER BY child OFFSET 0) AS e
      CROSS JOIN LATERAL (SELECT state, reason FROM windlass.task WHERE id = e.child LIMIT 1) AS c
+      LEFT JOIN LATERAL (SELECT task FROM windlass.bulk_task WHERE bulk = :bulk AND task = e.child LIMIT 1) AS m ON true
      WHERE c.state = 'cancelled' AND c.reason LIKE 'prerequisite % ended %'
-       AND NOT EXISTS (SELECT FROM windlass.bulk_task AS m WHERE m.bulk = :bulk AND m.task = e.child)
+       AND m.task IS NULL
      UNION
     SELECT e.child
       FROM below
      CROSS JOIN LATERAL (SELECT child FROM windlass.edge WHERE parent = below.id ORDER BY child OFFSET 0) AS e
      CROSS JOIN LATERAL (SELECT state, reason FROM windlass.task WHERE id = e.child LIMIT 1) AS c
+      LEFT JOIN LATERAL (SELECT task FROM windlass.bulk_task WHERE bulk = :bulk AND task = e.child LIMIT 1) AS m ON true
      WHERE c.state = 'cancelled' AND c.reason LIKE 'prerequisite % ended %'
-       AND NOT EXISTS (SELECT FROM windlass.bulk_task AS m WHERE m.bulk = :bulk AND m.task = e.child)
+       AND m.task IS NULL
 )
 INSERT INTO windlass.bulk_task (bulk, task, chosen, stage)
 SELECT :bulk, id, false, 'found' FROM (SELECT id FROM below LIMIT :limit) AS first_ones
