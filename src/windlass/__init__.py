@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from windlass.redaction import Secret
     from windlass.simulation.results import SimulationResult
     from windlass.simulation.simulate import simulate
+    from windlass.situation import PoolSituation
     from windlass.wiring import open_store
     from windlass.worker_node import WorkerNode
     from windlass.workflow import Step, Workflow
@@ -75,6 +76,7 @@ __all__ = [
     "NewTask",
     "NotAllowed",
     "OnFailure",
+    "PoolSituation",
     "Queue",
     "QueueFull",
     "Retry",
@@ -124,6 +126,7 @@ _HOMES = (
     "windlass.workflow",
     "windlass.app",
     "windlass.worker_node",
+    "windlass.situation",
     "windlass.simulation.results",
     "windlass.simulation.simulate",
 )

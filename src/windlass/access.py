@@ -17,7 +17,8 @@ from weakref import WeakSet
 from windlass.committer import Committer
 from windlass.context import current_lease
 from windlass.core.task import Lease, NewTask, Task, TaskId
-from windlass.errors import NotAllowed
+from windlass.errors import NotAllowed, WindlassError
+from windlass.refusals import refusals
 from windlass.stores.protocol import Receipt, Store
 from windlass.tracing import sending
 from windlass.waiting import Waiting
@@ -133,18 +134,26 @@ class Access:
     def submit(self, tasks: Sequence[NewTask], conn: Any = None) -> list[Receipt]:
         """Submit, in one commit with others who do so now, or in the caller's own transaction."""
         span = sending(tasks)
-        if span is None:
-            return self._submit(tasks, conn)
-        with span:
-            return span.sent(self._submit(span.tasks, conn))
+        try:
+            if span is None:
+                return self._submit(tasks, conn)
+            with span:
+                return span.sent(self._submit(span.tasks, conn))
+        except WindlassError as error:
+            refusals.count(error)
+            raise
 
     async def asubmit(self, tasks: Sequence[NewTask], conn: Any = None) -> list[Receipt]:
         """The same for coroutines. A synchronous `conn` is used right here: it may belong to this thread."""
         span = sending(tasks)
-        if span is None:
-            return await self._asubmit(tasks, conn)
-        with span:
-            return span.sent(await self._asubmit(span.tasks, conn))
+        try:
+            if span is None:
+                return await self._asubmit(tasks, conn)
+            with span:
+                return span.sent(await self._asubmit(span.tasks, conn))
+        except WindlassError as error:
+            refusals.count(error)
+            raise
 
     def _submit(self, tasks: Sequence[NewTask], conn: Any) -> list[Receipt]:
         lease = current_lease()

@@ -31,6 +31,7 @@ from windlass.stores.protocol import Store
 from windlass.workflow import Workflow
 
 if TYPE_CHECKING:
+    from windlass.situation import PoolSituation
     from windlass.worker_node import WorkerNode, WorkerOptions
 
 __all__ = ["App", "bind_all", "forbid_stores"]
@@ -39,6 +40,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Hook = TypeVar("Hook", bound=Callable[[], object])
 Signal = TypeVar("Signal", bound=Callable[[], float])
+OwnDecider = TypeVar("OwnDecider", bound="Callable[[PoolSituation], float]")
 
 
 class Decorator(Protocol):
@@ -69,6 +71,8 @@ class App:
         self.stop_hooks: list[Callable[[], object]] = []
         self.signals: dict[str, Callable[[], float]] = {}
         """The registered signals by name."""
+        self.deciders: dict[str, Callable[[PoolSituation], float]] = {}
+        """The registered deciders by name."""
         self._handlers: dict[str, Handler[..., Any, Any]] = {}
         self.handlers: Mapping[str, Handler[..., Any, Any]] = MappingProxyType(self._handlers)
         """The registered handlers by name."""
@@ -166,6 +170,15 @@ class App:
         """
         self.signals[measure.__name__] = measure
         return measure
+
+    def decider(self, decide: OwnDecider) -> OwnDecider:
+        """Let pools be sized by this function, once their settings name it: `scale: {deciders: ["app:by_orders"]}`.
+
+        It gets a `PoolSituation` and returns a number of workers. Called every second in some worker, beside what that
+        runs; it should be quick. The same vetoes, bounds and cooldowns hold as for every other decider.
+        """
+        self.deciders[decide.__name__] = decide
+        return decide
 
     def enqueue_many(self, calls: Iterable[Bound[R]]) -> list[Handle[R]]:
         """Enqueue many calls, as `send.bind(x) for x in addresses`: read lazily, in atomic chunks of 1,000.

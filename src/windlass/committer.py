@@ -152,7 +152,8 @@ class Committer:
         if not calls:
             return
         try:
-            receipts = self._write([task for call in calls for task in call.tasks], calls[0].lease)
+            tasks = calls[0].tasks if len(calls) == 1 else [task for call in calls for task in call.tasks]
+            receipts = self._write(tasks, calls[0].lease)
         except REFUSALS as refusal:
             if len(calls) == 1:
                 calls[0].answer([], refusal)

@@ -203,6 +203,8 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     """Where the worker processes look for modules; empty for the usual path and the current directory."""
     imports: tuple[str, ...] = ()
     """Modules that they import after the app."""
+    health: str = ""
+    """Where `/healthz`, `/readyz` and `/metrics` are served, as HOST:PORT or PORT; empty for nowhere."""
 
     def check(self) -> None:
         """Refuse what cannot be followed, all of it at once."""
@@ -222,7 +224,7 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
 
     def changes(self, other: NodeSettings) -> list[str]:
         """What is different in others that are to be followed while the node runs; refused if that needs a new node."""
-        fields = ("app", "name", "tags", "session_ttl", "pass_store_url")
+        fields = ("app", "name", "tags", "session_ttl", "pass_store_url", "health")
         lasting = [field for field in fields if getattr(self, field) != getattr(other, field)]
         pools, others = ({pool.name: pool for pool in each.pools} for each in (self, other))
         lasting += [f"pools.{name}" for name in sorted({*pools} ^ {*others})]
@@ -252,6 +254,7 @@ class FileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     drain_timeout: timedelta | None = timedelta(seconds=30)
     pass_store_url: bool = False
     session_ttl: timedelta = SESSION_TTL
+    health: str | int = ""
     pools: tuple[PoolSettings, ...] = ()
     budget: BudgetSettings = BudgetSettings()
 

@@ -13,7 +13,7 @@ from windlass.core.names import shown
 from windlass.core.retry import Retry
 from windlass.core.task import NewTask, OnFailure
 from windlass.core.times import Duration, duration, moment
-from windlass.core.validation import check_labels, check_task
+from windlass.core.validation import check_labels, check_once, check_task
 from windlass.errors import InvalidTask
 
 When: TypeAlias = Duration | datetime
@@ -29,6 +29,10 @@ class TaskOptions(TypedDict, total=False):
     retries: int
     """How many further attempts; short for `retry=Retry(retries=…)`."""
     retry: Retry
+    max_crashes: int
+    """After how many deaths of its worker process it still runs again."""
+    at_most_once: bool
+    """Fail instead of running again once an attempt may have begun. Without retries."""
     timeout: Duration | None
     """Hard: the attempt's process is killed."""
     soft_timeout: Duration | None
@@ -58,7 +62,19 @@ class UsingOptions(TaskOptions, total=False):
 
 _LIMITS = ("timeout", "soft_timeout", "heartbeat_timeout", "delay")
 _MOMENTS = ("deadline", "expires", "at")
-_AS_THEY_ARE = ("queue", "priority", "tenant", "slots", "downstream", "key", "workflow", "on_failure", "retry")
+_AS_THEY_ARE = (
+    "queue",
+    "priority",
+    "tenant",
+    "slots",
+    "downstream",
+    "key",
+    "workflow",
+    "on_failure",
+    "retry",
+    "max_crashes",
+    "at_most_once",
+)
 _KNOWN = {*_LIMITS, *_MOMENTS, *_AS_THEY_ARE, "requires", "after", "retries"}
 
 
@@ -78,6 +94,8 @@ def fields_of(options: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str
         policy = fields.get("retry", Retry())
         if isinstance(policy, Retry):  # Anything else is refused, with its own name, when the task is checked.
             fields["retry"] = replace(policy, retries=options["retries"])
+    if fields.get("at_most_once") is True and isinstance(fields.get("retry"), Retry):
+        check_once(fields["retry"])  # Only an explicit policy is refused; a `NewTask` always has one.
     if "requires" in options:
         fields["requires"] = check_labels(options["requires"])
     if "after" in options:

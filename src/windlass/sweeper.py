@@ -6,8 +6,6 @@ sleeper does not see what is submitted meanwhile.
 
 from __future__ import annotations
 
-import threading
-
 from windlass.clock import SystemClock, jitter
 from windlass.errors import StoreError
 from windlass.events import Events, StoreTroubled
@@ -23,10 +21,12 @@ class Sweeper:
     def __init__(self, store: Store, events: Events) -> None:
         self._store = store
         self._events = events
-        self.turned = threading.Event()
+        self.turned = store.unresolved
+        """Set when there is something to do, or to hear, before the next pass is due."""
 
     def step(self) -> None:
         """One pass, and the wait for the next."""
+        self.turned.clear()
         try:
             wait = _pause(self._store.sweep())
         except StoreError as error:

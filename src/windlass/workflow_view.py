@@ -342,9 +342,9 @@ def page(
 ) -> Slice:
     """The next steps after one of them, or the first ones."""
     if isinstance(found, Summary):
-        return _page_of_summary(store, found, limit, after)
+        return submitted_page(store, found.name, found.tenant, limit=limit, after=after)
     if after is not None and after not in found.places:
-        raise _no_step(found, after)
+        raise _no_step(found.name, after)
     first = 0 if after is None else found.places[after] + 1
     end, links = first, 0
     while end < len(found.steps) and end - first < limit and (end == first or links < MOST_LINKS):
@@ -475,25 +475,28 @@ def _in_order(prerequisites: Links, steps: int) -> list[int]:
     return order + [place for place in range(steps) if left[place]]
 
 
-def _no_step(found: Workflow | Summary, id: TaskId) -> InvalidTask:
-    return InvalidTask(f"after={str(id)!r} is not a step of {found.name}; use the `next` value of the previous page")
+def _no_step(name: str, id: TaskId) -> InvalidTask:
+    return InvalidTask(f"after={str(id)!r} is not a step of {name}; use the `next` value of the previous page")
 
 
-def _page_of_summary(store: TaskReader, found: Summary, limit: int, after: TaskId | None) -> Slice:
-    """The next steps in submit order. Their prerequisites are read beside them, and bound the page as well."""
+def submitted_page(store: TaskReader, name: str, tenant: str, *, limit: int, after: TaskId | None = None) -> Slice:
+    """The next steps in submit order, at a cost that does not grow with the workflow.
+
+    Their prerequisites are read beside them, and bound the page as well.
+    """
     start = None
     if after is not None:
         [last] = store.get([after])
-        if last is None or (last.tenant, last.workflow) != (found.tenant, found.name):
-            raise _no_step(found, after)
+        if last is None or (last.tenant, last.workflow) != (tenant, name):
+            raise _no_step(name, after)
         start = StepCursor(last.submitted, last.id)
-    chosen = store.workflow_steps(found.name, tenant=found.tenant, limit=limit, after=start)
+    chosen = store.workflow_steps(name, tenant=tenant, limit=limit, after=start)
     steps, more = chosen.steps, chosen.after is not None
     above: dict[TaskId, list[TaskId]] = {step.id: [] for step in steps}
     cursor = None if start is None else EdgeCursor(start.submitted, start.id, None)
     links = 0
     while steps:
-        page = store.workflow_edges(found.name, tenant=found.tenant, limit=MOST_LINKS, after=cursor)
+        page = store.workflow_edges(name, tenant=tenant, limit=MOST_LINKS, after=cursor)
         for edge in page.edges:
             if edge.child in above:
                 above[edge.child].append(edge.parent)

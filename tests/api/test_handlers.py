@@ -127,6 +127,38 @@ def test_every_option_reaches_the_task(app: App, clock: ManualClock) -> None:
     assert (dependent.workflow, dependent.key) == ("w", "k")
 
 
+def test_a_handler_can_say_that_its_tasks_run_at_most_once(app: App) -> None:
+    @app.task(at_most_once=True, timeout="30s")
+    def pay(order: int) -> None: ...
+
+    @app.task(max_crashes=5)
+    def draw(picture: int) -> None: ...
+
+    rules = pay.enqueue(1).task().rules
+
+    assert (rules.at_most_once, rules.retry.retries, rules.max_crashes) == (True, 0, 0)
+    assert pay.using(at_most_once=False).enqueue(2).task().rules.retry == Retry()
+    assert draw.enqueue(1).task().rules.max_crashes == 5
+    assert draw.using(at_most_once=True, max_crashes=0).enqueue(1).task().rules.at_most_once
+
+
+@pytest.mark.parametrize("retries", [3, 5])
+def test_at_most_once_and_retries_are_refused_together(app: App, retries: int) -> None:
+    """Also where somebody says what is the default anyway."""
+    said = f"retries={retries} and at_most_once=True contradict each other; leave out one of them"
+    with pytest.raises(InvalidTask, match=said):
+
+        @app.task(at_most_once=True, retries=retries)
+        def pay() -> None: ...
+
+    @app.task(retries=retries)
+    def draw() -> None: ...
+
+    with pytest.raises(InvalidTask, match=said):
+        draw.using(at_most_once=True)
+    assert draw.using(at_most_once=True, retries=0).enqueue().task().rules.at_most_once
+
+
 def test_using_leaves_the_handler_as_it_was(app: App) -> None:
     @app.task(priority=1)
     def send() -> None: ...

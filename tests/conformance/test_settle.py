@@ -21,7 +21,6 @@ from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error, Retry
 from windlass.core.settlement import (
-    MAX_CRASHES,
     Crashed,
     Raised,
     Released,
@@ -124,14 +123,25 @@ def test_a_crash_is_counted_apart_from_attempts_and_runs_again_at_once(store: St
 def test_a_task_that_keeps_killing_its_process_is_poison(store: Store) -> None:
     id = submit_one(store)
 
-    for _ in range(MAX_CRASHES):
+    for _ in range(3):
         report(store, claim_one(store), Crashed(OOPS))
 
     task = task_of(store, id)
-    assert (task.state, task.crashes, task.attempts) == (State.FAILED, MAX_CRASHES, 0)
-    assert task.reason is not None
-    assert "poison" in task.reason
-    assert len(store.attempts(id)) == MAX_CRASHES
+    assert (task.state, task.crashes, task.attempts) == (State.FAILED, 3, 0)
+    assert task.reason == "poison: its process died 3 times (ValueError)"
+    assert len(store.attempts(id)) == 3
+
+
+@pytest.mark.parametrize("most", [0, 1, 4])
+def test_a_caller_can_say_how_many_crashes_are_forgiven(store: Store, most: int) -> None:
+    id = submit_one(store, max_crashes=most)
+
+    for _ in range(most):
+        report(store, claim_one(store), Crashed(OOPS))
+    assert state_of(store, id) is State.RUNNABLE
+    report(store, claim_one(store), Crashed(OOPS))
+
+    assert (state_of(store, id), task_of(store, id).crashes) == (State.FAILED, most + 1)
 
 
 @pytest.mark.parametrize("delay", [0, 5_000_000])

@@ -17,6 +17,7 @@ from tests.deploy.running import documents, judged, made
 from windlass.cli.main import main
 from windlass.cli.server import server
 from windlass.cli.worker import worker
+from windlass.metrics.listener import parsed
 from windlass.server.schemas import DesiredShape
 from windlass.server.settings import ServerSettings
 from windlass.server.table import TABLE
@@ -157,7 +158,7 @@ def test_a_pod_of_workers_is_given_the_time_to_drain(manifests: dict[Any, Any]) 
     assert (params["app"], params["pools"], container["image"]) == ("post:app", ("mail=1-6",), "post:2")
     assert pod["terminationGracePeriodSeconds"] > seconds(params["drain_timeout"])
     assert "lifecycle" not in container, "a preStop that signals would make the kubelet's SIGTERM the one that hurries"
-    assert params["metrics"].endswith(f":{container['ports'][0]['containerPort']}")
+    assert params["health"].endswith(f":{container['ports'][0]['containerPort']}")
 
 
 def test_the_number_of_pods_follows_what_is_desired_without_filtering_it_again(manifests: dict[Any, Any]) -> None:
@@ -218,6 +219,37 @@ def test_helm_accepts_the_chart(tmp_path: Path) -> None:
     made("helm", "-o", str(tmp_path / "chart"))
 
     judged("helm", "lint", str(tmp_path / "chart"))
+
+
+# Probes
+
+
+def test_nodes_are_probed_where_they_answer() -> None:
+    [pod] = [
+        each["spec"]["template"]["spec"]["containers"][0]
+        for each in documents(made("keda", *CLUSTER))
+        if each["kind"] == "Deployment" and each["metadata"]["name"] == "windlass-mail"
+    ]
+    [ready, alive] = [pod[probe]["httpGet"] for probe in ("readinessProbe", "livenessProbe")]
+    [port] = pod["ports"]
+
+    assert (ready["path"], alive["path"]) == ("/readyz", "/healthz")
+    assert ready["port"] == alive["port"] == port["name"]
+    assert parsed(called(pod["command"])["health"]) == ("0.0.0.0", port["containerPort"])
+
+
+def test_a_composed_node_is_checked_where_it_answers() -> None:
+    [found] = documents(made("compose"))
+    worker = found["services"]["worker"]
+    _, port = parsed(called(worker["command"])["health"])
+
+    assert f"http://127.0.0.1:{port}/readyz" in worker["healthcheck"]["test"][-1]
+
+
+def test_a_unit_of_a_node_answers_on_this_machine_alone() -> None:
+    params = called(unit(made("systemd"))["ExecStart"].split())
+
+    assert parsed(params["health"])[0] == "127.0.0.1"
 
 
 # Refusals

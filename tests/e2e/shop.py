@@ -396,3 +396,9 @@ def start_a_node() -> str:
     except windlass.NotAllowed as error:
         return str(error)
     return ""
+
+
+@app.decider
+def as_told(situation: windlass.PoolSituation) -> float:
+    """As many workers as the test has written into a file."""
+    return float(beside("workers").read_text())

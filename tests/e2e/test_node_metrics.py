@@ -18,13 +18,13 @@ pytestmark = pytest.mark.slow
 
 def test_a_node_serves_what_it_has_done(node: Callable[..., NodeProcess]) -> None:
     started = node("-n", "1", "--metrics", "0")
-    address = re.search(r"metrics at (http://127\.0\.0\.1:\d+/metrics)", started.log)
+    address = re.search(r"/metrics at (http://127\.0\.0\.1:\d+)", started.log)
     assert address is not None
     handle = shop.add.enqueue(1)
     handle.result(timeout=30)
 
     def counted() -> dict[str, float]:
-        with urlopen(address[1], timeout=10) as answer:
+        with urlopen(f"{address[1]}/metrics", timeout=10) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=")
             return read(answer.read())
 

@@ -8,15 +8,17 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.support.builders import GAVE_UP, HOUR, a_session, claim_one, complete, report, submit_one
+from tests.support.builders import GAVE_UP, HOUR, a_session, claim_one, complete, report, submit_one, task_of
 from tests.support.processes import open_store
 from windlass.cli.main import main
 from windlass.core.lifecycle import State
 from windlass.core.manifest import HandlerInfo, Manifest
+from windlass.core.task import TaskId
 from windlass.stores.protocol import Store
 
 UNKNOWN = "01a1e1fd-4c42-73de-a2f4-24ee3fbe7468"
@@ -74,6 +76,14 @@ def test_a_task_is_submitted_listed_and_shown(windlass: Callable[..., Result]) -
     assert (shown["args"]["copies"], shown["priority"], shown["state"]) == (2, 3, "runnable")
     assert id in people.stdout
     assert "mail" in windlass("tasks", "show", id).stdout
+
+
+def test_a_task_is_submitted_to_run_at_most_once(windlass: Callable[..., Result], store: Store) -> None:
+    once = TaskId(UUID(windlass("enqueue", "mail", "to=ann", "--at-most-once").stdout.strip()))
+    often = TaskId(UUID(windlass("enqueue", "mail", "to=ann", "--max-crashes", "7").stdout.strip()))
+
+    assert (task_of(store, once).rules.at_most_once, task_of(store, once).rules.max_crashes) == (True, 0)
+    assert (task_of(store, often).rules.at_most_once, task_of(store, often).rules.max_crashes) == (False, 7)
 
 
 def test_a_task_waits_for_another_by_its_id(windlass: Callable[..., Result], store: Store) -> None:
@@ -143,6 +153,7 @@ def test_a_task_that_has_run_has_nothing_in_its_way(windlass: Callable[..., Resu
         (["enqueue", "mail", "to=ann", "--in", "soon"], 2, "delay"),
         (["enqueue", "mail", "to=ann", "--timeout", "-1s"], 2, "timeout"),
         (["enqueue", "mail", "to=ann", "--after", UNKNOWN], 2, UNKNOWN),
+        (["enqueue", "mail", "to=ann", "--at-most-once", "--retries", "3"], 2, "retries=3 and at_most_once=True"),
         (["enqueue", "mail", "to=ann", "--wait", "--wait-timeout", "0.05s"], 7, "has not ended"),
         (["worker"], 2, "no app"),
         (["worker", "a:b", "--pool", "=3"], 2, "--pool"),

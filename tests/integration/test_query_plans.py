@@ -30,7 +30,7 @@ BATCH = 100
 KINDS = 10
 """How many kinds are asked for, of 20 that there are."""
 NOBODY = "00000000-0000-0000-0000-000000000000"
-LARGE = ("task", "body", "edge", "result", "attempt", "audit")
+LARGE = ("task", "body", "edge", "result", "attempt", "audit", "bulk_task")
 """The tables that grow with the number of tasks, and of decisions; none of them may ever be read whole."""
 ENTRIES = 100_000
 
@@ -99,9 +99,9 @@ FILL = [
     INSERT INTO windlass.bulk_task (bulk, task, chosen, stage)
     SELECT '{NOBODY}'::uuid, id, n % 200 = 0,
            CASE WHEN n <= {100 * BATCH} THEN 'walk' WHEN n <= {200 * BATCH} THEN 'out' ELSE 'in' END
-      FROM numbered WHERE state = 'failed'
+      FROM numbered WHERE state IN ('failed', 'completed') AND n % 5 = 0
     """,
-    *(f"VACUUM (ANALYZE) windlass.{table}" for table in (*LARGE, "ended", "bulk_task")),
+    *(f"VACUUM (ANALYZE) windlass.{table}" for table in (*LARGE, "ended")),
 ]
 
 
@@ -130,6 +130,7 @@ PLANS = {
     "record_results": WRITES,
     "announce": Expected("edge_open"),
     "open_edges": Expected("edge_open", rows=3 * BATCH),
+    "reach": Expected("edge_open task_pkey", rows=6 * BATCH),
     "resolve_edges": Expected("edge_pkey|edge_parent"),
     "move": TASKS,
     "parents": Expected("task_pkey body_pkey", rows=2 * BATCH),
@@ -185,9 +186,15 @@ PLANS = {
     "resolved_edges": Expected("edge_pkey", rows=3 * BATCH),
     "reopen_edges": Expected("edge_pkey|edge_parent"),
     "add_to_bulk": TASKS,
-    "add_taken_down": Expected("edge_parent task_pkey", rows=10 * BATCH),
-    "kept_down": Expected("edge_pkey task_pkey", rows=3 * BATCH),
-    "take_out_below": Expected("edge_parent", rows=10 * BATCH),
+    "add_taken_down": Expected("edge_parent task_pkey bulk_task_stage", rows=20 * BATCH),
+    "kept_down": Expected("edge_pkey task_pkey bulk_task_pkey", rows=10 * BATCH),
+    "take_out_below": Expected("edge_parent bulk_task_stage", rows=20 * BATCH),
+    "bulk_page": Expected("bulk_task_stage", rows=BATCH),
+    "bulk_stages": Expected("bulk_task_pkey"),
+    "mark_bulk_tasks": Expected("bulk_task_pkey|bulk_task_task"),
+    "advance_bulk": Expected("bulk_task_stage|bulk_task_pkey", rows=10 * BATCH),
+    "count_bulk": Expected("bulk_task_stage|bulk_task_pkey", rows=FINISHED, pages=FINISHED),
+    "drop_bulk_tasks": Expected("bulk_task_pkey", rows=3 * BATCH),
     "audit": Expected("audit_pkey"),
     "audit_of": Expected("audit_subject"),
     "audit_under": Expected("audit_kind", rows=10 * BATCH),  # all that there are of that kind
@@ -341,16 +348,17 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement, **give
         "workflows": "{w4,w8}",
         "handlers": "{nothing}",
         "bulk": NOBODY,
-        "stage": "in",
+        "stage": "out",
+        "old": "out",
         "unfinished": True,
         "after": NOBODY,
-        "last": "ffffffff-ffff-ffff-ffff-ffffffffffff",
+        "last": "01000000-0000-0000-0000-000000000000",
     }
     if statement.name == "claim_kinds":
         by_name = {"queue": ["default"] * KINDS, "kind": list(range(KINDS)), **by_name}
     if statement.name.startswith("step"):
         scalars |= {"workflow": "w0", "tenant": "tenant0", "submitted": 0, "end": 2 * NOW, "states": None, "skip": 10}
-    if statement.name == "open_edges":
+    if statement.name in ("open_edges", "reach"):
         scalars["limit"] = 3
     if statement.name in ("ancestors", "prerequisites"):
         scalars["task"] = tasks[0]
@@ -402,12 +410,13 @@ SEARCHES = {
     "parents": "t USING PRIMARY KEY (id=?)",
     "announce": "e EXISTS USING INDEX edge_parent (parent=?)",
     "open_edges": "e USING INDEX edge_parent (parent=? AND child>?)",
+    "reach": "edge USING INDEX edge_parent (parent=?)",
     "resolve_edges": "edge USING PRIMARY KEY (child=? AND parent=?)",
     "due": "task USING INDEX task_due (due<?)",
     "next_due": "task USING INDEX task_due",
     "expired": "task USING INDEX task_expires (expires>? AND expires<?)",
     "lost_leases": "t USING INDEX task_held",
-    "held": "task USING INDEX task_held (session=?)",
+    "held": "t USING INDEX task_held (session=?)",
     "cancelling": "task USING INDEX task_held (session=?)",
     "late_cancels": "task USING INDEX task_cancel_by (cancel_by<?)",
     "finished_before": "t USING INDEX task_finished ((finished,id)>(?,?) AND finished<?)",

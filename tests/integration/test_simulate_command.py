@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -287,3 +289,26 @@ def test_the_command_plays_the_history_of_a_store(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("recorded mail: 40 tasks")
     assert by_environment.stdout.startswith("recorded mail: 40 tasks")
+
+
+def test_a_decider_of_an_app_is_played_beside_others(tmp_path: Path) -> None:
+    (tmp_path / "deciding.py").write_text(
+        "import windlass\napp = windlass.App()\n"
+        "@app.decider\ndef by_queue(situation):\n    return situation.running + situation.queued / 5\n"
+        "app.run_worker()\n"
+    )
+    words = ["pool", "simulate", "step", "--seconds", "120", "--policy", "app:by_queue", "--app", "deciding"]
+
+    run = subprocess.run(
+        [sys.executable, "-m", "windlass", *words], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+
+    assert run.stdout.splitlines()[-1].startswith("app:by_queue ")
+    assert not (tmp_path / "windlass.db").exists()
+
+
+def test_a_decider_without_its_app_is_refused() -> None:
+    result = ask("step", "--policy", "app:by_queue")
+
+    assert result.exit_code == 2
+    assert "--app shop:app" in result.stderr

@@ -12,6 +12,7 @@ from psycopg import IsolationLevel
 
 from tests.mutants import scenarios
 from tests.mutants.laboratory import Laboratory
+from windlass.core import admission
 from windlass.core import graph as core_graph
 from windlass.core.ids import fresh_id
 from windlass.core.lifecycle import State
@@ -20,7 +21,7 @@ from windlass.core.task import Claim
 from windlass.stores.postgres import database as postgres
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql import attempts, claims, graph, submit
-from windlass.stores.sql.rows import Moves, Row
+from windlass.stores.sql.rows import Row
 from windlass.stores.sql.submit import Submit
 from windlass.stores.sql.sweep import Sweep
 from windlass.stores.sqlite import database as sqlite
@@ -131,9 +132,11 @@ def settle_and_announce_in_one_statement(lab: Laboratory) -> None:
             INSERT INTO windlass.ended (parent, how)
             SELECT s.id, 'completed' FROM settled AS s
              WHERE EXISTS (SELECT FROM windlass.edge AS e WHERE e.parent = s.id AND NOT e.resolved))
-            SELECT id, queue, tenant FROM settled"""
+            SELECT id, queue, tenant, finished FROM settled"""
         ),
     )
+    seen = "EXISTS (SELECT FROM windlass.ended AS d WHERE d.parent = i.parent)"
+    lab.replace("reach", "AND NOT e.resolved", f"AND NOT e.resolved AND {seen}")
     lab.rewrite(
         "announce",
         lambda text: (
@@ -235,7 +238,7 @@ def held_tasks_dropped(lab: Laboratory) -> None:
 
 
 def no_tenant_in_the_scope(lab: Laboratory) -> None:
-    lab.patch(submit, "in_scope", lambda new, _tenant, workflow: workflow is None or workflow == new.workflow)
+    lab.patch(admission, "in_scope", lambda new, there: there is not None and there.workflow in (None, new.workflow))
 
 
 def no_tenant_in_find(lab: Laboratory) -> None:
@@ -277,15 +280,14 @@ def a_shared_child_counted_once(lab: Laboratory) -> None:
 
 
 def a_cancelled_child_resurrected(lab: Laboratory) -> None:
-    real = graph._cancels
+    real = graph.told
 
-    def resurrects(moves: Moves, row: Row, ends: Any, now: int) -> bool:
+    def resurrects(row: Row, ends: Any, now: int) -> Row:
         if row.state is State.CANCELLED and row.waiting == len(ends):
-            moves.move(row, State.RUNNABLE, waiting=0, finished=None, reason=None)
-            return False
-        return real(moves, row, ends, now)
+            return row._replace(state=State.RUNNABLE, waiting=0, finished=None, reason=None)
+        return real(row, ends, now)
 
-    lab.patch(graph, "_cancels", resurrects)
+    lab.patch(graph, "told", resurrects)
 
 
 def claims_that_wait(lab: Laboratory) -> None:
@@ -302,8 +304,13 @@ def a_merge_that_looks_for_its_target_first(lab: Laboratory) -> None:
 
 
 def a_failed_prerequisite_told_to_the_nearest_alone(lab: Laboratory) -> None:
-    tell = graph._tell
-    lab.patch(graph, "_tell", lambda db, tx, ended: tell(db, tx, ended)._replace(announced=None))
+    hear = graph.Telling.hear
+
+    def to_the_nearest_alone(self: Any, rows: Any, reached: Any) -> Any:
+        hear(self, rows, reached)
+        return {}
+
+    lab.patch(graph.Telling, "hear", to_the_nearest_alone)
 
 
 def a_read_that_becomes_a_write(lab: Laboratory) -> None:

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import apsw
 import pytest
 from psycopg import IsolationLevel
 
-from tests.mutants.laboratory import Death, Laboratory, die_at
-from tests.mutants.scenarios import renew_the_lot
+from tests.mutants.laboratory import COMMIT, Death, Laboratory, database_of, die_at, intercept
+from tests.mutants.scenarios import in_id_order, renew_the_lot
 from tests.support.builders import (
+    GAVE_UP,
     HOUR,
     MINUTE,
+    SECOND,
+    a_session,
     a_task,
+    after,
     all_tasks,
     claim_all,
     claim_one,
     complete,
+    run,
+    run_all,
     state_of,
+    states_of,
+    submit,
     submit_one,
     sweep_until_quiet,
 )
 from windlass.core.lifecycle import State
-from windlass.stores.sql import submit
+from windlass.core.task import TaskId
+from windlass.stores.protocol import Filter
+from windlass.stores.sql import attempts, bulk, graph, sweep
+from windlass.stores.sql import submit as submitting
+from windlass.stores.sql.database import Transaction
+from windlass.stores.sql.store import SqlStore
+
+T = TypeVar("T")
 
 BOTH = pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
 POSTGRES = pytest.mark.parametrize("dialect", ["postgres"])
@@ -29,6 +48,8 @@ POSTGRES = pytest.mark.parametrize("dialect", ["postgres"])
 @BOTH
 def test_a_prerequisite_purged_before_all_were_told_leaves_nobody_waiting(laboratory: Laboratory) -> None:
     """It is the same when a fan-out has more edges than a settle tells itself and the sweep has not come yet."""
+    laboratory.patch(graph, "LEVELS", 0)
+    laboratory.patch(attempts, "LEVELS", 0)
     dying, store = laboratory.open(), laboratory.open()
     parent = submit_one(store)
     child = submit_one(store, queue="children", prerequisites=[parent])
@@ -43,6 +64,233 @@ def test_a_prerequisite_purged_before_all_were_told_leaves_nobody_waiting(labora
     assert state_of(store, child) is State.RUNNABLE
 
 
+@BOTH
+def test_a_retry_of_many_that_dies_before_it_is_decided_has_changed_nothing(laboratory: Laboratory) -> None:
+    dying, store = laboratory.open(), laboratory.open()
+    ids = a_cancelled_chain(laboratory, store)
+    before = store.get(ids)
+    die_at(dying, "decide_bulk")
+
+    with pytest.raises(Death):
+        dying.retry(Filter())
+    laboratory.clock.advance(2 * MINUTE)
+    sweep_until_quiet(store)
+
+    assert store.get(ids) == before
+    assert operations(laboratory) == 0
+
+
+@BOTH
+def test_a_retry_of_many_that_dies_half_way_is_carried_out_by_a_sweep_in_the_order_of_the_graph(
+    laboratory: Laboratory,
+) -> None:
+    dying, store = laboratory.open(), laboratory.open()
+    ids = a_cancelled_chain(laboratory, store)
+    seen: list[str] = []
+
+    def die_at_the_second(coming: str) -> None:
+        seen.append(coming)
+        if seen.count("reopen_edges") == 2:
+            raise Death(coming)
+
+    intercept(dying, die_at_the_second)
+    with pytest.raises(Death):
+        dying.retry(Filter())
+    assert store.sweep().healed == store.sweep().carried_on == 0
+    laboratory.clock.advance(2 * MINUTE)
+    swept = sweep_until_quiet(store)
+
+    assert (swept.healed, swept.carried_on > 0) == (0, True)
+    assert states_of(store, ids) == [State.RUNNABLE] + [State.WAITING] * (len(ids) - 1)
+    assert operations(laboratory) == 0
+    assert run_all(store) == ids
+
+
+@BOTH
+def test_what_comes_back_first_and_fails_again_takes_down_what_comes_back_later(laboratory: Laboratory) -> None:
+    """The whole chain comes back, as if in one step; that its head has failed meanwhile is the ordinary rule's case."""
+    slow, store = laboratory.open(), laboratory.open()
+    ids = a_cancelled_chain(laboratory, store)
+    failed: list[str] = []
+
+    def fail_the_head() -> None:
+        if state_of(store, ids[0]) is State.RUNNABLE and not failed:
+            failed.append("once")
+            run(store, GAVE_UP)
+
+    intercept_between(slow, fail_the_head)
+    assert slow.retry(Filter()) == len(ids)
+    sweep_until_quiet(store)
+
+    assert failed
+    assert states_of(store, ids) == [State.FAILED] + [State.CANCELLED] * (len(ids) - 1)
+    assert {task.generation for task in all_tasks(store)} == {1}
+    assert claim_all(store) == []
+
+
+@BOTH
+def test_a_cancel_of_many_that_dies_half_way_is_carried_out_by_a_sweep(laboratory: Laboratory) -> None:
+    laboratory.patch(bulk, "CHUNK", 3)
+    dying, store = laboratory.open(), laboratory.open()
+    ids = submit(store, *(after(str(n), *([str(n - 1)] if n else [])) for n in range(8)))
+    below = submit_one(store, queue="other", prerequisites=[ids[-1]])
+    seen: list[str] = []
+
+    def die_at_the_second(coming: str) -> None:
+        seen.append(coming)
+        if seen.count("move") == 2:
+            raise Death(coming)
+
+    intercept(dying, die_at_the_second)
+    with pytest.raises(Death):
+        dying.cancel(Filter(queue="default"), reason="not wanted")
+    laboratory.clock.advance(2 * MINUTE)
+    swept = sweep_until_quiet(store)
+
+    assert (swept.healed, swept.carried_on > 0) == (0, True)
+    assert {(task.state, task.reason) for task in all_tasks(store) if task.id != below} == {
+        (State.CANCELLED, "not wanted")
+    }
+    assert state_of(store, below) is State.CANCELLED
+    assert operations(laboratory) == 0
+
+
+def a_cancelled_chain(laboratory: Laboratory, store: SqlStore) -> list[TaskId]:
+    """A chain that takes several transactions to bring back; the head comes back in the first of them."""
+    laboratory.patch(bulk, "CHUNK", 3)
+    keys = [key for key, _ in in_id_order(*(f"t{n}" for n in range(8)))]
+    ids = submit(store, *(after(key, *keys[place - 1 : place][:1] * (place > 0)) for place, key in enumerate(keys)))
+    laboratory.clock.advance(SECOND)
+    store.cancel(ids, reason="not wanted")
+    sweep_until_quiet(store)
+    return ids
+
+
+def operations(laboratory: Laboratory) -> int:
+    """How many rows are left of operations over many tasks."""
+    if laboratory.dialect == "postgres":
+        count = "SELECT (SELECT count(*) FROM windlass.bulk) + (SELECT count(*) FROM windlass.bulk_task)"
+        [(left,)] = laboratory.connect().execute(count).fetchall()
+        return left
+    with apsw.Connection(laboratory.url) as connection:
+        [(left,)] = connection.execute("SELECT (SELECT count(*) FROM bulk) + (SELECT count(*) FROM bulk_task)")
+        return left
+
+
+def intercept_between(store: SqlStore, before: Callable[[], None]) -> None:
+    """Call something before each transaction of the store."""
+    database = database_of(store)
+    transact = database.transact
+
+    def intercepted(work: Callable[[Transaction], T], **options: Any) -> T:
+        before()
+        return transact(work, **options)
+
+    database.transact = intercepted
+
+
+@BOTH
+def test_a_settle_tells_a_bounded_number_of_dependents_and_leaves_the_others_to_the_sweep(
+    laboratory: Laboratory,
+) -> None:
+    laboratory.patch(graph, "EDGES", 5)
+    store = laboratory.open()
+    wide = submit_one(store, key="wide")
+    children = submit(store, *(a_task(queue="children", prerequisites=[wide]) for _ in range(40)))
+    laboratory.clock.advance(SECOND)
+
+    complete(store, claim_one(store))
+
+    assert states_of(store, children).count(State.RUNNABLE) == 10, "five in its own transaction, five in one more"
+    assert store.unresolved.wait(0)
+    store.unresolved.clear()
+    narrow = submit_one(store, key="narrow")
+    child = submit_one(store, queue="children", prerequisites=[narrow])
+    complete(store, claim_one(store))
+    assert state_of(store, child) is State.RUNNABLE, "nobody waits for the wide one"
+    assert not store.unresolved.wait(0)
+    sweep_until_quiet(store)
+    assert set(states_of(store, children)) == {State.RUNNABLE}
+
+
+@BOTH
+def test_a_sweep_tells_of_several_ends_in_turns(laboratory: Laboratory) -> None:
+    laboratory.patch(attempts, "LEVELS", 0)
+    laboratory.patch(graph, "EDGES", 6)
+    laboratory.patch(sweep, "TURNS", 2)
+    dying, store = laboratory.open(), laboratory.open()
+    parents = submit(store, *(a_task() for _ in range(3)))
+    laboratory.clock.advance(SECOND)
+    many = {above: 30 if place == 0 else 3 for place, above in enumerate(sorted(parents))}
+    children = {
+        above: submit(store, *(a_task(queue="children", prerequisites=[above]) for _ in range(number)))
+        for above, number in many.items()
+    }
+    laboratory.clock.advance(SECOND)
+    die_at(dying, "take_ended")
+    with pytest.raises(Death):
+        complete(dying, *claim_all(store))
+
+    store.sweep()
+
+    wide, *narrow = sorted(parents)
+    assert {state for above in narrow for state in states_of(store, children[above])} == {State.RUNNABLE}
+    assert State.WAITING in states_of(store, children[wide])
+    sweep_until_quiet(store)
+    assert set(states_of(store, children[wide])) == {State.RUNNABLE}
+
+
+@BOTH
+def test_a_cascade_goes_down_many_levels_in_one_transaction(laboratory: Laboratory) -> None:
+    store = laboratory.open()
+    ids = submit(store, *(after(str(n), *([str(n - 1)] if n else [])) for n in range(100)))
+    laboratory.clock.advance(SECOND)
+    run(store, GAVE_UP)
+    commits: list[str] = []
+    intercept(store, lambda coming: commits.append(coming) if coming == COMMIT else None)
+
+    swept = sweep_until_quiet(store)
+
+    assert set(states_of(store, ids[1:])) == {State.CANCELLED}
+    assert swept.resolved > 80
+    assert len(commits) < 20
+
+
+@BOTH
+def test_a_step_of_a_chain_is_one_commit_for_its_end_and_its_dependent(laboratory: Laboratory) -> None:
+    store = laboratory.open()
+    ids = submit(store, *(after(str(n), *([str(n - 1)] if n else [])) for n in range(5)))
+    laboratory.clock.advance(SECOND)
+    session = a_session(store)
+    commits: list[str] = []
+    intercept(store, lambda coming: commits.append(coming) if coming == COMMIT else None)
+
+    for id in ids:
+        [claim] = store.claim(session, ["default"], 10)
+        assert claim.task.id == id
+        complete(store, claim)
+
+    assert len(commits) == 2 * len(ids), "a claim and a settle each"
+
+
+@POSTGRES
+def test_a_dependent_that_somebody_is_busy_with_is_told_by_the_settle_all_the_same(laboratory: Laboratory) -> None:
+    store = laboratory.open()
+    parent = submit_one(store)
+    child = submit_one(store, queue="children", prerequisites=[parent])
+    claim = claim_one(store)
+    bystander = laboratory.connect()
+    bystander.execute("SELECT id FROM windlass.task WHERE id = %s FOR UPDATE", [child]).fetchall()
+
+    settling = laboratory.in_background(lambda: complete(store, claim))
+    laboratory.await_standstill(settling)
+    assert state_of(store, parent) is State.COMPLETED, "the end itself waits for nobody"
+    bystander.rollback()
+    settling.result()
+
+    assert state_of(store, child) is State.RUNNABLE
+
+
 @POSTGRES
 def test_a_callers_commit_in_the_midst_of_a_sweep_is_no_lost_wake_up(laboratory: Laboratory) -> None:
     store = laboratory.open()
@@ -51,14 +299,14 @@ def test_a_callers_commit_in_the_midst_of_a_sweep_is_no_lost_wake_up(laboratory:
     laboratory.clock.advance(MINUTE)
     connection = laboratory.connect()
     [child] = store.submit([a_task(prerequisites=[parent])], conn=connection)
-    sweep = store._sweep
-    heal = sweep._heal
+    sweeping = store._sweep
+    heal = sweeping._heal
 
     def commit_first(now: int) -> int:
         connection.commit()
         return heal(now)
 
-    laboratory.patch(sweep, "_heal", commit_first)
+    laboratory.patch(sweeping, "_heal", commit_first)
     swept = store.sweep()
 
     assert swept.healed == 0
@@ -68,7 +316,7 @@ def test_a_callers_commit_in_the_midst_of_a_sweep_is_no_lost_wake_up(laboratory:
 
 @POSTGRES
 def test_a_member_of_a_ring_that_is_cancelled_meanwhile_does_not_stop_the_sweep(laboratory: Laboratory) -> None:
-    laboratory.patch(submit, "CYCLE_BUDGET", 2)
+    laboratory.patch(submitting, "CYCLE_BUDGET", 2)
     sweeper, store = laboratory.open(), laboratory.open()
     store.open_workflow("w", forward=HOUR)
     for number in range(6):
@@ -112,12 +360,12 @@ def test_a_forward_reference_to_a_task_that_is_just_being_submitted_is_filled(la
     slow, store = laboratory.open(), laboratory.open()
     gate = laboratory.gate(slow, "submit")
 
-    submitting = laboratory.in_background(lambda: slow.submit([a_task(key="parent", workflow="w")]))
+    background = laboratory.in_background(lambda: slow.submit([a_task(key="parent", workflow="w")]))
     gate.await_somebody()
     store.open_workflow("w", forward=MINUTE)
     child = submit_one(store, key="child", workflow="w", prerequisites=["parent"])
     gate.open()
-    submitting.result()
+    background.result()
     laboratory.clock.advance(HOUR)
     sweep_until_quiet(store)
 

@@ -53,6 +53,7 @@ class TaskSpec(NamedTuple):
     deadline: int | None = None
     expires: int | None = None
     retries: int = 0
+    at_most_once: bool = False
     handler: str = "work"
     downstream: str | None = None
 
@@ -212,6 +213,7 @@ roots = mixed(
     deadline=[None, None, 5, 60],
     expires=[None, None, None, 40],
     retries=[0, 1, 2],
+    at_most_once=[False, False, True],
     handler=["work", "work", "play"],
     downstream=[None, None, *DOWNSTREAMS],
 )
@@ -226,6 +228,7 @@ _any_tasks = mixed(
     delay=[None, None, None, 1, 30],
     expires=[None, None, None, None, 4, 40, -1],
     retries=[0, 1, 2],
+    at_most_once=[False, False, True],
 )
 
 
@@ -338,7 +341,7 @@ _which = weighted(
 )
 _DEEDS = ["cancel", "retry", "retry", "retry from", "cancel and retry", "purge"]
 _operates = st.builds(Operate, st.sampled_from(_DEEDS), _which, st.sampled_from(GRACES))
-CHUNKS = [2, 3, 500]
+CHUNKS = [3, 500, 500]
 """How many tasks one transaction of an operation takes: what is small here crosses the same borders as thousands."""
 _TIMES = [None, -SECOND, SECOND, 20 * SECOND]
 _updates = st.builds(

@@ -298,7 +298,6 @@ class StoreMachine(RuleBasedStateMachine):
             case "retry":
                 self._act(lambda side: side.store.retry(which, entries=[ACT]))
             case "retry from":
-                self._act(lambda side: side.store.retry(which, dependents=True, dry_run=True, entries=[ACT]))
                 self._act(lambda side: side.store.retry(which, dependents=True, entries=[ACT]))
             case _:
                 self._act(lambda side: side.store.purge(which, entries=[ACT]))
@@ -367,7 +366,8 @@ class StoreMachine(RuleBasedStateMachine):
             expires=_seconds(spec.expires),
             prerequisites=[*ids, *self._ahead(spec)],
             on_failure=spec.on_failure,
-            retry=Retry(retries=spec.retries, base=2 * SECOND),
+            retry=Retry(retries=0 if spec.at_most_once else spec.retries, base=2 * SECOND),
+            at_most_once=spec.at_most_once,
             downstream=spec.downstream,
         )
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from windlass.core.amend import Version, version_of
 from windlass.core.lifecycle import State
 from windlass.core.serving import EVERYTHING, Serves
-from windlass.core.settlement import MAX_CRASHES, MAX_LOSSES
+from windlass.core.settlement import MAX_LOSSES
 from windlass.core.task import Claim, Task
 from windlass.stores.protocol import Neighbourhood
 from windlass.stores.steering import Look
@@ -96,7 +96,10 @@ def _check_alone(task: Task) -> None:
     assert task.state is not State.LEASED or task.session is not None, f"P2: {task.id} is leased to nobody"
     assert not (task.state is State.COMPLETED and task.cancel_requested), f"P11: {task.id} completed, though cancelled"
     assert task.attempts <= task.rules.retry.retries + 1, f"P14: {task.attempts} attempts of {task.id}"
-    assert task.crashes <= MAX_CRASHES, f"P14: {task.crashes} crashes of {task.id}"
+    assert task.crashes <= task.rules.max_crashes + 1, f"P14: {task.crashes} crashes of {task.id}"
+    if task.rules.at_most_once:
+        begun = task.attempts + task.crashes + task.losses
+        assert begun <= (1 if task.state.final else 0), f"P14: {task.id} is {task.state} after {begun} attempts"
     assert task.losses <= MAX_LOSSES, f"P14: {task.losses} losses of {task.id}"
 
 

@@ -52,6 +52,7 @@ async def test_options_of_the_caller_count_more_than_the_handlers(client: Client
         "expires": "2030-01-01T00:00:00Z",
         "delay": 5,
         "retries": 2,
+        "max_crashes": 4,
         "timeout": "30s",
         "requires": ["gpu"],
         "trace": "00-abc",
@@ -64,7 +65,19 @@ async def test_options_of_the_caller_count_more_than_the_handlers(client: Client
     assert (task.queue, task.priority, task.tenant, task.state) == ("fast", 1, "acme", State.SCHEDULED)
     assert task.deadline == task.submitted + 600_000_000
     assert (task.rules.retry.retries, task.rules.timeout) == (2, timedelta(seconds=30))
+    assert task.rules.max_crashes == 4
     assert (task.rules.requires, task.rules.trace) == (("gpu",), "00-abc")
+
+
+async def test_a_task_is_submitted_to_run_at_most_once(client: Client, store: Store) -> None:
+    made = await client.post(f"{API}/tasks", json={"handler": "mail", "args": {"to": "ann"}, "at_most_once": True})
+    both = {"handler": "mail", "args": {"to": "ann"}, "at_most_once": True, "retries": 2}
+    refused = await client.post(f"{API}/tasks", json=both)
+
+    task = task_of(store, TaskId(UUID(made.json()["id"])))
+    assert (task.rules.at_most_once, task.rules.retry.retries, task.rules.max_crashes) == (True, 0, 0)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_task")
+    assert "retries=2 and at_most_once=True contradict each other" in refused.json()["detail"]
 
 
 async def test_a_task_waits_for_others_by_id_and_by_key(client: Client, store: Store) -> None:

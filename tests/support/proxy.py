@@ -86,6 +86,10 @@ class Proxy:
         """Let nobody in from now on; who is connected stays."""
         self._refusing = True
 
+    def admit(self) -> None:
+        """Let everybody in again."""
+        self._refusing = False
+
     def reset(self) -> None:
         """Cut off everybody who is connected now."""
         with self._lock:

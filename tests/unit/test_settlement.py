@@ -10,7 +10,6 @@ from tests.unit.values import OOPS, a_stored_task
 from windlass.core.lifecycle import MOVES, State
 from windlass.core.retry import Error, Retry
 from windlass.core.settlement import (
-    MAX_CRASHES,
     MAX_LOSSES,
     RELEASED,
     Crashed,
@@ -47,7 +46,7 @@ outcomes: st.SearchStrategy[Outcome] = st.one_of(
 @given(
     outcome=outcomes,
     attempts=st.integers(0, 5),
-    crashes=st.integers(0, MAX_CRASHES - 1),
+    crashes=st.integers(0, Rules().max_crashes),
     losses=st.integers(0, MAX_LOSSES - 1),
     expires=st.none() | st.integers(0, 2 * NOW),
     cancel_requested=st.booleans(),
@@ -105,7 +104,7 @@ def test_a_reason_is_never_longer_than_a_paragraph(message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "field", "most"), [(Crashed(OOPS), "crashes", MAX_CRASHES), (Lost(), "losses", MAX_LOSSES)]
+    ("outcome", "field", "most"), [(Crashed(OOPS), "crashes", Rules().max_crashes + 1), (Lost(), "losses", MAX_LOSSES)]
 )
 def test_crashes_and_losses_are_forgiven_so_often_and_no_more(outcome: Outcome, field: str, most: int) -> None:
     counters: dict[str, Any] = {field: most - 2}

@@ -8,6 +8,7 @@ import pytest
 from windlass.clock import SystemClock
 from windlass.core.times import micros
 from windlass.events import Events
+from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store, Swept
 from windlass.sweeper import Sweeper
 
@@ -18,6 +19,9 @@ class Turned:
     def __init__(self) -> None:
         self.waited: list[float] = []
 
+    def clear(self) -> None:
+        pass
+
     def wait(self, seconds: float) -> None:
         self.waited.append(seconds)
 
@@ -27,6 +31,7 @@ class QuietStore:
 
     def __init__(self, due_in: timedelta) -> None:
         self._due_in = due_in
+        self.unresolved = Turned()
 
     def sweep(self) -> Swept:
         return Swept(next_due=SystemClock().now() + micros(self._due_in))
@@ -43,11 +48,31 @@ class QuietStore:
     ids=["soon", "later", "just now", "a clock that is ahead of the store's"],
 )
 def test_the_sweeper_sleeps_until_something_is_due(due_in: timedelta, least: float, most: float) -> None:
-    sweeper = Sweeper(cast("Store", QuietStore(due_in)), Events())
-    turned = Turned()
-    sweeper.turned = turned  # type: ignore[assignment]
+    store = QuietStore(due_in)
+
+    Sweeper(cast("Store", store), Events()).step()
+
+    [waited] = store.unresolved.waited
+    assert least <= waited <= most
+
+
+def test_the_sweeper_comes_at_once_when_a_settle_has_left_something_to_it() -> None:
+    store = MemoryStore()
+    sweeper = Sweeper(store, Events())
+    swept: list[Swept] = []
+    sweep = store.sweep
+
+    def settled_meanwhile() -> Swept:
+        swept.append(sweep())
+        if len(swept) == 1:
+            store.unresolved.set()
+        return swept[-1]
+
+    store.sweep = settled_meanwhile  # type: ignore[method-assign]
 
     sweeper.step()
+    assert store.unresolved.wait(0)
+    sweeper.step()
 
-    [waited] = turned.waited
-    assert least <= waited <= most
+    assert len(swept) == 2
+    assert not store.unresolved.wait(0)

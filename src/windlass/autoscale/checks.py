@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from windlass.autoscale.deciders import DECIDERS
 from windlass.autoscale.settings import Settings
+from windlass.situation import PREFIX
 
 TIMES = ("wait", "idle", "service", "cooldown_up", "cooldown_down")
 """The settings that are seconds, and that people write as times."""
+
+_OWN = re.compile(rf"{PREFIX}[A-Za-z_]\w{{0,99}}")
 
 DAY, LONGEST = 86_400, 31 * 86_400
 
@@ -36,8 +41,9 @@ def faults(settings: Settings) -> list[str]:
         rest: float = getattr(settings, field)
         if not 0 <= rest <= LONGEST:
             found.append(f"{field}={rest:g} is no time; give 0 to a month")
-    unknown = [name for name in settings.deciders if name not in DECIDERS]
+    unknown = [name for name in settings.deciders if name not in DECIDERS and not _OWN.fullmatch(name)]
     if unknown or not settings.deciders:
         named = ", ".join(unknown) or "none"
-        found.append(f"deciders: {named} is not known; give some of {', '.join(DECIDERS)}")
+        known = ", ".join(DECIDERS)
+        found.append(f"deciders: {named} is not known; give some of {known}, or {PREFIX}NAME for a function of the app")
     return found

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from windlass.autoscale.backlog import predicted
 from windlass.autoscale.bounds import Bounds, bounds_of, raised_by, under
 from windlass.autoscale.costs import billed
+from windlass.autoscale.custom import own_wish
 from windlass.autoscale.deciders import DECIDERS
 from windlass.autoscale.deciders.simple import plain
 from windlass.autoscale.decisions import Decision, decided
@@ -114,6 +115,9 @@ def wished(now: float, observed: Observation, state: State, settings: Settings, 
     state = replace(state, estimates=learn(state.estimates, observed, settings))
     wishes: list[Wish] = []
     for name in settings.deciders:
+        if name not in DECIDERS:
+            wishes.append(own_wish(name, observed, current))
+            continue
         wish, memory = DECIDERS[name](seen(now, observed, state, settings, current))
         wishes.append(wish)
         state = replace(state, memory=memory)

@@ -48,6 +48,8 @@ class Observation(Struct, frozen=True, kw_only=True, gc=False):
     """The circuit breaker of the downstream that all tasks of this pool need."""
     deaths: int = 0
     """Workers that died unasked since the last tick."""
+    decided: dict[str, float] = {}
+    """What deciders of the app ask for, in slots, by name as in `app:by_orders`; one without an answer is not in it."""
 
     @property
     def alive(self) -> int:

@@ -53,6 +53,8 @@ class PoolReport(Totals, frozen=True, kw_only=True, omit_defaults=True):
     limit: int | None = None
     asked: int | None = None
     """The most workers, over all nodes, that the signals of this node allow; and the number that they ask for."""
+    decided: dict[str, float] = {}
+    """The workers, over all nodes, that deciders of the app ask for on this node, by name as in `app:by_orders`."""
     downstream: str = ""
     """What all of its latest tasks needed, if that was one and the same."""
 

@@ -45,7 +45,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     floor: int = 1
     ceiling: int = 64
     deciders: tuple[str, ...] = ("slo",)
-    """Names from `windlass.autoscale.deciders`; the largest wish counts."""
+    """Names from `windlass.autoscale.deciders`, or `app:NAME` for a function of the app; the largest wish counts."""
     idle: float = 300.0
     """With a floor of 0: seconds without a task after which the last worker goes."""
     windows: tuple[Window, ...] = ()

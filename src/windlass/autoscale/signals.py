@@ -71,6 +71,7 @@ def observed(look: Look, pool: Mapping[str, PoolReport], seen: Seen) -> tuple[Ob
         limit=slots(min, [report.limit for report in pool.values()], threads),
         asked=slots(max, [report.asked for report in pool.values()], threads),
         deaths=changes.deaths,
+        decided=decided(pool, threads),
     )
     return observation, Seen(
         queued=queued,
@@ -109,6 +110,12 @@ def upcoming(look: Look, queues: set[str], state: State | None = None) -> tuple[
         if due.queue in queues and state in (None, due.state):
             ahead[float(due.seconds)] = ahead.get(float(due.seconds), 0) + due.tasks
     return tuple(sorted(ahead.items()))
+
+
+def decided(pool: Mapping[str, PoolReport], threads: int) -> dict[str, float]:
+    """Return what the app's deciders ask for, in slots; of several nodes the largest answer counts."""
+    answers = [answer for report in pool.values() for answer in report.decided.items()]
+    return {name: threads * max(size for each, size in answers if each == name) for name, _ in answers}
 
 
 def slots(choose: Callable[[list[int]], int], workers: Sequence[int | None], threads: int) -> int | None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass.autoscale.controller import tick as decide
+from windlass.autoscale.custom import own_deciders, situation
 from windlass.autoscale.decisions import Decision
 from windlass.autoscale.documents import ORDER, POOL, PoolDecision, PoolOrder, read
 from windlass.autoscale.observations import Observation
@@ -23,6 +24,7 @@ from windlass.autoscale.shares import shares
 from windlass.autoscale.signals import SECOND, observed
 from windlass.autoscale.state import State
 from windlass.core import breaker as breakers
+from windlass.situation import PoolSituation
 from windlass.stores.steering import Control, Entry, Look
 
 IDLE_WRITES = 60
@@ -116,6 +118,22 @@ def in_force(members: Mapping[str, PoolReport], order: PoolOrder) -> Settings:
     return replace(tuned, floor=min(tuned.floor * threads, ceiling), ceiling=ceiling)
 
 
+def situations(pool: str, look: Look, members: Mapping[str, PoolReport]) -> dict[str, PoolSituation]:
+    """Return what the pool's deciders of the app are to be asked now, by name; nothing for a pool of a given size."""
+    if not members or all(report.fixed for report in members.values()):
+        return {}
+    last, _ = latest(look, pool)
+    order, _ = order_for(look, pool)
+    settings = in_force(members, order)
+    names = own_deciders(settings)
+    if not names:
+        return {}
+    seen, _ = observed(look, members, last.seen)
+    threads = max(report.threads for report in members.values())
+    found = situation(pool, look.now / SECOND, seen, last.state, settings, threads, last.slots)
+    return dict.fromkeys(names, found)
+
+
 def limited(settings: Settings, limit: int | None) -> Settings:
     """The settings under what a downstream can bear: a ceiling that is kept at once, above or below the floor."""
     if limit is None or limit >= settings.ceiling:
@@ -166,7 +184,8 @@ def sized(
     seen, after = observed(look, members, last.seen)
     seen = replace(seen, breaker=breaker_of(look, members))
     now = replace(now, settings=limited(now.settings, seen.limit))
-    if last.idle and quiet(seen) and unchanged(last, now, order) and now.tick - last.tick < IDLE_WRITES:
+    still = quiet(seen) and not asks_for_more(seen, last.slots)
+    if last.idle and still and unchanged(last, now, order) and now.tick - last.tick < IDLE_WRITES:
         return None
     state = caught_up(last, now, seen) if last.idle else last.state
     decision = decide(float(now.tick), seen, replace(now, state=state).ordered(order), now.settings)
@@ -176,7 +195,7 @@ def sized(
         now,
         target=target,
         slots=decision.target,
-        idle=quiet(seen) and smallest and decision.target == last.slots,
+        idle=still and smallest and decision.target == last.slots,
         sentence=decision.sentence(last.slots),
         reasons=decision.reasons,
         alerts=decision.alerts,
@@ -198,6 +217,11 @@ def quiet(seen: Observation) -> bool:
     """Whether there is nothing to run, now or soon."""
     here = seen.queued or seen.running or seen.arrivals or seen.starting or seen.draining or seen.deaths
     return not here and not seen.due_within(seen.start_delay + 3)
+
+
+def asks_for_more(seen: Observation, slots: int) -> bool:
+    """Return whether a signal or a decider of the app asks for more than there is, though there is nothing to run."""
+    return max([seen.asked or 0, *seen.decided.values()]) > slots
 
 
 def caught_up(last: PoolDecision, now: PoolDecision, seen: Observation) -> State:

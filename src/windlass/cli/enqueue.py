@@ -42,6 +42,8 @@ from windlass.server.offers import Offers
 @click.option("--workflow")
 @click.option("--after", multiple=True, metavar="ID", help="What must be completed before: ids or keys. Repeatable.")
 @click.option("--retries", type=int)
+@click.option("--max-crashes", type=int, help="Run it again after so many deaths of its worker process.  [default: 2]")
+@click.option("--at-most-once", is_flag=True, default=None, help="Fail it instead of running it a second time.")
 @click.option("--timeout", metavar="TIME")
 @click.option("--wait", is_flag=True, help="Wait for its end and print the result.")
 @click.option("--wait-timeout", metavar="TIME", help="Stop waiting after so long (exit status 7).")

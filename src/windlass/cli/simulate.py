@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -19,12 +19,14 @@ from windlass.simulation.chance import DISTRIBUTIONS
 from windlass.simulation.charts import write_chart
 from windlass.simulation.load import Load
 from windlass.simulation.loads import joined, load_of, tuned
-from windlass.simulation.policies import named, play_best
+from windlass.simulation.ours import OwnDecider
+from windlass.simulation.policies import named, play_best, play_own
 from windlass.simulation.recorded import recorded
 from windlass.simulation.report import seconds as told
 from windlass.simulation.results import SimulationResult, Timeline
 from windlass.simulation.scenarios import SCENARIOS
 from windlass.simulation.wishes import Wishes
+from windlass.situation import PREFIX
 from windlass.wiring import DEFAULT_URL
 
 HEADS = ("policy", "late", "p99 wait", "cost", "resizes/h", "recovery", "score")
@@ -38,6 +40,7 @@ HEADS = ("policy", "late", "p99 wait", "cost", "resizes/h", "recovery", "score")
 @click.option(
     "--policy", "policies", multiple=True, default=("slo",), show_default=True, help="Again for more, or all."
 )
+@click.option("--app", "target", metavar="MODULE:NAME", help="The app that has the policy app:NAME, as in shop:app.")
 @click.option("--wait", help="The goal: how long a task may wait, such as 5s.")
 @click.option("--min", "floor", type=int, help="The fewest workers.")
 @click.option("--max", "ceiling", type=int, help="The most workers.")
@@ -56,6 +59,7 @@ def simulate(
     since: str,
     queue: str | None,
     policies: Sequence[str],
+    target: str | None,
     wait: str | None,
     floor: int | None,
     ceiling: int | None,
@@ -78,10 +82,12 @@ def simulate(
     if load is not None and given is ParameterSource.COMMANDLINE:
         raise click.UsageError(f"LOAD={load} and --store are two loads; give one of them")
     wishes = Wishes(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
-    names = named(policies)
+    own = _own_deciders([name for name in policies if name.startswith(PREFIX)], target)
+    others = [name for name in policies if name not in own]
+    names = [*own, *(named(others) if others else ())]
     found = _load(load, store_url, since, queue, wishes, seed)
     wanted = tuned(found, wait=wait, floor=floor, ceiling=ceiling, start_delay=start_delay)
-    results = list(_played(names, wanted, kept=chart is not None or as_json))
+    results = list(_played(names, own, wanted, kept=chart is not None or as_json))
     if chart is not None:
         write_chart(chart, results)
     if as_json:
@@ -103,14 +109,36 @@ def _load(name: str | None, store_url: str | None, since: str, queue: str | None
     return recorded(store, now=SystemClock().now(), since=duration(since, "since"), queue=queue)
 
 
-def _played(names: Sequence[str], load: Load, *, kept: bool) -> Iterator[SimulationResult]:
+def _own_deciders(names: Sequence[str], target: str | None) -> dict[str, OwnDecider]:
+    """Import the app and return the deciders of these names; this process is no node, so that its code may run here."""
+    if not names:
+        return {}
+    if target is None:
+        raise click.UsageError(f"--policy {names[0]} is a function of an app: say which by --app, as in --app shop:app")
+    from windlass.access import forbid_stores
+    from windlass.worker.nursery import load
+
+    forbid_stores("the app is imported to simulate its deciders: they cannot use its store")
+    known = load(target).deciders
+    unknown = [name for name in names if name.removeprefix(PREFIX) not in known]
+    if unknown:
+        raise click.UsageError(f"{target} has no decider {unknown[0]}; it has {', '.join(known) or 'none'}")
+    return {name: known[name.removeprefix(PREFIX)] for name in names}
+
+
+def _played(
+    names: Sequence[str], own: Mapping[str, OwnDecider], load: Load, *, kept: bool
+) -> Iterator[SimulationResult]:
     """One result for each policy; on a terminal it is told which one is at work."""
     limit = bound(load)
     live = sys.stderr.isatty() and len(names) > 1
     for number, name in enumerate(names, 1):
         if live:
             click.echo(f"\r\033[K{name} ({number} of {len(names)})", err=True, nl=False)
-        yield play_best(name, load, limit, kept=kept)
+        if name in own:
+            yield play_own(name, own[name], load, limit, kept=kept)
+        else:
+            yield play_best(name, load, limit, kept=kept)
     if live:
         click.echo("\r\033[K", err=True, nl=False)
 

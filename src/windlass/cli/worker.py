@@ -8,9 +8,10 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from msgspec.structs import replace
@@ -22,10 +23,12 @@ from windlass.config import InvalidSettings, NodeSettings, PoolSettings, read_se
 from windlass.core.times import duration
 from windlass.errors import InvalidTask
 from windlass.events import Events, SettingsRefused
-from windlass.stores.protocol import Store
 from windlass.wiring import DEFAULT_URL, open_store
 from windlass.worker.leaving import LEAVE, Leaving
 from windlass.worker.node import Node, NodeFailed
+
+if TYPE_CHECKING:
+    from windlass.metrics.node_listener import NodeListener
 
 _POOL = re.compile(r"(?P<name>[^:=]+)(:(?P<queues>[^=]+))?(=(?P<size>\d+)(-(?P<most>\d+))?(x(?P<threads>\d+))?)?")
 
@@ -67,7 +70,13 @@ Beside: TypeAlias = Callable[[str], AbstractContextManager[None]]
 @click.option("--drain-timeout", metavar="TIME", help="How long a drain waits for running tasks; 0 for ever. [30s]")
 @click.option("--session-ttl", metavar="TIME", help="After which silence this node counts as lost.  [15s]")
 @click.option("--pass-store-url", is_flag=True, default=None, help="Let workers see the store's URL.")
-@click.option("--metrics", metavar="[HOST:]PORT", help="Serve /metrics for Prometheus there.  [default: nowhere]")
+@click.option(
+    "--health",
+    "--metrics",
+    "health",
+    metavar="[HOST:]PORT",
+    help="Serve /healthz, /readyz and /metrics there.  [default: nowhere]",
+)
 def worker(
     app: str | None,
     store_url: str | None,
@@ -87,7 +96,7 @@ def worker(
     drain_timeout: str | None,
     session_ttl: str | None,
     pass_store_url: bool | None,
-    metrics: str | None,
+    health: str | None,
 ) -> None:
     """Run the tasks of APP, as in shop:app, on this machine.
 
@@ -122,20 +131,23 @@ def worker(
             drain_timeout=_limit(drain_timeout) if drain_timeout is not None else file.drain_timeout,
             session_ttl=file.session_ttl if session_ttl is None else duration(session_ttl, "session_ttl"),
             pass_store_url=file.pass_store_url if pass_store_url is None else pass_store_url,
+            health=str(file.health) if health is None else health,
         )
         return settings, store_url or file.store or DEFAULT_URL
 
     settings, url = settled()
-    run(settings, url, Reload(config or Path("windlass.yaml"), lambda: settled()[0]), metrics)
+    run(settings, url, Reload(config or Path("windlass.yaml"), lambda: settled()[0]))
 
 
-def run(settings: NodeSettings, url: str, reload: Reload | None = None, metrics: str | None = None) -> None:
+def run(settings: NodeSettings, url: str, reload: Reload | None = None) -> None:
     """Be a node until told to leave, with whatever the command has put beside it."""
     events = Events()
     log_events(events)
-    measured, watch = _measured(metrics, events)
-    node = Node(settings, lambda: measured(open_store(url)), url, events)
-    watch(node)
+    listener = _listener(settings.health, events)
+    opened = partial(open_store, url)
+    node = Node(settings, opened if listener is None else lambda: listener.measured(opened()), url, events)
+    if listener:
+        listener.watch(node)
     signals = Signals(node, reload)
     beside: Beside = click.get_current_context().obj or nullcontext
     with beside(url):
@@ -147,22 +159,15 @@ def run(settings: NodeSettings, url: str, reload: Reload | None = None, metrics:
         raise NodeFailed(f"the node has ended: {node.failure}")
 
 
-def _measured(metrics: str | None, events: Events) -> tuple[Callable[[Store], Store], Callable[[Node], None]]:
-    """Serve what happens on this node at an address, if one is given.
+def _listener(address: str, events: Events) -> NodeListener | None:
+    """Listen at an address, if one is given; imported only then."""
+    if not address:
+        return None
+    from windlass.metrics.node_listener import NodeListener
 
-    Returns what the node's stores are to be wrapped in, and what is to be called with the node.
-    """
-    if metrics is None:
-        return lambda store: store, lambda _node: None
-    from windlass.metrics.calls import StoreCalls
-    from windlass.metrics.exposition import serve
-    from windlass.metrics.node import NodeMetrics
-
-    counted, calls = NodeMetrics(), StoreCalls()
-    events.listen(counted)
-    host, port = serve(metrics, counted.registry, calls.registry).server_address[:2]
-    click.echo(f"windlass: metrics at http://{host!s}:{port}/metrics", err=True)
-    return calls.measured, lambda node: counted.watch(lambda: node.unwritten)
+    listener = NodeListener(address, events)
+    click.echo(f"windlass: /healthz, /readyz and /metrics at {listener.url}", err=True)
+    return listener
 
 
 class Reload:

@@ -17,11 +17,12 @@ from windlass.core.retry import Error, storable
 from windlass.core.task import Task
 from windlass.core.times import LATEST, Micros
 
-MAX_CRASHES = 3
-"""A task that takes its process down this often is poison and goes to the dead letters."""
-
 MAX_LOSSES = 10
 """A task whose node was lost this often goes to the dead letters too: it may be what kills nodes."""
+
+
+AT_MOST_ONCE = "at most once, and it may have begun"
+"""How the reason of a task begins that failed because it must not run a second time."""
 
 
 class Returned(Struct, frozen=True):
@@ -109,27 +110,41 @@ def settle(task: Task, outcome: Outcome, random: Callable[[], float]) -> Settlem
                 return Settlement(state=State.FAILED, error=error, reason=_because(error), attempts=1)
             return Settlement(state=State.RETRYING, delay=delay, error=error, attempts=1)
         case Crashed(error):
-            if task.crashes + 1 >= MAX_CRASHES:
-                reason = f"poison: its process died {task.crashes + 1} times ({error.kind})"
-                return Settlement(state=State.FAILED, error=error, reason=reason, crashes=1)
-            return Settlement(state=State.RUNNABLE, error=error, crashes=1)
+            crashes = task.crashes + 1
+            if task.rules.at_most_once:
+                reason = f"{AT_MOST_ONCE}: its process died ({error.kind})"
+            elif crashes > task.rules.max_crashes:
+                reason = f"poison: its process died {crashes} time{'s' if crashes > 1 else ''} ({error.kind})"
+            else:
+                return Settlement(state=State.RUNNABLE, error=error, crashes=1)
+            return Settlement(state=State.FAILED, error=error, reason=reason, crashes=1)
         case Released(delay):
             return Settlement(state=State.SCHEDULED if delay > 0 else State.RUNNABLE, delay=delay)
         case Lost():
-            return lost(task.losses)
+            return lost(task.losses, at_most_once=task.rules.at_most_once)
         case Stopped(state, reason):
             return Settlement(state=state, reason=reason, attempts=1)
         case _:
             assert_never(outcome)
 
 
-def lost(losses: int) -> Settlement:
+def lost(losses: int, *, at_most_once: bool = False) -> Settlement:
     """What the loss of its node does to a task that had lost `losses` before."""
     error = Error(kind="NodeLost", message="the node's session ran out during the attempt")
+    if at_most_once:
+        return Settlement(state=State.FAILED, error=error, reason=f"{AT_MOST_ONCE}: its node was lost", losses=1)
     if losses + 1 >= MAX_LOSSES:
         reason = f"its node was lost {losses + 1} times"
         return Settlement(state=State.FAILED, error=error, reason=reason, losses=1)
     return Settlement(state=State.RUNNABLE, error=error, losses=1)
+
+
+def let_go(*, at_most_once: bool = False) -> Settlement:
+    """What the end of its session does to a task that the session still held: nobody says whether it was begun."""
+    if not at_most_once:
+        return RELEASED
+    error = Error(kind="SessionClosed", message="the session was closed while it held the task")
+    return Settlement(state=State.FAILED, error=error, reason=f"{AT_MOST_ONCE}: its session was closed", losses=1)
 
 
 OVERSTAYED = Settlement(

@@ -6,8 +6,9 @@ present moment and how the prerequisites stand. Both are pure, so every store re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
@@ -18,13 +19,19 @@ from windlass.core.ids import fresh_id, keyed_id
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.ordering import Place, Queue, place
 from windlass.core.payload import canonical, encode_args
+from windlass.core.retry import Retry
 from windlass.core.task import NewTask, Rules, Task, TaskId
 from windlass.core.times import Micros, when
 from windlass.core.validation import check_batch, check_task, has_default_rules
 from windlass.errors import CycleFound, DuplicateTask, InvalidTask
 
 MAX_BATCH = 100_000
+CHUNK = 2_000
+"""How many tasks of a batch are encoded and written at a time. A larger batch is checked whole first, keeping little
+more than ids, then encoded again chunk by chunk: it needs no second copy of what the caller already holds."""
 _DEFAULT_RULES = Rules()
+_NO_RETRY = Retry(retries=0)
+T = TypeVar("T")
 
 
 class Draft(Struct, frozen=True, kw_only=True, gc=False):
@@ -32,11 +39,21 @@ class Draft(Struct, frozen=True, kw_only=True, gc=False):
 
     id: TaskId
     new: NewTask
-    args: str
-    rules: Rules
     prerequisites: tuple[TaskId, ...]
     fingerprint: bytes | None
     """Of the body, where there is a key: the same key with another fingerprint is a conflict."""
+    kept_args: str | None
+    """The encoded arguments; None in a batch of more than `CHUNK`, which encodes them again when it writes them."""
+
+    @property
+    def args(self) -> str:
+        """The arguments as JSON text."""
+        return encode_args(self.new.args) if self.kept_args is None else self.kept_args
+
+    @property
+    def rules(self) -> Rules:
+        """The rules that only the node reads."""
+        return _rules(self.new)
 
 
 class Birth(Struct, frozen=True, kw_only=True, gc=False):
@@ -61,19 +78,39 @@ def draft(tasks: Sequence[NewTask], now: Micros, entropy: Callable[[int], Callab
         )
     # Ids of one batch grow with their place in it: neighbours in time are neighbours in every index.
     random = entropy(len(tasks))
+    ids = _Ids()
+    keep = len(tasks) <= CHUNK
     drafts: list[Draft] = []
     try:
         for nth, new in enumerate(tasks):
-            drafts.append(_draft(new, now + nth, random))
+            drafts.append(_draft(new, now + nth, random, ids, keep=keep))
     except InvalidTask as error:
         if len(tasks) > 1:
             error.index = len(drafts)
             error.add_note(f"in tasks[{error.index}] of a batch of {len(tasks):,}")
         raise
+    del ids
     _check_unique(drafts)
-    if any(draft.prerequisites for draft in drafts):
+    if not _is_in_order(drafts):
         _check_acyclic(drafts)
     return drafts
+
+
+def chunks(sequence: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Cut a sequence into parts of at most `CHUNK`."""
+    return (sequence[start : start + CHUNK] for start in range(0, len(sequence), CHUNK))
+
+
+def _is_in_order(drafts: Sequence[Draft]) -> bool:
+    """Return True if no task waits for itself or for a later one of its batch. Such a batch has no cycle."""
+    seen: set[TaskId] = set()
+    later: set[TaskId] = set()
+    for draft in drafts if any(draft.prerequisites for draft in drafts) else ():
+        later.update(above for above in draft.prerequisites if above not in seen)
+        if draft.id in later:
+            return False
+        seen.add(draft.id)
+    return True
 
 
 def _check_unique(drafts: Sequence[Draft]) -> None:
@@ -155,35 +192,52 @@ def begins(draft: Draft, batch: Mapping[TaskId, NewTask]) -> bool:
     return not any(above in batch and batch[above].workflow is not None for above in draft.prerequisites)
 
 
-def _draft(new: NewTask, now: Micros, random: Callable[[], int]) -> Draft:
+class _Ids:
+    """The ids of the keys of one batch, each made once: a task's own key is often a prerequisite of others."""
+
+    def __init__(self) -> None:
+        self._by_scope: dict[tuple[str, str | None], dict[str, TaskId]] = {}
+
+    def of(self, new: NewTask, key: str) -> TaskId:
+        """Return the id of a key in the tenant and workflow of this task."""
+        scope = new.tenant, new.workflow
+        known = self._by_scope.get(scope)
+        if known is None:
+            known = self._by_scope[scope] = {}
+        id = known.get(key)
+        if id is None:
+            id = known[key] = keyed_id(new.tenant, new.workflow, key)
+        return id
+
+
+def _draft(new: NewTask, now: Micros, random: Callable[[], int], ids: _Ids, *, keep: bool) -> Draft:
     new = check_task(new, now)
-    prerequisites = _prerequisites(new) if new.prerequisites else ()
-    id = new.id or (fresh_id(now, random()) if new.key is None else keyed_id(new.tenant, new.workflow, new.key))
+    prerequisites = _prerequisites(new, ids) if new.prerequisites else ()
+    id = new.id or (fresh_id(now, random()) if new.key is None else ids.of(new, new.key))
     check_fan_in(new.key or id, prerequisites)
+    args = encode_args(new.args)
     return Draft(
         id=id,
         new=new,
-        args=encode_args(new.args),
-        rules=_rules(new),
         prerequisites=prerequisites,
         fingerprint=None if new.key is None else _fingerprint(new, prerequisites),
+        kept_args=args if keep else None,
     )
 
 
-def _prerequisites(new: NewTask) -> tuple[TaskId, ...]:
+def _prerequisites(new: NewTask, ids: _Ids) -> tuple[TaskId, ...]:
     """Return the ids of all prerequisites, each once."""
-    ids = (
-        TaskId(name) if isinstance(name, UUID) else keyed_id(new.tenant, new.workflow, name)
-        for name in new.prerequisites
-    )
-    return tuple(dict.fromkeys(ids))
+    found = [TaskId(name) if isinstance(name, UUID) else ids.of(new, name) for name in new.prerequisites]
+    return tuple(found if len(found) == 1 else dict.fromkeys(found))
 
 
 def _rules(new: NewTask) -> Rules:
     if has_default_rules(new):
         return _DEFAULT_RULES
     return Rules(
-        retry=new.retry,
+        retry=_NO_RETRY if new.at_most_once else new.retry,
+        max_crashes=_max_crashes(new),
+        at_most_once=new.at_most_once,
         timeout=new.timeout,
         soft_timeout=new.soft_timeout,
         heartbeat_timeout=new.heartbeat_timeout,
@@ -192,6 +246,12 @@ def _rules(new: NewTask) -> Rules:
         downstream=new.downstream,
         trace=new.trace,
     )
+
+
+def _max_crashes(new: NewTask) -> int:
+    if new.at_most_once:
+        return 0
+    return _DEFAULT_RULES.max_crashes if new.max_crashes is None else new.max_crashes
 
 
 def _fingerprint(new: NewTask, prerequisites: Sequence[TaskId]) -> bytes:

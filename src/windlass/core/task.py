@@ -56,6 +56,10 @@ class NewTask(Struct, frozen=True, kw_only=True, gc=False):
     """Keys of the same workflow, or task ids (`UUID`). For `Scheduler`: ids."""
     on_failure: OnFailure = OnFailure.CANCEL
     retry: Retry = Retry()
+    max_crashes: int | None = None
+    """After how many deaths of its process it still runs again; None for the default of `Rules`."""
+    at_most_once: bool = False
+    """Never run it again once an attempt may have begun, whatever happened to that. Without retries of any kind."""
     timeout: timedelta | None = None
     soft_timeout: timedelta | None = None
     heartbeat_timeout: timedelta | None = None
@@ -69,6 +73,9 @@ class Rules(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The part of a task that only the node reads: stored as one JSON text, empty when all is default."""
 
     retry: Retry = Retry()
+    max_crashes: int = 2
+    """How many crashes are forgiven; one more and the task is poison and goes to the dead letters."""
+    at_most_once: bool = False
     timeout: timedelta | None = None
     soft_timeout: timedelta | None = None
     heartbeat_timeout: timedelta | None = None

@@ -22,6 +22,7 @@ from windlass.errors import InvalidPayload, InvalidTask
 
 MAX_PRIORITY = 1_000_000
 MAX_SLOTS = 1_000
+MAX_CRASHES = 1_000
 DEFAULT_RETRY = NewTask().retry
 _TEXTS = ("handler", "queue", "tenant", "key", "workflow", "downstream", "trace")
 _LIMITS = ("timeout", "soft_timeout", "heartbeat_timeout")
@@ -65,6 +66,8 @@ def has_default_rules(new: NewTask) -> bool:
     """Return True for a task with no rules of its own, which is nearly every task: nothing needs to be stored."""
     return (
         new.retry is DEFAULT_RETRY
+        and new.max_crashes is None
+        and new.at_most_once is False
         and new.timeout is None
         and new.soft_timeout is None
         and new.heartbeat_timeout is None
@@ -90,6 +93,14 @@ def check_labels(labels: object) -> tuple[str, ...]:
     for label in found:
         check_name("requires", label)
     return tuple(map(_plain_text, found))
+
+
+def check_once(retry: Retry) -> None:
+    """Refuse a retry policy that would run a task again which must run at most once."""
+    retry.check()
+    most = max(retry.retries, *(rule.retries or 0 for rule in retry.rules), 0)
+    if most:
+        raise InvalidTask(f"retries={most} and at_most_once=True contradict each other; leave out one of them")
 
 
 def check_ids(ids: object, field: str = "tasks") -> None:
@@ -181,6 +192,9 @@ def _check_times(new: NewTask, now: Micros) -> None:
 def _check_rules(new: NewTask) -> NewTask:
     check_type("retry", new.retry, Retry, "pass Retry(retries=...)")
     new.retry.check()
+    _check_crashes(new.max_crashes, new.at_most_once)
+    if new.at_most_once and new.retry != DEFAULT_RETRY:
+        check_once(new.retry)
     for field in _LIMITS:
         limit: object = getattr(new, field)
         if limit is not None and not (isinstance(limit, timedelta) and timedelta(0) < limit <= LONGEST):
@@ -193,6 +207,14 @@ def _check_rules(new: NewTask) -> NewTask:
     if new.trace is not None:
         check_text("trace", new.trace)
     return _with_plain_texts(replace(new, requires=requires))
+
+
+def _check_crashes(most: object, once: object) -> None:
+    check_flag("at_most_once", once)
+    if most is not None and (type(most) is not int or not 0 <= most <= MAX_CRASHES):
+        raise InvalidTask(f"max_crashes={shown(most)} is not a whole number from 0 to {MAX_CRASHES:,}")
+    if once and most:
+        raise InvalidTask(f"max_crashes={most} and at_most_once=True contradict each other; leave out one of them")
 
 
 def _as_tuple(field: str, values: object, right: str) -> tuple[Any, ...]:

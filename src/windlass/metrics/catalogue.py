@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from windlass.metrics import calls, node, store
+from windlass.metrics import calls, node, refusals, store
 from windlass.metrics.families import Family
 
 SERVER, NODE, BOTH = "server", "node", "server and node"
 
-CATALOGUE: Mapping[str, Sequence[Family]] = {SERVER: store.FAMILIES, NODE: node.FAMILIES, BOTH: calls.FAMILIES}
+CATALOGUE: Mapping[str, Sequence[Family]] = {
+    SERVER: store.FAMILIES,
+    NODE: node.FAMILIES,
+    BOTH: (*calls.FAMILIES, *refusals.FAMILIES),
+}
 
 
 def series() -> set[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, get_origin
 
 import msgspec
@@ -19,6 +19,7 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.clock import Clock, SystemClock
+from windlass.refusals import refusals
 from windlass.server.bodies import JSON, NDJSON, check_media, read_body
 from windlass.server.calls import Call
 from windlass.server.feeds import Feed, Lines
@@ -123,7 +124,8 @@ class _Endpoint:
             allowed = ", ".join(sorted(self._routes))
             text = f"{request.method} is not served here; {allowed} would be"
             raise Refused("method_not_allowed", text, headers={"Allow": allowed})
-        response = await _answer(self._service, route, request)
+        with refusals.counting() if route.scope is Allowed.SUBMIT else nullcontext():
+            response = await _answer(self._service, route, request)
         await response(scope, receive, send)
 
 

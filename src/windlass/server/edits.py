@@ -46,6 +46,8 @@ def edited(task: Task, changes: Mapping[str, Any], schema: Mapping[str, Any]) ->
         # What its arguments are made of has to be there still, and is kept for as long as somebody waits for it.
         prerequisites=tuple(referred(text)),
         retry=rules.retry,
+        max_crashes=rules.max_crashes,
+        at_most_once=rules.at_most_once,
         timeout=rules.timeout,
         soft_timeout=rules.soft_timeout,
         heartbeat_timeout=rules.heartbeat_timeout,

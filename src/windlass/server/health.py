@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from windlass.errors import WindlassError
+from windlass.health import Health, Part
 from windlass.server.calls import Call
 from windlass.server.routes import Routes
-from windlass.server.schemas import Health, Part
 
 route = Routes("health", prefix="")
 

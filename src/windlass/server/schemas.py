@@ -76,6 +76,10 @@ class SubmitTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """What must be completed before: task ids, or keys of the same workflow."""
     on_failure: OnFailure | UnsetType = UNSET
     retries: Annotated[int, Meta(ge=0, le=1_000)] | UnsetType = UNSET
+    max_crashes: Annotated[int, Meta(ge=0, le=1_000)] | UnsetType = UNSET
+    """After how many deaths of its worker process it still runs again."""
+    at_most_once: bool | UnsetType = UNSET
+    """Fail instead of running again once an attempt may have begun. Without retries."""
     timeout: Length | UnsetType = UNSET
     soft_timeout: Length | UnsetType = UNSET
     heartbeat_timeout: Length | UnsetType = UNSET
@@ -361,18 +365,3 @@ class DesiredShape(Struct, frozen=True, kw_only=True):
     workers: int
     slots: int
     """How many tasks so many workers run at once."""
-
-
-class Part(Struct, frozen=True, kw_only=True):
-    """One part of the server, and whether it can do its work."""
-
-    name: str
-    ready: bool
-    text: str
-
-
-class Health(Struct, frozen=True, kw_only=True):
-    """Whether the server can do its work, and which part cannot."""
-
-    ready: bool
-    parts: list[Part]

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from windlass.core.task import NewTask
 from windlass.errors import InvalidTask, StoreError, WindlassError
+from windlass.refusals import refusals
 from windlass.server.calls import Call
 from windlass.server.feeds import Feed
 from windlass.server.problems import Refused, problem_of
@@ -131,6 +132,7 @@ class _Group:
                 self._receipts[number] = _line(number, receipt)
 
     def _refuse(self, number: int, error: WindlassError) -> None:
+        refusals.count(error)
         self._receipts[number] = LineReceipt(line=number, error=problem_of(error))
 
     def _numbered(self) -> list[tuple[int, bytes]]:

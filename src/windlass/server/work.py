@@ -140,7 +140,11 @@ def settle_tasks(call: Call, session: UUID, body: list[GiveEnd]) -> Verdicts:
 
 @route("DELETE", "/sessions/{session}", Scope.WORK, whole=True)
 def close_session(call: Call, session: UUID) -> None:
-    """Go home. What the session still holds is given back at no charge; closing twice does nothing."""
+    """Close the session. What it still holds is released at no charge; closing twice does nothing.
+
+    A task that runs at most once fails instead: the session does not say whether it was begun. Settle as `released`
+    what was not.
+    """
     call.store.close_session(SessionId(session))
     call.workforce.forget(SessionId(session))
 

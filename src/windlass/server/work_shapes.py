@@ -159,6 +159,10 @@ class HandlerOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     priority: Priority | UnsetType = UNSET
     retries: Annotated[int, Meta(ge=0, le=1_000)] | UnsetType = UNSET
+    max_crashes: Annotated[int, Meta(ge=0, le=1_000)] | UnsetType = UNSET
+    """After how many deaths of its worker process it still runs again."""
+    at_most_once: bool | UnsetType = UNSET
+    """Fail instead of running again once an attempt may have begun. Without retries."""
     timeout: Length | UnsetType = UNSET
     soft_timeout: Length | UnsetType = UNSET
     heartbeat_timeout: Length | UnsetType = UNSET

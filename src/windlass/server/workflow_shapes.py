@@ -94,10 +94,17 @@ class StepShape(Struct, frozen=True, kw_only=True):
     waited_seconds: float
     worked_seconds: float
     slack_seconds: float | None
-    """How much longer it could have taken without the end coming later; null if `aggregated`."""
+    """How much longer it could have taken without the end coming later; null where steps come in submit order."""
     critical: bool | None
-    """Whether it is on the critical path; null if `aggregated`."""
+    """Whether it is on the critical path; null where steps come in submit order."""
     reason: str | None
+
+
+class StepList(Struct, frozen=True, kw_only=True):
+    """Some steps of a workflow in the order of their submit. With `next` there are more: pass it on as `after`."""
+
+    steps: list[StepShape]
+    next: UUID | None
 
 
 class EdgeShape(Struct, frozen=True, kw_only=True):
@@ -132,7 +139,7 @@ class WorkflowShape(Struct, frozen=True, kw_only=True):
     submitted: datetime
     ended: datetime | None
     aggregated: bool
-    """True: it has too many steps or edges for an order and a critical path; steps come as they were submitted."""
+    """True: it has too many steps or edges for an order and a critical path. It is counted, and has no steps here."""
     groups: list[GroupShape]
     """If `aggregated`: its tasks by queue, handler and state."""
     critical_path: list[UUID]
@@ -174,6 +181,11 @@ def row_shape(found: Listed) -> WorkflowRow:
         submitted=to_datetime(found.submitted),
         latest=to_datetime(found.latest),
     )
+
+
+def step_list(some: Slice, now: Micros) -> StepList:
+    """Some steps."""
+    return StepList(steps=[_step(view, now) for view in some.steps], next=some.next)
 
 
 def workflow_shape(found: Workflow | Summary, some: Slice, now: Micros) -> WorkflowShape:

@@ -26,20 +26,25 @@ from windlass.server.workflow_shapes import (
     RetryWorkflow,
     SealedShape,
     SealWorkflow,
+    StepList,
     SubmitWorkflow,
     WorkflowList,
     WorkflowShape,
     edge_list,
     row_shape,
+    step_list,
     workflow_shape,
 )
 from windlass.stores.workflow_reads import SCANNED, EdgeCursor, WorkflowCursor
 from windlass.workflow_view import (
+    Slice,
+    Summary,
     UnknownWorkflow,
     count_groups,
     find_step,
     list_workflows,
     page,
+    submitted_page,
     tenant_of,
     workflow,
 )
@@ -138,13 +143,23 @@ def get_workflows(call: Call, query: ListWorkflows) -> WorkflowList:
 def get_workflow(call: Call, name: Text, query: SomeSteps) -> WorkflowShape:
     """Show a workflow: a page of its steps, what each waited and worked, and the path that decides when it ends.
 
-    One of more than 100,000 tasks or 1,000,000 edges is counted instead: see `aggregated`.
+    One of more than 100,000 tasks or 1,000,000 edges is counted instead (`aggregated`): page through `/steps` then.
     """
     tenant = _seen_tenant(call, name, query.tenant)
     found = workflow(call.store, name, tenant=tenant)
     after = None if query.after is None else TaskId(query.after)
     now = call.now
+    if isinstance(found, Summary):
+        return workflow_shape(found, Slice([], None), now)
     return workflow_shape(found, page(call.store, found, limit=query.limit, after=after, now=now), now)
+
+
+@route("GET", "/workflows/{name}/steps", Scope.READ, errors=["unknown_workflow", "invalid_task"])
+def get_steps(call: Call, name: Text, query: SomeSteps) -> StepList:
+    """List the steps of a workflow of any size in the order of their submit, page by page."""
+    tenant = _seen_tenant(call, name, query.tenant)
+    after = None if query.after is None else TaskId(query.after)
+    return step_list(submitted_page(call.store, name, tenant, limit=query.limit, after=after), call.now)
 
 
 @route("GET", "/workflows/{name}/edges", Scope.READ, errors=["unknown_workflow", "invalid_task", "invalid_cursor"])

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from windlass.autoscale.controller import tick
+from windlass.autoscale.custom import situation
 from windlass.autoscale.observations import Observation
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.state import State
 from windlass.simulation.load import Load
 from windlass.simulation.policy import Policy, Start
+from windlass.situation import PREFIX, PoolSituation, checked_answer
+
+OwnDecider: TypeAlias = Callable[[PoolSituation], float]
+OWN = f"{PREFIX}simulated"
 
 
 class Controller:
     """One controller at work. `said` is its sentence for the ledger about the latest tick."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, own: OwnDecider | None = None) -> None:
         self.settings = settings
+        self._own = own
         self.state = State()
         self.said = ""
 
     def __call__(self, now: int, seen: Observation, /) -> int:
         before = self.state.target if self.state.target is not None else seen.alive
+        if self._own is not None:
+            shown = situation("simulated", float(now), seen, self.state, self.settings, 1, before)
+            seen = replace(seen, decided={OWN: checked_answer(self._own(shown))})
         decision = tick(float(now), seen, self.state, self.settings)
         self.state = decision.state
         if decision.target != before:
@@ -35,6 +47,16 @@ def windlass(*deciders: str) -> Start:
     def start(load: Load) -> tuple[int, Policy]:
         settings = Settings(wait=load.wait, floor=load.floor, ceiling=load.ceiling, deciders=deciders)
         return load.floor, Controller(settings)
+
+    return start
+
+
+def own_controller(decide: OwnDecider) -> Start:
+    """The controller with a function of the app as its only decider. What it raises ends the simulation."""
+
+    def start(load: Load) -> tuple[int, Policy]:
+        settings = Settings(wait=load.wait, floor=load.floor, ceiling=load.ceiling, deciders=(OWN,))
+        return load.floor, Controller(settings, decide)
 
     return start
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from windlass.simulation.bound import Bound
 from windlass.simulation.load import InvalidLoad, Load
-from windlass.simulation.ours import OURS
+from windlass.simulation.ours import OURS, OwnDecider, own_controller
 from windlass.simulation.policy import Start
 from windlass.simulation.results import SimulationResult
 from windlass.simulation.rivals import LIMITS, RIVALS
@@ -40,6 +40,11 @@ def play(policy: str, setting: str, load: Load, limit: Bound, *, kept: bool = Fa
     if policy == "hindsight":
         return hindsight(load, limit, kept=kept)
     return run(load, limit, policy, POLICIES[policy][setting], setting=setting, kept=kept)
+
+
+def play_own(name: str, decide: OwnDecider, load: Load, limit: Bound, *, kept: bool = False) -> SimulationResult:
+    """A decider of an app over one load."""
+    return run(load, limit, name, own_controller(decide), setting="", kept=kept)
 
 
 def play_best(policy: str, load: Load, limit: Bound, *, kept: bool = False) -> SimulationResult:

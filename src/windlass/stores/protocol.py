@@ -169,8 +169,19 @@ def check_limit(limit: int) -> None:
         raise InvalidTask(f"limit={limit!r} is not a whole number of 1 or more")
 
 
+class Signal(Protocol):
+    """Something that threads of one process tell each other, as `threading.Event` does."""
+
+    def set(self) -> None: ...
+    def clear(self) -> None: ...
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
 class TaskStore(Protocol):
     """The write path: callers submit; nodes open a session, claim, settle, renew; anyone may sweep."""
+
+    unresolved: Signal
+    """Set when a `settle` of this process has left dependents to the sweep: then it should come at once."""
 
     def submit(
         self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
@@ -211,7 +222,10 @@ class TaskStore(Protocol):
         ...
 
     def close_session(self, session: SessionId) -> None:
-        """End a session; what it still holds is released at no charge. Closing twice does nothing."""
+        """End a session; what it still holds is released at no charge. Closing twice does nothing.
+
+        A task that runs at most once fails instead: nobody says whether its attempt was begun.
+        """
         ...
 
     def claim(
@@ -237,6 +251,7 @@ class TaskStore(Protocol):
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
         """Write the ends of attempts, each under its lease, and unblock what waited; one verdict a report, in order.
 
+        Of very many dependents it may unblock some and leave the others to the sweep; then it sets `unresolved`.
         A stale lease changes nothing and harms no neighbour. Reporting the same end twice is answered `Settled` as
         long as the first one still stands. A cancel request turns every outcome into cancelled.
         """

@@ -112,6 +112,8 @@ class Autoscaler:
         look = self._store.look(queues, ahead=AHEAD)
         self._breakers.step(look, self._session, want=1 if self._hungry() else 0)
         nodes = {**steering.reports_of(look), self._session: report}
+        for name in report.pools:
+            self._hub.crew.pools[name].situations = steering.situations(name, look, members(nodes, name))
         found = {name: self._share(name, look, members(nodes, name)) for name in report.pools}
         self._apply({name: share for name, share in found.items() if share is not None})
 
@@ -119,7 +121,11 @@ class Autoscaler:
         now = monotonic()
         room = self._room(crew)
         pools = {name: pool.report(now, _left(room, pool, crew)) for name, pool in crew.pools.items()}
-        degraded = "; ".join(f"{name}: {why}" for name, why in sorted(self.degraded.items()))
+        troubles = [(name, why) for name, why in sorted(self.degraded.items())]
+        troubles += [
+            (name, f"{each}: {why}") for name, pool in crew.pools.items() for each, why in pool.undecided.items()
+        ]
+        degraded = "; ".join(f"{name}: {why}" for name, why in troubles)
         return NodeReport(pools=pools, degraded=degraded)
 
     def _room(self, crew: Crew) -> int | None:

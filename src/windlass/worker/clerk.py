@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 
 from windlass.core.manifest import Manifest
 from windlass.core.task import Lease, Progress
 from windlass.errors import StoreError, WindlassError
 from windlass.events import Events, StoreTroubled
+from windlass.refusals import refusals
 from windlass.stores.protocol import Store
 from windlass.worker.remote import METHODS, decode_call, encode_answer, encode_refusal
 from windlass.worker.wire import Answer, Call
@@ -72,7 +74,8 @@ class Clerk:
         positional, named = decode_call(call.method, call.value)
         if call.method == "submit":
             named["lease"] = lease or named.get("lease")
-        answer = getattr(self._store, call.method)(*positional, **named)
+        with refusals.counting() if call.method == "submit" else nullcontext():
+            answer = getattr(self._store, call.method)(*positional, **named)
         return None if answer is None else encode_answer(answer)
 
     def _publish(self, manifest: Manifest) -> None:

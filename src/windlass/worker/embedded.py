@@ -19,23 +19,17 @@ from windlass.access import is_importing, is_worker
 from windlass.app import App
 from windlass.config import InvalidSettings, NodeSettings, PoolSettings
 from windlass.core.times import duration
-from windlass.errors import NotAllowed, WindlassError
+from windlass.errors import NotAllowed
 from windlass.events import Events
 from windlass.stores.protocol import SESSION_TTL
 from windlass.worker.leaving import LEAVE, Leaving
 from windlass.worker.locate import locate, modules_of
 from windlass.worker.logs import log_event
-from windlass.worker.node import AppBroken, Node
+from windlass.worker.node import AppBroken, Node, NodeFailed
 from windlass.worker_node import WorkerNode, WorkerOptions
 
 NAP_SECONDS = 0.2
 """How often the main thread looks up while a node runs: Python runs signal handlers only then."""
-
-
-class NodeFailed(WindlassError, RuntimeError):
-    """The node ended by itself because one of its threads failed; the log says why."""
-
-    code = "node_failed"
 
 
 class EmbeddedNode(WorkerNode):
@@ -118,7 +112,7 @@ class EmbeddedNode(WorkerNode):
         finally:
             self.stop(wait=self.join(0))
         if self.failure is not None:
-            raise NodeFailed(f"The node ended because its thread {self.failure} failed; the log says why.")
+            raise NodeFailed(f"The node has ended: {self.failure}")
 
 
 def settings_from(app: App, options: WorkerOptions) -> NodeSettings:

@@ -72,6 +72,17 @@ class Keeper:
         """Whether the session is ours still, as far as is known."""
         return session in self._valid_until
 
+    @property
+    def silence_allowed(self) -> float:
+        """Seconds without a renewal after which the store counts as away; far fewer than end the session."""
+        return 2 * self._renew_every + 1.0
+
+    def silent_for(self, now: float) -> float | None:
+        """Return how many seconds ago the latest good renewal was sent; None without a session."""
+        session = self.current
+        until = None if session is None else self._valid_until.get(session)
+        return None if until is None else max(0.0, now - (until - self._good_for))
+
     def valid_until(self, session: SessionId) -> float:
         """Return the moment until which the session is surely valid; 0.0 for one that is not held."""
         return self._valid_until.get(session, 0.0)

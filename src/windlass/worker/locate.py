@@ -46,7 +46,7 @@ def locate(app: App) -> str:
 def modules_of(app: App) -> tuple[str, ...]:
     """Return the modules that define the app's handlers, hooks and signals, so that workers import them all."""
     functions = [handler.function for handler in app.handlers.values()]
-    used = [*functions, *app.start_hooks, *app.stop_hooks, *app.signals.values()]
+    used = [*functions, *app.start_hooks, *app.stop_hooks, *app.signals.values(), *app.deciders.values()]
     names = dict.fromkeys(str(getattr(each, "__module__", "")) for each in used)
     resolved = (main_name() if name == MAIN else name for name in names)
     return tuple(name for name in resolved if importable(name))

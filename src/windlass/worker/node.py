@@ -31,6 +31,7 @@ from windlass.worker.claimer import Claimer
 from windlass.worker.clerk import Clerk
 from windlass.worker.crons import Crons
 from windlass.worker.duty import MOST_FAILURES, WITHIN_SECONDS, Duty, NotRestartable
+from windlass.worker.health import NodeHealth
 from windlass.worker.hub import Hub
 from windlass.worker.keeper import Keeper
 from windlass.worker.listing import WorkerListing
@@ -107,7 +108,8 @@ class Node:
             name: Claimer(self._store, pool, self._hub, self._keeper, self._settler, self._breakers, self.events, tags)
             for name, pool in self._hub.crew.pools.items()
         }
-        self._duties = {
+        self.health = NodeHealth(self._hub, self._keeper, self._autoscaler, lambda: self.failure)
+        steps = {
             "hub": self._hub.step,
             "settler": self._settler.step,
             "keeper": self._keeper.step,
@@ -117,6 +119,7 @@ class Node:
             "signals": self._signals.step,
             **{f"claimer-{name}": claimer.step for name, claimer in self._claimers.items()},
         }
+        self._duties = {name: self.health.watched(name, step) for name, step in steps.items()}
         self._threads: list[Duty] = []
 
     @property

@@ -17,6 +17,7 @@ import msgspec
 from windlass.clock import monotonic
 from windlass.config import SignalSettings
 from windlass.events import Events, SignalFailed
+from windlass.situation import PREFIX
 from windlass.worker.hub import Hub
 from windlass.worker.pool import Pool
 
@@ -25,6 +26,10 @@ PATIENCE = 2.0
 """Seconds that an answer may take."""
 STALE = 300.0
 LONGEST_ANSWER = 1 << 20
+DECIDER_EVERY = 1.0
+"""Seconds between two questions to a decider of the app."""
+DECIDER_PATIENCE = 30.0
+"""Seconds that it may take to answer, and that an answer counts."""
 
 
 class _Reading(msgspec.Struct):
@@ -46,15 +51,20 @@ class Signals:
 
     def step(self) -> None:
         """Ask for what is due, and put what is known to use."""
-        pools = [pool for pool in self._hub.crew.pools.values() if pool.settings.signals]
-        for pool in pools:
+        busy = [pool for pool in self._hub.crew.pools.values() if pool.settings.signals or pool.situations]
+        for pool in busy:
             for signal in pool.settings.signals:
                 self._ask(pool, signal)
             self._use(pool)
-        self.turned.wait(NAP if pools else IDLE_NAP)
+        for pool in self._hub.crew.pools.values():
+            self._ask_deciders(pool)
+        self.turned.wait(NAP if busy else IDLE_NAP)
 
     def heard(self, pool: str, name: str, value: float | None, error: str) -> None:
         """The answer to a question, from whichever thread has it."""
+        if name.startswith(PREFIX):
+            self._heard_decider(pool, name, value, error)
+            return
         settings = self._hub.crew.pools[pool].settings
         signal = next((each for each in settings.signals if each.name == name), None)
         reading = self._readings.setdefault((pool, name), _Reading())
@@ -84,6 +94,33 @@ class Signals:
             self.heard(name, signal.name, None, f"{type(error).__name__}: {error}")
         else:
             self.heard(name, signal.name, value, "")
+
+    def _ask_deciders(self, pool: Pool) -> None:
+        """Ask every decider of the app that the pool has, one question at a time, and put the answers to use."""
+        now, situations = monotonic(), pool.situations
+        for name, situation in situations.items():
+            reading = self._readings.setdefault((pool.settings.name, name), _Reading())
+            waiting = reading.asked_at > reading.at
+            if now - reading.asked_at < (DECIDER_PATIENCE if waiting else DECIDER_EVERY):
+                continue
+            if waiting and reading.asked_at > 0:
+                self.heard(pool.settings.name, name, None, f"it has not answered for {DECIDER_PATIENCE:.0f} s")
+            with self._hub.lock:
+                asked = self._hub.crew.measure(pool.settings.name, name, situation)
+            if asked:
+                reading.asked_at = now
+        readings = {name: self._readings[pool.settings.name, name] for name in situations}
+        fresh = {name: each for name, each in readings.items() if now - each.at < DECIDER_PATIENCE}
+        pool.decided = {name: each.value for name, each in fresh.items() if not each.error}
+        pool.undecided = {name: each.error for name, each in readings.items() if each.error}
+
+    def _heard_decider(self, pool: str, name: str, value: float | None, error: str) -> None:
+        reading = self._readings.setdefault((pool, name), _Reading())
+        before, reading.at, reading.error = reading.error, monotonic(), "" if value is not None else error
+        if value is not None:
+            reading.value = value
+        elif error != before:
+            self._events.emit(SignalFailed(pool=pool, signal=name, error=error))
 
     def _use(self, pool: Pool) -> None:
         """Tell the pool what its signals come to, for its next report."""

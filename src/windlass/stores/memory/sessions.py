@@ -13,7 +13,7 @@ from windlass.core.lifecycle import State
 from windlass.core.names import check_text
 from windlass.core.retry import storable
 from windlass.core.serving import EVERYTHING, Serves
-from windlass.core.settlement import RELEASED
+from windlass.core.settlement import let_go
 from windlass.core.task import Claim, Lease, SessionId, TaskId
 from windlass.core.times import Micros, span
 from windlass.errors import SessionLost
@@ -62,7 +62,8 @@ class MemorySessions:
             now = self._clock.now()
             held = sorted(self._tables.held[session])
             for id in held:
-                end_attempt(self._tables, self._tables.tasks[id], RELEASED, now)
+                task = self._tables.tasks[id]
+                end_attempt(self._tables, task, let_go(at_most_once=task.rules.at_most_once), now)
             resolve(self._tables, held, now)
             if session in self._tables.sessions:
                 self._tables.sessions[session].lost = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from threading import Condition, RLock
+from threading import Condition, Event, RLock
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -48,6 +48,7 @@ from windlass.stores.protocol import (
     LeaseLost,
     Receipt,
     Settled,
+    Signal,
     Swept,
     Verdict,
     Which,
@@ -71,6 +72,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
         self._tables = Tables()
         self._lock = RLock()
         self._work = Condition(self._lock)
+        self.unresolved: Signal = Event()
 
     def submit(
         self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None

@@ -46,7 +46,7 @@ def _requeue_lost(tables: Tables, now: Micros) -> int:
     gone = [id for id, session in tables.sessions.items() if session.lost]
     tasks = [tables.tasks[id] for session in gone for id in tables.held[session]]
     for task in tasks:
-        end_attempt(tables, task, lost(task.losses), now)
+        end_attempt(tables, task, lost(task.losses, at_most_once=task.rules.at_most_once), now)
     resolve(tables, [task.id for task in tasks], now)
     return len(tasks)
 

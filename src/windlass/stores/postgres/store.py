@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from windlass.clock import Clock
-from windlass.core.submission import Draft
+from windlass.core.submission import CHUNK, Draft
 from windlass.core.task import Lease
 from windlass.stores.postgres.database import PostgresDatabase
 from windlass.stores.postgres.plain import PlainSubmits
@@ -44,7 +44,8 @@ class PostgresStore(SqlStore):
         return self._postgres.horizon_age()
 
     def submit_drafts(self, drafts: Sequence[Draft], lease: Lease | None) -> Submitted:
-        submitted = "not plain" if self._plain is None or lease is not None else self._plain(drafts)
+        short = self._plain is not None and lease is None and len(drafts) <= CHUNK
+        submitted = self._plain(drafts) if self._plain is not None and short else "not plain"
         if isinstance(submitted, Submitted):
             return submitted
         again = submitted == "unsure"

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from windlass.clock import SystemClock, entropy
+from windlass.core.graph import End
 from windlass.core.ids import fresh_id
 from windlass.core.lifecycle import State
 from windlass.core.retry import storable
-from windlass.core.settlement import RELEASED, Settlement, conclude, stands_already
+from windlass.core.settlement import Settlement, conclude, let_go, stands_already
+from windlass.core.submission import decode_rules
 from windlass.core.task import Lease, SessionId, TaskId
 from windlass.core.times import Micros, span
 from windlass.errors import SessionLost
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql.database import Database, Dialect, Transaction, Values
-from windlass.stores.sql.graph import resolve
+from windlass.stores.sql.graph import LEVELS, Asked, Telling, reach, resolve, resolve_some
 from windlass.stores.sql.rows import Counts, Row, rows_from, uuids
 from windlass.stores.steering import check_renewal
 
 CHUNK = 500
-T = TypeVar("T")
 _error = msgspec.json.Encoder()
 
 
@@ -54,49 +55,66 @@ def renew(db: Database, session: SessionId, about: str | None, workers: str | No
 def close_session(db: Database, session: SessionId) -> None:
     """End a session, then release what it holds: in this order no claim of it can slip in between."""
     db.transact(lambda tx: tx.tell("lose_session", session=session))
-    while ids := uuids(db, db.read(lambda tx: tx.ask("held", session=session, limit=CHUNK).rows())):
-        end_in_chunk(db, ids, lambda row: RELEASED if row.session == session else None)
+    while found := db.read(lambda tx: tx.ask("held", session=session, limit=CHUNK).rows()):
+        _let_go(db, session, {db.uuid(id): decode_rules(rules).at_most_once for id, rules in found})
 
 
-def settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
-    """Write the ends of attempts, each under its own lease, and tell those that wait."""
-    completed = _complete(db, reports)
+def _let_go(db: Database, session: SessionId, held: Mapping[UUID, bool]) -> None:
+    """End what a session holds: tasks, and whether each must run at most once."""
+    end_in_chunk(db, list(held), lambda row: let_go(at_most_once=held[row.id]) if row.session == session else None)
+
+
+def settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], bool]:
+    """Write the ends of attempts, each under its own lease, and tell a bounded number of those that wait.
+
+    Also whether others are still to be told, which is left to the sweep: whoever settles has more ends to write.
+    """
+    completed, left = _complete(db, reports)
     rest = [(lease, settlement) for lease, settlement in reports if lease.task not in completed]
-    verdicts = iter(_settle(db, rest) if rest else [])
-    return [Settled(lease, State.COMPLETED) if lease.task in completed else next(verdicts) for lease, _ in reports]
+    found, more = _settle(db, rest) if rest else ([], False)
+    verdicts = iter(found)
+    settled = [Settled(lease, State.COMPLETED) if lease.task in completed else next(verdicts) for lease, _ in reports]
+    return settled, left or more
 
 
-def _complete(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> set[TaskId]:
+def _complete(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[set[TaskId], bool]:
     """Write the plain good ends among these, all in one statement; which. Others are left for a closer look."""
     plain = {lease.task: (lease, settlement) for lease, settlement in reports if settlement.plain}
     if not plain or len({lease.task for lease, _ in reports}) < len(reports):
-        return set()
+        return set(), False
     batch = [(id, lease.fence, lease.session) for id, (lease, _) in sorted(plain.items())]
 
-    def work(tx: Transaction) -> tuple[set[TaskId], Callable[[], list[UUID]]]:
+    def work(tx: Transaction) -> tuple[set[TaskId], Written]:
+        completed = tx.ask("complete", batch, now=db.now())
+        waiting = reach(tx, plain)  # In the same round trip, though not all of them may have been completed.
         endings = Endings(0)
         done: set[TaskId] = set()
-        for id, queue, tenant in tx.ask("complete", batch, now=db.now()).rows():
+        for id, queue, tenant, now in completed.rows():
             lease, settlement = plain[TaskId(db.uuid(id))]
-            endings.completed(lease, settlement, queue, tenant)
+            endings.completed(lease, settlement, queue, tenant, now)
             done.add(lease.task)
-        return done, endings.write(db, tx)
+        return done, endings.write(db, tx, waiting)
 
-    completed, announced = db.transact(work)
-    db.ring(resolve(db, announced()))
-    return completed
+    completed, written = db.transact(work)
+    return completed, _tell_more(db, written)
 
 
-def _settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
+def _settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], bool]:
     """Lock the tasks of these reports, decide about each, and write what was decided."""
 
-    def work(tx: Transaction) -> tuple[list[Verdict], Endings, Callable[[], list[UUID]]]:
+    def work(tx: Transaction) -> tuple[list[Verdict], Endings, Written]:
         verdicts, endings = ended(db, tx, reports)
         return verdicts, endings, endings.write(db, tx)
 
-    verdicts, endings, announced = db.transact(work)
-    db.ring(endings.counts.wake | resolve(db, announced() + endings.repeated))
-    return verdicts
+    verdicts, endings, written = db.transact(work)
+    return verdicts, _tell_more(db, written, endings.repeated)
+
+
+def _tell_more(db: Database, written: Written, repeated: Sequence[UUID] = ()) -> bool:
+    """After the commit: one more transaction for whoever could not be told in it; whether even more are left."""
+    done = resolve_some(db, [*written.untold(), *repeated], rounds=1, levels=LEVELS)
+    db.ring(written.wake | done.wake)
+    return done.left
 
 
 def ended(db: Dialect, tx: Transaction, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], Endings]:
@@ -114,7 +132,7 @@ def end_in_chunk(
 ) -> int:
     """End the attempts of these leased tasks as `decide` says, for those it gives a settlement; how many."""
 
-    def work(tx: Transaction) -> tuple[int, Callable[[], list[UUID]], set[str]]:
+    def work(tx: Transaction) -> tuple[int, Written]:
         asked = tx.ask("now", now=db.now())
         seized = tx.ask("seize", [(id,) for id in sorted(ids)])
         [(now,)] = asked.rows()
@@ -125,11 +143,20 @@ def end_in_chunk(
             if settlement is not None:
                 endings.end(row, settlement, bump_fence=bump_fence)
                 count += 1
-        return count, endings.write(db, tx), endings.counts.wake
+        return count, endings.write(db, tx)
 
-    count, announced, wake = db.transact(work)
-    db.ring(wake | resolve(db, announced()))
+    count, written = db.transact(work)
+    db.ring(written.wake | resolve(db, written.untold()))
     return count
+
+
+class Written(NamedTuple):
+    """What a transaction has written that ended attempts."""
+
+    wake: set[str]
+    """The queues that got something to run."""
+    untold: Callable[[], list[UUID]]
+    """Called after the commit: the ends that somebody waits for who was not told yet."""
 
 
 class Endings:
@@ -189,8 +216,9 @@ class Endings:
         self.counts.moved(row, state)
         return new
 
-    def completed(self, lease: Lease, settlement: Settlement, queue: str, tenant: str) -> None:
+    def completed(self, lease: Lease, settlement: Settlement, queue: str, tenant: str, now: Micros) -> None:
         """Note a plain good end that is written already: what goes with it is not."""
+        self._now = now
         if settlement.result is not None:
             self._results.append((lease.task, settlement.result))
         if settlement.log:
@@ -199,13 +227,13 @@ class Endings:
         self.counts.add(queue, tenant, State.LEASED, -1)
         self.counts.add(queue, tenant, State.COMPLETED, 1)
 
-    def write(self, db: Dialect, tx: Transaction) -> Callable[[], list[UUID]]:
-        """Write all of it. What comes back, called after the commit, says which ends somebody still waits for."""
+    def write(self, db: Dialect, tx: Transaction, waiting: Asked | None = None) -> Written:
+        """Write all of it, and tell those that wait; `waiting` is who that is, if it was asked already."""
         self._write_all_but_the_news(tx)
-        if not self._final:
-            return list
-        announced = tx.ask("announce", self._final)
-        return lambda: uuids(db, announced.rows())
+        telling = Telling(db, tx, self._now)
+        telling.go_down({id: End(state) for id, state in self._final}, LEVELS, waiting)
+        left = telling.write()
+        return Written(self.counts.wake | telling.wake, lambda: uuids(db, left.rows()) if left else [])
 
     def write_joined(self, tx: Transaction) -> None:
         """Write all of it inside a caller's transaction, which cannot know who waits: every end is noted."""

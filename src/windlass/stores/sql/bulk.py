@@ -33,6 +33,10 @@ CHUNK = 500
 """How many tasks one transaction takes."""
 PATIENCE = micros(timedelta(minutes=1))
 """For how long nobody may have worked at an operation before a sweep takes it over."""
+DEEP = 10
+"""How many times as many tasks one look further down may find, which changes none of them."""
+FEW = 4
+"""How many of the smaller steps one transaction takes."""
 ROUNDS = 20
 """How many steps one sweep takes."""
 RETRY, CANCEL = "retry", "cancel"
@@ -79,13 +83,11 @@ class Bulk:
             self._step(lambda tx, batch=batch: self._tell(tx, "add_to_bulk", batch, **about))
         if not dependents:
             return
-        while self._step(lambda tx: self._walk(tx, "add_taken_down", _WALK, _IN)):
-            pass
+        self._repeat(lambda tx: self._walk(tx, "add_taken_down", _WALK, _IN))
         after: UUID | None = _FIRST
         while after is not None:
             after = self._step(lambda tx, after=after: self._take_out(tx, after))
-        while self._step(lambda tx: self._walk(tx, "take_out_below", _OUT, _LEFT)):
-            pass
+        self._repeat(lambda tx: self._walk(tx, "take_out_below", _OUT, _LEFT))
 
     def chosen(self) -> int:
         """How many tasks it is about."""
@@ -109,8 +111,7 @@ class Bulk:
     def drop(self) -> None:
         """Forget it. A task without its operation would be dropped by nobody, so the operation goes last."""
         with suppress(Gone):
-            while self._step(lambda tx: self._ask(tx, "drop_bulk_tasks", limit=CHUNK)):
-                pass
+            self._repeat(lambda tx: bool(self._ask(tx, "drop_bulk_tasks", limit=CHUNK)))
             self._db.transact(lambda tx: tx.tell("drop_bulk", bulk=self._id))
 
     def _decide(self, tx: Transaction, act: Act) -> None:
@@ -142,10 +143,11 @@ class Bulk:
         page = self._page(tx, old)
         if not page:
             return False
-        found = self._ask(tx, statement, last=page[-1], limit=CHUNK)
-        if len(found) < CHUNK:  # That was all there is below them, and below what was found.
+        most = DEEP * CHUNK
+        found = self._ask(tx, statement, last=page[-1], limit=most)
+        if len(found) < most:  # That was all there is below them, and below what was found.
             self._tell(tx, "advance_bulk", old=old, stage=new, last=page[-1])
-        self._tell(tx, "advance_bulk", old=_FOUND, stage=new if len(found) < CHUNK else old, last=_LAST)
+        self._tell(tx, "advance_bulk", old=_FOUND, stage=new if len(found) < most else old, last=_LAST)
         return True
 
     def _take_out(self, tx: Transaction, after: UUID) -> UUID | None:
@@ -167,6 +169,11 @@ class Bulk:
             return work(tx)
 
         return self._db.transact(alone)
+
+    def _repeat(self, work: Callable[[Transaction], bool]) -> None:
+        """Do something until there is nothing left to do, a few times in a transaction."""
+        while self._step(lambda tx: all(work(tx) for _ in range(FEW))):
+            pass
 
     def _page(self, tx: Transaction, stage: str) -> list[UUID]:
         return self._ask(tx, "bulk_page", stage=stage, limit=CHUNK)

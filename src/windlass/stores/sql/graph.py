@@ -1,26 +1,33 @@
 """How the end of a task reaches those that wait for it, over SQL.
 
-Whoever ends a task notes it in `ended`, in the same transaction and only if somebody waits (`announce`). The telling
-is a series of short transactions of its own, each idempotent by the edges' `resolved`, so a fan-out of a million is no
-long transaction and a process that dies on the way is finished for by the next sweep. No transaction here locks a
-prerequisite and a dependent together: every set of tasks is locked once, in id order, so nobody can deadlock.
+Whoever ends a task tells those that wait for it in the same transaction (`Telling`), a bounded number of them, and
+notes in `ended` that there are more. These are told in a series of short transactions (`resolve`), each idempotent by
+the edges' `resolved`; so a fan-out of a million is no long transaction, and a process that dies on the way is finished
+for by the next sweep.
+
+No transaction waits for a task after it has locked one, but in one set and in id order: so nobody can deadlock. What
+stands deeper in the graph is locked only if nobody else is busy with it. If somebody is, it is left in `ended`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 from windlass.core.graph import End, find_any_ring, unblock
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
+from windlass.core.times import Micros
 from windlass.errors import CycleFound
-from windlass.stores.sql.database import Answer, Database, Transaction
-from windlass.stores.sql.rows import Moves, Row, rows_from, uuids
+from windlass.stores.sql.database import Answer, Database, Dialect, Transaction
+from windlass.stores.sql.rows import Moves, Row, row_from, rows_from, uuids
 
-CHUNK = 1_000
-"""How many edges one transaction resolves at the most."""
+EDGES = 1_000
+"""How many edges one transaction resolves, about, at the most."""
+
+LEVELS = 8
+"""How far down a cascade one transaction goes that others wait for."""
 
 PART = 500
 """Tasks of a ring that one statement ends: a ring of thousands must not meet a server's limit on statements."""
@@ -38,38 +45,142 @@ class Told(NamedTuple):
     wake: set[str]
 
 
-class Page(NamedTuple):
-    """The edges that one transaction of telling is about."""
+class Resolved(NamedTuple):
+    """What a series of them did."""
 
-    edges: list[tuple[UUID, TaskId]]
-    whole: list[UUID]
-    """Ends whose edges are all in it."""
-    cut: list[UUID]
-    """The end of which only the first edges had room, if there is one."""
+    edges: int
+    wake: set[str]
+    left: bool
+    """Whether somebody is still to be told."""
+
+
+class Asked(NamedTuple):
+    """Who waits for some ends, at most so many for each."""
+
+    answer: Answer
+    share: int
+
+
+class Telling:
+    """The dependents that one transaction reaches, level by level, and what becomes of them."""
+
+    def __init__(self, db: Dialect, tx: Transaction, now: Micros) -> None:
+        self._db = db
+        self._tx = tx
+        self._now = now
+        self._before: dict[TaskId, Row] = {}
+        self._rows: dict[TaskId, Row] = {}
+        self._edges: list[tuple[TaskId, UUID]] = []
+        self._left: dict[UUID, End] = {}
+        """Ends of which somebody may still have to be told."""
+        self.wake: set[str] = set()
+
+    @property
+    def edges(self) -> int:
+        """How many edges it has resolved."""
+        return len(self._edges)
+
+    def hear(self, rows: Iterable[Row], reached: Mapping[TaskId, Sequence[tuple[UUID, End]]]) -> dict[UUID, End]:
+        """Count these prerequisites of locked tasks as ended; which of the tasks that has cancelled."""
+        cancelled: dict[UUID, End] = {}
+        for row in rows:
+            row = self._rows.get(row.id, row)  # noqa: PLW2901 - as it will be, if it was reached before
+            self._before.setdefault(row.id, row)
+            ends = reached[row.id]
+            self._edges.extend((row.id, above) for above, _ in ends)
+            self._rows[row.id] = told(row, ends, self._now)
+            if self._rows[row.id].state is State.CANCELLED and row.state is not State.CANCELLED:
+                cancelled[row.id] = End.CANCELLED
+        return cancelled
+
+    def go_down(self, ends: Mapping[UUID, End], levels: int, asked: Asked | None = None) -> None:
+        """Tell those that wait for these ends, and so on down, as far as nobody else is busy with them.
+
+        `asked` is who waits for them, if that was asked already.
+        """
+        while ends and levels and self.edges < EDGES:
+            ends = self._reached(reach(self._tx, ends) if asked is None else asked, ends)
+            levels, asked = levels - 1, None
+        self._left.update(ends)
+
+    def write(self) -> Answer | None:
+        """Write all of it, and note the ends of which somebody is still to be told; the answer has those."""
+        moves = Moves()
+        for id, before in self._before.items():
+            after = self._rows[id]
+            moves.move(
+                before,
+                after.state,
+                waiting=after.waiting,
+                due=after.due,
+                finished=after.finished,
+                reason=after.reason,
+            )
+        self._tx.tell("resolve_edges", sorted(self._edges))
+        moves.write(self._tx)
+        self.wake |= moves.counts.wake
+        left = sorted((id, end.value) for id, end in self._left.items())
+        return self._tx.ask("announce", left) if left else None
+
+    def _reached(self, asked: Asked, ends: Mapping[UUID, End]) -> dict[UUID, End]:
+        seen: dict[UUID, int] = {}
+        rows: dict[TaskId, Row] = {}
+        reached: dict[TaskId, list[tuple[UUID, End]]] = {}
+        for parent, child, *line in asked.answer.rows():
+            above = self._db.uuid(parent)
+            if above not in ends:
+                continue
+            seen[above] = seen.get(above, 0) + 1
+            if line[0] is None or seen[above] == asked.share:  # Somebody else is busy with it, or there may be more.
+                self._left[above] = ends[above]
+            if line[0] is not None:
+                id = TaskId(self._db.uuid(child))
+                rows.setdefault(id, row_from(self._db, tuple(line)))
+                reached.setdefault(id, []).append((above, ends[above]))
+        return self.hear(rows.values(), reached)
+
+
+def reach(tx: Transaction, ends: Collection[UUID]) -> Asked:
+    """Ask who waits for these ends. They must be locked, or ended by this transaction."""
+    share = _share(ends)
+    return Asked(tx.ask("reach", [(id,) for id in sorted(ends)], limit=share), share)
+
+
+def _share(ends: Collection[object]) -> int:
+    """How many edges of each of these ends one transaction takes."""
+    return max(2, EDGES // max(1, len(ends)))
+
+
+def told(row: Row, ends: Sequence[tuple[UUID, End]], now: Micros) -> Row:
+    """A task, once these of its prerequisites have ended."""
+    after = unblock(row.state, row.waiting, row.on_failure, ends, due=row.due, now=now)
+    if after.state is State.CANCELLED and row.state is not State.CANCELLED:
+        return row._replace(state=after.state, waiting=after.waiting, finished=now, reason=after.reason)
+    return row._replace(state=after.state, waiting=after.waiting, due=after.due)
 
 
 def resolve(db: Database, ended: Sequence[UUID]) -> set[str]:
     """Tell those that wait for these ends, and so on down; the queues that got something to run."""
-    return resolve_counted(db, ended)[1]
+    return resolve_some(db, ended).wake
 
 
-def resolve_counted(db: Database, ended: Sequence[UUID]) -> tuple[int, set[str]]:
-    """The same, with the number of edges resolved."""
+def resolve_some(db: Database, ended: Sequence[UUID], *, rounds: int = ROUNDS, levels: int = EDGES) -> Resolved:
+    """The same in so many transactions at the most. The ends take turns, so none waits until a larger one is told."""
     edges, wake, todo = 0, set[str](), list(ended)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         if not todo:
             break
-        batch, todo = todo[:CHUNK], todo[CHUNK:]
-        told = db.transact(lambda tx, batch=batch: _tell(db, tx, batch))
-        edges += told.edges
-        wake |= told.wake
-        todo += told.remaining + (uuids(db, told.announced.rows()) if told.announced else [])
-    return edges, wake
+        batch, todo = todo[:EDGES], todo[EDGES:]
+        done = db.transact(lambda tx, batch=batch: _tell(db, tx, batch, levels))
+        edges += done.edges
+        wake |= done.wake
+        todo += done.remaining + (uuids(db, done.announced.rows()) if done.announced else [])
+    return Resolved(edges, wake, bool(todo))
 
 
 def adopt(db: Database) -> int:
     """Look again at tasks that came inside a caller's transaction: what they wait for may have ended meanwhile."""
-    children = uuids(db, db.read(lambda tx: tx.ask("joining", limit=CHUNK).rows()))
+    children = uuids(db, db.read(lambda tx: tx.ask("joining", limit=EDGES).rows()))
     if not children:
         return 0
     announced = db.transact(lambda tx: _adopt(db, tx, children))
@@ -88,72 +199,36 @@ def fail_rings(db: Database) -> int:
     return failed
 
 
-def _tell(db: Database, tx: Transaction, ended: Sequence[UUID]) -> Told:
+def _tell(db: Database, tx: Transaction, ended: Sequence[UUID], levels: int) -> Told:
     asked = tx.ask("now", now=db.now())
     taken = tx.ask("take_ended", [(parent,) for parent in sorted(ended)])
     [(now,)] = asked.rows()
     ends = {db.uuid(parent): (End(how), db.uuid(after)) for parent, how, after in taken.rows()}
     if not ends:
         return Told(0, [], None, set())
-    page = _open_edges(db, tx, ends)
+    share = _share(ends)
+    # One more than there is room for, to know whether an end has more.
+    asked = tx.ask("open_edges", [(parent, after) for parent, (_, after) in sorted(ends.items())], limit=share + 1)
+    waiting: dict[UUID, list[TaskId]] = {parent: [] for parent in ends}
+    for parent, child in asked.rows():
+        waiting[db.uuid(parent)].append(TaskId(db.uuid(child)))
     reached: dict[TaskId, list[tuple[UUID, End]]] = {}
-    for parent, child in page.edges:
-        reached.setdefault(child, []).append((parent, ends[parent][0]))
-    moves = Moves()
-    held = tx.ask("hold", [(child,) for child in sorted(reached)]) if reached else None
-    cancelled = (
-        [row for row in rows_from(db, held.rows()) if _cancels(moves, row, reached[row.id], now)] if held else []
-    )
-    tx.tell("resolve_edges", sorted((child, parent) for parent, child in page.edges))
-    moves.write(tx)
-    announced = tx.ask("announce", [(row.id, State.CANCELLED.value) for row in cancelled]) if cancelled else None
-    return Told(len(page.edges), _close(tx, ends, page), announced, moves.counts.wake)
-
-
-def _open_edges(db: Database, tx: Transaction, ends: Mapping[UUID, tuple[End, UUID]]) -> Page:
-    """The first edges to be told, at most `CHUNK`. A few ends are asked about at a time, for each may have as many."""
-    page = Page([], [], [])
-    todo = [(parent, after) for parent, (_, after) in ends.items()]
-    few = 16
-    while todo and not page.cut:
-        batch, todo = todo[:few], todo[few:]
-        children: dict[UUID, list[TaskId]] = {parent: [] for parent, _ in batch}
-        # One more than there is room for, to know whether an end has more.
-        for parent, child in tx.ask("open_edges", batch, limit=CHUNK - len(page.edges) + 1).rows():
-            children[db.uuid(parent)].append(TaskId(db.uuid(child)))
-        _fill(page, children)
-        few *= 2
-    return page
-
-
-def _fill(page: Page, children: Mapping[UUID, Sequence[TaskId]]) -> None:
-    """Put the edges of some ends into the page, end by end, until one has more than there is room for."""
-    for parent, below in children.items():
-        room = CHUNK - len(page.edges)
-        page.edges.extend((parent, child) for child in sorted(below)[:room])
-        if len(below) > room:
-            page.cut.append(parent)
-            return
-        page.whole.append(parent)
-
-
-def _cancels(moves: Moves, row: Row, ends: Sequence[tuple[UUID, End]], now: int) -> bool:
-    """Count these prerequisites of a task as ended; whether that cancelled it."""
-    after = unblock(row.state, row.waiting, row.on_failure, ends, due=row.due, now=now)
-    if after.state is State.CANCELLED and row.state is not State.CANCELLED:
-        moves.move(row, after.state, waiting=after.waiting, finished=now, reason=after.reason)
-        return True
-    moves.move(row, after.state, waiting=after.waiting, due=after.due)
-    return False
-
-
-def _close(tx: Transaction, ends: Mapping[UUID, tuple[End, UUID]], page: Page) -> list[UUID]:
-    """Mark how far the telling has come; which ends still have somebody to be told."""
-    tx.tell("close_ended", [(parent,) for parent in sorted(page.whole)])
-    last = dict(page.edges)
-    tx.tell("advance_ended", [(parent, last[parent]) for parent in page.cut if parent in last])
-    told = set(page.whole)
-    return [parent for parent in ends if parent not in told]
+    cut: list[tuple[UUID, TaskId]] = []
+    for parent, children in waiting.items():
+        children.sort()
+        for child in children[:share]:
+            reached.setdefault(child, []).append((parent, ends[parent][0]))
+        if len(children) > share:
+            cut.append((parent, children[share - 1]))
+    telling = Telling(db, tx, now)
+    if reached:
+        held = tx.ask("hold", [(child,) for child in sorted(reached)])
+        telling.go_down(telling.hear(rows_from(db, held.rows()), reached), levels)
+    announced = telling.write()
+    remaining = [parent for parent, _ in cut]
+    tx.tell("close_ended", [(parent,) for parent in sorted(ends.keys() - set(remaining))])
+    tx.tell("advance_ended", cut)
+    return Told(telling.edges, remaining, announced, telling.wake)
 
 
 def _adopt(db: Database, tx: Transaction, children: Sequence[UUID]) -> list[UUID]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
+from threading import Event
 
 from windlass.clock import SystemClock, entropy
 from windlass.core.amend import Version
@@ -13,7 +14,7 @@ from windlass.core.names import check_name, check_text
 from windlass.core.ordering import Queue, check_queue
 from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.settlement import Settlement
-from windlass.core.submission import Draft, draft
+from windlass.core.submission import Draft, chunks, draft
 from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
 from windlass.core.times import Micros, micros
 from windlass.core.validation import check_change, check_flag, check_id, check_ids
@@ -30,6 +31,7 @@ from windlass.stores.protocol import (
     ProgressSeen,
     Receipt,
     Session,
+    Signal,
     Swept,
     Verdict,
     Which,
@@ -63,6 +65,7 @@ class SqlStore:
         self._db = db
         self._claims = Claims(db)
         self._sweep = Sweep(db, micros(retention))
+        self.unresolved: Signal = Event()
 
     def submit(
         self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
@@ -93,9 +96,11 @@ class SqlStore:
 
     def _as_resolved(self, receipts: Sequence[Receipt]) -> list[Receipt]:
         """Receipts of a batch in which some tasks ended others as they were born."""
-        tasks = self.get([receipt.id for receipt in receipts])
-        pairs = zip(receipts, tasks, strict=True)
-        return [Receipt(old.id, old.created, task.state if task else old.state) for old, task in pairs]
+        return [
+            Receipt(old.id, old.created, task.state if task else old.state)
+            for some in chunks(receipts)
+            for old, task in zip(some, self.get([receipt.id for receipt in some]), strict=True)
+        ]
 
     def open_session(self, node: str, ttl: timedelta = SESSION_TTL, about: str = "") -> SessionId:
         check_text("node", node)
@@ -119,7 +124,10 @@ class SqlStore:
         return self._claims(session, queues, limit, serves, merge=merge)
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
-        return attempts.settle(self._db, reports)
+        verdicts, left = attempts.settle(self._db, reports)
+        if left:
+            self.unresolved.set()
+        return verdicts
 
     def progress(self, reports: Sequence[Progress]) -> list[Lease]:
         return notes.progress(self._db, reports)

@@ -7,7 +7,7 @@ a concurrent submit takes first fails the insert; the transaction is tried again
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -20,13 +20,16 @@ from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
 from windlass.core.serving import kind_of
-from windlass.core.submission import Birth, Draft, begins, born, encode_rules, is_named
-from windlass.core.task import Lease, NewTask, TaskId
+from windlass.core.submission import CHUNK, Birth, Draft, begins, born, chunks, encode_rules, is_named
+from windlass.core.task import Lease, NewTask, Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import NotAllowed, StaleLease, UnknownCron
 from windlass.stores.protocol import Receipt
-from windlass.stores.sql.database import Answer, Dialect, Transaction
+from windlass.stores.sql.database import Answer, Dialect, Transaction, Values
 from windlass.stores.sql.rows import Counts, queue_from, uuids
+
+CHUNK_BYTES = 8 * 1024 * 1024
+"""How many characters of arguments are written at a time, about."""
 
 
 class Known(NamedTuple):
@@ -53,6 +56,22 @@ class Submitted(Struct, frozen=True):
     receipts: list[Receipt]
     announced: list[UUID]
     wake: set[str]
+
+
+class Written:
+    """What is kept of the tasks that were written: enough for receipts and for what follows the commit."""
+
+    def __init__(self, number: int) -> None:
+        self.counts = Counts()
+        self.states = [State.WAITING] * number
+        self.ended: list[tuple[TaskId, str]] = []
+
+    def add(self, nth: int, task: Task) -> None:
+        """Note one task by its position among the new ones."""
+        self.counts.add(task.queue, task.tenant, task.state)
+        self.states[nth] = task.state
+        if task.state.final:
+            self.ended.append((task.id, task.state.value))
 
 
 class Submit:
@@ -83,18 +102,16 @@ class Submit:
         ahead = self._check_prerequisites(tx, fresh, known, opened, now)
         self._check_room(tx, queues, fresh)
         births = self._births(fresh, known, opened, queues, now)
-        if not sees_commits:
-            births = [_put_off(birth) for birth in births]
-        counts = self._write(tx, fresh, births)
+        written = self._write(tx, fresh, births, sees_commits=sees_commits)
         self._fill_and_add_placeholders(tx, fresh, opened, ahead)
-        announced = self._announce(tx, births)
-        return Submitted(self._receipts(births, known), announced, counts.wake)
+        announced = self._announce(tx, written.ended)
+        return Submitted(self._receipts(written.states, known), announced, written.counts.wake)
 
     def _workflows(self, tx: Transaction) -> dict[UUID, Opened]:
-        names = {workflow_id(one.new.tenant, one.new.workflow) for one in self._drafts if one.new.workflow is not None}
-        if not names:
+        names = {(one.new.tenant, one.new.workflow) for one in self._drafts}
+        batch = sorted((workflow_id(tenant, name),) for tenant, name in names if name is not None)
+        if not batch:
             return {}
-        batch = [(id,) for id in sorted(names)]
         opened = self._opened(tx.ask("workflows", batch))
         if self._joined:
             return opened
@@ -120,12 +137,14 @@ class Submit:
         if not wanted:
             return {}
         statement = "peek_parents" if self._joined else "parents"
-        rows = tx.ask(statement, [(id,) for id in sorted(wanted)]).rows()
+        # In parts, but all of them in the order of their ids, in which every lock on tasks is taken.
+        answers = [tx.ask(statement, [(id,) for id in some]) for some in chunks(sorted(wanted, key=_number))]
         return {
             TaskId(self._db.uuid(id)): Known(
                 tenant, workflow, State(state), self._bytes(fingerprint), fence, self._uuid(session)
             )
-            for id, tenant, workflow, state, fingerprint, fence, session in rows
+            for answer in answers
+            for id, tenant, workflow, state, fingerprint, fence, session in answer.rows()
         }
 
     def _uuid(self, value: object) -> UUID | None:
@@ -193,7 +212,7 @@ class Submit:
         opened: Mapping[UUID, Opened],
         queues: Mapping[str, Queue],
         now: Micros,
-    ) -> list[Birth]:
+    ) -> Iterator[tuple[int, Birth]]:
         """Inside a caller's transaction every prerequisite counts as open: nothing keeps it as it was seen."""
         ends: dict[UUID, End] = {}
         if not self._joined:
@@ -201,71 +220,52 @@ class Submit:
         defaults = {one.new.queue: Queue(name=one.new.queue) for one in fresh if one.new.queue not in queues}
         settings = {**defaults, **queues}
         batch = {one.id: one.new for one in fresh} if opened else {}
-        return [
-            born(one, settings[one.new.queue], now, nth, ends, _seal(one, batch, opened))
-            for nth, one in enumerate(fresh)
-        ]
+        # In id order, so that two submits of the same keys wait for each other instead of deadlocking.
+        for nth in sorted(range(len(fresh)), key=lambda nth: fresh[nth].id.int):
+            one = fresh[nth]
+            yield nth, born(one, settings[one.new.queue], now, nth, ends, _seal(one, batch, opened))
 
-    def _receipts(self, births: Sequence[Birth], known: Mapping[TaskId, Known]) -> list[Receipt]:
+    def _receipts(self, states: Sequence[State], known: Mapping[TaskId, Known]) -> list[Receipt]:
         """In the order of the batch; what an earlier try of this very submit has written counts as created by it."""
-        if not known:
-            return [Receipt(birth.task.id, True, birth.task.state) for birth in births]
-        state = {birth.task.id: birth.task.state for birth in births}
+        new = iter(states)
         return [
-            Receipt(one.id, one.id in state or not is_named(one.new), state.get(one.id) or known[one.id].state)
+            Receipt(one.id, not is_named(one.new), known[one.id].state)
+            if one.id in known
+            else Receipt(one.id, True, next(new))
             for one in self._drafts
         ]
 
-    def _write(self, tx: Transaction, fresh: Sequence[Draft], births: Sequence[Birth]) -> Counts:
-        tasks: list[tuple[object, ...]] = []
-        bodies: list[tuple[object, ...]] = []
-        edges: list[tuple[UUID, UUID, bool]] = []
-        counts = Counts()
-        # In id order, so that two submits of the same keys wait for each other instead of deadlocking.
-        for one, birth in sorted(zip(fresh, births, strict=True), key=lambda pair: pair[0].id.int):
-            task = birth.task
-            tasks.append(
-                (
-                    task.id,
-                    task.queue,
-                    task.tenant,
-                    task.state.value,
-                    *birth.place,
-                    task.due,
-                    task.expires,
-                    task.waiting,
-                    task.on_failure.value,
-                    task.finished,
-                    task.reason,
-                    kind_of(task.handler, task.rules),
-                )
-            )
-            bodies.append(
-                (
-                    task.id,
-                    task.handler,
-                    task.args,
-                    encode_rules(task.rules),
-                    task.workflow,
-                    None if task.workflow is None else task.tenant,
-                    task.key,
-                    _as_uuid(one.fingerprint),
-                    task.priority,
-                    task.deadline,
-                    task.due,
-                    task.submitted,
-                )
-            )
-            edges.extend((task.id, above, ended) for above, ended in birth.edges)
-            counts.add(task.queue, task.tenant, task.state)
-        tx.tell("submit", tasks)
-        tx.tell("submit_bodies", bodies)
-        tx.tell("submit_edges", edges)
-        counts.write(tx)
-        if self._joined:
-            new = {one.id for one in fresh}
-            tx.tell("submit_joining", [(child,) for child in sorted({c for c, above, _ in edges if above not in new})])
-        return counts
+    def _write(
+        self, tx: Transaction, fresh: Sequence[Draft], births: Iterator[tuple[int, Birth]], *, sees_commits: bool
+    ) -> Written:
+        """Write the tasks chunk by chunk: a large batch never exists as rows all at once."""
+        written = Written(len(fresh))
+        own = {one.id for one in fresh} if self._joined else frozenset[TaskId]()
+        sent: Answer | None = None
+        for some in _portions(births):
+            tasks: list[Values] = []
+            bodies: list[Values] = []
+            edges: list[tuple[UUID, UUID, bool]] = []
+            for nth, birth in some:
+                task = birth.task if sees_commits else _put_off(birth.task)
+                tasks.append(_task_row(task, birth))
+                bodies.append(_body_row(task, fresh[nth]))
+                edges += [(task.id, above, ended) for above, ended in birth.edges]
+                written.add(nth, task)
+            tx.tell("submit", tasks)
+            tx.tell("submit_bodies", bodies)
+            for lines in chunks(edges):
+                tx.tell("submit_edges", lines)
+            if self._joined:
+                outside = sorted({child for child, above, _ in edges if above not in own})
+                tx.tell("submit_joining", [(child,) for child in outside])
+            elif len(fresh) > CHUNK:
+                # Let the database keep up: wait for the chunk before this one, or all of them would pile up unsent.
+                if sent is not None:
+                    sent.rows()
+                sent = tx.ask("now", now=self._db.now())
+        written.counts.write(tx)
+        return written
 
     def _fill_and_add_placeholders(
         self,
@@ -283,10 +283,10 @@ class Submit:
             if one.id in filled and one.prerequisites and not self._is_free_of_rings(tx, one.id):
                 tx.tell("check_later", [(workflow_id(one.new.tenant, one.new.workflow or ""), True)])
 
-    def _announce(self, tx: Transaction, births: Sequence[Birth]) -> list[UUID]:
+    def _announce(self, tx: Transaction, ended: Sequence[tuple[TaskId, str]]) -> list[UUID]:
         """Some tasks are over when they are born; others of the batch, or earlier ones, may wait for them."""
-        ended = sorted((birth.task.id, birth.task.state.value) for birth in births if birth.task.state.final)
-        return uuids(self._db, tx.ask("announce", ended).rows()) if ended else []
+        answers = [tx.ask("announce", some) for some in chunks(sorted(ended))]
+        return [id for answer in answers for id in uuids(self._db, answer.rows())]
 
     def _is_free_of_rings(self, tx: Transaction, task: TaskId) -> bool:
         """Whether all above a task was seen and it is not among it; a ring is refused."""
@@ -328,6 +328,24 @@ class Fire:
         return len(tx.ask("peek_parents", [(one.id,) for one in self._drafts]).rows()) == len(self._drafts)
 
 
+def _portions(births: Iterable[tuple[int, Birth]]) -> Iterator[list[tuple[int, Birth]]]:
+    """Cut births into parts of a bounded number and size."""
+    some: list[tuple[int, Birth]] = []
+    size = 0
+    for nth, birth in births:
+        some.append((nth, birth))
+        size += len(birth.task.args)
+        if len(some) >= CHUNK or size >= CHUNK_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _number(id: UUID) -> int:
+    return id.int
+
+
 def _seal(one: Draft, batch: Mapping[TaskId, NewTask], opened: Mapping[UUID, Opened]) -> Iterable[UUID]:
     """The roots of an unsealed workflow wait for its seal as for one more prerequisite."""
     if not opened or one.new.workflow is None or not begins(one, batch):
@@ -336,11 +354,45 @@ def _seal(one: Draft, batch: Mapping[TaskId, NewTask], opened: Mapping[UUID, Ope
     return () if id not in opened or opened[id].sealed else (id,)
 
 
-def _put_off(birth: Birth) -> Birth:
+def _put_off(task: Task) -> Task:
     """Inside a caller's old snapshot a task is left for the sweep to make runnable: only that sees what is open now."""
-    if birth.task.state is not State.RUNNABLE:
-        return birth
-    return replace(birth, task=replace(birth.task, state=State.SCHEDULED))
+    return replace(task, state=State.SCHEDULED) if task.state is State.RUNNABLE else task
+
+
+def _task_row(task: Task, birth: Birth) -> Values:
+    """A line of `task`, as the statement `submit` takes it."""
+    return (
+        task.id,
+        task.queue,
+        task.tenant,
+        task.state.value,
+        *birth.place,
+        task.due,
+        task.expires,
+        task.waiting,
+        task.on_failure.value,
+        task.finished,
+        task.reason,
+        kind_of(task.handler, task.rules),
+    )
+
+
+def _body_row(task: Task, one: Draft) -> Values:
+    """A line of `body`, as the statement `submit_bodies` takes it."""
+    return (
+        task.id,
+        task.handler,
+        task.args,
+        encode_rules(task.rules),
+        task.workflow,
+        None if task.workflow is None else task.tenant,
+        task.key,
+        _as_uuid(one.fingerprint),
+        task.priority,
+        task.deadline,
+        task.due,
+        task.submitted,
+    )
 
 
 def _as_uuid(fingerprint: bytes | None) -> UUID | None:

@@ -13,17 +13,20 @@ from uuid import UUID
 from windlass.core.graph import End
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.settlement import OVERSTAYED, lost
+from windlass.core.submission import decode_rules
 from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
 from windlass.stores.protocol import SESSIONS_SHOWN, Swept
 from windlass.stores.sql.attempts import end_in_chunk
 from windlass.stores.sql.bulk import finish_overdue
 from windlass.stores.sql.database import Database, Transaction
-from windlass.stores.sql.graph import adopt, fail_rings, resolve, resolve_counted
+from windlass.stores.sql.graph import adopt, fail_rings, resolve, resolve_some
 from windlass.stores.sql.rows import Counts, Moves, Row, rows_from, uuids
 from windlass.stores.steering import AUDIT_KEPT
 
 CHUNK = 1_000
+TURNS = 5
+"""Transactions in which one sweep tells of ends; then it looks which others there are."""
 FOLD_ABOVE = 500
 _NOBODY = UUID(int=0)
 _LATE = micros(timedelta(seconds=5))
@@ -82,9 +85,12 @@ class Sweep:
         found = self._db.read(lambda tx: tx.ask("lost_leases", limit=CHUNK).rows())
         if not found:
             return 0
-        holder = {TaskId(self._db.uuid(id)): self._db.uuid(session) for id, session in found}
+        holder = {TaskId(self._db.uuid(id)): self._db.uuid(session) for id, session, _ in found}
+        once = {self._db.uuid(id): decode_rules(rules).at_most_once for id, _, rules in found}
         return end_in_chunk(
-            self._db, list(holder), lambda row: lost(row.losses) if row.session == holder[row.id] else None
+            self._db,
+            list(holder),
+            lambda row: lost(row.losses, at_most_once=once[row.id]) if row.session == holder[row.id] else None,
         )
 
     def _force_cancels(self, now: Micros) -> int:
@@ -119,9 +125,9 @@ class Sweep:
     def _resolve_pending(self) -> int:
         """What was left to be told by a caller that died, or that had more than its share to tell."""
         pending = uuids(self._db, self._db.read(lambda tx: tx.ask("pending", limit=CHUNK).rows()))
-        edges, wake = resolve_counted(self._db, pending)
-        self._db.ring(wake)
-        return edges
+        done = resolve_some(self._db, pending, rounds=TURNS)
+        self._db.ring(done.wake)
+        return done.edges
 
     def _heal(self, now: Micros) -> int:
         """The stall detector: a task that ended a while ago, and that somebody still waits for without being told."""

@@ -16,4 +16,4 @@ UPDATE windlass.task AS t
    SET state = 'completed', finished = (SELECT windlass.clock(:now)), attempts = t.attempts + 1, reason = NULL
   FROM held
  WHERE t.id = held.id
-RETURNING t.id, t.queue, t.tenant;
+RETURNING t.id, t.queue, t.tenant, t.finished;

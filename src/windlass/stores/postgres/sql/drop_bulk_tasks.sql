@@ -1,4 +1,8 @@
--- drop_bulk_tasks: forget some of the tasks of an operation.
+-- drop_bulk_tasks: forget some of the tasks of an operation; for the inner LIMIT see `bulk_page`.
 DELETE FROM windlass.bulk_task
- WHERE bulk = :bulk AND task IN (SELECT task FROM windlass.bulk_task WHERE bulk = :bulk ORDER BY task LIMIT :limit)
+ WHERE bulk = :bulk
+   AND task = ANY (ARRAY(
+       SELECT task
+         FROM (SELECT task FROM windlass.bulk_task WHERE bulk = :bulk ORDER BY bulk, task LIMIT 500) AS page
+        LIMIT :limit))
 RETURNING task;

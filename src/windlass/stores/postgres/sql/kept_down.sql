@@ -1,9 +1,11 @@
 -- kept_down: some of the tasks that were added to a retry, in id order, and whether a prerequisite keeps each down: one
--- that ended badly, or never came, and does not come back.
+-- that ended badly, or never came, and does not come back. For the inner LIMIT see `bulk_page`.
 SELECT m.task, kept.found IS NOT NULL
-  FROM (SELECT task FROM windlass.bulk_task
-         WHERE bulk = :bulk AND task > :after AND NOT chosen
-         ORDER BY task LIMIT :limit) AS m
+  FROM (SELECT task
+          FROM (SELECT task FROM windlass.bulk_task
+                 WHERE bulk = :bulk AND task > :after AND NOT chosen
+                 ORDER BY bulk, task LIMIT 500) AS page
+         LIMIT :limit) AS m
   LEFT JOIN LATERAL (
        SELECT true AS found
          FROM windlass.edge AS e

@@ -6,4 +6,4 @@
 UPDATE task
    SET state = 'completed', finished = :now, attempts = attempts + 1, reason = NULL
  WHERE id = :id AND state = 'leased' AND fence = :fence AND session = :session AND cancel_requested = 0
-RETURNING id, queue, tenant;
+RETURNING id, queue, tenant, finished;

@@ -1,2 +1,5 @@
--- held: what a session holds.
-SELECT id FROM task WHERE session = :session AND state = 'leased' LIMIT :limit;
+-- held: what a session holds, and by which rules.
+SELECT t.id, b.rules
+  FROM task AS t JOIN body AS b ON b.id = t.id
+ WHERE t.session = :session AND t.state = 'leased'
+ LIMIT :limit;

@@ -1,0 +1,106 @@
+"""Whether a node is alive, and whether it is ready to run tasks.
+
+Alive means that restarting the process would help nobody: its threads turn. Ready means that it would run a task that
+came now. The controller's part is shown in both and decides neither: while it is degraded, pools keep their size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from windlass.clock import monotonic
+from windlass.health import Health, Part
+from windlass.worker.autoscaler import Autoscaler
+from windlass.worker.hub import Hub
+from windlass.worker.keeper import Keeper
+
+HUB_SECONDS = 30.0
+"""How long the hub may be silent; it turns several times a second and waits for nobody."""
+KEEPER_SECONDS = 300.0
+"""How long one turn of the keeper may take: far longer than any call to a store that still gets somewhere."""
+LOCK_SECONDS = 2.0
+"""How long a probe waits to look at the workers."""
+
+
+class NodeHealth:
+    """The health of one node."""
+
+    def __init__(self, hub: Hub, keeper: Keeper, autoscaler: Autoscaler, failure: Callable[[], str | None]) -> None:
+        self._hub = hub
+        self._keeper = keeper
+        self._autoscaler = autoscaler
+        self._failure = failure
+        self._turned: dict[str, float] = {}
+
+    def watched(self, duty: str, step: Callable[[], None]) -> Callable[[], None]:
+        """Return the step of a duty, which from now on also notes when it was last done."""
+
+        def turn() -> None:
+            self._turned.setdefault(duty, monotonic())
+            step()
+            self._turned[duty] = monotonic()
+
+        return turn
+
+    def alive(self) -> Health:
+        """Return whether the threads of the node turn. The store has no say: a restart would not bring it back."""
+        part = self._threads()
+        return Health(ready=part.ready, parts=[part, self._controller()])
+
+    def readiness(self) -> Health:
+        """Return whether the node would run a task that came now."""
+        parts = [self._threads(), self._session(), self._store(), self._workers()]
+        return Health(ready=all(part.ready for part in parts), parts=[*parts, self._controller()])
+
+    def _threads(self) -> Part:
+        failure = self._failure()
+        if failure is not None:
+            return Part(name="threads", ready=False, text=failure)
+        for duty, patience in (("hub", HUB_SECONDS), ("keeper", KEEPER_SECONDS)):
+            silent = self._silent(duty) or 0.0
+            if silent > patience:
+                return Part(name="threads", ready=False, text=f"{duty} has not turned for {silent:.0f} s")
+        return Part(name="threads", ready=True, text="they turn")
+
+    def _session(self) -> Part:
+        held = self._keeper.current is not None
+        return Part(name="session", ready=held, text="held" if held else "there is none")
+
+    def _store(self) -> Part:
+        silent = self._keeper.silent_for(monotonic())
+        if silent is None:
+            return Part(name="store", ready=False, text="has not answered yet")
+        late = silent > self._keeper.silence_allowed
+        return Part(name="store", ready=not late, text=f"answered {silent:.0f} s ago")
+
+    def _workers(self) -> Part:
+        if not self._hub.lock.acquire(timeout=LOCK_SECONDS):
+            return Part(name="workers", ready=False, text="the node is too busy to look at them")
+        try:
+            crew = self._hub.crew
+            if self._hub.broken is not None or not crew.warm:
+                return Part(name="workers", ready=False, text="the app is not imported")
+            if crew.draining:
+                return Part(name="workers", ready=False, text="the node is draining")
+            sizes = {
+                name: (sum(worker.state.working for worker in pool.workers.values()), pool.target - pool.asleep)
+                for name, pool in crew.pools.items()
+            }
+        finally:
+            self._hub.lock.release()
+        text = ", ".join(f"{name} {ready}/{target}" for name, (ready, target) in sorted(sizes.items()))
+        return Part(name="workers", ready=all(ready or target <= 0 for ready, target in sizes.values()), text=text)
+
+    def _controller(self) -> Part:
+        """Describe the autoscaler: how long ago its last tick was, and which pools it cannot size."""
+        silent = self._silent("autoscaler")
+        if silent is None:
+            return Part(name="autoscaler", ready=False, text="has not ticked yet")
+        degraded = "; ".join(f"{pool}: {why}" for pool, why in sorted(self._autoscaler.degraded.items()))
+        text = f"last tick {silent:.0f} s ago" + (f", degraded: {degraded}" if degraded else "")
+        return Part(name="autoscaler", ready=not degraded and silent < HUB_SECONDS, text=text)
+
+    def _silent(self, duty: str) -> float | None:
+        """Return for how many seconds a duty has not turned; None if it has not begun."""
+        at = self._turned.get(duty)
+        return None if at is None else max(0.0, monotonic() - at)

@@ -1,0 +1,78 @@
+"""A task that may run at most once fails, whatever kills the process that ran it; its effect is there once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import shop
+from tests.support.nodes import PATIENCE, NodeProcess, await_effect, gone, read_effects
+from tests.support.processes import until
+from windlass.core.lifecycle import State
+from windlass.handle import Handle
+
+pytestmark = pytest.mark.slow
+ONE_STORE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+"""The node decides these, so that one kind of store is enough."""
+MAY_HAVE_BEGUN = "at most once, and it may have begun: "
+
+
+def assert_failed_once(handle: Handle[str], effects: Path, reason: str) -> None:
+    assert handle.wait(PATIENCE) is State.FAILED
+    task = handle.task()
+    assert (task.reason or "").endswith(reason)
+    assert task.attempts + task.crashes + task.losses == 1
+    assert len([said for said in read_effects(effects, "began") if said["task"] == str(handle.id)]) == 1
+
+
+@ONE_STORE
+def test_the_worker_is_killed(node: Callable[..., NodeProcess], effects: Path) -> None:
+    node("-n", "2", workers=2)
+    handle = shop.sleep_once.using(at_most_once=True).enqueue(60)
+    [began] = await_effect(effects, "began")
+
+    os.kill(began["pid"], signal.SIGKILL)
+
+    assert_failed_once(handle, effects, f"{MAY_HAVE_BEGUN}its process died (WorkerDied)")
+
+
+def test_the_node_is_killed_and_another_one_is_there(node: Callable[..., NodeProcess], effects: Path) -> None:
+    first = node("-n", "1", "--session-ttl", "3s")
+    handle = shop.sleep_once.using(at_most_once=True).enqueue(60)
+    [began] = await_effect(effects, "began")
+    node("-n", "1", "--session-ttl", "3s")
+
+    first.kill()
+
+    until(lambda: gone(began["pid"]), "its worker dies with it")
+    assert_failed_once(handle, effects, f"{MAY_HAVE_BEGUN}its node was lost")
+    assert shop.add.enqueue(1).result(PATIENCE) == 2, "the other node works on"
+    assert len(read_effects(effects, "began")) == 1
+
+
+@ONE_STORE
+def test_the_node_is_told_to_leave_and_does_not_wait_for_it(node: Callable[..., NodeProcess], effects: Path) -> None:
+    leaving = node("-n", "1", "--drain-timeout", "100ms")
+    handle = shop.sleep_once.using(at_most_once=True).enqueue(60)
+    await_effect(effects, "began")
+
+    assert leaving.terminate(PATIENCE) == 0
+
+    assert_failed_once(handle, effects, f"{MAY_HAVE_BEGUN}its process was ended (the node leaves)")
+
+
+@ONE_STORE
+def test_a_neighbor_overruns_its_time(node: Callable[..., NodeProcess], effects: Path) -> None:
+    node("-n", "1", "-t", "2")
+    handle = shop.sleep_once.using(at_most_once=True).enqueue(60)
+    await_effect(effects, "began")
+
+    shop.sleep.using(timeout=0.5, retries=0).enqueue(60).wait(PATIENCE)
+
+    assert handle.wait(PATIENCE) is State.FAILED
+    assert MAY_HAVE_BEGUN in (handle.task().reason or "")
+    assert len([said for said in read_effects(effects, "began") if said["task"] == str(handle.id)]) == 1

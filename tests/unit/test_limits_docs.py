@@ -1,0 +1,60 @@
+"""The page of limits has the values of the code."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from windlass.config import PoolSettings
+from windlass.core.names import check_name, check_text
+from windlass.errors import WindlassError
+from windlass.server.tasks import FindTasks
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "limits.md").read_text()
+ROWS = re.findall(r"^\| (.+) \| ([\d,]+)[^|]* \| `(windlass\.[\w.]+)` \|$", PAGE, re.MULTILINE)
+
+
+def taken(deed: Callable[[], object]) -> bool:
+    try:
+        deed()
+    except (WindlassError, msgspec.ValidationError):
+        return False
+    return True
+
+
+TRIED: dict[object, Callable[[int], bool]] = {
+    check_name: lambda size: taken(lambda: check_name("queue", "x" * size)),
+    check_text: lambda size: taken(lambda: check_text("key", "x" * size)),
+    FindTasks: lambda size: taken(lambda: msgspec.convert({"limit": size}, FindTasks)),
+    PoolSettings: lambda size: not PoolSettings(size=size).faults(),
+}
+"""Limits that are no constants: whether so many are taken."""
+
+
+def found(dotted: str) -> Any:
+    module, _, name = dotted.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize(("limit", "value", "dotted"), ROWS, ids=[row[0][:40] for row in ROWS])
+def test_a_limit_is_what_the_page_says(limit: str, value: str, dotted: str) -> None:
+    number, constant = int(value.replace(",", "")), found(dotted)
+
+    if constant in TRIED:
+        assert TRIED[constant](number), limit
+        assert not TRIED[constant](number + 1), limit
+    else:
+        assert (constant.days if isinstance(constant, timedelta) else constant) == number, limit
+
+
+def test_every_row_of_the_table_is_checked() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| limit |")]
+
+    assert len(rows) == len(ROWS) >= 25

@@ -1,0 +1,150 @@
+"""Whether a node is alive and ready, judged from what its parts say."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from windlass.config import PoolSettings
+from windlass.health import Health
+from windlass.worker import health as module
+from windlass.worker.crew import Crew
+from windlass.worker.health import HUB_SECONDS, NodeHealth
+from windlass.worker.states import WorkerState
+
+
+class Parts:
+    """A healthy node, to be broken by a test."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+        """Seconds by which the clock is moved on."""
+        self.failure: str | None = None
+        self.degraded: dict[str, str] = {}
+        self.silent: float | None = 1.0
+        self.crew = Crew([PoolSettings(size=1)], cast("Any", None), cast("Any", None))
+        self.crew.warm = True
+        self.worker = SimpleNamespace(state=WorkerState.IDLE)
+        self.crew.pools["default"].workers[1] = cast("Any", self.worker)
+        self.hub = SimpleNamespace(lock=threading.RLock(), crew=self.crew, broken=None)
+        self.keeper = SimpleNamespace(silent_for=lambda _now: self.silent, silence_allowed=7.0, current="session")
+        self.health = NodeHealth(
+            cast("Any", self.hub), cast("Any", self.keeper), cast("Any", self), lambda: self.failure
+        )
+        for duty in ("hub", "keeper", "autoscaler"):
+            self.health.watched(duty, lambda: None)()
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
+    made = Parts()
+    real = module.monotonic
+    monkeypatch.setattr(module, "monotonic", lambda: real() + made.passed)
+    return made
+
+
+def faults(health: Health) -> dict[str, str]:
+    return {part.name: part.text for part in health.parts if not part.ready}
+
+
+def test_a_healthy_node_is_alive_and_ready(parts: Parts) -> None:
+    assert parts.health.alive().ready
+    ready = parts.health.readiness()
+
+    assert (ready.ready, faults(ready)) == (True, {})
+    assert [part.name for part in ready.parts] == ["threads", "session", "store", "workers", "autoscaler"]
+
+
+def test_a_node_whose_thread_failed_is_not_alive(parts: Parts) -> None:
+    parts.failure = "the duty claimer-0 failed"
+
+    assert faults(parts.health.alive()) == {"threads": "the duty claimer-0 failed"}
+    assert not parts.health.alive().ready
+
+
+def test_a_hub_that_does_not_turn_is_not_alive(parts: Parts) -> None:
+    parts.passed = HUB_SECONDS + 1
+
+    assert faults(parts.health.alive())["threads"] == "hub has not turned for 31 s"
+    assert not parts.health.alive().ready
+
+
+def test_a_store_that_is_away_makes_it_unready_but_not_dead(parts: Parts) -> None:
+    parts.silent = 8.0
+
+    assert faults(parts.health.readiness()) == {"store": "answered 8 s ago"}
+    assert not parts.health.readiness().ready
+    assert parts.health.alive().ready
+
+
+def test_without_a_session_it_is_not_ready(parts: Parts) -> None:
+    parts.keeper.current, parts.silent = None, None
+
+    assert faults(parts.health.readiness()).keys() == {"session", "store"}
+
+
+@pytest.mark.parametrize("state", [WorkerState.STARTING, WorkerState.DRAINING])
+def test_without_a_worker_that_takes_tasks_it_is_not_ready(parts: Parts, state: WorkerState) -> None:
+    parts.worker.state = state
+
+    assert faults(parts.health.readiness()) == {"workers": "default 0/1"}
+
+
+def test_a_pool_that_shall_have_nobody_is_ready(parts: Parts) -> None:
+    parts.crew.pools["default"].target = 0
+    parts.crew.pools["default"].workers.clear()
+
+    assert parts.health.readiness().ready
+
+
+def test_a_pool_whose_workers_all_sleep_is_ready(parts: Parts) -> None:
+    parts.crew.pools["default"].workers.clear()
+    parts.crew.pools["default"].asleep = 1
+
+    assert parts.health.readiness().ready
+
+
+def test_a_node_that_drains_is_alive_and_not_ready(parts: Parts) -> None:
+    parts.crew.draining = True
+
+    assert faults(parts.health.readiness()) == {"workers": "the node is draining"}
+    assert parts.health.alive().ready
+
+
+def test_an_app_that_is_not_imported_is_not_ready(parts: Parts) -> None:
+    parts.crew.warm = False
+
+    assert faults(parts.health.readiness()) == {"workers": "the app is not imported"}
+
+
+def test_a_degraded_controller_is_shown_and_decides_nothing(parts: Parts) -> None:
+    parts.degraded["default"] = "ZeroDivisionError: x"
+    parts.passed = 2
+
+    found = parts.health.readiness()
+
+    assert found.ready
+    assert faults(found) == {"autoscaler": "last tick 2 s ago, degraded: default: ZeroDivisionError: x"}
+
+
+def test_a_lock_that_nobody_gives_back_is_told_in_time(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOCK_SECONDS", 0.01)
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with parts.hub.lock:
+            held.set()
+            done.wait(10)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(10)
+    try:
+        assert faults(parts.health.readiness()) == {"workers": "the node is too busy to look at them"}
+        assert parts.health.alive().ready
+    finally:
+        done.set()
+        thread.join()
