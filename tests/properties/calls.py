@@ -16,6 +16,7 @@ from hypothesis.strategies import SearchStrategy
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue, Strategy
 from windlass.core.retry import Error
+from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped
 from windlass.core.task import Change, OnFailure
 from windlass.stores.protocol import SESSION_TTL, Filter
@@ -74,8 +75,8 @@ class ClaimTasks(NamedTuple):
     queues: list[str]
     limit: int
     ends: list[Outcome]
-    shut: tuple[str, ...] = ()
-    only: str | None = None
+    serves: Serves = EVERYTHING
+    merge: bool = False
 
 
 class ReportSpec(NamedTuple):
@@ -296,8 +297,13 @@ _claims = st.builds(
             (1, st.sampled_from([[end] * 9 for end in OUTCOMES])),
         ]
     ),
-    shut=st.sampled_from([(), (), (), ("payments",), ("post", "payments"), ("nobody",)]),
-    only=st.sampled_from([None, None, None, None, None, "post", "payments"]),
+    serves=st.builds(
+        Serves,
+        handlers=st.sampled_from([None, None, None, frozenset(["work"]), frozenset(["play"])]),
+        shut=st.sampled_from([(), (), (), ("payments",), ("post", "payments"), ("nobody",)]).map(frozenset),
+        only=st.sampled_from([None, None, None, None, None, "post", "payments"]),
+    ),
+    merge=st.sampled_from([False, False, True]),
 )
 _reports = mixed(
     ReportSpec,

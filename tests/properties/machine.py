@@ -223,14 +223,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _claim(self, call: draw.ClaimTasks) -> None:
         number = self._session(call.session)
-        past: dict[str, Any] = {"shut": call.shut, "only": call.only}
-        claims = self.both(lambda side: side.store.claim(side.sessions[number], call.queues, call.limit, **past))
+        how: dict[str, Any] = {"serves": call.serves, "merge": call.merge}
+        claims = self.both(lambda side: side.store.claim(side.sessions[number], call.queues, call.limit, **how))
         if isinstance(claims, Refusal):
             self.lost.add(number)
             if call.session < OVER:  # as a node would: open another session, and try again
                 self._claim(call)
             return
-        self.watch.claimed(claims, self.clock.now(), call.shut, call.only)
+        self.watch.claimed(claims, self.clock.now(), call.serves)
         held = [Held(claim.task.id, claim.lease.fence, number, claim.task) for claim in claims]
         self.held += held
         self._report([(one, outcome, 0) for one, outcome in zip(held, call.ends, strict=False)])

@@ -7,11 +7,12 @@ before its prerequisites (6), edges resolved exactly once (7), nobody is forgott
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from windlass.core.amend import Version, version_of
 from windlass.core.lifecycle import State
+from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.settlement import MAX_LOSSES
 from windlass.core.task import Claim, Task
 from windlass.stores.protocol import Neighbourhood
@@ -29,7 +30,7 @@ class Watch:
         self._versions: dict[str, int] = {}
         """The latest version of every control that was seen."""
 
-    def claimed(self, claims: Iterable[Claim], now: int, shut: Collection[str] = (), only: str | None = None) -> None:
+    def claimed(self, claims: Iterable[Claim], now: int, serves: Serves = EVERYTHING) -> None:
         """Look at what a claim answered, before the next `look`."""
         seen: set[UUID] = set()
         for claim in claims:
@@ -40,10 +41,7 @@ class Watch:
             assert fence > self._fences.get(task.id, 0), f"P3: the fence of {task.id} did not grow: {fence}"
             assert task.waiting == 0, f"P6: {task.id} started with {task.waiting} open prerequisites"
             assert task.expires is None or now < task.expires, f"P12: {task.id} started past its hard limit"
-            assert task.rules.downstream not in shut, f"{task.id} was claimed although {task.rules.downstream} is shut"
-            assert only in (None, task.rules.downstream), (
-                f"{task.id} of {task.rules.downstream} was claimed, not of {only}"
-            )
+            assert serves.can_run(task.handler, task.rules), f"{task.id} was claimed by one that serves {serves}"
             seen.add(task.id)
             self._fences[task.id] = fence
 
