@@ -55,8 +55,9 @@ def tasks(state: str, count: int, name: str = "") -> str:
                {2 if name == "parent" else 1}
           FROM new
     )
-    INSERT INTO windlass.body (id, handler, args, workflow, priority, first_due, submitted)
-    SELECT id, 'work', '{{}}', CASE WHEN n <= 20 THEN 'w4' END, 0, {NOW} + n, {NOW} + n FROM new
+    INSERT INTO windlass.body (id, handler, args, workflow, workflow_tenant, priority, first_due, submitted)
+    SELECT id, 'work', '{{}}', CASE WHEN n <= 20 THEN 'w4' END,
+           CASE WHEN n <= 20 THEN 'default' END, 0, {NOW} + n, {NOW} + n FROM new
     """
 
 
@@ -171,6 +172,7 @@ PARENTS: dict[str, Sequence[object]] = {"parent": named("leased")}
 """A batch that a settle may have: plain tasks, and the one that all others wait for."""
 GIVEN: dict[str, dict[str, Sequence[object]]] = {
     "announce": PARENTS,
+    "reach": PARENTS,
     "note_ended": PARENTS,
     "take_ended": PARENTS,
     "advance_ended": PARENTS,
