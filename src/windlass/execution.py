@@ -1,12 +1,14 @@
 """One attempt, from its order to its outcome. It never touches a store.
 
 Whatever a handler does, an outcome comes back: `sys.exit()` in a handler ends its attempt, not its worker. What the
-worker raises in a handler from outside (`SoftTimeout`, `Cancelled`) is told from what it raised itself.
+worker raises in a handler from outside (`SoftTimeout`, `Cancelled`) is told from what it raised itself. A process that
+a handler has forked ends where the handler returns, raises or awaits in it: the attempt is its parent's.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import traceback
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -61,6 +63,8 @@ def perform(app: Handlers, order: Order, channel: Channel, capture: Capture | No
                 outcome = attempt.returned(attempt.handler.function(*args, **kwargs))
             except BaseException as error:  # noqa: BLE001 - the end of an attempt, whatever it is, is reported
                 outcome = attempt.raised(error)
+            finally:
+                _end_if_forked(attempt.pid)
             span.ended(outcome)
     except (SoftTimeout, Cancelled) as late:  # raised from outside when the handler was already through
         return outcome or attempt.raised(late)
@@ -99,10 +103,16 @@ def error_of(error: BaseException) -> Error:
     try:
         lines = traceback.format_exception(type(error), error, frames, limit=-50)
         text, message = "".join(lines), str(error)
-    except Exception as worse:  # noqa: BLE001 - a broken __str__ or __cause__ must not hide the error itself
+    except BaseException as worse:  # noqa: BLE001 - a broken __str__ or __cause__ must not hide the error itself
         text, message = "", f"(its text cannot be shown: {type(worse).__name__})"
     kind = "OutOfMemory" if isinstance(error, MemoryError) else type(error).__qualname__
     return Error(kind=kind, message=_cut(message, MAX_MESSAGE), traceback=_cut(text, MAX_TRACEBACK))
+
+
+def _end_if_forked(pid: int) -> None:
+    """End this process if it is not the one that began the attempt."""
+    if os.getpid() != pid:
+        os._exit(0)
 
 
 class _UnknownHandler(Exception):
@@ -117,6 +127,7 @@ class _Attempt:
     """What both kinds of handler have in common."""
 
     def __init__(self, app: Handlers, order: Order, channel: Channel) -> None:
+        self.pid = os.getpid()
         self._order = order
         self._channel = channel
         self._handler = app.handlers.get(order.handler)
@@ -174,6 +185,7 @@ class _Steered:
 
     def __init__(self, coroutine: Any) -> None:
         self._coroutine = coroutine
+        self._pid = os.getpid()
 
     def __await__(self) -> Generator[Any, Any, Any]:
         inner = self._coroutine.__await__()
@@ -183,6 +195,8 @@ class _Steered:
                 awaited = step(value)
             except StopIteration as end:
                 return end.value
+            finally:
+                _end_if_forked(self._pid)  # Its loop, and all that waits on it, is its parent's.
             try:
                 step, value = inner.send, (yield awaited)
             except BaseException as error:  # noqa: BLE001 - handed on to the handler, whatever it is

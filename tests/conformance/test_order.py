@@ -199,3 +199,12 @@ def test_a_task_that_had_to_wait_for_others_keeps_the_place_of_its_submit(store:
     complete(store, claim_one(store, queue="other"))
 
     assert claimed_keys(store) == ["child", "later"]
+
+
+def test_a_task_that_was_given_its_place_anew_is_claimed_once(store: Store, clock: ManualClock) -> None:
+    id = submit_one(store)
+
+    for strategy in (Strategy.FIFO, Strategy.PRIORITY, Strategy.FIFO, Strategy.FIFO):
+        store.configure(Queue(name="default", strategy=strategy))
+
+    assert claimed_ids(claim_all(store)) == [id]

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import atexit
+import ctypes
 import os
+import signal
+import socket
+import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from tests.e2e.shop import app, effect
+import windlass
+from tests.e2e.shop import app, catch_soft_limit, effect, sleep
+
+__all__ = ["app", "catch_soft_limit", "sleep"]
 
 
 def sockets() -> list[int]:
@@ -34,3 +46,264 @@ def write_bytes(data: str) -> None:
     for descriptor in sockets():
         os.write(descriptor, bytes.fromhex(data))
     time.sleep(60)
+
+
+# Time
+
+
+@app.task
+async def block_loop(seconds: float) -> None:
+    effect("began")
+    time.sleep(seconds)
+
+
+@app.task
+def hold_interpreter(seconds: int) -> str:
+    """Hold the interpreter lock inside C: no other thread of the worker runs meanwhile."""
+    effect("began")
+    ctypes.PyDLL(None).sleep(seconds)
+    return "slept"
+
+
+@app.task
+async def stop_loop() -> str:
+    effect("began")
+    asyncio.get_running_loop().stop()
+    await asyncio.sleep(0.05)
+    return "went on"
+
+
+@app.task
+async def swallow() -> None:
+    """Go on, whatever is raised in it."""
+    effect("began")
+    while True:
+        with suppress(BaseException):
+            await asyncio.sleep(60)
+
+
+@app.task
+async def swallow_and_spin() -> None:
+    """Go on without even looking up."""
+    effect("began")
+    while True:
+        with suppress(BaseException):
+            time.sleep(60)
+
+
+@app.task
+def stop_process() -> None:
+    effect("began")
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+# Errors
+
+
+class Unspeakable(Exception):
+    """An error of which nothing can be said."""
+
+    def __init__(self, raises: type[BaseException]) -> None:
+        self.raises = raises
+
+    def __str__(self) -> str:
+        raise self.raises
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> Any:
+        raise self.raises
+
+
+@app.task
+def raise_unspeakable(kind: str) -> None:
+    effect("began")
+    kinds = {"SystemExit": SystemExit, "KeyboardInterrupt": KeyboardInterrupt, "TypeError": TypeError}
+    raise Unspeakable(kinds[kind])
+
+
+@app.task
+async def araise_unspeakable() -> None:
+    effect("began")
+    raise Unspeakable(SystemExit)
+
+
+@app.task
+def raise_what_is_no_text() -> None:
+    effect("began")
+    raise OSError("\udcff\0")
+
+
+# Descriptors
+
+
+@app.task
+def close_descriptors(first: int, last: int) -> str:
+    effect("began")
+    os.closerange(first, last)
+    return "closed"
+
+
+@app.task
+async def aclose_descriptors(first: int, last: int) -> str:
+    effect("began")
+    os.closerange(first, last)
+    await asyncio.sleep(0.01)
+    return "closed"
+
+
+@app.task
+def replace_descriptors(first: int, last: int) -> str:
+    """Put a socket of its own in the place of every descriptor, with somebody at its other end who never answers."""
+    effect("began")
+    mine, theirs = socket.socketpair()
+    kept.append(theirs)
+    for descriptor in range(first, last):
+        os.dup2(mine.fileno(), descriptor)
+    return "replaced"
+
+
+kept: list[socket.socket] = []
+
+
+@app.task
+def replace_queue_of_tickets() -> str:
+    """Put a pipe that stays empty in the place of those that the worker has."""
+    effect("began")
+    reader, _ = os.pipe()
+    for file in Path("/proc/self/fd").iterdir():
+        if _target(file).startswith("pipe:") and int(file.name) > 256:
+            os.dup2(reader, int(file.name))
+    return "replaced"
+
+
+@app.task
+def close_standard_streams() -> None:
+    effect("began")
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.close()
+    os.closerange(0, 3)
+    sys.stdout.write("to nobody")
+
+
+@app.task
+def print_much() -> None:
+    effect("began")
+    for _ in range(200):
+        sys.stdout.write("x" * 20_000)
+
+
+# Processes
+
+
+@app.task
+def exhaust_stack() -> None:
+    """Recurse in C until the stack ends."""
+    effect("began")
+    sys.setrecursionlimit(1 << 30)
+    callback = ctypes.CFUNCTYPE(None)
+
+    @callback
+    def deeper() -> None:
+        deeper()
+
+    deeper()
+
+
+@app.task
+def exit_with_hanging_handler(how: str) -> None:
+    effect("began")
+    atexit.register(time.sleep, 60)
+    if how == "sys.exit":
+        sys.exit(3)
+    ctypes.pythonapi.Py_Exit(3)
+
+
+@app.task
+def leave(how: str) -> None:
+    effect("began")
+    match how:
+        case "os._exit":
+            os._exit(0)
+        case "kill the group":
+            os.killpg(0, signal.SIGKILL)
+        case _:
+            raise AssertionError(how)
+
+
+@app.task
+def fork_and_return() -> str:
+    effect("began")
+    return "child" if os.fork() == 0 else "parent"
+
+
+@app.task
+def fork_and_raise() -> str:
+    effect("began")
+    if os.fork() == 0:
+        raise ValueError("in the child")
+    return "parent"
+
+
+@app.task
+async def afork_and_return() -> str:
+    effect("began")
+    return "child" if os.fork() == 0 else "parent"
+
+
+@app.task
+async def afork_and_wait() -> str:
+    effect("began")
+    child = os.fork() == 0
+    await asyncio.sleep(0.05)
+    return "child" if child else "parent"
+
+
+@app.task
+def enqueue_in_child() -> int:
+    """Return the exit status of a child that tries to enqueue: 7 if that is refused."""
+    effect("began")
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        neighbor.enqueue(1)
+    except windlass.NotAllowed:
+        os._exit(7)
+    os._exit(0)
+
+
+@app.task
+def daemonize(seconds: float) -> int:
+    """Leave a daemon behind, and return its process id."""
+    effect("began")
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        daemon = os.fork()
+        if daemon:
+            os.write(writer, str(daemon).encode())
+            os._exit(0)
+        time.sleep(seconds)
+        os._exit(0)
+    os.wait()
+    return int(os.read(reader, 32))
+
+
+@app.task
+def leave_thread() -> None:
+    effect("began")
+    threading.Thread(target=time.sleep, args=(60,)).start()
+
+
+@app.task
+def replace_signals() -> None:
+    effect("began")
+    for number in (signal.SIGUSR1, signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+@app.task
+def signal_parent(number: int) -> None:
+    effect("began")
+    os.kill(os.getppid(), number)

@@ -6,6 +6,8 @@ the neighbors wait in the worker of the hostile task. Short tasks come first: a 
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,13 +17,14 @@ from typing import Any
 import pytest
 
 from tests.e2e import hostile
-from tests.support.nodes import PATIENCE, NodeProcess, as_given, read_effects
+from tests.support.nodes import PATIENCE, NodeProcess, as_given, await_effect, gone, read_effects
 from tests.support.processes import open_store, until
+from tests.support.servers import PostgresServer
 from windlass.core.lifecycle import State
 from windlass.handle import Handle
 from windlass.handlers import Bound
 from windlass.stores.protocol import Store
-from windlass.worker.wire import MARK, MAX_FRAME, Done, Quit, frame
+from windlass.worker.wire import MARK, MAX_FRAME, Ask, Done, frame
 
 pytestmark = pytest.mark.slow
 NEIGHBORS = 16
@@ -60,18 +63,35 @@ class Floor:
         return sum(count.tasks for count in self.store.counts() if count.state is State.LEASED)
 
     def _processes(self) -> int:
-        return len(self.node.descendants())
+        return sum(not gone(process.pid) for process in self.node.descendants())
+
+
+@pytest.fixture
+def floor(sqlite_floor: Floor) -> Floor:
+    hostile.app.use_store(sqlite_floor.store)
+    return sqlite_floor
+
+
+@pytest.fixture
+def postgres_floor(shared_postgres_floor: Floor) -> Floor:
+    hostile.app.use_store(shared_postgres_floor.store)
+    return shared_postgres_floor
 
 
 @pytest.fixture(scope="module")
-def floor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Floor]:
-    """One node for all cases that do not need their own."""
+def sqlite_floor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Floor]:
     yield from start(str(tmp_path_factory.mktemp("hostile") / "windlass.db"), tmp_path_factory.mktemp("effects"))
+
+
+@pytest.fixture(scope="module")
+def shared_postgres_floor(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Floor]:
+    name = postgres_server.create_database()
+    yield from start(postgres_server.url(name), tmp_path_factory.mktemp("effects"))
+    postgres_server.drop_database(name)
 
 
 def start(url: str, folder: Path) -> Iterator[Floor]:
     store = open_store(url)
-    hostile.app.use_store(store)
     effects = folder / "effects.jsonl"
     with NodeProcess(as_given(url), effects, "-n", "2", app="tests.e2e.hostile:app") as node:
         node.await_workers(2)
@@ -94,7 +114,7 @@ STRAY = {
     "a body that is no msgpack": raw(b"\xc1\xc1\xc1"),
     "a body that is not UTF-8": raw(b"\x94\xa4Done\x01\xca\0\0\0\0\xa2\xff\xfe"),
     "a body nested too deeply": raw(b"\x94\xa5Hello\x01" + b"\x91" * 100_000),
-    "a message that is not for the node": frame(Quit()),
+    "a message that is not for the node": frame(Ask(1)),
     "the end of an order that is not there": frame(Done(999_999_999, 0.0)),
     "the end of an order after less than no time": frame(Done(1, -1.0)),
 }
@@ -110,4 +130,163 @@ def test_stray_bytes_on_its_socket_are_a_workers_crash(floor: Floor, data: bytes
     assert floor.error_kinds(handle) == ["WorkerDied"] * 3
     errors = [attempt.error for attempt in floor.store.attempts(handle.id)]
     assert all(error is not None and "broke the protocol" in error.message for error in errors)
+    floor.check()
+
+
+@dataclass
+class Case:
+    """A hostile call and what becomes of it."""
+
+    call: Bound[Any]
+    state: State = State.COMPLETED
+    attempts: int = 1
+    crashes: int = 0
+    kind: str = ""
+    """The class of the error in which each attempt ended."""
+    outlived: bool = False
+    """Whether it still runs when its neighbors have ended: they did not wait for it."""
+
+
+ONCE: Any = {"retries": 0}
+LIMITED: Any = {"retries": 0, "timeout": 4}
+CASES = {
+    "an async handler that blocks the loop": Case(hostile.block_loop.bind(4), outlived=True),
+    "holding the interpreter lock in C": Case(hostile.hold_interpreter.bind(4), outlived=True),
+    "stopping the event loop": Case(hostile.stop_loop.bind()),
+    "swallowing a soft timeout": Case(
+        hostile.swallow.using(soft_timeout=0.5, **LIMITED).bind(), State.FAILED, kind="Timeout", outlived=True
+    ),
+    "swallowing a soft timeout on a loop that is blocked": Case(
+        hostile.swallow_and_spin.using(soft_timeout=0.5, **LIMITED).bind(), State.FAILED, kind="Timeout", outlived=True
+    ),
+    "a worker that stops itself": Case(
+        hostile.stop_process.using(**LIMITED).bind(), State.FAILED, kind="Timeout", outlived=True
+    ),
+    "an error whose text raises SystemExit": Case(
+        hostile.raise_unspeakable.using(**ONCE).bind("SystemExit"), State.FAILED, kind="Unspeakable"
+    ),
+    "an error whose text raises KeyboardInterrupt": Case(
+        hostile.raise_unspeakable.using(**ONCE).bind("KeyboardInterrupt"), State.FAILED, kind="Unspeakable"
+    ),
+    "an error whose text raises TypeError": Case(
+        hostile.raise_unspeakable.using(**ONCE).bind("TypeError"), State.FAILED, kind="Unspeakable"
+    ),
+    "an error on the loop whose text raises SystemExit": Case(
+        hostile.araise_unspeakable.using(**ONCE).bind(), State.FAILED, kind="Unspeakable"
+    ),
+    "an error whose text cannot be encoded": Case(
+        hostile.raise_what_is_no_text.using(**ONCE).bind(), State.FAILED, kind="OSError"
+    ),
+    "closing standard streams": Case(hostile.close_standard_streams.bind()),
+    "printing much": Case(hostile.print_much.bind()),
+    "the C stack ends": Case(hostile.exhaust_stack.bind(), State.FAILED, 0, 3, "WorkerDied"),
+    "an exit handler that hangs": Case(
+        hostile.exit_with_hanging_handler.using(**ONCE).bind("sys.exit"), State.FAILED, kind="SystemExit"
+    ),
+    "an exit handler that hangs in an interpreter that ends": Case(
+        hostile.exit_with_hanging_handler.using(**LIMITED).bind("Py_Exit"), State.FAILED, kind="Timeout", outlived=True
+    ),
+    "os._exit": Case(hostile.leave.bind("os._exit"), State.FAILED, 0, 3, "WorkerDied"),
+    "killing its process group": Case(hostile.leave.bind("kill the group"), State.FAILED, 0, 3, "WorkerDied"),
+    "forking, and returning twice": Case(hostile.fork_and_return.bind()),
+    "forking, and raising in the child": Case(hostile.fork_and_raise.bind()),
+    "forking on the loop, and returning twice": Case(hostile.afork_and_return.bind()),
+    "forking on the loop, and waiting twice": Case(hostile.afork_and_wait.bind()),
+    "a daemon": Case(hostile.daemonize.bind(60)),
+    "a thread that goes on": Case(hostile.leave_thread.bind()),
+    "stopping the parent": Case(hostile.signal_parent.bind(signal.SIGSTOP)),
+    "terminating the parent": Case(hostile.signal_parent.bind(signal.SIGTERM)),
+}
+DESCRIPTORS = {
+    "closing low descriptors": Case(hostile.close_descriptors.bind(3, 256)),
+    "replacing low descriptors": Case(hostile.replace_descriptors.bind(3, 256)),
+    "closing all descriptors": Case(hostile.close_descriptors.bind(3, 1_024), State.FAILED, 0, 3, "WorkerDied"),
+    "replacing all descriptors": Case(hostile.replace_descriptors.bind(3, 1_000), State.FAILED, 0, 3, "WorkerDied"),
+    "replacing the queue of tickets": Case(hostile.replace_queue_of_tickets.bind()),
+    "closing the descriptors of the loop": Case(
+        hostile.aclose_descriptors.bind(3, 256), State.FAILED, 0, 3, "WorkerDied"
+    ),
+}
+
+
+def run(floor: Floor, case: Case) -> None:
+    handle = floor.run(case.call)
+    if case.outlived:
+        assert handle.state is State.LEASED, "the neighbors did not wait for it"
+
+    assert handle.wait(PATIENCE) is case.state
+
+    task = handle.task()
+    assert (task.attempts, task.crashes) == (case.attempts, case.crashes)
+    assert floor.error_kinds(handle) == [case.kind] * max(case.attempts, case.crashes)
+    floor.check()
+
+
+@pytest.mark.parametrize("case", [*CASES.values(), *DESCRIPTORS.values()], ids=[*CASES, *DESCRIPTORS])
+def test_a_hostile_handler_hurts_nobody(floor: Floor, case: Case) -> None:
+    run(floor, case)
+
+
+@pytest.mark.parametrize("case", DESCRIPTORS.values(), ids=DESCRIPTORS)
+def test_a_hostile_handler_hurts_nobody_on_postgres(postgres_floor: Floor, case: Case) -> None:
+    run(postgres_floor, case)
+
+
+def test_a_handler_that_ignores_its_cancel_is_killed_and_its_neighbors_did_not_wait(floor: Floor) -> None:
+    handle = floor.run(hostile.swallow_and_spin.bind())
+
+    handle.cancel()
+
+    assert handle.wait(PATIENCE) is State.CANCELLED
+    floor.check()
+
+
+def test_a_soft_timeout_is_raised_although_the_handler_before_has_replaced_the_signal(floor: Floor) -> None:
+    assert hostile.replace_signals.enqueue().wait(PATIENCE) is State.COMPLETED
+    assert hostile.replace_signals.enqueue().wait(PATIENCE) is State.COMPLETED
+
+    caught = hostile.catch_soft_limit.using(soft_timeout=0.2, timeout=10).enqueue()
+
+    assert caught.result(PATIENCE) == "cleaned up"
+    assert hostile.enqueue_in_child.enqueue().result(PATIENCE) == 7, "it can wait for its child"
+    floor.check()
+
+
+def test_a_process_that_a_handler_has_forked_cannot_speak_with_the_node(floor: Floor) -> None:
+    assert hostile.enqueue_in_child.enqueue().result(PATIENCE) == 7
+    floor.check()
+
+
+def test_a_nursery_that_a_handler_has_stopped_goes_on_to_replace_workers(floor: Floor) -> None:
+    assert hostile.signal_parent.enqueue(signal.SIGSTOP).wait(PATIENCE) is State.COMPLETED
+
+    crashes = hostile.leave.enqueue("os._exit")
+
+    assert crashes.wait(PATIENCE) is State.FAILED
+    assert crashes.task().crashes == 3
+    floor.check()
+
+
+def test_a_worker_that_stands_still_while_it_is_idle_is_replaced_and_nothing_is_charged(floor: Floor) -> None:
+    workers = [process.pid for process in floor.node.workers()]
+    for pid in workers:
+        os.kill(pid, signal.SIGSTOP)
+
+    handles = hostile.app.enqueue_many([hostile.neighbor.bind(n) for n in range(NEIGHBORS)])
+
+    assert [handle.wait(PATIENCE) for handle in handles] == [State.COMPLETED] * NEIGHBORS
+    assert {handle.task().crashes for handle in handles} == {0}
+    until(lambda: all(map(gone, workers)), "those that stood still are gone", 10)
+    floor.check()
+
+
+def test_a_stray_process_lives_as_long_as_an_attempt_that_may_need_it(floor: Floor) -> None:
+    """Two attempts run when the daemon is found; it ends when both have."""
+    long = hostile.sleep.enqueue(4)
+    await_effect(floor.effects, "began", len(read_effects(floor.effects, "began")) + 1)
+
+    daemon = hostile.daemonize.enqueue(60).result(PATIENCE)
+    until(lambda: gone(daemon), "the daemon is gone", 15)
+
+    assert str(long.id) in {said["task"] for said in read_effects(floor.effects, "ended")}
     floor.check()

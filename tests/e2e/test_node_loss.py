@@ -135,3 +135,22 @@ def test_what_another_node_has_ended_does_not_start_when_its_first_holder_wakes_
     first.await_event("SessionOpened", 2)
     runs = Counter(said["task"] for said in read_effects(effects, "add"))
     assert [runs[str(handle.id)] for handle in waiting] == [1] * 7
+
+
+def test_what_waits_in_a_worker_that_stands_still_runs_elsewhere_and_does_not_start_when_it_wakes_up(
+    node: Callable[..., NodeProcess], effects: Path
+) -> None:
+    node("-n", "1", *SHORT)
+    assert [shop.add.enqueue(n).result(PATIENCE) for n in range(5)] == [1, 2, 3, 4, 5]
+    running, *waiting = shop.app.enqueue_many([shop.gated_once.bind(), *(shop.add.bind(n) for n in range(7))])
+    [began] = await_effect(effects, "began")
+
+    with stopped(began["pid"]):
+        node("-n", "1", *SHORT)
+        assert [handle.result(PATIENCE) for handle in waiting] == list(range(1, 8))
+        effects.with_name("gate").touch()
+
+    assert running.result(PATIENCE) == "first", "it had begun, and its node renews its lease"
+    assert shop.app.enqueue_many([shop.add.bind(n) for n in range(3)])[-1].result(PATIENCE) == 3
+    runs = Counter(said["task"] for said in read_effects(effects, "add"))
+    assert [runs[str(handle.id)] for handle in waiting] == [1] * 7

@@ -12,6 +12,7 @@ from psycopg import IsolationLevel
 
 from tests.mutants import scenarios
 from tests.mutants.laboratory import Laboratory
+from windlass.core import admission
 from windlass.core import graph as core_graph
 from windlass.core.ids import fresh_id
 from windlass.core.lifecycle import State
@@ -237,7 +238,7 @@ def held_tasks_dropped(lab: Laboratory) -> None:
 
 
 def no_tenant_in_the_scope(lab: Laboratory) -> None:
-    lab.patch(submit, "in_scope", lambda new, _tenant, workflow: workflow is None or workflow == new.workflow)
+    lab.patch(admission, "in_scope", lambda new, there: there is not None and there.workflow in (None, new.workflow))
 
 
 def no_tenant_in_find(lab: Laboratory) -> None:

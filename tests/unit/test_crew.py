@@ -16,7 +16,8 @@ from windlass.events import Events
 from windlass.worker.crew import GONE_SECONDS, LEAVE_SECONDS, UNBEGUN_SECONDS, Crew
 from windlass.worker.given import INTERRUPT_AFTER, KILL_AFTER, Work
 from windlass.worker.states import WorkerState
-from windlass.worker.wire import Ask, Back, Beat, Call, Done, Hello, Interrupt, Quit, Recall, Run, ToWorker, Valid
+from windlass.worker.tickets import LEAVE
+from windlass.worker.wire import Ask, Beat, Call, Done, Hello, Interrupt, Run, ToWorker, Valid
 from windlass.worker.worker import Worker
 
 SESSION = SessionId(an_id(999))
@@ -33,15 +34,31 @@ class Recorder:
         self.beats: list[float | None] = []
         self.held = 0
         self.until = float("inf")
+        self.offered: dict[int, list[int]] = {}
+        self.standing_still: set[int] = set()
+        self.strays_ended: list[int] = []
 
     def send(self, worker: Worker, message: ToWorker) -> None:
         self.sent.append((worker.number, message))
+
+    def offer(self, worker: Worker, tickets: list[int]) -> bool:
+        self.offered.setdefault(worker.number, []).extend(tickets)
+        return True
+
+    def take_back(self, worker: Worker) -> list[int]:
+        """A worker has taken what it had a free slot for, unless it stands still."""
+        offered = self.offered.pop(worker.number, [])
+        waiting = [ticket for ticket in offered if (one := worker.given.get(ticket)) and one.begun_at is None]
+        return offered if worker.number in self.standing_still else waiting
 
     def fork(self, worker: Worker) -> None:
         self.forked.append(worker)
 
     def kill(self, worker: Worker) -> None:
         self.killed.append(worker.number)
+
+    def end_stray(self, pid: int) -> None:
+        self.strays_ended.append(pid)
 
     def memory(self, worker: Worker) -> int:
         return self.held
@@ -66,8 +83,6 @@ class Recorder:
                 match message:
                     case Run(orders):
                         found += [ticket for ticket, _ in orders]
-                    case Recall(tickets):
-                        found += tickets
                     case Ask(ticket) | Interrupt(ticket):
                         found.append(ticket)
                     case _:
@@ -273,17 +288,77 @@ def test_what_expires_while_it_runs_is_stopped_as_expired() -> None:
     assert floor.outlet.settled[1] == Stopped(State.EXPIRED, "stopped while it ran")
 
 
-def test_an_order_that_does_not_get_its_turn_is_asked_back_and_released() -> None:
+def test_an_order_that_does_not_get_its_turn_is_taken_back_and_released() -> None:
     floor = Floor()
     floor.give(1, 2)
 
-    floor.tick(UNBEGUN_SECONDS + 0.1)
-    floor.tick()
-    assert floor.outlet.tickets(Recall) == [2]
-    floor.crew.heard(floor.worker, Back([2]), floor.now)
+    floor.tick(UNBEGUN_SECONDS - 0.1)
+    before = dict(floor.outlet.settled)
+    floor.tick(0.2)
 
-    assert floor.outlet.settled == {2: Released()}
+    assert (before, floor.outlet.settled) == ({}, {2: Released()})
     assert list(floor.worker.given) == [1]
+    assert floor.outlet.killed == [], "what it runs is judged by its own limits"
+
+
+def test_a_worker_that_begins_nothing_of_what_it_was_given_is_killed_and_nothing_is_charged() -> None:
+    floor = Floor()
+    floor.outlet.standing_still.add(1)
+    floor.give(1, 2, rules=Rules(timeout=timedelta(seconds=0.5)))
+
+    floor.tick(0.6)
+    floor.crew.died(floor.worker, -9, floor.now)
+
+    assert floor.outlet.settled == {1: Released(), 2: Released()}, "a limit counts from when an attempt has begun"
+    assert floor.outlet.killed == [1]
+
+
+def test_a_worker_that_runs_something_but_begins_nothing_more_is_given_nothing_until_it_is_heard() -> None:
+    floor = Floor(threads=4)
+    floor.give(1)
+    floor.tick(UNBEGUN_SECONDS + 0.1)
+    floor.outlet.standing_still.add(1)
+    floor.give(2)
+    floor.tick(UNBEGUN_SECONDS + 0.1)
+    assert floor.outlet.settled == {2: Released()}
+
+    floor.give(3)
+    floor.crew.heard(floor.worker, Beat(1, None, None), floor.now)
+    floor.give(4)
+
+    assert floor.outlet.settled == {2: Released(), 3: Released()}
+    assert [given.work.claim.task.id.int for given in floor.worker.begun] == [1, 4]
+    assert floor.outlet.killed == []
+
+
+def test_what_needs_several_slots_is_offered_when_they_are_free_and_can_be_taken_back_before() -> None:
+    floor = Floor(threads=2)
+    floor.give(1)
+    floor.give(2, rules=Rules(slots=2))
+    floor.give(3)
+    assert floor.outlet.offered == {1: [1]}
+
+    floor.done(1)
+    assert floor.outlet.offered == {1: [1, 2, 3]}
+    floor.give(4, rules=Rules(slots=2))
+    floor.tick(UNBEGUN_SECONDS + 0.1)
+
+    assert list(floor.worker.given) == [2]
+    assert floor.outlet.settled == {1: Returned(None), 3: Released(), 4: Released()}
+
+
+def test_nothing_more_is_given_to_a_worker_behind_what_runs_for_long() -> None:
+    floor = Floor(size=2)
+    floor.pool.measured(0.001)
+    first, second = floor.crew.workers.values()
+    floor.give(1)
+    floor.tick(0.1)
+
+    room = floor.pool.room(floor.now)
+    floor.give(*range(2, 2 + room))
+
+    assert room == 1 + 50
+    assert [len(first.given), len(second.given)] == [1, room]
 
 
 def test_nothing_is_handed_out_under_a_lease_that_may_have_run_out() -> None:
@@ -320,7 +395,7 @@ def test_what_comes_back_goes_to_whoever_is_free() -> None:
     assert len(first.given) == 2
     floor.crew.heard(second, Done(2, 0.01), floor.now)
 
-    floor.crew.heard(first, Back([3]), floor.now)
+    floor.tick(UNBEGUN_SECONDS + 0.1)
 
     assert [given.work.claim.task.id.int for given in second.begun] == [3]
     assert 3 not in floor.outlet.settled
@@ -331,14 +406,14 @@ def test_a_drain_lets_what_has_begun_end_and_takes_nothing_new() -> None:
     floor.give(1, 2)
 
     floor.crew.drain(floor.now)
-    floor.crew.heard(floor.worker, Back([2]), floor.now)
     floor.give(3)
     floor.done(1)
+    left = floor.outlet.offered[1]
     floor.crew.died(floor.worker, 0, floor.now)
     floor.tick()
 
     assert floor.outlet.settled == {2: Released(), 3: Released(), 1: Returned(None)}
-    assert [message for _, message in floor.outlet.sent if isinstance(message, Quit)] == [Quit()]
+    assert left[-1] == LEAVE
     assert floor.moves[-2:] == ["draining", "stopped"]
     assert (floor.crew.workers, len(floor.outlet.forked)) == ({}, 1)
 
@@ -447,6 +522,23 @@ def test_the_end_of_an_order_that_a_worker_does_not_have_breaks_the_protocol() -
     assert floor.outlet.killed == [1]
 
 
+def test_a_stray_process_is_ended_when_nothing_runs_any_more_that_ran_when_it_was_found() -> None:
+    floor = Floor(size=2)
+    first, second = floor.crew.workers.values()
+    floor.give(1)
+    floor.crew.found_strays([4711])
+    floor.give(2)
+
+    floor.tick()
+    before = list(floor.outlet.strays_ended)
+    floor.crew.heard(first, Done(1, 0.01), floor.now)
+    floor.tick()
+    floor.tick()
+
+    assert (before, floor.outlet.strays_ended) == ([], [4711])
+    assert second.given, "what began later is not waited for"
+
+
 def a_floor_that_sizes_itself(workers: int) -> Floor:
     """All of its workers are idle, and may leave after a minute of that."""
     floor = Floor(size=None, min=1, max=8, idle_after=timedelta(minutes=1))
@@ -538,7 +630,7 @@ def test_what_may_run_only_once_is_not_released_after_it_has_begun() -> None:
     assert floor.outlet.settled[3] == Released(), "it waited for its turn"
 
 
-def test_what_may_run_only_once_counts_as_begun_in_a_worker_that_may_still_run() -> None:
+def test_what_may_run_only_once_runs_elsewhere_when_its_ticket_was_taken_back_in_time() -> None:
     floor = Floor()
     floor.give(1, 2, rules=ONCE)
     floor.give(3)
@@ -548,5 +640,5 @@ def test_what_may_run_only_once_counts_as_begun_in_a_worker_that_may_still_run()
     floor.tick(GONE_SECONDS + 0.1)
 
     assert isinstance(floor.outlet.settled[1], Crashed)
-    assert_interrupted(floor.outlet.settled[2], "closed its socket")
+    assert floor.outlet.settled[2] == Released()  # The worker cannot begin it any more, alive or not.
     assert floor.outlet.settled[3] == Released()

@@ -30,7 +30,7 @@ def send_many(line: Line[FromNursery]) -> bool:
     for number in range(MANY):
         ours, one = socket.socketpair()
         ours.close()
-        left = line.send(Fork(number, 1), with_socket=one.detach())
+        left = line.send(Fork(number, 1), one.detach())
     return left
 
 

@@ -35,7 +35,7 @@ def test_without_weights_queues_take_turns() -> None:
 
 
 def test_before_anything_was_measured_there_is_room_for_what_can_run_at_once() -> None:
-    assert a_pool(3, threads=2).room() == 6
+    assert a_pool(3, threads=2).room(0.0) == 6
 
 
 def test_short_tasks_are_read_ahead_and_long_ones_are_not() -> None:
@@ -44,8 +44,8 @@ def test_short_tasks_are_read_ahead_and_long_ones_are_not() -> None:
     short.measured(0.001)
     long.measured(1.0)
 
-    assert short.room() == 1 + 50
-    assert long.room() == 1
+    assert short.room(0.0) == 1 + 50
+    assert long.room(0.0) == 1
 
 
 def test_read_ahead_is_bounded() -> None:
@@ -53,7 +53,7 @@ def test_read_ahead_is_bounded() -> None:
 
     pool.measured(0.0)
 
-    assert pool.room() == 2 + READ_AHEAD_TASKS
+    assert pool.room(0.0) == 2 + READ_AHEAD_TASKS
 
 
 def test_workers_that_start_or_leave_have_no_room() -> None:
@@ -61,7 +61,7 @@ def test_workers_that_start_or_leave_have_no_room() -> None:
 
     pool.workers[0].move(WorkerState.DRAINING, 1.0)
 
-    assert pool.room() == 1
+    assert pool.room(0.0) == 1
     assert pool.missing(0.0) == 1
 
 
@@ -74,7 +74,7 @@ def test_those_with_the_least_to_do_are_retired_first() -> None:
 
 
 def test_a_task_that_needs_more_slots_than_any_worker_has_gets_none() -> None:
-    assert a_pool(threads=2).next_worker(3) is None
+    assert a_pool(threads=2).next_worker(3, {}) is None
 
 
 def test_workers_that_die_for_days_are_started_again_every_half_minute() -> None:
@@ -91,6 +91,6 @@ def test_one_that_is_as_good_as_dead_is_given_nothing() -> None:
     pool.workers[0].gone_at = 1.0
     pool.workers[1].verdict = "was killed"
 
-    assert pool.next_worker(1) is None
-    assert pool.room() == 0
+    assert pool.next_worker(1, {}) is None
+    assert pool.room(0.0) == 0
     assert not pool.hungry()

@@ -21,11 +21,11 @@ from windlass.worker.wire import (
     Frames,
     FromWorker,
     Hello,
+    Interrupt,
     Message,
-    Quit,
-    Recall,
     Run,
     ToWorker,
+    Valid,
     done,
     frame,
     outcome_of,
@@ -34,11 +34,11 @@ from windlass.worker.wire import (
 ORDER = Order(task=an_id(1), fence=2, session=an_id(3), handler="work", args="{}", slots=3)
 MESSAGES: list[Message] = [
     Run([(1, ORDER), (2, ORDER)]),
-    Recall([1, 2]),
+    Valid(an_id(3), 12.5),
     Ask(7),
     Answer(1, b"x" * 1_000),
     Answer(2, None, b"no"),
-    Quit(),
+    Interrupt(7, False),
 ]
 
 
@@ -100,7 +100,7 @@ WRONG = {
     "not msgpack": MARK + b"\0\0\0\1\xc1",
     "not UTF-8": MARK + b"\0\0\0\x0f\x94\xa4Done\x01\xca\0\0\0\0\xa2\xff\xfe",
     "nested too deeply": MARK + (100_008).to_bytes(4, "big") + b"\x94\xa5Hello\x01" + b"\x91" * 100_000,
-    "a message for somebody else": frame(Quit()),
+    "a message for somebody else": GOOD,
     "an attempt that took less than no time": frame(Done(1, -1.0)),
     "an attempt that took no number of seconds": frame(Done(1, float("nan"))),
     "a retry later than anybody may ask for": frame(Done(1, 0.0, error=OOPS, retry_in=1 << 60)),

@@ -30,6 +30,7 @@ CHUNK = 2_000
 """How many tasks of a batch are encoded and written at a time. A larger batch is checked whole first, keeping little
 more than ids, then encoded again chunk by chunk: it needs no second copy of what the caller already holds."""
 _DEFAULT_RULES = Rules()
+_NO_RETRY = Retry(retries=0)
 T = TypeVar("T")
 
 
@@ -234,7 +235,7 @@ def _rules(new: NewTask) -> Rules:
     if has_default_rules(new):
         return _DEFAULT_RULES
     return Rules(
-        retry=Retry(retries=0) if new.at_most_once else new.retry,
+        retry=_NO_RETRY if new.at_most_once else new.retry,
         max_crashes=_max_crashes(new),
         at_most_once=new.at_most_once,
         timeout=new.timeout,

@@ -97,6 +97,7 @@ def check_labels(labels: object) -> tuple[str, ...]:
 
 def check_once(retry: Retry) -> None:
     """Refuse a retry policy that would run a task again which must run at most once."""
+    retry.check()
     most = max(retry.retries, *(rule.retries or 0 for rule in retry.rules), 0)
     if most:
         raise InvalidTask(f"retries={most} and at_most_once=True contradict each other; leave out one of them")

@@ -121,7 +121,7 @@ class Claimer:
     def _limit(self) -> int:
         """How many to claim; nothing as long as nobody is hungry and a larger claim will soon be worth more."""
         with self._hub.lock:
-            room = 0 if self._hub.crew.draining else self._pool.room()
+            room = 0 if self._hub.crew.draining else self._pool.room(monotonic())
             if room:
                 room = claimable(room, self._pool.slots, self._holdings.count(self._keeper.holds))
             return room if room and (self._pool.hungry() or room >= 100) else 0

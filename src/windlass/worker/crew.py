@@ -22,9 +22,9 @@ from windlass.situation import PoolSituation
 from windlass.worker.given import Given, Work
 from windlass.worker.pool import Pool
 from windlass.worker.states import WorkerState
+from windlass.worker.tickets import LEAVE
 from windlass.worker.wire import (
     Ask,
-    Back,
     Beat,
     Broken,
     Call,
@@ -34,8 +34,6 @@ from windlass.worker.wire import (
     Interrupt,
     Measure,
     Measured,
-    Quit,
-    Recall,
     Run,
     ToWorker,
     Valid,
@@ -44,7 +42,10 @@ from windlass.worker.wire import (
 from windlass.worker.worker import Worker
 
 UNBEGUN_SECONDS = 1.0
-"""How long an order may wait in a worker for its turn before it is asked back."""
+"""How long an order may wait in a worker for its turn before it is taken back."""
+
+TAKE_SECONDS = 0.05
+"""How long a worker that has a free slot may take to begin an order."""
 
 LEAVE_SECONDS = 30.0
 """How long a worker that has nothing left to end may take to leave: what its stop hooks have."""
@@ -60,8 +61,11 @@ class Outlet(Protocol):
     """What the crew has done by others. None of it blocks."""
 
     def send(self, worker: Worker, message: ToWorker) -> None: ...
+    def offer(self, worker: Worker, tickets: list[int]) -> bool: ...
+    def take_back(self, worker: Worker) -> list[int]: ...
     def fork(self, worker: Worker) -> None: ...
     def kill(self, worker: Worker) -> None: ...
+    def end_stray(self, pid: int) -> None: ...
     def memory(self, worker: Worker) -> int: ...
     def valid_until(self, session: SessionId) -> float: ...
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None: ...
@@ -80,6 +84,7 @@ class Crew:
         """Whether there is a nursery to fork from."""
         self.measured: MeasuredListener = lambda _pool, _name, _value, _error: None
         """Told when a worker has said what a signal is: pool, signal, value, or why there is none."""
+        self._strays: dict[int, set[int]] = {}
         self._outlet = outlet
         self._events = events
         self._numbers = itertools.count(1)
@@ -127,20 +132,28 @@ class Crew:
     def hand_out(self, pool: Pool, work: Iterable[Work], now: float) -> None:
         """Give tasks to the pool's workers, the least loaded first."""
         parcels: dict[Worker, list[Given]] = {}
+        capacities, untils = pool.capacities(now), dict[SessionId, float]()
         for one in work:
             needs = self._needs(pool, one.claim)
-            until = self._outlet.valid_until(one.claim.lease.session)
-            worker = None if self.draining or now >= until else pool.next_worker(needs)
+            session = one.claim.lease.session
+            until = untils[session] = untils.get(session) or self._outlet.valid_until(session)
+            worker = None if self.draining or now >= until else pool.next_worker(needs, capacities)
             if worker is None:
                 self._release(pool, one.claim)
                 continue
-            self._announce(worker, one.claim.lease.session, until)
+            self._announce(worker, session, until)
             given = Given(next(self._tickets), one, needs, now)
             worker.give(given, now)
             pool.tally.began(one.claim)
             parcels.setdefault(worker, []).append(given)
         for worker, orders in parcels.items():
             self._outlet.send(worker, Run([(one.ticket, one.order) for one in orders]))
+            self._offer(worker)
+
+    def _offer(self, worker: Worker) -> None:
+        tickets = worker.offers()
+        if tickets and not self._outlet.offer(worker, tickets):
+            self._kill(worker, "was killed: it let its queue of tickets fill up")
 
     def _announce(self, worker: Worker, session: SessionId, until: float) -> None:
         """Tell a worker until when a session is valid, unless it knows."""
@@ -158,11 +171,10 @@ class Crew:
         """Act on a worker's message."""
         if worker.crash is not None:
             return
+        worker.unresponsive = False
         match message:
             case Done():
                 self._done(worker, message, now)
-            case Back(tickets):
-                self._came_back(worker, tickets, now)
             case Beat(ticket, share, text):
                 given = worker.given.get(ticket)
                 if given is not None:
@@ -190,6 +202,7 @@ class Crew:
         outcome = outcome_of(said)
         if isinstance(outcome, Stopped):
             outcome = Stopped(given.stop, outcome.reason)
+        self._offer(worker)
         worker.ran += 1
         pool = self.pools[worker.pool]
         if not isinstance(outcome, Released):
@@ -199,11 +212,20 @@ class Crew:
         if not worker.left and not worker.given:
             self._upkeep(pool, now)
 
-    def _came_back(self, worker: Worker, tickets: Sequence[int], now: float) -> None:
-        pool = self.pools[worker.pool]
-        returned = [given.work for ticket in tickets if (given := worker.take(ticket, now)) is not None]
-        pool.backlog.extend(returned)
-        self._clear_backlog(pool, now)
+    def _take_back(self, worker: Worker, now: float) -> bool:
+        """Take back what a worker has not begun; return True if it had a free slot for some of it.
+
+        What it is left with has begun: it has taken the tickets.
+        """
+        tickets = self._outlet.take_back(worker) + worker.withheld()
+        given = [worker.given[ticket] for ticket in tickets if ticket in worker.given]
+        idled = any(one.begun_at is not None and now - one.begun_at >= TAKE_SECONDS for one in given)
+        for one in given:
+            worker.take(one.ticket, now)
+        for left in worker.given.values():
+            left.taken_up = True
+        self.pools[worker.pool].backlog.extend(one.work for one in given)
+        return idled
 
     def gone(self, worker: Worker, now: float) -> None:
         """Its socket has closed; how it ended is reported by the nursery."""
@@ -216,25 +238,17 @@ class Crew:
         self._outlet.kill(worker)
         self.gone(worker, now)
 
-    def died(self, worker: Worker, code: int, now: float, why: str = "", *, ended: bool = True) -> None:
-        """Its process has ended: settle what it ran, hand on what it had not begun, replace it.
-
-        With `ended=False` it may still run, and what it had not begun a moment ago it may begin now.
-        """
+    def died(self, worker: Worker, code: int, now: float, why: str = "") -> None:
+        """Its process has ended: settle what it ran, hand on what it had not begun, replace it."""
         if worker.state.over:
             return
         pool = self.pools[worker.pool]
         left_well = worker.state is WorkerState.DRAINING and code == 0 and not worker.begun
         how = why or worker.crash or worker.verdict or ("left" if left_well else _how_it_ended(code))
-        begun, unbegun = worker.begun, worker.unbegun
-        for given in begun:
+        self._take_back(worker, now)
+        for given in worker.given.values():
             seconds = now - (given.begun_at or now)
             self._settle(pool, given.work.claim, self._fate(worker, given, how), seconds)
-        for given in unbegun:
-            if not ended and given.work.claim.task.rules.at_most_once:
-                self._settle(pool, given.work.claim, _interrupted(how))
-            else:
-                pool.backlog.append(given.work)
         worker.given.clear()
         del self.workers[worker.number], pool.workers[worker.number]
         worker.move(WorkerState.STOPPED if left_well else WorkerState.FAILED, now, how)
@@ -261,12 +275,26 @@ class Crew:
         for worker in list(self.workers.values()):
             if worker.gone_at is not None and now - worker.gone_at > GONE_SECONDS:
                 self._outlet.kill(worker)
-                self.died(worker, 0, now, worker.crash or "closed its socket", ended=False)
+                self.died(worker, 0, now, worker.crash or "closed its socket")
                 continue
             self._watch(worker, now)
         for pool in self.pools.values():
-            self._clear_backlog(pool, now)
             self._upkeep(pool, now)
+            self._clear_backlog(pool, now)
+        self._end_strays()
+
+    def found_strays(self, pids: Iterable[int]) -> None:
+        """Handlers have left these processes without a parent. Any attempt that runs now may still need them."""
+        tickets = {given.ticket for worker in self.workers.values() for given in worker.begun}
+        self._strays.update((pid, tickets) for pid in pids)
+
+    def _end_strays(self) -> None:
+        """End the strays that no attempt can need any more."""
+        if self._strays:
+            running = {ticket for worker in self.workers.values() for ticket in worker.given}
+            for pid in [pid for pid, tickets in self._strays.items() if not tickets & running]:
+                del self._strays[pid]
+                self._outlet.end_stray(pid)
 
     def _watch(self, worker: Worker, now: float) -> None:
         if worker.state is WorkerState.DRAINING and not worker.given and now - worker.busy_at > LEAVE_SECONDS:
@@ -285,13 +313,20 @@ class Crew:
                 self._outlet.send(worker, Interrupt(given.ticket, cancelled))
             outcome = given.overrun(now)
             if outcome is not None and worker.verdict is None:
-                given.verdict = outcome
-                self._kill(worker, f"was killed: {given.work.claim.task.handler} had overrun its limits")
-        waiting = [given for given in worker.unbegun if not given.recalled]
-        if waiting and now - waiting[0].given_at > UNBEGUN_SECONDS:
-            for given in waiting:
-                given.recalled = True
-            self._outlet.send(worker, Recall([given.ticket for given in waiting]))
+                self._reclaim(worker, now)  # It may be that it never began.
+                if given.ticket in worker.given:
+                    given.verdict = outcome
+                    self._kill(worker, f"was killed: {given.work.claim.task.handler} had overrun its limits")
+        waiting = next((given for given in worker.given.values() if not given.taken_up), None)
+        if waiting is not None and now - waiting.given_at > UNBEGUN_SECONDS:
+            self._reclaim(worker, now)
+
+    def _reclaim(self, worker: Worker, now: float) -> None:
+        """Take back what should have begun by now. What the worker runs meanwhile is judged by its own limits."""
+        if self._take_back(worker, now):
+            worker.unresponsive = True
+            if not worker.given:
+                self._kill(worker, "was killed: it did not begin what it was given")
 
     def _upkeep(self, pool: Pool, now: float) -> None:
         for worker in pool.surplus():
@@ -326,7 +361,7 @@ class Crew:
         """Give what came back to whoever is free; the rest goes back to the store, where others may take it."""
         while pool.backlog:
             needs = self._needs(pool, pool.backlog[0].claim)
-            if self.draining or pool.next_worker(needs, only_free=True) is None:
+            if self.draining or pool.next_worker(needs, {}, only_free=True) is None:
                 break
             self.hand_out(pool, [pool.backlog.popleft()], now)
         while pool.backlog:
@@ -337,7 +372,8 @@ class Crew:
     def retire(self, worker: Worker, now: float, why: str) -> None:
         """Let a worker end what it has begun, and leave."""
         worker.move(WorkerState.DRAINING, now, why)
-        self._outlet.send(worker, Quit())
+        self._take_back(worker, now)
+        self._outlet.offer(worker, [LEAVE])
 
     def cancel(self, leases: Iterable[Lease], now: float) -> None:
         """These are to be cancelled: ask their handlers to stop."""
@@ -353,8 +389,8 @@ class Crew:
         self.draining = True
         for pool in self.pools.values():
             pool.target = 0
-            self._clear_backlog(pool, now)
             self._upkeep(pool, now)
+            self._clear_backlog(pool, now)
 
     def stop_now(self, why: str) -> None:
         """Kill every worker; what they ran is released and charged nothing."""

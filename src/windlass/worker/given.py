@@ -38,9 +38,9 @@ class Given:
         "given_at",
         "interrupted",
         "needs",
-        "recalled",
         "softened",
         "stop",
+        "taken_up",
         "ticket",
         "verdict",
         "work",
@@ -53,7 +53,8 @@ class Given:
         self.given_at = now
         self.begun_at: float | None = None
         self.beat_at = now
-        self.recalled = False
+        self.taken_up = False
+        """Whether the worker is known to have taken its ticket: then it has begun, or will at once."""
         self.asked_at: float | None = None
         self.stop = State.CANCELLED
         self.softened = self.interrupted = False

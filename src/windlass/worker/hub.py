@@ -23,8 +23,21 @@ from windlass.core.task import Claim, Lease, SessionId
 from windlass.events import Events, NurseryBroke
 from windlass.worker.crew import Crew
 from windlass.worker.line import Line
+from windlass.worker.tickets import TicketQueue
 from windlass.worker.warm import Imports, WarmParent, own_environment, told_of_hidden
-from windlass.worker.wire import Answer, Born, Broken, Call, Died, FromNursery, FromWorker, Ready, ToWorker, Unborn
+from windlass.worker.wire import (
+    Answer,
+    Born,
+    Broken,
+    Call,
+    Died,
+    FromNursery,
+    FromWorker,
+    Ready,
+    Strays,
+    ToWorker,
+    Unborn,
+)
 from windlass.worker.worker import Worker
 
 TICK_SECONDS, RESTING_TICK_SECONDS = 0.05, 0.25
@@ -34,6 +47,8 @@ STALL_SECONDS = 30.0
 """How long half a message may wait for its other half. A thread that sends it may wait for another one to let go of the
 interpreter."""
 _LONGEST_BACK_OFF = 30.0
+_FILES_PER_WORKER = 5
+"""A socket and both ends of a pipe; a second socket and an end of the pipe while they are on their way to it."""
 _OTHER_FILES = 256
 _BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
 
@@ -68,6 +83,7 @@ class Hub:
         self._wake_end, self._wake_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._wake_end, selectors.EVENT_READ)
         self._lines: dict[int, Line[FromWorker]] = {}
+        self._queues: dict[int, TicketQueue] = {}
         self._blocked: set[int] = set()
         self._warm: WarmParent | None = None
         self._warm_at = 0.0
@@ -76,7 +92,7 @@ class Hub:
         self._resting = False
         self._fed = False
         self._oom_kills = _oom_kills()
-        _make_room(2 * sum(pool.most for pool in settings.pools))
+        _make_room(_FILES_PER_WORKER * sum(pool.most for pool in settings.pools))
 
     def step(self) -> None:
         """Hear what there is to hear, and let time pass."""
@@ -119,6 +135,9 @@ class Hub:
                 self._warm.close()
             for line in self._lines.values():
                 line.close()
+            for queue in self._queues.values():
+                queue.close()
+            self._queues.clear()
             self._selector.close()
             os.close(self._wake_end)
             os.close(self._wake_fd)
@@ -138,11 +157,24 @@ class Hub:
         line: Line[FromWorker] = Line(mine, FromWorker)
         self._lines[worker.number] = line
         self._selector.register(mine, selectors.EVENT_READ, worker)
-        self._warm.fork(worker.number, worker.threads, theirs)
+        queue = self._queues[worker.number] = TicketQueue()
+        self._warm.fork(worker.number, worker.threads, theirs, queue.for_worker())
+
+    def offer(self, worker: Worker, tickets: list[int]) -> bool:
+        queue = self._queues.get(worker.number)
+        return queue is None or queue.offer(tickets)
+
+    def take_back(self, worker: Worker) -> list[int]:
+        queue = self._queues.get(worker.number)
+        return [] if queue is None else queue.take_back()
 
     def kill(self, worker: Worker) -> None:
         if self._warm is not None:
             self._warm.kill(worker.number)
+
+    def end_stray(self, pid: int) -> None:
+        if self._warm is not None:
+            self._warm.end_stray(pid)
 
     def memory(self, worker: Worker) -> int:
         """The bytes that a worker holds; 0 when the system does not say."""
@@ -230,6 +262,8 @@ class Hub:
                     self.crew.workers[number].pid = pid
             case Unborn(number, reason):
                 self._buried(number, 1, reason, now)
+            case Strays(pids):
+                self.crew.found_strays(pids)
             case Died(number, code):
                 self._buried(number, code, self._out_of_memory(code), now)
 
@@ -244,6 +278,7 @@ class Hub:
             for message in messages:
                 self.crew.heard(worker, message, now)
             self.crew.died(worker, code, now, why)
+        self._queues.pop(number).close()
         with suppress(KeyError, ValueError):
             self._selector.unregister(line.socket)
         line.close()
@@ -258,6 +293,8 @@ class Hub:
     # The nursery
 
     def _keep_warm(self, now: float) -> None:
+        if self._warm is not None:
+            self._warm.wake()
         if self._warm is not None or self.crew.draining or now < self._warm_at:
             return
         self._warm = WarmParent(self._imports, self._environment)
@@ -298,10 +335,10 @@ class Hub:
                 self._selector.modify(line.socket, _BOTH if left else selectors.EVENT_READ, worker)
 
 
-def _make_room(sockets: int) -> None:
-    """Have the system let us open so many, if it does: a worker has one here, and a second one on its way to it."""
+def _make_room(files: int) -> None:
+    """Have the system let us open so many, if it does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = sockets + _OTHER_FILES
+    wanted = files + _OTHER_FILES
     if wanted > soft != resource.RLIM_INFINITY:
         resource.setrlimit(
             resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)

@@ -12,8 +12,9 @@ import signal
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from importlib import import_module
 from types import FrameType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from windlass.context import Cancelled, SoftTimeout
 from windlass.core.lifecycle import State
@@ -21,6 +22,9 @@ from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Raised, Stopped
 
 _SIGNAL = signal.SIGUSR1
+_RESTORED = [int(number) for number in (_SIGNAL, signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)]
+_signal_handler: Callable[[int], object] = import_module("_signal").getsignal
+"""As `signal.getsignal`, which takes microseconds to make an enumeration of what it finds."""
 Interruption: TypeAlias = "type[SoftTimeout] | type[Cancelled]"
 
 
@@ -32,6 +36,7 @@ class Interrupts:
         self._threads: dict[int, int] = {}
         self._coroutines: dict[int, Callable[[Interruption], None]] = {}
         self._main = 0
+        self._signals: list[tuple[int, Any]] = []
         self._pending: tuple[int, Interruption] | None = None
         self._shielded: set[int] = set()
         self._deferred: dict[int, Interruption] = {}
@@ -40,6 +45,7 @@ class Interrupts:
         """From now on the main thread runs handlers, and is interrupted by a signal."""
         self._main = threading.get_ident()
         signal.signal(_SIGNAL, self._on_signal)
+        self._signals = [(number, _signal_handler(number)) for number in _RESTORED]
 
     @contextmanager
     def thread(self, ticket: int) -> Generator[None]:
@@ -53,6 +59,8 @@ class Interrupts:
             with self._lock:
                 self._threads.pop(ticket, None)
             _raise_in_thread(me, None)  # One that was set but not yet seen is for nobody any more.
+            if me == self._main:
+                self._restore_signals()
 
     @contextmanager
     def coroutine(self, ticket: int, interrupt: Callable[[Interruption], None]) -> Generator[None]:
@@ -96,6 +104,12 @@ class Interrupts:
                 signal.pthread_kill(thread, _SIGNAL)
             else:
                 _raise_in_thread(thread, error)
+
+    def _restore_signals(self) -> None:
+        """Undo what the attempt did to the signals that the next ones rely on."""
+        for number, handler in self._signals:
+            if _signal_handler(number) is not handler and handler is not None:
+                signal.signal(number, handler)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         """Runs in the main thread, between two steps of whatever it does: perhaps no longer the attempt meant."""

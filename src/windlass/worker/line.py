@@ -33,11 +33,10 @@ class Line(Generic[T]):
         """What the other end has sent that is not a message, if it has."""
         return self._frames.broken
 
-    def send(self, message: Message, *, with_socket: int | None = None) -> bool:
-        """Send, or keep for later; True when something is left to be flushed."""
-        descriptors = [] if with_socket is None else [with_socket]
+    def send(self, message: Message, *descriptors: int) -> bool:
+        """Send, or keep for later; True when something is left to be flushed. The descriptors are closed once sent."""
         with self._sending:
-            self._unsent.append((memoryview(frame(message)), descriptors))
+            self._unsent.append((memoryview(frame(message)), list(descriptors)))
             return self._flush()
 
     def flush(self) -> bool:

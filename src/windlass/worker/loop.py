@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import traceback
 from concurrent.futures import Future
 
 from windlass.app import App
@@ -25,6 +27,7 @@ class Loop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._making = threading.Lock()
+        self._closing = False
 
     def perform(self, ticket: int, app: App, order: Order, channel: Channel) -> Outcome:
         """Run one attempt on the loop, and wait for its end."""
@@ -61,6 +64,7 @@ class Loop:
     def close(self) -> None:
         """Stop the loop and wait for its thread."""
         if self._loop is not None and self._thread is not None:
+            self._closing = True
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
@@ -69,6 +73,15 @@ class Loop:
         with self._making:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="windlass-loop", daemon=True)
+                self._thread = threading.Thread(target=self._run, args=(self._loop,), name="windlass-loop", daemon=True)
                 self._thread.start()
             return self._loop
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run the loop until it is closed. A handler that stops it stops it for nobody."""
+        try:
+            while not self._closing:
+                loop.run_forever()
+        except BaseException:  # noqa: BLE001 - as when a handler has closed its descriptors: nothing on it can go on
+            traceback.print_exc()
+            os._exit(1)

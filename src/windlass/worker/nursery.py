@@ -20,7 +20,8 @@ import sys
 import threading
 import traceback
 from collections import deque
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -29,9 +30,25 @@ from windlass.app import App, forbid_stores
 from windlass.clock import monotonic
 from windlass.worker.process import work
 from windlass.worker.warm import Imports
-from windlass.worker.wire import Born, Broken, Died, Fork, Frames, Kill, Message, Ready, ToNursery, Unborn, frame
+from windlass.worker.wire import (
+    Born,
+    Broken,
+    Died,
+    EndStray,
+    Fork,
+    Frames,
+    Kill,
+    Message,
+    Ready,
+    Strays,
+    ToNursery,
+    Unborn,
+    frame,
+)
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_LOOK_SECONDS = 1.0
+"""How often strays are looked for."""
 _OOM_SCORE = 300
 """How much sooner than others the kernel shall choose a worker when memory runs out."""
 
@@ -86,8 +103,10 @@ class Nursery:
         self._workers: dict[int, int] = {}
         self._spared = _children()
         """Children that are not ours to kill: what importing the app has started, and what is another user's now."""
+        self._strays: set[int] = set()
+        self._look_at = 0.0
         self._frames: Frames[ToNursery] = Frames(ToNursery)
-        self._sockets: deque[int] = deque()
+        self._descriptors: deque[int] = deque()
         self._deaths, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
@@ -103,15 +122,17 @@ class Nursery:
             selector.register(self._deaths, selectors.EVENT_READ)
             served = True
             while served:
-                for key, _ in selector.select():
+                for key, _ in selector.select(_LOOK_SECONDS):
                     served = self._serve(key.fd) and served
+                if served:
+                    self._report_strays()
         for pid in self._workers.values():
             _kill_group(pid)
         for pid in self._workers.values():  # What they have left behind is ours only once they are gone.
             os.waitpid(pid, 0)
         self._workers.clear()
         self._spared.clear()  # Nothing of the app outlives us either.
-        self._kill_orphans()
+        self._kill_all_orphans()
 
     def _serve(self, ready: int) -> bool:
         """Handle what has come; False when the node has gone."""
@@ -127,6 +148,9 @@ class Nursery:
                 case Kill(worker):
                     if worker in self._workers:
                         _kill_group(self._workers[worker])
+                case EndStray(pid):
+                    if pid in self._orphans():
+                        self._kill_orphans({pid})
         return bool(data) and self._frames.broken is None
 
     def _receive(self) -> bytes:
@@ -137,11 +161,12 @@ class Nursery:
             return b""
         for level, kind, payload in extra:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                self._sockets.extend(array.array("i", payload))
+                self._descriptors.extend(array.array("i", payload))
         return data
 
     def _fork(self, order: Fork) -> None:
-        with socket.socket(fileno=self._sockets.popleft()) as line:
+        line, tickets = socket.socket(fileno=self._descriptors.popleft()), self._descriptors.popleft()
+        with line, _closing(tickets):
             others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
             if others:
                 reason = f"importing the app started threads ({', '.join(others)}); start them in @app.on_worker_start"
@@ -153,13 +178,13 @@ class Nursery:
                 self._say(Unborn(order.worker, f"the system gave no process: {error}"))
                 return
             if pid == 0:
-                self._be_a_worker(line, order.threads)
+                self._be_a_worker(line, tickets, order.threads)
         self._workers[order.worker] = pid
         with suppress(OSError):  # The child does it too; whoever comes first.
             os.setpgid(pid, pid)
         self._say(Born(order.worker, pid))
 
-    def _be_a_worker(self, line: socket.socket, threads: int) -> None:
+    def _be_a_worker(self, line: socket.socket, tickets: int, threads: int) -> None:
         """In the child: become a process of its own, run orders, never come back."""
         status = 1
         try:
@@ -175,7 +200,7 @@ class Nursery:
             self._node.close()
             with suppress(OSError):
                 Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
-            status = work(self._app, line, threads)
+            status = work(self._app, line, tickets, threads)
         except BaseException:  # noqa: BLE001 - the end of the process: whoever reads its errors must see this
             traceback.print_exc()
         finally:
@@ -195,22 +220,35 @@ class Nursery:
             self._spared.discard(dead)
             if worker is not None:
                 del self._workers[worker]
-                self._kill_orphans()
+                self._kill_all_orphans()
                 self._say(Died(worker, os.waitstatus_to_exitcode(status)))
 
-    def _kill_orphans(self) -> None:
+    def _report_strays(self) -> None:
+        """Tell the node, once for each and soon after, about processes that have lost their parents."""
+        if monotonic() < self._look_at:
+            return
+        self._look_at = monotonic() + _LOOK_SECONDS
+        strays = self._orphans()
+        if new := strays - self._strays:
+            self._say(Strays(sorted(new)))
+        self._strays = strays
+
+    def _kill_all_orphans(self) -> None:
         """Kill what workers have left behind outside their process groups, and what that leaves behind in its turn.
 
         As their reaper, we are the parent of what has lost its own.
         """
         while orphans := self._orphans():
-            for pid in orphans:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except PermissionError:  # It has become another user, as by sudo.
-                    self._spared.add(pid)
-            for pid in orphans - self._spared:
-                os.waitpid(pid, 0)
+            self._kill_orphans(orphans)
+
+    def _kill_orphans(self, orphans: set[int]) -> None:
+        for pid in orphans:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except PermissionError:  # It has become another user, as by sudo.
+                self._spared.add(pid)
+        for pid in orphans - self._spared:
+            os.waitpid(pid, 0)
 
     def _orphans(self) -> set[int]:
         """Our children that are neither workers nor spared. Nobody but us waits for them, so their ids stay theirs."""
@@ -218,6 +256,15 @@ class Nursery:
 
     def _say(self, message: Message) -> None:
         _say(self._node, message)
+
+
+@contextmanager
+def _closing(descriptor: int) -> Generator[None]:
+    """Close the descriptor at the end of the block."""
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _say(node: socket.socket, message: Message) -> None:

@@ -6,7 +6,7 @@ Pure bookkeeping under the crew's lock: it says how many to start and whom to re
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from windlass.autoscale.reports import PoolReport
 from windlass.config import PoolSettings
@@ -103,23 +103,44 @@ class Pool:
         """How many tasks its workers can run at once."""
         return sum(worker.threads for worker in self.workers.values())
 
-    def room(self) -> int:
-        """How many more tasks the pool can take, read-ahead included."""
+    def capacities(self, now: float) -> dict[int, int]:
+        """Return how many slots' worth of tasks each worker can hold, read-ahead included.
+
+        Nothing is read ahead for a slot whose task has run for longer than all that is read ahead should take.
+        """
         working = [worker for worker in self.workers.values() if worker.takes]
         ahead = self._ahead(sum(worker.threads for worker in working))
-        rooms = (min(worker.left, worker.threads + int(worker.threads * ahead) - worker.taken) for worker in working)
+        return {
+            worker.number: worker.threads
+            + int((worker.threads - min(worker.threads, worker.held_up(now, READ_AHEAD_SECONDS))) * ahead)
+            for worker in working
+        }
+
+    def room(self, now: float) -> int:
+        """How many more tasks the pool can take, read-ahead included."""
+        rooms = (
+            min(self.workers[number].left, capacity - self.workers[number].taken)
+            for number, capacity in self.capacities(now).items()
+        )
         return max(0, sum(max(0, room) for room in rooms) - len(self.backlog))
 
     def hungry(self) -> bool:
         """Whether a worker would stand still, now or very soon, without more tasks."""
         return any(worker.takes and worker.taken <= worker.threads for worker in self.workers.values())
 
-    def next_worker(self, needs: int, *, only_free: bool = False) -> Worker | None:
-        """Who gets a task that needs so many slots: the least loaded who has room for it."""
+    def next_worker(self, needs: int, capacities: Mapping[int, int], *, only_free: bool = False) -> Worker | None:
+        """Who gets a task that needs so many slots: the least loaded of those that can hold it, else of all."""
         working = [worker for worker in self.workers.values() if worker.takes and worker.threads >= needs]
         if not working:
             return None
-        chosen = min(working, key=lambda worker: (worker.taken / worker.threads, worker.number))
+        chosen = min(
+            working,
+            key=lambda worker: (
+                worker.taken >= capacities.get(worker.number, worker.threads),
+                worker.taken / worker.threads,
+                worker.number,
+            ),
+        )
         # Read-ahead is decided when claiming; here a whole claim is dealt out, so only a free slot may be asked for.
         return None if only_free and chosen.free < needs else chosen
 

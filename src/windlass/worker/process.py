@@ -1,8 +1,9 @@
 """A worker, as it is inside: it runs orders in the order in which they come, and reports each end as it happens.
 
-One thread reads what the node says, so that a recall or a cancel is heard while a handler runs; `threads` of them run
-handlers, or the main thread alone when that is one, where a signal can interrupt even a blocking call. It never touches
-a store: what a handler asks of one goes to the node. When the node has gone, it kills its whole process group.
+One thread reads what the node says, so that a cancel is heard while a handler runs; `threads` of them run handlers, or
+the main thread alone when that is one, where a signal can interrupt even a blocking call. An order is begun by whoever
+has taken its ticket from the queue that worker and node share. A worker never touches a store: what a handler asks of
+one goes to the node. When the node has gone, or cannot be reached, the worker ends with its whole process group.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import signal
 import socket
 import threading
 import traceback
+from contextlib import suppress
 from math import isfinite
-from queue import SimpleQueue
-from typing import cast
+from typing import NoReturn, cast
 
 from windlass.app import App, bind_all
 from windlass.clock import monotonic
@@ -23,18 +24,20 @@ from windlass.core.order import Order
 from windlass.core.retry import storable
 from windlass.core.settlement import Outcome
 from windlass.core.task import Lease
+from windlass.errors import NotAllowed
 from windlass.execution import perform
 from windlass.situation import PREFIX, PoolSituation, checked_answer
 from windlass.stores.protocol import Store
 from windlass.worker.capture import Capture
+from windlass.worker.descriptors import Guard, move_up
 from windlass.worker.interrupts import Interrupts, interrupted
 from windlass.worker.loop import Loop
 from windlass.worker.remote import RemoteStore
+from windlass.worker.tickets import LEAVE, take
 from windlass.worker.validity import Validity
 from windlass.worker.wire import (
     Answer,
     Ask,
-    Back,
     Beat,
     Broken,
     Call,
@@ -44,8 +47,6 @@ from windlass.worker.wire import (
     Interrupt,
     Measure,
     Measured,
-    Quit,
-    Recall,
     Run,
     ToWorker,
     Valid,
@@ -57,9 +58,9 @@ _BEAT_SECONDS = 0.05
 """Progress of one attempt is told at most this often; the node writes it down more rarely still."""
 
 
-def work(app: App, line: socket.socket, threads: int) -> int:
+def work(app: App, line: socket.socket, tickets: int, threads: int) -> int:
     """Be a worker until told to leave; the exit status."""
-    worker = Worker(app, line, threads)
+    worker = Worker(app, line, tickets, threads)
     try:
         for hook in app.start_hooks:
             hook()
@@ -75,13 +76,17 @@ def work(app: App, line: socket.socket, threads: int) -> int:
 class Worker:
     """The worker's end of its socket, and what it has been told to do."""
 
-    def __init__(self, app: App, line: socket.socket, threads: int) -> None:
+    def __init__(self, app: App, line: socket.socket, tickets: int, threads: int) -> None:
         self._app = app
-        self._line = line
+        self._line = socket.socket(fileno=move_up(line.detach()))
+        self._line_guard = Guard(self._line.fileno())
+        self._tickets = move_up(tickets)
+        self._pid = os.getpid()
         self._threads = threads
         self._sending = threading.Lock()
-        self._tickets: SimpleQueue[int | None] = SimpleQueue()
+        self._arrived = threading.Condition()
         self._waiting: dict[int, Order] = {}
+        self._leaving = False
         self._running: dict[tuple[object, int], int] = {}
         self._asked: set[int] = set()
         self._beats: dict[int, float] = {}
@@ -102,8 +107,8 @@ class Worker:
         self.say(Hello(os.getpid()))
         if self._threads == 1:
             self._interrupts.by_signal()
-            while (ticket := self._tickets.get()) is not None:
-                self._begin(ticket)
+            while (following := self._next()) is not None:
+                self._begin(*following)
         else:
             runners = [threading.Thread(target=self._take_turns, name=f"task-{n}") for n in range(self._threads)]
             for runner in runners:
@@ -113,9 +118,13 @@ class Worker:
         self._loop.close()
 
     def say(self, message: FromWorker) -> None:
-        """Tell the node something."""
+        """Send the node a message."""
+        if os.getpid() != self._pid:
+            raise NotAllowed("this process was forked by a handler; only the worker itself can speak with its node")
         data = frame(message)
         with self._sending:
+            if not self._line_guard.intact():
+                self._abandon("a handler closed or replaced the socket to the node")
             self._line.sendall(data)
 
     # What a running attempt asks of us (windlass.context.Channel).
@@ -141,27 +150,37 @@ class Worker:
         """One of several threads: they begin orders strictly in turn, each when there is room for it."""
         while True:
             with self._turn:
-                ticket = self._tickets.get()
-                if ticket is None:
-                    self._tickets.put(None)  # for the next thread
+                with self._freed:
+                    self._freed.wait_for(lambda: self._free >= 1)
+                following = None if self._leaving else self._next()
+                if following is None:
+                    self._leaving = True  # The next thread sees it too.
                     return
-                order = self._waiting.get(ticket)
-                needed = 1 if order is None else min(order.slots, self._threads)
+                needed = min(following[1].slots, self._threads)
                 with self._freed:
                     self._freed.wait_for(lambda n=needed: self._free >= n)
                     self._free -= needed
             try:
-                self._begin(ticket)
+                self._begin(*following)
             finally:
                 with self._freed:
                     self._free += needed
                     self._freed.notify()
 
-    def _begin(self, ticket: int) -> None:
-        """Run one order and report its end; one that was recalled meanwhile is no longer ours."""
-        order = self._waiting.pop(ticket, None)
-        if order is None:
-            return
+    def _next(self) -> tuple[int, Order] | None:
+        """Wait for the next order that is ours to begin; None when there will be none."""
+        ticket = take(self._tickets)
+        if ticket == LEAVE:
+            return None
+        with self._arrived:
+            while ticket not in self._waiting:
+                self._arrived.wait()
+            while (earlier := next(iter(self._waiting))) != ticket:
+                del self._waiting[earlier]  # The node has taken back its ticket.
+            return ticket, self._waiting.pop(ticket)
+
+    def _begin(self, ticket: int, order: Order) -> None:
+        """Run one order and report its end."""
         name = (order.task, order.fence)
         self._running[name] = ticket
         began = monotonic()
@@ -203,27 +222,22 @@ class Worker:
 
     def _receive(self) -> bytes:
         try:
-            return self._line.recv(1 << 18)
+            return self._line.recv(1 << 18) if self._line_guard.intact() else b""
         except OSError:
             return b""
 
     def _heed(self, message: ToWorker) -> None:
         match message:
             case Run(orders):
-                self._waiting.update(orders)
-                for ticket, _ in orders:
-                    self._tickets.put(ticket)
+                with self._arrived:
+                    self._waiting.update(orders)
+                    self._arrived.notify_all()
             case Valid(session, until):
                 self._validity.extend(session, until)
-            case Recall(tickets):
-                self._give_back(tickets)
             case Ask(ticket):
                 self._asked.add(ticket)
             case Interrupt(ticket, cancelled):
                 self._interrupts.raise_in(ticket, cancelled=cancelled)
-            case Quit():
-                self._give_back(list(self._waiting))
-                self._tickets.put(None)
             case Answer():
                 self._remote.answered(message)
             case Measure(name, None):
@@ -255,7 +269,8 @@ class Worker:
         except Exception as error:  # noqa: BLE001 whatever the app's own function raises, the node must hear of it
             self.say(Measured(name, None, f"{type(error).__name__}: {error}"))
 
-    def _give_back(self, tickets: list[int]) -> None:
-        """Taking an order out of the dict is one step of the interpreter: either we get it or a runner does."""
-        returned = [ticket for ticket in tickets if self._waiting.pop(ticket, None) is not None]
-        self.say(Back(returned))
+    def _abandon(self, why: str) -> NoReturn:
+        """End this process: it can no longer do its work. The nursery reports its death and ends what it leaves."""
+        with suppress(OSError):
+            os.write(2, f"worker {self._pid} ends: {why}\n".encode())
+        os._exit(1)

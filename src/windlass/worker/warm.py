@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from windlass.worker.line import Line
-from windlass.worker.wire import Fork, FromNursery, Kill
+from windlass.worker.wire import EndStray, Fork, FromNursery, Kill
 
 HIDDEN = ("WINDLASS_URL", "WINDLASS_LISTEN_URL", "DATABASE_URL", "PGPASSWORD", "PGSERVICE", "PGPASSFILE")
 """What workers do not see unless they may: a handler has no business with the store itself."""
@@ -44,13 +45,22 @@ class WarmParent:
             )
         self.line: Line[FromNursery] = Line(mine, FromNursery)
 
-    def fork(self, worker: int, threads: int, end: socket.socket) -> None:
-        """Have a worker forked that speaks over this socket, which is the nursery's from now on."""
-        self.line.send(Fork(worker, threads), with_socket=end.detach())
+    def fork(self, worker: int, threads: int, end: socket.socket, tickets: int) -> None:
+        """Fork a worker with this socket and this end of its queue of tickets, which are the nursery's from now on."""
+        self.line.send(Fork(worker, threads), end.detach(), tickets)
 
     def kill(self, worker: int) -> None:
         """Have a worker's process group killed."""
         self.line.send(Kill(worker))
+
+    def end_stray(self, pid: int) -> None:
+        """Have a process killed that was reported as a stray."""
+        self.line.send(EndStray(pid))
+
+    def wake(self) -> None:
+        """Let it go on if it was stopped, as by a handler: nothing is forked, killed or reported meanwhile."""
+        if os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG) is not None:
+            self.process.send_signal(signal.SIGCONT)
 
     def close(self) -> int:
         """Hang up, which ends it and every worker; its exit status."""

@@ -45,7 +45,7 @@ class Message(Struct, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class Fork(Message, frozen=True):
-    """Fork a worker; the socket it shall speak over comes with the message."""
+    """Fork a worker; its socket and its end of the queue of tickets come with the message."""
 
     worker: int
     threads: int
@@ -57,7 +57,13 @@ class Kill(Message, frozen=True):
     worker: int
 
 
-ToNursery: TypeAlias = Fork | Kill
+class EndStray(Message, frozen=True):
+    """Kill a process that was reported as a stray, if it is one still."""
+
+    pid: int
+
+
+ToNursery: TypeAlias = Fork | Kill | EndStray
 
 
 # nursery → node
@@ -97,14 +103,20 @@ class Died(Message, frozen=True):
     code: int
 
 
-FromNursery: TypeAlias = Ready | Broken | Born | Unborn | Died
+class Strays(Message, frozen=True):
+    """These processes were started by handlers and have lost their parents, as daemons do."""
+
+    pids: list[int]
+
+
+FromNursery: TypeAlias = Ready | Broken | Born | Unborn | Died | Strays
 
 
 # node → worker
 
 
 class Run(Message, frozen=True):
-    """Run these, in this order, after what was given before."""
+    """Run these, each when its ticket is taken from the queue of tickets (`windlass.worker.tickets`)."""
 
     orders: list[tuple[int, Order]]
 
@@ -114,12 +126,6 @@ class Valid(Message, frozen=True):
 
     session: UUID
     until: float
-
-
-class Recall(Message, frozen=True):
-    """Give back what of these has not begun."""
-
-    tickets: list[int]
 
 
 class Ask(Message, frozen=True):
@@ -133,10 +139,6 @@ class Interrupt(Message, frozen=True):
 
     ticket: int
     cancelled: bool
-
-
-class Quit(Message, frozen=True):
-    """Give back what has not begun, end what has, and leave."""
 
 
 class Answer(Message, frozen=True):
@@ -154,7 +156,7 @@ class Measure(Message, frozen=True):
     situation: PoolSituation | None = None
 
 
-ToWorker: TypeAlias = Run | Valid | Recall | Ask | Interrupt | Quit | Answer | Measure
+ToWorker: TypeAlias = Run | Valid | Ask | Interrupt | Answer | Measure
 
 
 # worker → node
@@ -178,12 +180,6 @@ class Done(Message, frozen=True):
     stopped: str | None = None
     released: _Delay | None = None
     log: str | None = None
-
-
-class Back(Message, frozen=True):
-    """These had not begun, and never will here."""
-
-    tickets: list[int]
 
 
 class Beat(Message, frozen=True):
@@ -211,7 +207,7 @@ class Measured(Message, frozen=True):
     error: str = ""
 
 
-FromWorker: TypeAlias = Hello | Broken | Done | Back | Beat | Call | Measured
+FromWorker: TypeAlias = Hello | Broken | Done | Beat | Call | Measured
 
 
 def done(ticket: int, seconds: float, outcome: Outcome, log: str | None) -> Done:

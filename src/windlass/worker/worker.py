@@ -45,21 +45,21 @@ class Worker:
         self._events = events
         self._used = 0
         self._unbegun: deque[Given] = deque()
+        self._unoffered: deque[Given] = deque()
+        self.unresponsive = False
+        """Whether it did not begin what it had a free slot for, although it runs something. It is given nothing more
+        until it is heard of."""
 
     @property
     def takes(self) -> bool:
         """Whether it may be given tasks. One that is as good as dead may not: its death would be charged to them."""
-        return self.state.working and self.verdict is None and self.gone_at is None and self.left > 0
+        well = self.verdict is None and self.gone_at is None and not self.unresponsive
+        return self.state.working and well and self.left > 0
 
     @property
     def left(self) -> int:
         """How many more tasks it may be given before it is replaced."""
         return _ENDLESS if self.lifetime is None else self.lifetime - self.ran - len(self.given)
-
-    @property
-    def unbegun(self) -> list[Given]:
-        """What waits in the worker for its turn."""
-        return list(self._unbegun)
 
     @property
     def begun(self) -> list[Given]:
@@ -71,11 +71,32 @@ class Worker:
         """Slots that nothing has been given for."""
         return max(0, self.threads - self.taken)
 
+    def held_up(self, now: float, longest: float) -> int:
+        """Return how many slots are held by what has run for longer than this."""
+        return sum(one.needs for one in self.begun if now - (one.begun_at or now) > longest)
+
+    def offers(self) -> list[int]:
+        """Return the tickets that it may take now and could not before.
+
+        What needs several slots is offered when they are free: a ticket that was taken can no longer be taken back.
+        """
+        tickets: list[int] = []
+        while self._unoffered and (self._unoffered[0].needs == 1 or self._unoffered[0].begun_at is not None):
+            tickets.append(self._unoffered.popleft().ticket)
+        return tickets
+
+    def withheld(self) -> list[int]:
+        """Return the tickets that were not offered to it, and forget that they are to be."""
+        tickets = [one.ticket for one in self._unoffered]
+        self._unoffered.clear()
+        return tickets
+
     def give(self, one: Given, now: float) -> None:
         """It was sent this order."""
         self.given[one.ticket] = one
         self.taken += one.needs
         self._unbegun.append(one)
+        self._unoffered.append(one)
         self._begin_next(now)
         if self.state is WorkerState.IDLE:
             self.move(WorkerState.BUSY, now)
@@ -101,6 +122,7 @@ class Worker:
         for one in given:
             del self.given[one.ticket]
         self._unbegun = deque(one for one in self._unbegun if one.ticket in self.given)
+        self._unoffered = deque(one for one in self._unoffered if one.ticket in self.given)
 
     def move(self, after: WorkerState, now: float, why: str = "") -> None:
         """Go to another state. One that the table does not have is a mistake of ours."""

@@ -98,9 +98,13 @@ class MemorySessions:
     ) -> list[Claim]:
         heads: list[TaskId] = []
         left: list[TaskId] = []
+        seen: set[TaskId] = set()  # A task that was given its place anew may stand in the heap more than once.
         for queue in queues:
             wanted = len(heads) + limit
             while len(heads) < wanted and (id := self._tables.first_runnable(queue)) is not None:
+                if id in seen:
+                    continue
+                seen.add(id)
                 task = self._tables.tasks[id]
                 late = task.expires is not None and task.expires <= now  # The sweep will end it.
                 (left if late or not serves.can_run(task.handler, task.rules) else heads).append(id)

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from windlass.worker.tickets import LEAVE, TicketQueue, take
+
+
+@pytest.fixture
+def queue() -> Iterator[TicketQueue]:
+    queue = TicketQueue()
+    yield queue
+    queue.close()
+
+
+@pytest.fixture
+def reader(queue: TicketQueue) -> Iterator[int]:
+    """The worker's end."""
+    reader = queue.for_worker()
+    yield reader
+    os.close(reader)
+
+
+def test_the_node_takes_back_what_the_worker_has_not_taken(queue: TicketQueue, reader: int) -> None:
+    queue.offer([1, 2, 3])
+
+    assert take(reader) == 1
+    assert queue.take_back() == [2, 3]
+    queue.offer([4])
+    assert take(reader) == 4
+
+
+def test_each_ticket_is_taken_by_one_of_both(queue: TicketQueue, reader: int) -> None:
+    tickets, begun, back = list(range(1, 5_001)), list[int](), list[int]()
+
+    def work() -> None:
+        while (ticket := take(reader)) != LEAVE:
+            begun.append(ticket)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    for start in range(0, len(tickets), 10):
+        queue.offer(tickets[start : start + 10])
+        back += queue.take_back()
+    queue.offer([LEAVE])
+    worker.join()
+
+    assert sorted(begun + back) == tickets
+
+
+def test_the_word_to_leave_stays_when_everything_is_taken_back(queue: TicketQueue, reader: int) -> None:
+    queue.offer([1, LEAVE])
+
+    assert queue.take_back() == [1]
+    assert take(reader) == LEAVE
+
+
+def test_a_queue_that_is_full_refuses(queue: TicketQueue) -> None:
+    assert not queue.offer(list(range(1, 100_000)))
+
+
+def test_a_worker_whose_node_has_gone_leaves() -> None:
+    queue = TicketQueue()
+    reader = queue.for_worker()
+    queue.close()
+
+    assert take(reader) == LEAVE
+    os.close(reader)
