@@ -27,6 +27,7 @@ from windlass.core.amend import Version, version_of
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.core.retry import Retry
+from windlass.core.serving import Serves
 from windlass.core.settlement import Outcome, settle
 from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
 from windlass.errors import QueueFull, SessionLost, StaleLease, WindlassError
@@ -223,8 +224,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _claim(self, call: draw.ClaimTasks) -> None:
         number = self._session(call.session)
-        past: dict[str, Any] = {"shut": call.shut, "only": call.only}
-        claims = self.both(lambda side: side.store.claim(side.sessions[number], call.queues, call.limit, **past))
+        serves = Serves(shut=frozenset(call.shut), only=call.only)
+        claims = self.both(lambda side: side.store.claim(side.sessions[number], call.queues, call.limit, serves=serves))
         if isinstance(claims, Refusal):
             self.lost.add(number)
             if call.session < OVER:  # as a node would: open another session, and try again

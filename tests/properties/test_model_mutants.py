@@ -17,11 +17,11 @@ from windlass.clock import ManualClock
 from windlass.core.amend import Version
 from windlass.core.graph import End
 from windlass.core.lifecycle import State
+from windlass.core.serving import Serves
 from windlass.core.settlement import Settlement
 from windlass.core.task import Change, Claim, Lease, NewTask, SessionId, Task, TaskId
 from windlass.core.times import Micros
 from windlass.stores.memory import MemoryStore, endings
-from windlass.stores.memory.sessions import Past
 from windlass.stores.protocol import LeaseLost, Receipt, Settled, Store, Verdict, Which
 from windlass.stores.steering import Entry
 
@@ -57,8 +57,10 @@ class NoSessionInSettle(MemoryStore):
 class SameFenceAgain(MemoryStore):
     """M2: a fence that does not grow with the grant."""
 
-    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros, past: Past) -> list[Claim]:
-        claims = super()._claim_from(queue, session, limit, now, past)
+    def _claim_from(
+        self, queues: Sequence[str], session: SessionId, limit: int, now: Micros, serves: Serves
+    ) -> list[Claim]:
+        claims = super()._claim_from(queues, session, limit, now, serves)
         for claim in claims:
             if claim.lease.fence > 1:
                 self._tables.change(claim.task.id, fence=claim.lease.fence - 1)
@@ -123,8 +125,10 @@ class CancelRequestForgotten(MemoryStore):
 class ExpiredStarts(MemoryStore):
     """A task past its hard limit is claimed."""
 
-    def _claim_from(self, queue: str, session: SessionId, limit: int, now: Micros, past: Past) -> list[Claim]:
-        return super()._claim_from(queue, session, limit, 0, past)
+    def _claim_from(
+        self, queues: Sequence[str], session: SessionId, limit: int, now: Micros, serves: Serves
+    ) -> list[Claim]:
+        return super()._claim_from(queues, session, limit, 0, serves)
 
 
 class CountsDrift(MemoryStore):
