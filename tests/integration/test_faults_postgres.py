@@ -35,6 +35,7 @@ from windlass.errors import StoreError, StoreUnavailable
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.database import SETTINGS, PostgresTransaction
 from windlass.stores.protocol import Settled
+from windlass.stores.sql import attempts
 
 
 @pytest.fixture
@@ -211,10 +212,13 @@ def test_a_backend_killed_during_a_claim_goes_unseen(
     assert granted(claims) == leased_now(store)
 
 
-@pytest.mark.parametrize("statement", ["complete", "announce", "hold", "resolve_edges"])
+@pytest.mark.parametrize(
+    ("statement", "levels"), [("complete", 8), ("reach", 8), ("resolve_edges", 8), ("announce", 0), ("hold", 0)]
+)
 def test_a_backend_killed_during_a_settle_goes_unseen(
-    store: PostgresStore, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, statement: str
+    store: PostgresStore, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, statement: str, levels: int
 ) -> None:
+    monkeypatch.setattr(attempts, "LEVELS", levels)
     [_, child] = submit(store, a_task(key="parent"), a_task(prerequisites=["parent"]))
     claim = claim_one(store)
 

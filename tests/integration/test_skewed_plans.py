@@ -172,6 +172,7 @@ PARENTS: dict[str, Sequence[object]] = {"parent": named("leased")}
 """A batch that a settle may have: plain tasks, and the one that all others wait for."""
 GIVEN: dict[str, dict[str, Sequence[object]]] = {
     "announce": PARENTS,
+    "reach": PARENTS,
     "note_ended": PARENTS,
     "take_ended": PARENTS,
     "advance_ended": PARENTS,

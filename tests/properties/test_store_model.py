@@ -74,7 +74,7 @@ def test_the_machine_finds_no_fault_in_the_model_itself() -> None:
 
 
 def test_sqlite_answers_and_stands_as_the_model_does(open_sqlite: OpenStore) -> None:
-    run_state_machine_as_test(lambda: StoreMachine(open_sqlite), settings=settings(QUICK, max_examples=200))
+    run_state_machine_as_test(lambda: StoreMachine(open_sqlite), settings=settings(QUICK, max_examples=120))
 
 
 def test_postgres_answers_and_stands_as_the_model_does(open_postgres: OpenStore) -> None:
