@@ -31,8 +31,8 @@ def url(postgres_url: str) -> str:
 
 
 def metrics_of(node: NodeProcess) -> dict[str, float]:
-    [address] = re.findall(r"metrics at (http://\S+/metrics)", node.log)
-    with urlopen(address, timeout=10) as answer:
+    [address] = re.findall(r"/metrics at (http://\S+)", node.log)
+    with urlopen(f"{address}/metrics", timeout=10) as answer:
         return read(answer.read())
 
 

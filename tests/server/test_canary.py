@@ -36,7 +36,7 @@ async def test_a_secret_is_in_no_answer_and_in_no_log(
     report(store, claim_one(store, queue="second"), Returned(f'{{"token":"{CANARY}","dsn":"{URL}"}}'))
     await client.post(f"{API}/tasks/{bad}/retry", json={"why": TEXT})
     await client.post(f"{API}/queues/second/pause", json={"why": TEXT})
-    store.open_session("node", about=f'{{"store_password":"{CANARY}"}}')
+    session = store.open_session("node", about=f'{{"store_password":"{CANARY}"}}')
     secret = create_token(store, "admin", [Scope.ADMIN])
 
     reader = connect(secret)
@@ -45,6 +45,7 @@ async def test_a_secret_is_in_no_answer_and_in_no_log(
         for id in (bad, good) if "{id}" in route.path else (bad,):
             if route.method == "GET":
                 path = route.path.replace("{id}", str(id)).replace("{name}", "none").replace("{group}", "0" * 12)
+                path = path.replace("{session}", str(session))
                 ends = {"seconds": "0"} if path.endswith("/events") else None
                 answer = await reader.get(path, params=ends)
                 assert answer.status_code == 200 or {"{name}", "{group}"} & {*re.findall(r"{\w+}", route.path)}, path

@@ -84,6 +84,8 @@ WRONG: dict[str, list[Any]] = {
     "soft_timeout": NOT_A_LENGTH,
     "heartbeat_timeout": NOT_A_LENGTH,
     "slots": [0, -1, 1001, *NOT_A_NUMBER],
+    "max_crashes": [-1, 1001, *(value for value in NOT_A_NUMBER if value is not None)],
+    "at_most_once": [0, 1, "no", None, []],
     "requires": [None, "", "gpu", b"gpu", 7, {"gpu": 1}, (x for x in ["gpu"]), ["a b"], [7], [None], Hostile()],
     "downstream": ["", "a b", *NOT_TEXT],
     "trace": ["", *NOT_TEXT],
