@@ -19,7 +19,8 @@ from msgspec import Struct
 from windlass.clock import monotonic
 
 LOG = logging.getLogger(__name__)
-TASKS = 1_000_000
+# More than 100,000, above which a workflow is shown by its counts.
+TASKS = int(os.environ.get("WINDLASS_SOAK_TASKS", "1_000_000"))
 MOST_MEMORY = 300 * 1024 * 1024
 
 # A tree: each task waits for the one with a tenth of its number. The first one failed, and took all others down.
@@ -31,8 +32,8 @@ FILL: Sequence[LiteralString] = (
     """,
     """
     INSERT INTO windlass.task
-           (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure, finished, reason)
-    SELECT id, 'default', 'default', state, 0, 0, n, 1, 0, 'cancel', 1,
+           (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure, finished, kind, reason)
+    SELECT id, 'default', 'default', state, 0, 0, n, 1, 0, 'cancel', 1, n %% 7,
            CASE n WHEN 1 THEN 'oops' ELSE 'prerequisite of this ended failed' END
       FROM numbered
     """,

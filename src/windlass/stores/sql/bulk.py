@@ -33,8 +33,9 @@ CHUNK = 500
 """How many tasks one transaction takes."""
 PATIENCE = micros(timedelta(minutes=1))
 """For how long nobody may have worked at an operation before a sweep takes it over."""
-DEEP = 10
-"""How many times as many tasks one look further down may find, which changes none of them."""
+FIND, FIND_MOST = 5_000, 100_000
+"""How many tasks one look further down may find; it changes none of them. The number doubles while a look does not see
+everything below its page, because such a page is read again: a fan-out of a million stays nearly linear."""
 FEW = 4
 """How many of the smaller steps one transaction takes."""
 ROUNDS = 20
@@ -83,11 +84,11 @@ class Bulk:
             self._step(lambda tx, batch=batch: self._tell(tx, "add_to_bulk", batch, **about))
         if not dependents:
             return
-        self._repeat(lambda tx: self._walk(tx, "add_taken_down", _WALK, _IN))
+        self._walk_all("add_taken_down", _WALK, _IN)
         after: UUID | None = _FIRST
         while after is not None:
             after = self._step(lambda tx, after=after: self._take_out(tx, after))
-        self._repeat(lambda tx: self._walk(tx, "take_out_below", _OUT, _LEFT))
+        self._walk_all("take_out_below", _OUT, _LEFT)
 
     def chosen(self) -> int:
         """How many tasks it is about."""
@@ -138,17 +139,29 @@ class Bulk:
         self._mark(tx, ids, _TOLD)
         return bool(ids), announced, set()
 
-    def _walk(self, tx: Transaction, statement: str, old: str, new: str) -> bool:
-        """Look what is below some tasks; whether there is more to look at."""
+    def _walk_all(self, statement: str, old: str, new: str) -> None:
+        """Follow the edges down from every task at a stage, to the end, a few looks in a transaction."""
+
+        def some(tx: Transaction, most: int | None) -> int | None:
+            for _ in range(FEW):
+                most = most and self._walk(tx, statement, old, new, most)
+            return most
+
+        most: int | None = FIND
+        while most:
+            most = self._step(lambda tx, most=most: some(tx, most))
+
+    def _walk(self, tx: Transaction, statement: str, old: str, new: str, most: int) -> int | None:
+        """Look what is below some tasks; how much to look for the next time, None if that was all."""
         page = self._page(tx, old)
         if not page:
-            return False
-        most = DEEP * CHUNK
+            return None
         found = self._ask(tx, statement, last=page[-1], limit=most)
-        if len(found) < most:  # That was all there is below them, and below what was found.
+        seen_all = len(found) < most
+        if seen_all:  # That was all there is below them, and below what was found.
             self._tell(tx, "advance_bulk", old=old, stage=new, last=page[-1])
-        self._tell(tx, "advance_bulk", old=_FOUND, stage=new if len(found) < most else old, last=_LAST)
-        return True
+        self._tell(tx, "advance_bulk", old=_FOUND, stage=new if seen_all else old, last=_LAST)
+        return FIND if seen_all else min(2 * most, FIND_MOST)
 
     def _take_out(self, tx: Transaction, after: UUID) -> UUID | None:
         """Take out some tasks that a prerequisite keeps down; the last that was looked at."""
