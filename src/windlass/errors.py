@@ -85,6 +85,10 @@ class UnknownPrerequisite(InvalidTask):
         )
 
 
+CYCLE_REASON = "cycle of prerequisites: "
+"""How the reason of a task begins that waited for itself through others; the stores look for it on a retry."""
+
+
 class CycleFound(InvalidTask):
     """Tasks that wait for each other; `cycle` lists one such ring, its first task not repeated."""
 
@@ -95,7 +99,7 @@ class CycleFound(InvalidTask):
         shown = [str(member) for member in self.cycle[:20]]
         if len(self.cycle) > len(shown):
             shown.append(f"… ({len(self.cycle)} tasks)")
-        super().__init__("cycle of prerequisites: " + " → ".join([*shown, str(self.cycle[0])]))
+        super().__init__(CYCLE_REASON + " → ".join([*shown, str(self.cycle[0])]))
 
 
 class InvalidFilter(WindlassError, ValueError):

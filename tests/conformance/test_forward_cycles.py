@@ -26,7 +26,7 @@ from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.core.task import NewTask, OnFailure, TaskId
 from windlass.errors import CycleFound
-from windlass.stores.protocol import Store
+from windlass.stores.protocol import Filter, Store
 
 
 def after(key: str, *prerequisites: Any, **changes: Any) -> NewTask:
@@ -109,6 +109,22 @@ def test_a_cycle_too_long_for_the_submit_is_failed_by_the_sweep(store: Store, cl
     assert (task.state, task.finished) == (State.FAILED, clock.now())
     assert task.reason is not None
     assert "cycle" in task.reason
+
+
+def test_a_cycle_that_the_sweep_failed_fails_again_when_it_is_retried(store: Store, clock: ManualClock) -> None:
+    store.open_workflow("w", forward=timedelta(days=1))
+    longest = CYCLE_BUDGET + 4
+    submit(store, after("0", "last"), *(after(str(n), str(n - 1)) for n in range(1, longest)))
+    [last] = submit(store, after("last", str(longest - 1)))
+    sweep_until_quiet(store)
+
+    retried = store.retry(Filter(workflow="w"))
+    waiting = state_of(store, last)
+    swept = sweep_until_quiet(store)
+
+    assert retried == swept.rings == longest + 1
+    assert waiting is State.WAITING
+    assert state_of(store, last) is State.FAILED
 
 
 def test_a_chain_too_long_for_the_submit_is_left_in_peace_by_the_sweep(store: Store, clock: ManualClock) -> None:

@@ -184,6 +184,7 @@ PLANS = {
     "dependents": Expected("edge_parent task_pkey", rows=2 * BATCH),
     "ancestors": Expected("edge_pkey"),
     "resolved_edges": Expected("edge_pkey", rows=3 * BATCH),
+    "failed_by_cycle": Expected("task_pkey body_pkey", rows=3 * BATCH),
     "reopen_edges": Expected("edge_pkey|edge_parent"),
     "add_to_bulk": TASKS,
     "add_taken_down": Expected("edge_parent task_pkey bulk_task_stage", rows=20 * BATCH),

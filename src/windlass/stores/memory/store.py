@@ -28,6 +28,7 @@ from windlass.core.task import Change, Lease, NewTask, Task, TaskId
 from windlass.core.times import Micros, micros, span
 from windlass.core.validation import check_change, check_flag, check_id
 from windlass.errors import (
+    CYCLE_REASON,
     Conflict,
     NotAllowed,
     StaleLease,
@@ -195,6 +196,8 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             for id in coming_back:
                 task = self._tables.tasks[id]
                 waiting = task.waiting + self._reopen(id, coming_back)
+                if task.workflow is not None and (task.reason or "").startswith(CYCLE_REASON):
+                    self._tables.workflows[workflow_id(task.tenant, task.workflow)].check_later = True
                 self._tables.move(id, **brought_back(task, waiting, now))
             self._tables.note(checked if coming_back else [], now)
             self._work.notify_all()

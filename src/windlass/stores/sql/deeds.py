@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from windlass.core.amend import brought_back
+from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.core.times import Micros
@@ -66,6 +67,7 @@ def bring_back(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stage
     """
     asked = tx.ask("now", now=db.now())
     told = tx.ask("resolved_edges", [(id,) for id in sorted(ids)])
+    _check_cycles_again(tx, ids)
     [(now,)] = asked.rows()
     everyone = [(id,) for id in sorted({*ids, *(above for _, above in _edges(db, told.rows()))})]
     untold = tx.ask("hold_ended", everyone)
@@ -94,6 +96,16 @@ def bring_back(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stage
     ended = sorted((id, rows[id].state.value) for id in again & {above for _, above in reopened})
     announced = uuids(db, tx.ask("announce", ended).rows()) if ended else []
     return Done(back, moves.counts.wake, announced)
+
+
+def _check_cycles_again(tx: Transaction, ids: Sequence[UUID]) -> None:
+    """Have the sweep search the workflows of tasks that it failed for a cycle: retried, they wait for each other again.
+
+    Workflows are locked before tasks, here as in a submit.
+    """
+    found = tx.ask("failed_by_cycle", [(id,) for id in sorted(ids)]).rows()
+    workflows = {workflow_id(tenant, name) for tenant, name in found}
+    tx.tell("check_later", [(id, True) for id in sorted(workflows)])
 
 
 def _edges(db: Database, lines: Sequence[tuple[object, ...]]) -> list[tuple[TaskId, TaskId]]:

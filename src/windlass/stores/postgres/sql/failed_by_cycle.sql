@@ -1,0 +1,7 @@
+-- failed_by_cycle: the workflows of those of these tasks that a sweep has failed because they waited for each other.
+-- batch: id uuid
+SELECT DISTINCT b.workflow_tenant, b.workflow
+  FROM unnest(:id::uuid[]) AS i (id)
+ CROSS JOIN LATERAL (SELECT state, reason FROM windlass.task WHERE task.id = i.id OFFSET 0) AS t
+ CROSS JOIN LATERAL (SELECT workflow_tenant, workflow FROM windlass.body WHERE body.id = i.id OFFSET 0) AS b
+ WHERE t.state = 'failed' AND t.reason LIKE 'cycle of prerequisites: %' AND b.workflow IS NOT NULL;
