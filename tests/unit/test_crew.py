@@ -502,7 +502,7 @@ def test_a_worker_that_breaks_the_protocol_is_killed_and_charged_once_its_proces
     floor.give(1, 2)
     worker = floor.worker
 
-    floor.crew.misspoke(worker, "stray bytes", floor.now)
+    floor.crew.protocol_error(worker, "stray bytes", floor.now)
     floor.crew.heard(worker, Done(1, 0.01, result="7"), floor.now)
     assert (floor.outlet.killed, floor.outlet.settled) == ([1], {})
     floor.crew.died(worker, -9, floor.now)

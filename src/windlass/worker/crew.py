@@ -197,7 +197,7 @@ class Crew:
         given = worker.take(said.ticket, now)
         if given is None:
             if worker.verdict is None:  # Otherwise its session was lost, the task with it, and it is being killed.
-                self.misspoke(worker, f"the end of an order that it does not have ({said.ticket})", now)
+                self.protocol_error(worker, f"the end of an order that it does not have ({said.ticket})", now)
             return
         outcome = outcome_of(said)
         if isinstance(outcome, Stopped):
@@ -231,8 +231,8 @@ class Crew:
         """Its socket has closed; how it ended is reported by the nursery."""
         worker.gone_at = worker.gone_at or now
 
-    def misspoke(self, worker: Worker, why: str, now: float) -> None:
-        """It has sent what it must not: that is a crash of it, and nothing else that it sends counts."""
+    def protocol_error(self, worker: Worker, why: str, now: float) -> None:
+        """Treat a message that breaks the protocol as a crash of the worker, and ignore what else it sends."""
         if worker.crash is None and worker.verdict is None:
             worker.crash = f"broke the protocol: {why}"
         self._outlet.kill(worker)

@@ -231,7 +231,7 @@ class Hub:
         if broken is None:
             self.crew.gone(worker, now)
         else:
-            self.crew.misspoke(worker, broken, now)
+            self.crew.protocol_error(worker, broken, now)
 
     def _drop_stalled(self, now: float) -> None:
         """Give up workers that have sent the beginning of a message and then nothing for long."""
