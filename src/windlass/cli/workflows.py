@@ -142,17 +142,11 @@ def graph(
 
     Steps that are alike are one line, and long chains are cut in the middle. With --after what hangs below a step.
     """
-    store = opened(store_url)
-    found = workflow(store, name, tenant=tenant)
-    after = None if step is None else find_step(store, name, found.tenant, step).id
-    if form is not None:
-        _print_json(store, found, form, times, limit, after)
+    drawable = _to_draw(store_url, form, times, name, tenant, limit, step)
+    if drawable is None:
         return
-    _print_head(found, times)
-    if isinstance(found, Summary):
-        _print_summary(store, found, times, limit, None)
-        return
-    for line in Tree(found, times.now).lines(limit or LINES, None if after is None else found.places[after]):
+    found, place = drawable
+    for line in Tree(found, times.now).lines(limit or LINES, place):
         click.echo(line)
 
 
@@ -174,20 +168,13 @@ def chart(
     step: str | None,
 ) -> None:
     """Its steps over time: ░ waited, ▓ worked, ◆ on the critical path. Steps that are alike are one bar."""
-    store = opened(store_url)
-    found = workflow(store, name, tenant=tenant)
-    after = None if step is None else find_step(store, name, found.tenant, step).id
-    if form is not None:
-        _print_json(store, found, form, times, limit, after)
+    drawable = _to_draw(store_url, form, times, name, tenant, limit, step)
+    if drawable is None:
         return
-    _print_head(found, times)
-    if isinstance(found, Summary):
-        _print_summary(store, found, times, limit, None)
-        return
+    found, place = drawable
     rows: Sequence[Row] = digest(found, limit or ROWS)
-    if after is not None:
-        first = found.places[after] + 1
-        rows = range(first, min(found.tasks, first + (limit or ROWS)))
+    if place is not None:
+        rows = range(place + 1, min(found.tasks, place + 1 + (limit or ROWS)))
     for line in gantt(found, times.now, rows):
         click.echo(line)
 
@@ -250,6 +237,32 @@ def cancel(
     which = Filter(workflow=name, tenant=tenant_of(store, name, tenant))
     asked = Asked(form=form, yes=yes, dry_run=dry_run, why=why, by=by)
     perform(store, CANCEL, which, partial(store.cancel, reason=why or "cancelled with its workflow"), asked)
+
+
+def _to_draw(
+    store_url: str | None,
+    form: str | None,
+    times: Times,
+    name: str,
+    tenant: str | None,
+    limit: int | None,
+    step: str | None,
+) -> tuple[Workflow, int | None] | None:
+    """Return a workflow to draw and the place of the step to start after.
+
+    Returns None if everything was printed already: as JSON, or as counts because there are too many steps to draw.
+    """
+    store = opened(store_url)
+    found = workflow(store, name, tenant=tenant)
+    after = None if step is None else find_step(store, name, found.tenant, step).id
+    if form is not None:
+        _print_json(store, found, form, times, limit, after)
+        return None
+    _print_head(found, times)
+    if isinstance(found, Summary):
+        _print_summary(store, found, times, limit, None)
+        return None
+    return found, None if after is None else found.places[after]
 
 
 def _print_head(found: Workflow | Summary, times: Times) -> None:
