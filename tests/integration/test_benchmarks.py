@@ -47,3 +47,17 @@ def test_a_peer_that_is_not_known_is_named() -> None:
 
     assert done.returncode == 1
     assert "no such peer: nobody" in done.stderr
+
+
+def test_the_graphs_run_on_sqlite() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.graphs", "--store", "sqlite", "--tasks", "30"],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "retry from the root (30)" in done.stdout
