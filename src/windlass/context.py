@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from uuid import UUID
 
 from windlass.core.order import Order
@@ -147,7 +147,9 @@ class Context:
         """Say how far the attempt is, from 0 to 1, and in words. It is the heartbeat for `heartbeat_timeout`."""
         if share is not None and not 0 <= share <= 1:
             raise ValueError(f"share={share!r} is not between 0 and 1")
-        self._channel.progress(self.order, share, message)
+        if not isinstance(cast("object", message), str | None):
+            raise TypeError(f"message={message!r} is not text; pass a str")
+        self._channel.progress(self.order, None if share is None else float(share), message)
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:

@@ -58,8 +58,11 @@ class StepView(Struct, frozen=True, kw_only=True):
 
     @property
     def began(self) -> Micros | None:
-        """When its latest attempt began."""
-        return None if self.step.claimed is None else max(self.step.claimed, self.ready)
+        """When the attempt began that runs now or was the last; None for a step that is to run, also to run again."""
+        state = self.step.state
+        if self.step.claimed is None or not (state.final or state is State.LEASED):
+            return None
+        return max(self.step.claimed, self.ready)
 
     @property
     def ended(self) -> Micros | None:
@@ -67,8 +70,8 @@ class StepView(Struct, frozen=True, kw_only=True):
         return self.step.finished
 
     def waited(self, now: Micros) -> Micros:
-        """How long it was ready before its latest attempt began."""
-        return max(0, (self.began or self.ended or now) - self.ready)
+        """How long it was ready before its latest attempt began; 0 while a prerequisite is open."""
+        return 0 if self.step.state is State.WAITING else max(0, (self.began or self.ended or now) - self.ready)
 
     def worked(self, now: Micros) -> Micros:
         """How long its latest attempt has run."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from windlass import App, NewTask, Retry, Scheduler
+from windlass.config import InvalidSettings
 from windlass.errors import InvalidTask
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
+from windlass.worker.embedded import settings_from
 
 
 @pytest.fixture
@@ -138,3 +141,20 @@ def test_a_retry_policy_and_a_number_of_retries_go_together(app: App) -> None:
     handler = app.task(retry=Retry(cap=timedelta(minutes=1)), retries=7)(work)
 
     assert handler.enqueue().task().rules.retry == Retry(retries=7, cap=timedelta(minutes=1))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"nope": 1}, "there is no option 'nope'"),
+        ({"tags": "gpu"}, "tags='gpu' is not a list; write tags=['gpu']"),
+        ({"queues": "mail"}, "queues='mail' is not a list; write queues=['mail']"),
+        ({"pools": 3}, "pools=3 is not a list"),
+        ({"size": "2"}, "size='2' is not a whole number"),
+        ({"name": 3}, "name=3 is not text"),
+        ({"on_event": 3}, "on_event=3 cannot be called"),
+    ],
+)
+def test_a_node_of_a_program_is_refused_what_means_something_else(app: App, options: dict[str, Any], text: str) -> None:
+    with pytest.raises((TypeError, InvalidSettings), match=re.escape(text)):
+        settings_from(app, cast("Any", options))

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,28 @@ async def araise_unspeakable() -> None:
 def raise_what_is_no_text() -> None:
     effect("began")
     raise OSError("\udcff\0")
+
+
+class Markup(str):
+    """Text as template libraries have it: of a class of its own, also as `str()` of it."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return self
+
+
+@app.task
+def raise_markup() -> None:
+    effect("began")
+    raise OSError(Markup("<b>no</b>"))
+
+
+@app.task
+def report_progress_as(kind: str) -> None:
+    """Report how far it is by a number that is no float."""
+    effect("began")
+    windlass.current().progress({"Decimal": Decimal("0.5"), "bool": True}[kind], Markup("half"))  # pyright: ignore[reportArgumentType]
 
 
 # Descriptors

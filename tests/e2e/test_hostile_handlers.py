@@ -177,6 +177,11 @@ CASES = {
     "an error whose text cannot be encoded": Case(
         hostile.raise_what_is_no_text.using(**ONCE).bind(), State.FAILED, kind="OSError"
     ),
+    "an error whose text is of a class of its own": Case(
+        hostile.raise_markup.using(**ONCE).bind(), State.FAILED, kind="OSError"
+    ),
+    "progress as a Decimal": Case(hostile.report_progress_as.bind("Decimal")),
+    "progress as a bool": Case(hostile.report_progress_as.bind("bool")),
     "closing standard streams": Case(hostile.close_standard_streams.bind()),
     "printing much": Case(hostile.print_much.bind()),
     "the C stack ends": Case(hostile.exhaust_stack.bind(), State.FAILED, 0, 3, "WorkerDied"),

@@ -33,9 +33,11 @@ from tests.support.builders import (
 )
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
+from windlass.errors import CommitUnknown
 from windlass.stores.protocol import Filter
-from windlass.stores.sql import attempts, bulk, graph, sweep
+from windlass.stores.sql import attempts, bulk, graph, operate, sweep
 from windlass.stores.sql import submit as submitting
+from windlass.stores.sql.acts import Act
 from windlass.stores.sql.database import Transaction
 from windlass.stores.sql.store import SqlStore
 
@@ -402,3 +404,100 @@ def test_a_task_from_a_callers_long_transaction_is_claimed_though_its_lot_was_cl
     connection.commit()
 
     assert [claim.task.id for claim in claim_all(store)] == [receipt.id]
+
+
+def a_cancelled_pair(store: SqlStore) -> tuple[TaskId, TaskId]:
+    """Two cancelled tasks; the first, whose id comes first, waited for the second and has not been told of its end."""
+    while True:
+        above = submit_one(store)
+        below = submit_one(store, prerequisites=[above])
+        if below < above:
+            break
+    return below, above
+
+
+@POSTGRES
+def test_a_retry_sees_a_prerequisite_of_which_a_task_is_told_while_it_is_brought_back(laboratory: Laboratory) -> None:
+    laboratory.patch(bulk, "CHUNK", 1)
+    laboratory.patch(operate, "CHUNK", 1)
+    retrying, store = laboratory.open(), laboratory.open()
+    below, above = a_cancelled_pair(store)
+    die_at(store, "take_ended")  # Both are cancelled, and the process dies before it tells anybody.
+    with pytest.raises(Death):
+        store.cancel([below, above], reason="no")
+    telling = laboratory.open()
+    seen: list[str] = []
+
+    def tell_meanwhile(coming: str) -> None:
+        seen.append(coming)
+        if coming == "hold" and seen.count("hold") == 1:
+            sweep_until_quiet(telling)
+
+    intercept(retrying, tell_meanwhile)
+    retried = retrying.retry([below, above])
+
+    assert retried == 2
+    assert states_of(telling, [below, above]) == [State.WAITING, State.RUNNABLE]
+
+
+@POSTGRES
+def test_a_purge_leaves_a_prerequisite_for_which_a_retry_makes_somebody_wait(laboratory: Laboratory) -> None:
+    laboratory.patch(bulk, "CHUNK", 1)
+    purging, store = laboratory.open(), laboratory.open()
+    below, above = a_cancelled_pair(store)
+    store.cancel([below, above], reason="no")
+    sweep_until_quiet(store)
+    operation = bulk.Bulk.begin(database_of(store), bulk.RETRY)
+    operation.choose([[below], [above]])
+    database_of(store).transact(lambda tx: tx.tell("decide_bulk", bulk=operation._id))
+    seen: list[str] = []
+
+    def carry_on_meanwhile(coming: str) -> None:
+        seen.append(coming)
+        if coming == "seize" and seen.count("seize") == 1:
+            operation.carry_on()
+
+    intercept(purging, carry_on_meanwhile)
+    purging.purge([above])
+    while operation.carry_on():
+        pass
+    operation.drop()
+
+    assert states_of(store, [below, above]) == [State.WAITING, State.RUNNABLE]
+
+
+@BOTH
+def test_an_operation_that_a_sweep_has_begun_to_drop_cannot_be_decided(laboratory: Laboratory) -> None:
+    owner, store = laboratory.open(), laboratory.open()
+    ids = a_cancelled_chain(laboratory, store)
+    before = store.get(ids)
+    operation = bulk.Bulk.begin(database_of(owner), bulk.RETRY)
+    operation.choose([ids])
+    laboratory.clock.advance(2 * MINUTE)
+
+    overdue = bulk.Bulk(database_of(store), operation._id, bulk.RETRY, patience=0)
+    laboratory.patch(bulk.Bulk, "drop", lambda _self: None)  # It has only just begun.
+    overdue.drop_overdue(decided=False)
+    with pytest.raises(CommitUnknown, match="stood still"):
+        operation.run(Act(database_of(owner), ()))
+
+    assert store.get(ids) == before
+
+
+@POSTGRES
+def test_a_task_that_names_a_placeholder_which_just_expires_does_not_wait_for_ever(laboratory: Laboratory) -> None:
+    submitting, store = laboratory.open(), laboratory.open()
+    store.open_workflow("w", forward=SECOND)
+    submit(store, a_task(key="first", workflow="w", prerequisites=["never"]))
+    laboratory.clock.advance(MINUTE)
+
+    def expire_meanwhile(coming: str) -> None:
+        if coming == COMMIT:
+            sweep_until_quiet(store)
+
+    intercept(submitting, expire_meanwhile)
+    [late] = submit(submitting, a_task(key="late", workflow="w", prerequisites=["never"]))
+    laboratory.clock.advance(MINUTE)
+    sweep_until_quiet(store)
+
+    assert state_of(store, late) is State.CANCELLED

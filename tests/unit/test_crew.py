@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.values import a_stored_task, an_id
 from windlass.config import PoolSettings
@@ -642,3 +643,15 @@ def test_what_may_run_only_once_runs_elsewhere_when_its_ticket_was_taken_back_in
     assert isinstance(floor.outlet.settled[1], Crashed)
     assert floor.outlet.settled[2] == Released()  # The worker cannot begin it any more, alive or not.
     assert floor.outlet.settled[3] == Released()
+
+
+def test_a_worker_with_another_number_of_threads_is_replaced_and_wide_tasks_wait_for_that() -> None:
+    floor = Floor(threads=1)
+
+    floor.pool.settings = replace(floor.pool.settings, threads=2)
+    widest = floor.pool.widest
+    floor.tick()
+
+    assert widest == 1, "no worker can run a task of two slots yet"
+    assert floor.worker_states() == ["draining", "starting"]
+    assert [worker.threads for worker in floor.outlet.forked] == [1, 2]

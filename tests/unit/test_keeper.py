@@ -49,6 +49,25 @@ def test_a_session_is_not_closed_under_tasks_that_were_handed_out_just_now() -> 
     assert keeper.holds(session)
 
 
+def test_a_session_is_not_closed_while_an_end_of_a_late_claim_is_unwritten() -> None:
+    """A claim under way counts as use, so what it brought and what ended quickly has its own mark."""
+    keeper = a_keeper([])
+    keeper.step()
+    session = keeper.current
+    assert session is not None
+    marks, written = [10, 11], 10
+    claiming = [{session}, set[SessionId](), set[SessionId]()]
+    keeper.in_use = lambda: claiming.pop(0)
+    keeper.mark = lambda: marks[-1]
+    keeper.written = lambda mark: mark <= written
+
+    keeper.retire(session)
+    keeper.step()  # The claim is under way.
+    keeper.step()  # It was handed out, and its task has ended: end 11 is not written.
+
+    assert keeper.holds(session)
+
+
 class CountedStore(MemoryStore):
     """Remembers what renewals were given to write."""
 

@@ -30,7 +30,12 @@ class Error(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def storable(text: str) -> str:
-    """Text without NUL characters and lone surrogates, which PostgreSQL refuses."""
+    """Plain text without NUL characters and lone surrogates, which PostgreSQL refuses.
+
+    Of a subclass of str, as template libraries have, only the text is kept: nothing else can be encoded.
+    """
+    if type(text) is not str:
+        text = str.__str__(text)
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()

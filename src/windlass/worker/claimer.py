@@ -52,6 +52,8 @@ class Claimer:
     ) -> None:
         self.handlers: frozenset[str] = frozenset()
         """The names that the app's workers know."""
+        self.claiming: SessionId | None = None
+        """The session under which a claim is under way: what it brings is nobody's until it is handed out."""
         self._store = store
         self._pool = pool
         self._hub = hub
@@ -67,36 +69,46 @@ class Claimer:
 
     def step(self) -> None:
         """Claim for what room there is and hand it out; wait if there is no room, or nothing to claim."""
-        session, limit = self._keeper.current, self._limit()
-        if session is None or not limit or not self._breakers.looked:
+        limit = self._limit()
+        with self._hub.lock:
+            self.claiming = session = self._keeper.current if limit and self._breakers.looked else None
+        if session is None:
             self._wait_for_room()
             return
-        claimed_at = self._pace.keep()
         queues = self._pool.next_queues()
+        try:
+            claimed = self._claim_and_hand_out(session, queues, limit)
+        finally:
+            self.claiming = None
+        if claimed is not None and claimed < limit:  # All there was: the next is told of, or found by the next poll.
+            brisk = monotonic() < self._brisk_until
+            self._store.wait_for_work(queues, timedelta(seconds=BRISK_POLL if brisk else jitter(0.5, 1.0)))
+
+    def _claim_and_hand_out(self, session: SessionId, queues: Sequence[str], limit: int) -> int | None:
+        """Claim and hand out; return how many tasks that were, None if the store could not be asked."""
+        claimed_at = self._pace.keep()
         try:
             claims = self._claim(session, queues, limit)
         except SessionLost:
             self._keeper.lost(session, "it was swept")
-            return
+            return None
         except CommitUnknown as error:
             self._events.emit(StoreTroubled(doing="claim", error=str(error)))
             self._keeper.retire(session)
-            return
+            return None
         except StoreUnavailable as error:
             self._events.emit(StoreTroubled(doing="claim", error=str(error)))
             self._wait_for_room()
-            return
+            return None
         self._pace.brought(len(claims))
         if claims:
             self._brisk_until = monotonic() + BRISK_SECONDS
             self._hand_out(claims, self._results(session, claims), claimed_at)
-        if len(claims) < limit:  # All that there was: what comes next is told of, or found by the next poll.
-            brisk = monotonic() < self._brisk_until
-            self._store.wait_for_work(queues, timedelta(seconds=BRISK_POLL if brisk else jitter(0.5, 1.0)))
+        return len(claims)
 
     def _claim(self, session: SessionId, queues: Sequence[str], limit: int) -> list[Claim]:
         """What this pool can run: nothing that stands behind a breaker, but for the probes that this node may make."""
-        can = Serves(handlers=self.handlers, labels=self._tags, slots=self._pool.settings.threads)
+        can = Serves(handlers=self.handlers, labels=self._tags, slots=self._pool.widest)
         shut = self._breakers.shut
         claims = self._store.claim(session, queues, limit, serves=replace(can, shut=frozenset(shut)), merge=self._merge)
         for name, probes in self._breakers.begin_probes().items() if shut else ():

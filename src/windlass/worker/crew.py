@@ -351,6 +351,8 @@ class Crew:
         settings = pool.settings
         if not worker.left and not worker.given:
             return f"ran {worker.ran} tasks"
+        if worker.threads != settings.threads:
+            return f"has {worker.threads} threads, and its pool now {settings.threads}"
         if settings.memory_limit is None or now - worker.weighed_at < 1.0:
             return None
         worker.weighed_at = now

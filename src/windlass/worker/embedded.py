@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -89,12 +89,13 @@ class EmbeddedNode(WorkerNode):
             node = self._node
             if node is None or self._stopped:
                 return
-            try:
-                node.drain()
-                if not wait or (timeout is not None and not node.ended.wait(timeout)):
-                    node.kill()
-                node.ended.wait()
-            finally:
+        # Not under the lock: somebody else may want to stop it faster, as the end of the program does.
+        node.drain()
+        if not wait or (timeout is not None and not node.ended.wait(timeout)):
+            node.kill()
+        node.ended.wait()
+        with self._lock:
+            if not self._stopped:
                 self._stopped = True
                 node.close()
                 atexit.unregister(self.stop)
@@ -117,6 +118,7 @@ class EmbeddedNode(WorkerNode):
 
 def settings_from(app: App, options: WorkerOptions) -> NodeSettings:
     """Return the settings of a node with these options; every fault is reported."""
+    _check_options(options)
     ttl, limit = options.get("session_ttl"), options.get("drain_timeout", timedelta(seconds=30))
     settings = NodeSettings(
         app=options.get("app_path") or locate(app),
@@ -133,6 +135,28 @@ def settings_from(app: App, options: WorkerOptions) -> NodeSettings:
     return settings
 
 
+def _check_options(options: Mapping[str, object]) -> None:
+    """Refuse options that do not exist and values of the wrong type; what they mean is checked later."""
+    unknown = options.keys() - WorkerOptions.__annotations__.keys()
+    if unknown:
+        known = ", ".join(sorted(WorkerOptions.__annotations__))
+        raise TypeError(f"there is no option {min(unknown)!r}; there are {known}")
+    for field, value in options.items():
+        if field == "on_event" and not callable(value):
+            raise InvalidSettings(f"settings: on_event={value!r} cannot be called; pass a function of one event")
+        if field in ("queues", "tags", "pools") and not _is_list(value):
+            hint = f"write {field}=[{value!r}]" if isinstance(value, str) else "pass a list"
+            raise InvalidSettings(f"settings: {field}={value!r} is not a list; {hint}")
+        if field in ("size", "threads") and value is not None and type(value) is not int:
+            raise InvalidSettings(f"settings: {field}={value!r} is not a whole number")
+        if field in ("name", "app_path") and not isinstance(value, str):
+            raise InvalidSettings(f"settings: {field}={value!r} is not text; pass a str")
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple | set | frozenset)
+
+
 def _pools(options: WorkerOptions) -> tuple[PoolSettings, ...]:
     single = [field for field in ("queues", "size", "threads") if field in options]
     if "pools" in options:
@@ -140,8 +164,6 @@ def _pools(options: WorkerOptions) -> tuple[PoolSettings, ...]:
             raise InvalidSettings(f"settings: pools and {', '.join(single)} exclude each other; give each pool its own")
         return tuple(options["pools"])
     queues = options.get("queues", ("default",))
-    if isinstance(queues, str):
-        raise InvalidSettings(f"settings: queues={queues!r} is not a list of names; write queues=[{queues!r}]")
     return (PoolSettings(queues=tuple(queues), size=options.get("size"), threads=options.get("threads", 1)),)
 
 

@@ -157,9 +157,10 @@ class Keeper:
 
     def _close_unused(self) -> None:
         """Close what nothing runs under any more, once the ends of what did are written: it ends leases."""
+        current = self.current  # Read first: no claim starts under a session that was not the current one before.
         used = self.in_use()
         for session in list(self._valid_until):
-            if session == self.current or session in used:
+            if session == current or session in used:
                 self._unused_at.pop(session, None)
             elif self.written(self._unused_at.setdefault(session, self.mark())) and not self._is_used_after_all(
                 session

@@ -289,7 +289,8 @@ class Node:
 
     def _sessions(self) -> set[SessionId]:
         with self._hub.lock:
-            return self._hub.crew.sessions()
+            claiming = {claimer.claiming for claimer in self._claimers.values() if claimer.claiming is not None}
+            return self._hub.crew.sessions() | claiming
 
     def _about(self) -> str:
         pools = {

@@ -103,6 +103,13 @@ class Pool:
         """How many tasks its workers can run at once."""
         return sum(worker.threads for worker in self.workers.values())
 
+    @property
+    def widest(self) -> int:
+        """How many slots a task may need at most: workers keep their threads when a reload changes the number."""
+        return max(
+            (worker.threads for worker in list(self.workers.values()) if worker.takes), default=self.settings.threads
+        )
+
     def capacities(self, now: float) -> dict[int, int]:
         """Return how many slots' worth of tasks each worker can hold, read-ahead included.
 

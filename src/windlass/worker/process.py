@@ -22,10 +22,10 @@ from windlass.clock import monotonic
 from windlass.context import Cancelled, SoftTimeout
 from windlass.core.order import Order
 from windlass.core.retry import storable
-from windlass.core.settlement import Outcome
+from windlass.core.settlement import Outcome, Raised
 from windlass.core.task import Lease
 from windlass.errors import NotAllowed
-from windlass.execution import perform
+from windlass.execution import error_of, perform
 from windlass.situation import PREFIX, PoolSituation, checked_answer
 from windlass.stores.protocol import Store
 from windlass.worker.capture import Capture
@@ -162,6 +162,9 @@ class Worker:
                     self._free -= needed
             try:
                 self._begin(*following)
+            except BaseException:  # noqa: BLE001 - its end was not reported: only the death of this process tells the node.
+                traceback.print_exc()
+                self._abandon("the end of an attempt could not be reported")
             finally:
                 with self._freed:
                     self._free += needed
@@ -191,7 +194,10 @@ class Worker:
         del self._running[name]
         self._asked.discard(ticket)
         self._beats.pop(ticket, None)
-        self.say(done(ticket, seconds, outcome, text))
+        try:
+            self.say(done(ticket, seconds, outcome, text))
+        except (TypeError, ValueError, MemoryError, RecursionError) as error:  # It cannot be encoded: say that instead.
+            self.say(done(ticket, seconds, Raised(error_of(error)), None))
 
     def _perform(self, ticket: int, order: Order) -> Outcome:
         handler = self._app.handlers.get(order.handler)

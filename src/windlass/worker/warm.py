@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -59,8 +60,9 @@ class WarmParent:
 
     def wake(self) -> None:
         """Let it go on if it was stopped, as by a handler: nothing is forked, killed or reported meanwhile."""
-        if os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG) is not None:
-            self.process.send_signal(signal.SIGCONT)
+        with suppress(ChildProcessError):  # It has ended: whoever reads its socket sees that.
+            if os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG) is not None:
+                self.process.send_signal(signal.SIGCONT)
 
     def close(self) -> int:
         """Hang up, which ends it and every worker; its exit status."""

@@ -110,7 +110,7 @@ class MemorySessions:
                 (left if late or not serves.can_run(task.handler, task.rules) else heads).append(id)
         heads.sort(key=lambda id: (self._tables.places[id], id))
         for id in left + heads[limit:]:
-            self._tables.change(id)
+            self._tables.put_back(id)
         return [self._lease(id, session, now) for id in heads[:limit]]
 
     def _lease(self, id: TaskId, session: SessionId, now: Micros) -> Claim:

@@ -201,6 +201,10 @@ class Tables:
         task = self.tasks.get(TaskId(above))
         return End(task.state.value) if task is not None and task.state.final else None
 
+    def put_back(self, id: TaskId) -> None:
+        """Let `first_runnable` find a task again that it has returned and that nothing was done to."""
+        heappush(self._runnable[self.tasks[id].queue], (self.places[id], id))
+
     def _is_timed(self, due: Micros, id: TaskId) -> bool:
         task = self.tasks.get(id)
         return task is not None and task.state in (State.SCHEDULED, State.RETRYING) and task.due == due

@@ -23,7 +23,7 @@ from windlass.core.times import Micros, micros
 from windlass.errors import CommitUnknown
 from windlass.stores.sql.acts import Act
 from windlass.stores.sql.database import Database, Transaction, Values
-from windlass.stores.sql.deeds import CAME, COMING, announce_cancelled, bring_back, cancel_some
+from windlass.stores.sql.deeds import CAME, COMING, announce_cancelled, bring_back, cancel_some, until_still
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.rows import uuids
 
@@ -40,7 +40,7 @@ FEW = 4
 """How many of the smaller steps one transaction takes."""
 ROUNDS = 20
 """How many steps one sweep takes."""
-RETRY, CANCEL = "retry", "cancel"
+RETRY, CANCEL, DROP = "retry", "cancel", "drop"
 _WALK, _FOUND, _IN, _OUT, _LEFT, _DONE, _TOLD = "walk", "found", COMING, "out", "left", CAME, "told"
 _FIRST, _LAST = UUID(int=0), UUID(int=2**128 - 1)
 
@@ -105,7 +105,7 @@ class Bulk:
 
     def carry_on(self) -> bool:
         """One step of what was decided; whether there may be more."""
-        changed, announced, wake = self._step(self._carry_on)
+        changed, announced, wake = until_still(lambda: self._step(self._carry_on))
         self._db.ring(wake | resolve(self._db, announced))
         return changed
 
@@ -114,6 +114,18 @@ class Bulk:
         with suppress(Gone):
             self._repeat(lambda tx: bool(self._ask(tx, "drop_bulk_tasks", limit=CHUNK)))
             self._db.transact(lambda tx: tx.tell("drop_bulk", bulk=self._id))
+
+    def drop_overdue(self, *, decided: bool) -> None:
+        """Forget what its owner has left. From the first moment on the owner, should it come back, gets `Gone`."""
+
+        def work(tx: Transaction) -> None:
+            left = tx.ask("abandon_bulk", bulk=self._id, decided=decided, now=self._db.now()).rows()
+            if not left:
+                raise Gone(self._deed)
+
+        self._db.transact(work)
+        self._deed = DROP
+        self.drop()
 
     def _decide(self, tx: Transaction, act: Act) -> None:
         tx.tell("decide_bulk", bulk=self._id)
@@ -177,7 +189,9 @@ class Bulk:
 
     def _step(self, work: Callable[[Transaction], T]) -> T:
         def alone(tx: Transaction) -> T:
-            if not tx.ask("renew_bulk", bulk=self._id, now=self._db.now(), patience=self._patience).rows():
+            if not tx.ask(
+                "renew_bulk", bulk=self._id, deed=self._deed, now=self._db.now(), patience=self._patience
+            ).rows():
                 raise Gone(self._deed)
             return work(tx)
 
@@ -215,10 +229,10 @@ def finish_overdue(db: Database, now: Micros) -> int:
     for id, deed, decided, reason, grace in db.read(lambda tx: tx.ask("overdue_bulks", now=now, limit=1).rows()):
         bulk = Bulk(db, db.uuid(id), deed, reason, grace, patience=0)
         with suppress(Gone):
-            while decided and bulk.carry_on():
+            while decided and deed != DROP and bulk.carry_on():
                 steps += 1
                 if steps == ROUNDS:
                     return steps
-        bulk.drop()
+            bulk.drop_overdue(decided=bool(decided))
         steps += 1
     return steps

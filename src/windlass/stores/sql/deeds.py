@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 from windlass.core.amend import brought_back
@@ -12,13 +12,30 @@ from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.core.times import Micros
+from windlass.errors import StoreUnavailable
 from windlass.stores.sql.database import Database, Transaction
 from windlass.stores.sql.rows import Moves, Row, rows_from, uuids
 
+T = TypeVar("T")
+TRIES = 100
 COMING, CAME = "in", "done"
 """The stages of a task of a retry that has more than one transaction: it comes back later, or has done so."""
 Stages: TypeAlias = Callable[[Transaction, Collection[UUID]], Mapping[UUID, str]]
 """At which stage of the whole operation some tasks are; those that are no part of it are left out."""
+
+
+class EdgesMoved(Exception):
+    """Between a look at the edges and the locks somebody told a task of an end: the transaction must start again."""
+
+
+def until_still(attempt: Callable[[], T]) -> T:
+    """Try a transaction until nobody moves its edges meanwhile."""
+    for _ in range(TRIES):
+        try:
+            return attempt()
+        except EdgesMoved:
+            continue
+    raise StoreUnavailable("the prerequisites of these tasks change all the time; try again")
 
 
 class Done(NamedTuple):
@@ -76,6 +93,8 @@ def bring_back(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stage
     told = tx.ask("resolved_edges", [(id,) for id in sorted(ids)])
     rows = {row.id: row for row in rows_from(db, held.rows())}
     edges = _edges(db, told.rows())
+    if not {(above,) for _, above in edges} <= set(everyone):
+        raise EdgesMoved
     back = [rows[id] for id in map(TaskId, ids) if id in rows and rows[id].state.ended_badly]
     stage: Mapping[UUID, str] = stages(tx, {above for _, above in edges}) if stages else {}
     badly = {row.id for row in rows.values() if row.state.ended_badly}

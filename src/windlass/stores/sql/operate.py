@@ -17,7 +17,7 @@ from windlass.stores.sql import bulk
 from windlass.stores.sql.acts import Act
 from windlass.stores.sql.bulk import Bulk
 from windlass.stores.sql.database import Database, Transaction
-from windlass.stores.sql.deeds import Done, bring_back, cancel_some
+from windlass.stores.sql.deeds import Done, bring_back, cancel_some, until_still
 from windlass.stores.sql.find import find
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.rows import uuids
@@ -48,7 +48,7 @@ def retry(db: Database, which: Which, entries: Sequence[Entry], *, dependents: b
         count = many.chosen()
         many.drop()
         return count
-    return _once(db, act, lambda tx: bring_back(db, tx, few))
+    return until_still(lambda: _once(db, act, lambda tx: bring_back(db, tx, few)))
 
 
 def purge(db: Database, which: Which, entries: Sequence[Entry]) -> int:

@@ -63,11 +63,11 @@ class Sweep:
             due=self._move("due", now, _make_runnable),
             missing=self._end_placeholders(now),
             rings=fail_rings(db),
-            carried_on=finish_overdue(db, now),
             resolved=adopt(db) + self._resolve_pending(),
             healed=self._heal(now) + self._keep_up(),
             pruned=self._prune(now),
             next_due=db.read(lambda tx: tx.ask("next_due").rows())[0][0],
+            carried_on=finish_overdue(db, now),  # Last: one that cannot be carried out must not keep the rest undone.
         )
         self._forget_audit(now)
         self._fold()
@@ -201,8 +201,9 @@ class Sweep:
 def forget(db: Database, tx: Transaction, ids: Sequence[UUID]) -> int:
     """Remove these tasks, if they have ended and everyone has been told, and everything about them; how many."""
     batch = [(id,) for id in sorted(ids)]
-    untold = set(uuids(db, tx.ask("untold", batch).rows()))
+    # Locked first: a retry that makes somebody wait for one of them again has it locked until then.
     rows = rows_from(db, tx.ask("seize", batch).rows())
+    untold = set(uuids(db, tx.ask("untold", batch).rows()))
     gone = [row for row in rows if row.state.final and row.id not in untold]
     counts = Counts()
     for row in gone:
