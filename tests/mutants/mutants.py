@@ -280,14 +280,14 @@ def a_shared_child_counted_once(lab: Laboratory) -> None:
 
 
 def a_cancelled_child_resurrected(lab: Laboratory) -> None:
-    real = graph.told
+    real = graph.apply_ends
 
     def resurrects(row: Row, ends: Any, now: int) -> Row:
         if row.state is State.CANCELLED and row.waiting == len(ends):
             return row._replace(state=State.RUNNABLE, waiting=0, finished=None, reason=None)
         return real(row, ends, now)
 
-    lab.patch(graph, "told", resurrects)
+    lab.patch(graph, "apply_ends", resurrects)
 
 
 def claims_that_wait(lab: Laboratory) -> None:
@@ -304,13 +304,13 @@ def a_merge_that_looks_for_its_target_first(lab: Laboratory) -> None:
 
 
 def a_failed_prerequisite_told_to_the_nearest_alone(lab: Laboratory) -> None:
-    hear = graph.Telling.hear
+    hear = graph.Resolver.apply
 
     def to_the_nearest_alone(self: Any, rows: Any, reached: Any) -> Any:
         hear(self, rows, reached)
         return {}
 
-    lab.patch(graph.Telling, "hear", to_the_nearest_alone)
+    lab.patch(graph.Resolver, "apply", to_the_nearest_alone)
 
 
 def a_read_that_becomes_a_write(lab: Laboratory) -> None:

@@ -447,7 +447,7 @@ def test_a_purge_leaves_a_prerequisite_for_which_a_retry_makes_somebody_wait(lab
     below, above = a_cancelled_pair(store)
     store.cancel([below, above], reason="no")
     sweep_until_quiet(store)
-    operation = bulk.Bulk.begin(database_of(store), bulk.RETRY)
+    operation = bulk.BulkOperation.begin(database_of(store), bulk.RETRY)
     operation.choose([[below], [above]])
     database_of(store).transact(lambda tx: tx.tell("decide_bulk", bulk=operation._id))
     seen: list[str] = []
@@ -471,12 +471,12 @@ def test_an_operation_that_a_sweep_has_begun_to_drop_cannot_be_decided(laborator
     owner, store = laboratory.open(), laboratory.open()
     ids = a_cancelled_chain(laboratory, store)
     before = store.get(ids)
-    operation = bulk.Bulk.begin(database_of(owner), bulk.RETRY)
+    operation = bulk.BulkOperation.begin(database_of(owner), bulk.RETRY)
     operation.choose([ids])
     laboratory.clock.advance(2 * MINUTE)
 
-    overdue = bulk.Bulk(database_of(store), operation._id, bulk.RETRY, patience=0)
-    laboratory.patch(bulk.Bulk, "drop", lambda _self: None)  # It has only just begun.
+    overdue = bulk.BulkOperation(database_of(store), operation._id, bulk.RETRY, patience=0)
+    laboratory.patch(bulk.BulkOperation, "drop", lambda _self: None)  # It has only just begun.
     overdue.drop_overdue(decided=False)
     with pytest.raises(CommitUnknown, match="stood still"):
         operation.run(Act(database_of(owner), ()))

@@ -51,7 +51,7 @@ TABLES: tuple[Table, ...] = (
     _table("edge", "child parent resolved", ids="child parent", flags="resolved"),
     _table("ended", "parent how after", ids="parent after"),
     _table("joining", "child", ids="child"),
-    _table("bulk", "id deed decided reason grace expires", ids="id", flags="decided"),
+    _table("bulk", "id action decided reason grace expires", ids="id", flags="decided"),
     _table("bulk_task", "bulk task chosen stage", ids="bulk task", flags="chosen"),
     _table("session", "id node ttl renewed boot lost about workers report reported", ids="id", flags="lost"),
     _table("workflow", "id tenant name sealed forward check_later", ids="id", flags="sealed check_later"),

@@ -21,7 +21,7 @@ from windlass.core.times import Micros, span
 from windlass.errors import SessionLost
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql.database import Database, Dialect, Transaction, Values
-from windlass.stores.sql.graph import LEVELS, Asked, Telling, reach, resolve, resolve_some
+from windlass.stores.sql.graph import LEVELS, Asked, Resolver, reach, resolve, resolve_some
 from windlass.stores.sql.rows import Counts, Row, rows_from, uuids
 from windlass.stores.steering import check_renewal
 
@@ -230,8 +230,8 @@ class Endings:
     def write(self, db: Dialect, tx: Transaction, waiting: Asked | None = None) -> Written:
         """Write all of it, and tell those that wait; `waiting` is who that is, if it was asked already."""
         self._write_all_but_the_news(tx)
-        telling = Telling(db, tx, self._now)
-        telling.go_down({id: End(state) for id, state in self._final}, LEVELS, waiting)
+        telling = Resolver(db, tx, self._now)
+        telling.resolve_levels({id: End(state) for id, state in self._final}, LEVELS, waiting)
         left = telling.write()
         return Written(self.counts.wake | telling.wake, lambda: uuids(db, left.rows()) if left else [])
 

@@ -23,9 +23,9 @@ from windlass.core.times import Micros, micros
 from windlass.errors import CommitUnknown
 from windlass.stores.sql.acts import Act
 from windlass.stores.sql.database import Database, Transaction, Values
-from windlass.stores.sql.deeds import CAME, COMING, announce_cancelled, bring_back, cancel_some, until_still
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.rows import uuids
+from windlass.stores.sql.task_actions import CAME, COMING, announce_cancelled, bring_back, cancel_some, until_still
 
 T = TypeVar("T")
 
@@ -45,40 +45,40 @@ _WALK, _FOUND, _IN, _OUT, _LEFT, _DONE, _TOLD = "walk", "found", COMING, "out", 
 _FIRST, _LAST = UUID(int=0), UUID(int=2**128 - 1)
 
 
-class Gone(CommitUnknown):
+class OperationDropped(CommitUnknown):
     """An operation stood still for so long that a node has taken it over, and ended it."""
 
-    def __init__(self, deed: str) -> None:
+    def __init__(self, action: str) -> None:
         super().__init__(
-            f"this {deed} stood still for over {PATIENCE // 1_000_000} s, so a node has carried it out or dropped it; "
-            "look at the tasks, and repeat it if need be"
+            f"this {action} stood still for over {PATIENCE // 1_000_000} s, so a node has finished or dropped it; "
+            "check the tasks, and repeat it if needed"
         )
 
 
-class Bulk:
+class BulkOperation:
     """One operation."""
 
     def __init__(
-        self, db: Database, id: UUID, deed: str, reason: str = "", grace: Micros = 0, *, patience: Micros = PATIENCE
+        self, db: Database, id: UUID, action: str, reason: str = "", grace: Micros = 0, *, patience: Micros = PATIENCE
     ) -> None:
         self._db = db
         self._patience = patience
         self._id = id
-        self._deed = deed
+        self._action = action
         self._reason = reason
         self._grace = grace
 
     @classmethod
-    def begin(cls, db: Database, deed: str, reason: str = "", grace: Micros = 0) -> Bulk:
+    def begin(cls, db: Database, action: str, reason: str = "", grace: Micros = 0) -> BulkOperation:
         """A fresh one."""
-        bulk = cls(db, fresh_id(SystemClock().now(), entropy(1)()), deed, reason, grace)
-        row: dict[str, object] = {"deed": deed, "reason": reason, "grace": grace, "patience": PATIENCE}
+        bulk = cls(db, fresh_id(SystemClock().now(), entropy(1)()), action, reason, grace)
+        row: dict[str, object] = {"action": action, "reason": reason, "grace": grace, "patience": PATIENCE}
         db.transact(lambda tx: tx.tell("open_bulk", None, bulk=bulk._id, now=db.now(), **row))
         return bulk
 
     def choose(self, pages: Iterable[Collection[TaskId]], *, dependents: bool = False) -> None:
         """Write down which tasks it is about: these, and with `dependents` what they have taken down."""
-        about: dict[str, object] = {"stage": _WALK if dependents else _IN, "unfinished": self._deed == CANCEL}
+        about: dict[str, object] = {"stage": _WALK if dependents else _IN, "unfinished": self._action == CANCEL}
         for ids in pages:
             batch = [(id,) for id in sorted(ids)]
             self._step(lambda tx, batch=batch: self._tell(tx, "add_to_bulk", batch, **about))
@@ -111,7 +111,7 @@ class Bulk:
 
     def drop(self) -> None:
         """Forget it. A task without its operation would be dropped by nobody, so the operation goes last."""
-        with suppress(Gone):
+        with suppress(OperationDropped):
             self._repeat(lambda tx: bool(self._ask(tx, "drop_bulk_tasks", limit=CHUNK)))
             self._db.transact(lambda tx: tx.tell("drop_bulk", bulk=self._id))
 
@@ -121,10 +121,10 @@ class Bulk:
         def work(tx: Transaction) -> None:
             left = tx.ask("abandon_bulk", bulk=self._id, decided=decided, now=self._db.now()).rows()
             if not left:
-                raise Gone(self._deed)
+                raise OperationDropped(self._action)
 
         self._db.transact(work)
-        self._deed = DROP
+        self._action = DROP
         self.drop()
 
     def _decide(self, tx: Transaction, act: Act) -> None:
@@ -134,8 +134,8 @@ class Bulk:
     def _carry_on(self, tx: Transaction) -> tuple[bool, list[UUID], set[str]]:
         ids = self._page(tx, _IN)
         if not ids:
-            return self._tell_some(tx) if self._deed == CANCEL else (False, [], set())
-        if self._deed == CANCEL:
+            return self._tell_some(tx) if self._action == CANCEL else (False, [], set())
+        if self._action == CANCEL:
             done = cancel_some(self._db, tx, ids, self._reason, self._grace, announce=False)
         else:
             done = bring_back(self._db, tx, ids, self._stages)
@@ -190,9 +190,9 @@ class Bulk:
     def _step(self, work: Callable[[Transaction], T]) -> T:
         def alone(tx: Transaction) -> T:
             if not tx.ask(
-                "renew_bulk", bulk=self._id, deed=self._deed, now=self._db.now(), patience=self._patience
+                "renew_bulk", bulk=self._id, action=self._action, now=self._db.now(), patience=self._patience
             ).rows():
-                raise Gone(self._deed)
+                raise OperationDropped(self._action)
             return work(tx)
 
         return self._db.transact(alone)
@@ -226,10 +226,10 @@ class Bulk:
 def finish_overdue(db: Database, now: Micros) -> int:
     """Carry out what somebody has decided and not finished, and drop what was never decided; how many steps."""
     steps = 0
-    for id, deed, decided, reason, grace in db.read(lambda tx: tx.ask("overdue_bulks", now=now, limit=1).rows()):
-        bulk = Bulk(db, db.uuid(id), deed, reason, grace, patience=0)
-        with suppress(Gone):
-            while decided and deed != DROP and bulk.carry_on():
+    for id, action, decided, reason, grace in db.read(lambda tx: tx.ask("overdue_bulks", now=now, limit=1).rows()):
+        bulk = BulkOperation(db, db.uuid(id), action, reason, grace, patience=0)
+        with suppress(OperationDropped):
+            while decided and action != DROP and bulk.carry_on():
                 steps += 1
                 if steps == ROUNDS:
                     return steps

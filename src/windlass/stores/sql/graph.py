@@ -36,7 +36,7 @@ ROUNDS = 20
 """How many such transactions a caller does itself before it leaves the rest to the sweep."""
 
 
-class Told(NamedTuple):
+class PassResult(NamedTuple):
     """What one transaction of telling did."""
 
     edges: int
@@ -61,7 +61,7 @@ class Asked(NamedTuple):
     share: int
 
 
-class Telling:
+class Resolver:
     """The dependents that one transaction reaches, level by level, and what becomes of them."""
 
     def __init__(self, db: Dialect, tx: Transaction, now: Micros) -> None:
@@ -80,7 +80,7 @@ class Telling:
         """How many edges it has resolved."""
         return len(self._edges)
 
-    def hear(self, rows: Iterable[Row], reached: Mapping[TaskId, Sequence[tuple[UUID, End]]]) -> dict[UUID, End]:
+    def apply(self, rows: Iterable[Row], reached: Mapping[TaskId, Sequence[tuple[UUID, End]]]) -> dict[UUID, End]:
         """Count these prerequisites of locked tasks as ended; which of the tasks that has cancelled."""
         cancelled: dict[UUID, End] = {}
         for row in rows:
@@ -88,12 +88,12 @@ class Telling:
             self._before.setdefault(row.id, row)
             ends = reached[row.id]
             self._edges.extend((row.id, above) for above, _ in ends)
-            self._rows[row.id] = told(row, ends, self._now)
+            self._rows[row.id] = apply_ends(row, ends, self._now)
             if self._rows[row.id].state is State.CANCELLED and row.state is not State.CANCELLED:
                 cancelled[row.id] = End.CANCELLED
         return cancelled
 
-    def go_down(self, ends: Mapping[UUID, End], levels: int, asked: Asked | None = None) -> None:
+    def resolve_levels(self, ends: Mapping[UUID, End], levels: int, asked: Asked | None = None) -> None:
         """Tell those that wait for these ends, and so on down, as far as nobody else is busy with them.
 
         `asked` is who waits for them, if that was asked already.
@@ -137,7 +137,7 @@ class Telling:
                 id = TaskId(self._db.uuid(child))
                 rows.setdefault(id, row_from(self._db, tuple(line)))
                 reached.setdefault(id, []).append((above, ends[above]))
-        return self.hear(rows.values(), reached)
+        return self.apply(rows.values(), reached)
 
 
 def reach(tx: Transaction, ends: Collection[UUID]) -> Asked:
@@ -151,7 +151,7 @@ def _share(ends: Collection[object]) -> int:
     return max(2, EDGES // max(1, len(ends)))
 
 
-def told(row: Row, ends: Sequence[tuple[UUID, End]], now: Micros) -> Row:
+def apply_ends(row: Row, ends: Sequence[tuple[UUID, End]], now: Micros) -> Row:
     """A task, once these of its prerequisites have ended."""
     after = unblock(row.state, row.waiting, row.on_failure, ends, due=row.due, now=now)
     if after.state is State.CANCELLED and row.state is not State.CANCELLED:
@@ -199,13 +199,13 @@ def fail_rings(db: Database) -> int:
     return failed
 
 
-def _tell(db: Database, tx: Transaction, ended: Sequence[UUID], levels: int) -> Told:
+def _tell(db: Database, tx: Transaction, ended: Sequence[UUID], levels: int) -> PassResult:
     asked = tx.ask("now", now=db.now())
     taken = tx.ask("take_ended", [(parent,) for parent in sorted(ended)])
     [(now,)] = asked.rows()
     ends = {db.uuid(parent): (End(how), db.uuid(after)) for parent, how, after in taken.rows()}
     if not ends:
-        return Told(0, [], None, set())
+        return PassResult(0, [], None, set())
     share = _share(ends)
     # One more than there is room for, to know whether an end has more.
     asked = tx.ask("open_edges", [(parent, after) for parent, (_, after) in sorted(ends.items())], limit=share + 1)
@@ -220,15 +220,15 @@ def _tell(db: Database, tx: Transaction, ended: Sequence[UUID], levels: int) -> 
             reached.setdefault(child, []).append((parent, ends[parent][0]))
         if len(children) > share:
             cut.append((parent, children[share - 1]))
-    telling = Telling(db, tx, now)
+    telling = Resolver(db, tx, now)
     if reached:
         held = tx.ask("hold", [(child,) for child in sorted(reached)])
-        telling.go_down(telling.hear(rows_from(db, held.rows()), reached), levels)
+        telling.resolve_levels(telling.apply(rows_from(db, held.rows()), reached), levels)
     announced = telling.write()
     remaining = [parent for parent, _ in cut]
     tx.tell("close_ended", [(parent,) for parent in sorted(ends.keys() - set(remaining))])
     tx.tell("advance_ended", cut)
-    return Told(telling.edges, remaining, announced, telling.wake)
+    return PassResult(telling.edges, remaining, announced, telling.wake)
 
 
 def _adopt(db: Database, tx: Transaction, children: Sequence[UUID]) -> list[UUID]:

@@ -15,13 +15,13 @@ from windlass.errors import NotAllowed, UnknownTask
 from windlass.stores.protocol import Filter, Which
 from windlass.stores.sql import bulk
 from windlass.stores.sql.acts import Act
-from windlass.stores.sql.bulk import Bulk
+from windlass.stores.sql.bulk import BulkOperation
 from windlass.stores.sql.database import Database, Transaction
-from windlass.stores.sql.deeds import Done, bring_back, cancel_some, until_still
 from windlass.stores.sql.find import find
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.rows import uuids
 from windlass.stores.sql.sweep import forget
+from windlass.stores.sql.task_actions import Done, bring_back, cancel_some, until_still
 from windlass.stores.steering import Entry
 
 
@@ -30,7 +30,7 @@ def cancel(db: Database, which: Which, reason: str, grace: timedelta, entries: S
     patience, act = span(grace, "grace"), Act(db, entries)
     few, pages = _counted(db, which)
     if few is None:
-        many = Bulk.begin(db, bulk.CANCEL, reason, patience)
+        many = BulkOperation.begin(db, bulk.CANCEL, reason, patience)
         many.choose(pages)
         return many.run(act)
     return _once(db, act, lambda tx: cancel_some(db, tx, few, reason, patience, announce=True))
@@ -41,7 +41,7 @@ def retry(db: Database, which: Which, entries: Sequence[Entry], *, dependents: b
     act = Act(db, entries)
     few, pages = _counted(db, which)
     if few is None or dependents or dry_run:
-        many = Bulk.begin(db, bulk.RETRY)
+        many = BulkOperation.begin(db, bulk.RETRY)
         many.choose(pages, dependents=dependents)
         if not dry_run:
             return many.run(act)
@@ -128,11 +128,11 @@ def _counted(db: Database, which: Which) -> tuple[list[TaskId] | None, Iterable[
     return [id for page in first for id in page], first
 
 
-def _once(db: Database, act: Act, deed: Callable[[Transaction], Done]) -> int:
+def _once(db: Database, act: Act, step: Callable[[Transaction], Done]) -> int:
     """Do something to tasks in one transaction, and tell those that wait if it ends them."""
 
     def work(tx: Transaction) -> Done:
-        done = deed(tx)
+        done = step(tx)
         act.note(tx, done.changed)
         return done
 

@@ -119,7 +119,7 @@ CREATE TABLE joining (
 -- down before anything is changed, and how far each has come. Once it is decided, any sweep can finish it.
 CREATE TABLE bulk (
     id      BLOB PRIMARY KEY,
-    deed    TEXT NOT NULL CHECK (deed IN ('retry', 'cancel', 'drop')),
+    action    TEXT NOT NULL CHECK (action IN ('retry', 'cancel', 'drop')),
     decided INTEGER NOT NULL DEFAULT 0,
     reason  TEXT,
     grace   INTEGER,

@@ -124,7 +124,7 @@ CREATE TABLE windlass.joining (
 -- down before anything is changed, and how far each has come. Once it is decided, any sweep can finish it.
 CREATE TABLE windlass.bulk (
     id      uuid PRIMARY KEY,
-    deed    text COLLATE "C" NOT NULL CHECK (deed IN ('retry', 'cancel', 'drop')),
+    action    text COLLATE "C" NOT NULL CHECK (action IN ('retry', 'cancel', 'drop')),
     decided boolean NOT NULL DEFAULT false,
     reason  text,
     grace   bigint,
