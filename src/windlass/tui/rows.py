@@ -28,7 +28,7 @@ class Rows(DataTable[Text]):
 
     def on_mount(self) -> None:
         for head in self._heads:
-            self.add_column(head, key=head)
+            self.add_column(head, key=head, width=len(head))
 
     @property
     def chosen(self) -> str | None:
@@ -40,11 +40,21 @@ class Rows(DataTable[Text]):
         self._keys = []
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Have these rows, in this order."""
+        """Show these rows, in this order."""
+        self._fit_columns([cells for _, cells in rows])
         if [key for key, _ in rows] == self._keys:
             self._mend(rows)
         else:
             self._fill(rows)
+
+    def _fit_columns(self, rows: Sequence[Sequence[Text]]) -> None:
+        """Set the widths before any cell changes.
+
+        An automatic width is measured when the table is idle. A cell drawn before that is clipped, and stays clipped,
+        because the table caches what it has drawn.
+        """
+        for at, column in enumerate(self.ordered_columns):
+            column.width = max(column.label.cell_len, *(cells[at].cell_len for cells in rows), 0)
 
     def _mend(self, rows: Sequence[Row]) -> None:
         for key, cells in rows:
