@@ -43,11 +43,11 @@ class Recorder:
     def __init__(self) -> None:
         self.calls: list[Call] = []
 
-    def ask(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Rows:
+    def query(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Rows:
         self.calls.append(Call(statement, batch, scalars, True))
         return Rows([(SystemClock().now(), True, *[None] * 11)] if statement == "prepare" else [])
 
-    def tell(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
+    def execute(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
         if batch is None or batch:
             self.calls.append(Call(statement, batch, scalars, False))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import windlass
-from windlass.core.lifecycle import BIRTHS, MOVES
+from windlass.core.lifecycle import INITIAL_STATES, MOVES
 
 ROOT = Path(__file__).parents[1]
 STORES = ROOT / "src" / "windlass" / "stores"
@@ -61,7 +61,9 @@ def moves_in(source: str) -> set[tuple[str, str]]:
     return claimed
 
 
-LEGAL = {("new", state.value) for state in BIRTHS} | {(old.value, new.value) for old in MOVES for new in MOVES[old]}
+LEGAL = {("new", state.value) for state in INITIAL_STATES} | {
+    (old.value, new.value) for old in MOVES for new in MOVES[old]
+}
 
 
 def test_both_dialects_have_the_same_statements() -> None:

@@ -18,14 +18,17 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from windlass.app import App
-    from windlass.context import Cancelled, Context, GiveUp, RetryIn, SoftTimeout, current
-    from windlass.core.gates import Why
+    from windlass.client.app import App
+    from windlass.client.context import Cancelled, Context, GiveUp, RetryIn, SoftTimeout, current
+    from windlass.client.handle import Handle
+    from windlass.client.handlers import Handler
+    from windlass.client.workflow import Step, Workflow
     from windlass.core.lifecycle import State
     from windlass.core.ordering import Queue, Strategy
     from windlass.core.retry import ErrorRule, Retry
     from windlass.core.scheduler import Scheduler
     from windlass.core.task import NewTask, OnFailure, Task
+    from windlass.core.why import Why
     from windlass.errors import (
         CycleFound,
         DuplicateTask,
@@ -48,15 +51,12 @@ if TYPE_CHECKING:
         UnknownTask,
         WindlassError,
     )
-    from windlass.handle import Handle
-    from windlass.handlers import Handler
     from windlass.redaction import Secret
     from windlass.simulation.results import SimulationResult
     from windlass.simulation.simulate import simulate
     from windlass.situation import PoolSituation
     from windlass.wiring import open_store
     from windlass.worker_node import WorkerNode
-    from windlass.workflow import Step, Workflow
 
 __all__ = [
     "App",
@@ -118,13 +118,13 @@ _HOMES = (
     "windlass.core.retry",
     "windlass.core.task",
     "windlass.core.scheduler",
-    "windlass.core.gates",
+    "windlass.core.why",
     "windlass.wiring",
-    "windlass.context",
-    "windlass.handle",
-    "windlass.handlers",
-    "windlass.workflow",
-    "windlass.app",
+    "windlass.client.context",
+    "windlass.client.handle",
+    "windlass.client.handlers",
+    "windlass.client.workflow",
+    "windlass.client.app",
     "windlass.worker_node",
     "windlass.situation",
     "windlass.simulation.results",

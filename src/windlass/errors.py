@@ -33,8 +33,8 @@ Each carries a stable `code` for HTTP answers, exit statuses and logs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 
 class WindlassError(Exception):
@@ -292,3 +292,14 @@ def _task(name: object) -> str:
 def _some(names: Sequence[object], most: int = 20) -> str:
     shown = ", ".join(repr(name) if isinstance(name, str) else str(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"
+
+
+class Refused(WindlassError):
+    """A request that an interface refuses by itself, with its own code."""
+
+    def __init__(
+        self, code: str, detail: str, *, field: str | None = None, headers: Mapping[str, str] | None = None, **more: Any
+    ) -> None:
+        self.code = code  # pyright: ignore[reportAttributeAccessIssue] - of each error, not of the class
+        self.field, self.headers, self.more = field, dict(headers or {}), more
+        super().__init__(detail)

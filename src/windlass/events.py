@@ -21,7 +21,7 @@ class Event(Struct, frozen=True, kw_only=True):
     """Something that has happened on this node."""
 
 
-class WorkerMoved(Event, frozen=True):
+class WorkerStateChanged(Event, frozen=True):
     """A worker went from one state to another."""
 
     pool: str
@@ -77,14 +77,14 @@ class SessionEnded(Event, frozen=True):
     why: str
 
 
-class StoreTroubled(Event, frozen=True):
+class StoreCallFailed(Event, frozen=True):
     """A call to the store failed, or was refused; it is made again, unless time does it too (a session runs out)."""
 
     doing: str
     error: str
 
 
-class NurseryBroke(Event, frozen=True):
+class WorkerParentFailed(Event, frozen=True):
     """The warm parent died or could not import the app, or a start hook failed in a worker; it is started again."""
 
     why: str
@@ -124,7 +124,7 @@ class SignalFailed(Event, frozen=True):
     error: str
 
 
-class BreakerTurned(Event, frozen=True):
+class BreakerChanged(Event, frozen=True):
     """This node has opened or closed the circuit breaker of a downstream, or let probes through."""
 
     downstream: str

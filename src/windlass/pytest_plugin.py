@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from windlass.app import App
+    from windlass.client.app import App
     from windlass.clock import ManualClock
 
 

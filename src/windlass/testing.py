@@ -18,16 +18,16 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from windlass.app import App
+from windlass.client.app import App
+from windlass.client.execution import aperform, error_of, perform
+from windlass.client.handlers import Handler
 from windlass.clock import ManualClock, SystemClock
-from windlass.core.order import Order, order_of
-from windlass.core.references import referred, with_results
+from windlass.core.assignment import Assignment, assignment_of
+from windlass.core.references import referenced_ids, with_results
 from windlass.core.settlement import Outcome, Raised, settle
 from windlass.core.task import Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
 from windlass.core.times import LONGEST, Micros
 from windlass.errors import InvalidPayload, NotAllowed
-from windlass.execution import aperform, error_of, perform
-from windlass.handlers import Handler
 from windlass.stores.protocol import Cursor, Filter, Receipt, Store, Swept
 from windlass.wiring import open_store
 
@@ -135,7 +135,7 @@ class _Drain:
         if handler is None:
             raise NotAllowed(f"drain: task {claim.task.id} needs {claim.task.handler!r}, which this app does not have")
         try:
-            order = order_of(claim, self._arguments(claim.task.args))
+            order = assignment_of(claim, self._arguments(claim.task.args))
         except InvalidPayload as error:
             return Raised(error_of(error), give_up=True)
         run = _perform_coroutine if handler.is_async else perform
@@ -145,7 +145,7 @@ class _Drain:
         return outcome
 
     def _arguments(self, args: str) -> str:
-        needed = referred(args)
+        needed = referenced_ids(args)
         tasks = self._store.get(needed) if needed else []
         return with_results(args, {id: task and task.result for id, task in zip(needed, tasks, strict=True)})
 
@@ -156,13 +156,13 @@ class _StoreChannel:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def progress(self, order: Order, share: float | None, message: str | None) -> None:
+    def progress(self, order: Assignment, share: float | None, message: str | None) -> None:
         self._store.progress([Progress(lease=order.lease, share=share, message=message)])
 
-    def may_start(self, order: Order) -> bool:
+    def may_start(self, order: Assignment) -> bool:
         return True
 
-    def cancelled(self, order: Order) -> bool:
+    def cancelled(self, order: Assignment) -> bool:
         [task] = self._store.get([TaskId(order.task)])
         return task is None or task.cancel_requested
 
@@ -186,7 +186,7 @@ class _RunningStore:
         return getattr(self._store, name)
 
 
-def _perform_coroutine(app: App, order: Order, channel: _StoreChannel) -> Outcome:
+def _perform_coroutine(app: App, order: Assignment, channel: _StoreChannel) -> Outcome:
     """Run it on a loop of its own: in this thread, or in another one if this thread has a loop that is running."""
 
     def run() -> Outcome:

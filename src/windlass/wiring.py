@@ -85,10 +85,10 @@ async def acomplete_in(conn: object, lease: Lease, settlement: Settlement) -> Ve
 
 def _joined() -> ModuleType:
     try:
-        from windlass.stores.postgres import joined
+        from windlass.stores.postgres import caller_transaction
     except ModuleNotFoundError as error:
         raise _no_psycopg() from error
-    return joined
+    return caller_transaction
 
 
 def _no_psycopg() -> StoreError:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from windlass import App, KeyConflict, NewTask, QueueFull, StoreUnavailable
+from windlass.client.committer import Committer
 from windlass.clock import monotonic
-from windlass.committer import Committer
 from windlass.core.ordering import Queue
 from windlass.core.task import Lease
 from windlass.errors import CommitUnknown, InvalidTask

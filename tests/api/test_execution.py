@@ -13,10 +13,10 @@ import pytest
 
 import windlass
 from windlass import App, Cancelled, Context, GiveUp, NotAllowed, RetryIn, SoftTimeout, current
+from windlass.client.execution import MAX_MESSAGE, MAX_TRACEBACK, aperform, interrupt, perform
+from windlass.core.assignment import Assignment
 from windlass.core.lifecycle import State
-from windlass.core.order import Order
 from windlass.core.settlement import Outcome, Raised, Released, Returned, Stopped
-from windlass.execution import MAX_MESSAGE, MAX_TRACEBACK, aperform, interrupt, perform
 from windlass.testing import assert_enqueued, drain
 
 
@@ -28,18 +28,18 @@ class Told:
         self.said: list[tuple[float | None, str | None]] = []
         self.is_cancelled = cancelled
 
-    def progress(self, order: Order, share: float | None, message: str | None) -> None:
+    def progress(self, order: Assignment, share: float | None, message: str | None) -> None:
         self.said.append((share, message))
 
-    def may_start(self, order: Order) -> bool:
+    def may_start(self, order: Assignment) -> bool:
         return self.starts
 
-    def cancelled(self, order: Order) -> bool:
+    def cancelled(self, order: Assignment) -> bool:
         return self.is_cancelled
 
 
-def an_order(handler: str = "work", args: str = "{}", **fields: Any) -> Order:
-    return Order(task=UUID(int=1), fence=7, session=UUID(int=2), handler=handler, args=args, **fields)
+def an_order(handler: str = "work", args: str = "{}", **fields: Any) -> Assignment:
+    return Assignment(task=UUID(int=1), fence=7, session=UUID(int=2), handler=handler, args=args, **fields)
 
 
 def attempt(app: App, function: Any, **fields: Any) -> Outcome:
@@ -89,7 +89,7 @@ def test_a_traceback_begins_in_the_handler_and_says_what_caused_it(app: App) -> 
     outcome = attempt(app, work)
 
     assert isinstance(outcome, Raised)
-    assert "windlass/execution.py" not in outcome.error.traceback
+    assert "windlass/client/execution.py" not in outcome.error.traceback
     assert "in work" in outcome.error.traceback
     assert "KeyError: 'inner'" in outcome.error.traceback
     assert outcome.error.traceback.endswith("ValueError: outer\n")
@@ -176,7 +176,7 @@ def test_an_order_travels_as_few_bytes() -> None:
     order = an_order(attempt=2, tenant="acme", deadline=5)
     packed = msgspec.msgpack.encode(order)
 
-    assert msgspec.msgpack.decode(packed, type=Order) == order
+    assert msgspec.msgpack.decode(packed, type=Assignment) == order
     assert len(packed) < 150
 
 

@@ -23,11 +23,11 @@ from windlass import (
     TaskFailed,
     UnknownTask,
 )
+from windlass.client.result_waiter import ResultWaiter
 from windlass.clock import ManualClock
 from windlass.core.manifest import HandlerInfo, Manifest
 from windlass.core.task import Task, TaskId
 from windlass.testing import drain
-from windlass.waiting import Waiting
 
 PATIENCE = 60
 
@@ -122,7 +122,7 @@ def test_those_who_wait_share_one_look_at_the_store(app: App, work: Any) -> None
         looked.release()
         return app.store.get(ids)
 
-    waiting = Waiting(get)
+    waiting = ResultWaiter(get)
     ends = [waiting.end_of(handle.id) for handle in handles]
     while 30 not in looks:
         assert looked.acquire(timeout=PATIENCE)
@@ -155,7 +155,7 @@ def test_an_error_of_the_store_reaches_those_who_wait() -> None:
     def get(ids: Sequence[TaskId]) -> list[Task | None]:
         raise ConnectionError("gone")
 
-    waiting = Waiting(get)
+    waiting = ResultWaiter(get)
 
     with pytest.raises(ConnectionError):
         waiting.end_of(TaskId(App("memory:").handle("018f0000-0000-7000-8000-000000000000").id)).result(PATIENCE)

@@ -296,7 +296,7 @@ def test_an_app_can_be_used_on_both_sides_of_a_fork(tmp_path: Path) -> None:
 
 BOUND = """
 from windlass import App, NotAllowed
-from windlass.app import bind_all, forbid_stores
+from windlass.client.app import bind_all, forbid_stores
 from windlass.wiring import open_store
 
 early = App("postgresql://nowhere.invalid/x")

@@ -13,10 +13,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 
-from windlass import App, RetryIn, current, tracing
+from windlass import App, RetryIn, current
+from windlass.client import tracing
+from windlass.client.handlers import Bound
 from windlass.core.task import NewTask
 from windlass.errors import InvalidTask
-from windlass.handlers import Bound
 from windlass.stores.memory import MemoryStore
 from windlass.testing import ManualClock, drain
 

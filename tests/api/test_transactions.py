@@ -14,9 +14,9 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy.orm import Session
 
 from windlass import App, NotAllowed, StaleLease, State, TaskFailed, current
-from windlass.core.order import order_of
+from windlass.client.execution import aperform, perform
+from windlass.core.assignment import assignment_of
 from windlass.core.settlement import Raised, Returned
-from windlass.execution import aperform, perform
 from windlass.testing import assert_enqueued, drain
 
 Caller = Callable[[str], AbstractContextManager[tuple[Any, Callable[[str], object]]]]
@@ -100,13 +100,13 @@ def test_a_zombie_and_a_redelivery_bill_the_customer_once(pg: App, postgres_url:
     pg.store.close_session(lost)
     [again] = pg.store.claim(pg.store.open_session("other"), ["default"], 1)
 
-    late = perform(pg, order_of(zombie), NOBODY)
+    late = perform(pg, assignment_of(zombie), NOBODY)
     assert isinstance(late, Raised)
     assert late.error.kind == StaleLease.__name__
     assert invoices(postgres_url) == 0
 
-    assert perform(pg, order_of(again), NOBODY) == Returned('"billed"')
-    assert isinstance(perform(pg, order_of(zombie), NOBODY), Raised)
+    assert perform(pg, assignment_of(again), NOBODY) == Returned('"billed"')
+    assert isinstance(perform(pg, assignment_of(zombie), NOBODY), Raised)
 
     assert handle.result(0) == "billed"
     assert invoices(postgres_url) == 1
@@ -179,7 +179,7 @@ def test_a_coroutine_has_its_transaction_too(pg: App, postgres_url: str) -> None
     session = pg.store.open_session("zombie")
     [claim] = pg.store.claim(session, ["default"], 1)
     pg.store.close_session(session)
-    late = asyncio.run(aperform(pg, order_of(claim), NOBODY))
+    late = asyncio.run(aperform(pg, assignment_of(claim), NOBODY))
 
     assert isinstance(late, Raised)
     assert late.error.kind == "StaleLease"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from windlass import App, InvalidPayload, NotAllowed, Retry, State, TaskCancelled, UnknownPrerequisite, UnknownTask
-from windlass import workflow as workflows
-from windlass.core.references import MAX_RESOLVED_BYTES, referred, with_results
+from windlass.client import workflow as workflows
+from windlass.core.references import MAX_RESOLVED_BYTES, referenced_ids, with_results
 from windlass.core.task import TaskId
 from windlass.testing import drain
 
@@ -177,11 +177,11 @@ def test_references_in_text_are_found_once_each_and_filled_as_they_are_stored() 
     a, b = "018f0000-0000-7000-8000-00000000000a", "018f0000-0000-7000-8000-00000000000b"
     args = f'{{"x":{{"$result":"{a}"}},"y":[{{"$result":"{b}"}},{{"$result":"{a}"}}],"z":{{"$result":1}}}}'
 
-    ids = referred(args)
+    ids = referenced_ids(args)
 
     assert [str(id) for id in ids] == [a, b]
     assert with_results(args, {ids[0]: "1.10", ids[1]: None}) == '{"x":1.10,"y":[null,1.10],"z":{"$result":1}}'
-    assert referred('{"x":1}') == []
+    assert referenced_ids('{"x":1}') == []
 
 
 def test_results_that_are_too_large_together_are_refused() -> None:
@@ -195,8 +195,8 @@ def test_results_that_are_too_large_together_are_refused() -> None:
 def test_many_large_workflows_and_single_tasks_at_once_do_not_wait_for_each_other(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.workflow.MAX_BATCH", 1)
-    monkeypatch.setattr("windlass.workflow._PART", 1)
+    monkeypatch.setattr("windlass.client.workflow.MAX_BATCH", 1)
+    monkeypatch.setattr("windlass.client.workflow._PART", 1)
 
     @app.task(name="leaf")
     def leaf() -> None: ...

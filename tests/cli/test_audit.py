@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.cli.conftest import Windlass, lines, read
 from tests.support.builders import HOUR
 from windlass.clock import ManualClock
+from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Store
-from windlass.stores.steering import Entry
 
 
 def test_the_log_is_shown_newest_first_with_times_both_ways(

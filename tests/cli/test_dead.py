@@ -10,13 +10,13 @@ import pytest
 
 from tests.cli.conftest import Windlass, lines, read
 from tests.support.builders import HOUR, a_session, claim_one, report, state_of, submit_one, task_of
-from windlass import canary
 from windlass.clock import ManualClock
 from windlass.core.fingerprint import fingerprint
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Raised, Returned
 from windlass.core.task import TaskId
+from windlass.operations import canary
 from windlass.stores.protocol import Store
 
 BUG = Error(kind="ZeroDivisionError", message="division of 7 by zero", traceback='File "shop/bill.py", line 4, in pay')

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.processes import until
+from windlass.cli.init_templates import module_name
 from windlass.cli.main import main
-from windlass.cli.starter import module_name
 from windlass.config import read_settings
 
 BARE = {name: value for name, value in os.environ.items() if not name.startswith(("WINDLASS_", "PYTEST_", "COV_"))}

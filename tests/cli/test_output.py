@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Windlass, lines
 from windlass.cli import output
-from windlass.cli.moments import Times, length, named_zone
+from windlass.cli.time_options import Times, length, named_zone
 from windlass.core.lifecycle import State
 
 HOUR = 3_600_000_000

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import open_store
-from windlass.cli.capsule import NOBODY
+from windlass.cli.replay import NOBODY
 from windlass.core.lifecycle import State
 from windlass.stores.protocol import Filter, Store
 

@@ -10,8 +10,8 @@ from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import Raised, Settlement
 from windlass.core.task import Progress
+from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Store
-from windlass.stores.steering import Entry
 
 SECRET = "hunter2hunter2"
 TOLD = f"password={SECRET} at postgresql://u:{SECRET}@db/x"

@@ -7,8 +7,8 @@ import pytest
 from tests.support.builders import DAY, SECOND, sweep_until_quiet
 from windlass.clock import ManualClock
 from windlass.errors import InvalidTask
+from windlass.stores.coordination import AUDIT_KEPT, MAX_DATA, MAX_ENTRIES, MAX_SUBJECT, MAX_TEXT, Entry, EntrySeen
 from windlass.stores.protocol import Store
-from windlass.stores.steering import AUDIT_KEPT, MAX_DATA, MAX_ENTRIES, MAX_SUBJECT, MAX_TEXT, Entry, EntrySeen
 
 
 def about(subject: str, text: str = "said", **more: str) -> Entry:

@@ -30,8 +30,8 @@ from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
 from windlass.core.settlement import Returned
 from windlass.core.task import OnFailure, TaskId
+from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Filter, Store
-from windlass.stores.steering import Entry
 
 ENTRY = Entry(subject="task/all", action="did", text="did it", by="ann")
 LONG = 520

@@ -6,8 +6,8 @@ from tests.support.builders import SECOND, at_once
 from tests.support.stores import Home
 from windlass.clock import ManualClock
 from windlass.errors import InvalidTask
+from windlass.stores.coordination import MAX_CONTROL, Control, Entry
 from windlass.stores.protocol import Store
-from windlass.stores.steering import MAX_CONTROL, Control, Entry
 
 GREW = Entry(subject="pool/mail", action="grew", text="▲ 2→4", by="node-1", data='{"needs":3.7}')
 

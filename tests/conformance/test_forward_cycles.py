@@ -103,7 +103,7 @@ def test_a_cycle_too_long_for_the_submit_is_failed_by_the_sweep(store: Store, cl
     clock.advance(MINUTE)
     swept = sweep_until_quiet(store)
 
-    assert swept.rings == longest + 1
+    assert swept.cycles == longest + 1
     assert states_of(store, [behind, beside]) == [State.CANCELLED, State.RUNNABLE]
     task = task_of(store, last)
     assert (task.state, task.finished) == (State.FAILED, clock.now())
@@ -122,7 +122,7 @@ def test_a_cycle_that_the_sweep_failed_fails_again_when_it_is_retried(store: Sto
     waiting = state_of(store, last)
     swept = sweep_until_quiet(store)
 
-    assert retried == swept.rings == longest + 1
+    assert retried == swept.cycles == longest + 1
     assert waiting is State.WAITING
     assert state_of(store, last) is State.FAILED
 
@@ -137,6 +137,6 @@ def test_a_chain_too_long_for_the_submit_is_left_in_peace_by_the_sweep(store: St
     clock.advance(MINUTE)
     swept = sweep_until_quiet(store)
 
-    assert (swept.rings, swept.healed) == (0, 0)
+    assert (swept.cycles, swept.healed) == (0, 0)
     assert state_of(store, late) is State.WAITING
     assert claimed_ids(claim_all(store)) == [ids[0]]

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from tests.support.builders import RAISED, a_task, at_once, claim_one, in_state, report, submit, submit_one, task_of
 from tests.support.stores import Home
 from windlass.clock import ManualClock
-from windlass.core.amend import Version, version_of
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue, Strategy
 from windlass.core.task import Change, TaskId
+from windlass.core.task_update import Version, version_of
 from windlass.errors import Conflict, NotAllowed
+from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Store
-from windlass.stores.steering import Entry
 
 DONE = Entry(subject="task/1", action="did", text="did it")
 HOUR = timedelta(hours=1)

@@ -18,9 +18,9 @@ from windlass.cli.main import main
 from windlass.cli.server import server
 from windlass.cli.worker import worker
 from windlass.metrics.listener import parsed
-from windlass.server.schemas import DesiredShape
+from windlass.server.routes.table import TABLE
 from windlass.server.settings import ServerSettings
-from windlass.server.table import TABLE
+from windlass.wire.schemas import DesiredShape
 
 CLUSTER = (
     "--app",

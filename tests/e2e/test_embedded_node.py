@@ -18,7 +18,7 @@ from tests.support.nodes import PATIENCE, as_given, await_effect
 from windlass.config import InvalidSettings, PoolSettings
 from windlass.core.lifecycle import State
 from windlass.errors import NotAllowed
-from windlass.events import Event, WorkerMoved
+from windlass.events import Event, WorkerStateChanged
 from windlass.stores.protocol import Store
 from windlass.worker.embedded import EmbeddedNode
 from windlass.worker.locate import AppNotFound
@@ -126,7 +126,7 @@ def test_handlers_of_other_modules_are_imported_and_a_memory_store_is_shared() -
 
     assert isinstance(node, EmbeddedNode)
     assert node.settings.imports == (extra_handlers.__name__,)
-    assert any(isinstance(event, WorkerMoved) for event in heard)
+    assert any(isinstance(event, WorkerStateChanged) for event in heard)
 
 
 # Programs

@@ -54,7 +54,7 @@ def assert_nothing_is_left_to_heal(url: str) -> None:
         swept = [store.sweep() for _ in range(10)]
     finally:
         store.close()
-    assert {(one.healed, one.resolved, one.rings) for one in swept} == {(0, 0, 0)}
+    assert {(one.healed, one.resolved, one.cycles) for one in swept} == {(0, 0, 0)}
 
 
 def deadlocks(url: str) -> int:

@@ -20,11 +20,11 @@ from tests.e2e import hostile
 from tests.support.nodes import PATIENCE, NodeProcess, as_given, await_effect, gone, read_effects
 from tests.support.processes import open_store, until
 from tests.support.servers import PostgresServer
+from windlass.client.handle import Handle
+from windlass.client.handlers import Bound
 from windlass.core.lifecycle import State
-from windlass.handle import Handle
-from windlass.handlers import Bound
 from windlass.stores.protocol import Store
-from windlass.worker.wire import MARK, MAX_FRAME, Ask, Done, frame
+from windlass.worker.wire import MARK, MAX_FRAME, Done, RequestStop, frame
 
 pytestmark = pytest.mark.slow
 NEIGHBORS = 16
@@ -114,7 +114,7 @@ STRAY = {
     "a body that is no msgpack": raw(b"\xc1\xc1\xc1"),
     "a body that is not UTF-8": raw(b"\x94\xa4Done\x01\xca\0\0\0\0\xa2\xff\xfe"),
     "a body nested too deeply": raw(b"\x94\xa5Hello\x01" + b"\x91" * 100_000),
-    "a message that is not for the node": frame(Ask(1)),
+    "a message that is not for the node": frame(RequestStop(1)),
     "the end of an order that is not there": frame(Done(999_999_999, 0.0)),
     "the end of an order after less than no time": frame(Done(1, -1.0)),
 }

@@ -12,8 +12,8 @@ import pytest
 from tests.e2e import shop
 from tests.support.nodes import PATIENCE, NodeProcess, await_effect, gone, read_effects
 from tests.support.processes import until
+from windlass.client.handle import Handle
 from windlass.core.lifecycle import State
-from windlass.handle import Handle
 
 pytestmark = pytest.mark.slow
 ONE_STORE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)

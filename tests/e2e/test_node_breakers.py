@@ -15,10 +15,10 @@ from tests.e2e.test_node_scaling import await_all, await_first_decision, await_t
 from tests.support.nodes import PATIENCE, NodeProcess, as_given, read_effects
 from tests.support.processes import until
 from windlass.cli.main import main
+from windlass.client.handle import Handle
 from windlass.core import breaker as rules
 from windlass.core.breaker import PROBES, Breaker, BreakerState
 from windlass.core.lifecycle import State
-from windlass.handle import Handle
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.nodes import NodeProcess
 from tests.support.processes import until
-from windlass import orders, pools
+from windlass.operations import pool_overrides, pools
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.slow
@@ -37,5 +37,5 @@ def test_a_pool_follows_a_function_of_its_app_and_stays_when_that_fails(
     until(lambda: pools.pool(shop_store, "default").ready == 4, "the bounds hold")
     until(lambda: not pools.pool(shop_store, "default").degraded, "the fault is over")
 
-    orders.tune(shop_store, "default", {"deciders": ["slo"]}, by="test")
+    pool_overrides.tune(shop_store, "default", {"deciders": ["slo"]}, by="test")
     until(lambda: "app:as_told" not in pools.pool(shop_store, "default").sentence, "it was tuned away")

@@ -14,12 +14,12 @@ from click.testing import CliRunner, Result
 from tests.e2e import shop
 from tests.support.nodes import PATIENCE, NodeProcess, as_given, await_effect, read_effects
 from tests.support.processes import until
-from windlass import orders, pools
 from windlass.cli.main import main
+from windlass.client.handle import Handle
 from windlass.core.lifecycle import State
 from windlass.core.task import Task, TaskId
-from windlass.handle import Handle
-from windlass.pools import PoolView
+from windlass.operations import pool_overrides, pools
+from windlass.operations.pools import PoolView
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.slow
@@ -182,7 +182,7 @@ def test_two_nodes_share_one_target_and_one_takes_over_when_the_other_is_killed(
 ) -> None:
     first, second = (node("--max", "6", *SHORT) for _ in range(2))
     await_first_decision(shop_store)
-    orders.pin(shop_store, "default", 6, by="ann")
+    pool_overrides.pin(shop_store, "default", 6, by="ann")
     for each in (first, second):
         until(lambda each=each: len(each.workers()) == 3, "each has its share")
     handles = [shop.sleep.enqueue(0.3) for _ in range(80)]
@@ -207,7 +207,7 @@ def test_a_node_that_joins_and_leaves_does_not_make_the_other_flap(
 ) -> None:
     first = node("--max", "4", *SHORT)
     await_first_decision(shop_store)
-    orders.pin(shop_store, "default", 4, by="ann")
+    pool_overrides.pin(shop_store, "default", 4, by="ann")
     until(lambda: len(first.workers()) == 4, "it has all of them")
     handles = [shop.sleep.enqueue(1) for _ in range(150)]  # More than there is time for: every second is decided.
 
@@ -234,10 +234,10 @@ def test_no_resize_loses_a_task_or_runs_it_twice(
     began = time.monotonic()
 
     for second in range(seconds):
-        orders.pin(shop_store, "default", 8 if second % 2 == 0 else 1, by="ann")
+        pool_overrides.pin(shop_store, "default", 8 if second % 2 == 0 else 1, by="ann")
         handles += [shop.sleep.enqueue(1.4), *(shop.sleep.enqueue(0.05) for _ in range(10))]
         until(lambda due=began + second + 1: time.monotonic() >= due, "the second is over")
-    orders.resume(shop_store, "default", by="ann")
+    pool_overrides.resume(shop_store, "default", by="ann")
 
     tasks = await_all(shop_store, handles)
     ids = [task.id for task in tasks]

@@ -18,9 +18,9 @@ from tests.e2e import shop
 from tests.support.nodes import PATIENCE, NodeProcess, at, await_effect, gone, read_effects
 from tests.support.processes import until
 from tests.support.servers import PgBouncer, PostgresServer, ServerMissing, StopMode
+from windlass.client.handle import Handle
 from windlass.core.lifecycle import State
 from windlass.errors import CommitUnknown, StoreUnavailable
-from windlass.handle import Handle
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.slow

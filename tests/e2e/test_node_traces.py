@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.support.nodes import NodeProcess
-from windlass import tracing
+from windlass.client import tracing
 from windlass.stores.sqlite import SQLiteStore
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ from tests.e2e import shop
 from tests.e2e.test_node_reload import write
 from tests.support.nodes import NodeProcess, await_effect
 from tests.support.processes import until
+from windlass.core.payload import json_object
 from windlass.core.worker_list import WorkerProcess, decode_workers
-from windlass.server.shapes import json_object
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.slow

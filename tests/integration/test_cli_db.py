@@ -30,8 +30,8 @@ from windlass.core.ordering import Queue, Strategy
 from windlass.core.settlement import Settlement
 from windlass.core.task import Progress
 from windlass.stores.admin import PROMISES, TABLES
+from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Filter, Store
-from windlass.stores.steering import Entry
 
 
 def windlass(*words: str) -> Result:

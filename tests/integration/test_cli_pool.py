@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 
 from tests.support.builders import a_session, submit_one
 from tests.support.processes import open_store
-from windlass.autoscale.documents import PoolDecision, written
 from windlass.autoscale.reports import NodeReport, PoolReport
 from windlass.autoscale.settings import Settings
+from windlass.autoscale.stored_state import PoolDecision, written
 from windlass.cli.main import main
 from windlass.clock import SystemClock
 from windlass.stores.protocol import Store

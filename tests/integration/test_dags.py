@@ -201,11 +201,11 @@ def count_rows(store: SqlStore, statement: str) -> list[int]:
 
     class Counting:
         def __init__(self, tx: Transaction) -> None:
-            self.tell = tx.tell
+            self.tell = tx.execute
             self._tx = tx
 
-        def ask(self, asked: str, *batch: Any, **scalars: Any) -> Answer:
-            answer = self._tx.ask(asked, *batch, **scalars)
+        def query(self, asked: str, *batch: Any, **scalars: Any) -> Answer:
+            answer = self._tx.query(asked, *batch, **scalars)
             if asked == statement:
                 rows.append(len(found := answer.rows()))
                 return Given(found)

@@ -166,7 +166,7 @@ def backend_killed_before(
     statement: str, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], bool]]:
     """The connection that is about to send a statement loses its backend, once; gives whether that has happened."""
-    ask = PostgresTransaction.ask
+    ask = PostgresTransaction.query
     killed: list[int] = []
 
     def fatal(self: PostgresTransaction, name: str, *args: Any, **scalars: Any) -> Any:

@@ -346,8 +346,8 @@ def test_a_submit_without_a_store_or_a_lease_is_like_any_other(store: PostgresSt
 
 
 def test_without_psycopg_it_is_said_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "windlass.stores.postgres.joined", raising=False)
-    monkeypatch.delattr("windlass.stores.postgres.joined", raising=False)
+    monkeypatch.delitem(sys.modules, "windlass.stores.postgres.caller_transaction", raising=False)
+    monkeypatch.delattr("windlass.stores.postgres.caller_transaction", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.setitem(sys.modules, "windlass.stores.postgres.caller", None)
 

@@ -11,8 +11,8 @@ import pytest
 from tests.integration.checks import opened
 from tests.support.proxy import Fault, Proxy
 from windlass.errors import CommitUnknown
+from windlass.stores.coordination import Entry
 from windlass.stores.postgres import PostgresStore
-from windlass.stores.steering import Entry
 
 LOST = pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.NEVER_ARRIVES], ids=lambda fault: fault.name.lower())
 GREW = Entry(subject="pool/mail", action="grew", text="▲ 2→4")

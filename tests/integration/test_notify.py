@@ -83,11 +83,11 @@ def test_a_submit_in_one_process_wakes_a_waiter_in_another(store: PostgresStore,
 
 def test_many_rings_in_a_moment_are_one_notification(store: PostgresStore, listener: Listener, hand: Hand) -> None:
     for _ in range(100):
-        store._db.ring(["busy"])
+        store._db.notify(["busy"])
     at_once = listener.heard()
     hand.now += 2 * QUIET
     for _ in range(100):
-        store._db.ring(["busy"])
+        store._db.notify(["busy"])
 
     assert at_once == {"busy": 1}
     assert listener.heard() == {"busy": 1}
@@ -95,9 +95,9 @@ def test_many_rings_in_a_moment_are_one_notification(store: PostgresStore, liste
 
 @pytest.mark.usefixtures("hand")
 def test_every_queue_is_quiet_for_itself(store: PostgresStore, listener: Listener) -> None:
-    store._db.ring(["a"])
-    store._db.ring(["a", "b"])
-    store._db.ring(["b", "c"])
+    store._db.notify(["a"])
+    store._db.notify(["a", "b"])
+    store._db.notify(["b", "c"])
 
     assert listener.heard() == {"a": 1, "b": 1, "c": 1}
 

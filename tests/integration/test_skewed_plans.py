@@ -178,7 +178,7 @@ GIVEN: dict[str, dict[str, Sequence[object]]] = {
     "advance_ended": PARENTS,
     "close_ended": PARENTS,
     "open_edges": PARENTS,
-    "untold": {"id": named("leased")},
+    "unnotified": {"id": named("leased")},
     "forget_edges": {"id": named("completed")},
     "claim_kinds": {"queue": ["default"], "kind": [1]},
 }

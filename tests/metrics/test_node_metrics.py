@@ -12,19 +12,19 @@ from windlass.core.task import Claim, Lease, NewTask, SessionId
 from windlass.errors import StoreUnavailable
 from windlass.events import (
     AttemptEnded,
-    BreakerTurned,
+    BreakerChanged,
     ControllerFailed,
     DutyFailed,
     Event,
     Events,
-    NurseryBroke,
     PoolResized,
     ReportRefused,
     SessionEnded,
     SettingsRefused,
     SignalFailed,
-    StoreTroubled,
-    WorkerMoved,
+    StoreCallFailed,
+    WorkerParentFailed,
+    WorkerStateChanged,
 )
 from windlass.metrics.calls import StoreCalls
 from windlass.metrics.exposition import text
@@ -91,13 +91,13 @@ def test_a_deadline_is_missed_only_by_a_task_that_has_ended_late() -> None:
     [
         (ReportRefused(lease=LEASE, handler="mail"), "windlass_stale_reports_total{handler=mail}"),
         (SessionEnded(session=SESSION, why="it was swept"), "windlass_sessions_lost_total"),
-        (StoreTroubled(doing=f"settle {an_id(7)}", error="x"), "windlass_store_troubles_total{doing=settle}"),
+        (StoreCallFailed(doing=f"settle {an_id(7)}", error="x"), "windlass_store_troubles_total{doing=settle}"),
         (
-            WorkerMoved(pool="p", worker=1, pid=1, before="busy", after="failed"),
+            WorkerStateChanged(pool="p", worker=1, pid=1, before="busy", after="failed"),
             "windlass_worker_deaths_total{pool=p}",
         ),
         (
-            WorkerMoved(pool="p", worker=1, pid=1, before="starting", after="idle", seconds=0.004),
+            WorkerStateChanged(pool="p", worker=1, pid=1, before="starting", after="idle", seconds=0.004),
             "windlass_worker_start_seconds_bucket{le=0.005,pool=p}",
         ),
         (
@@ -109,7 +109,7 @@ def test_a_deadline_is_missed_only_by_a_task_that_has_ended_late() -> None:
             "windlass_pool_resizes_total{direction=down,pool=p,reason=paused}",
         ),
         (
-            BreakerTurned(downstream="pay", before="closed", after="open", why="x"),
+            BreakerChanged(downstream="pay", before="closed", after="open", why="x"),
             "windlass_breaker_turns_total{downstream=pay,state=open}",
         ),
         (
@@ -118,7 +118,7 @@ def test_a_deadline_is_missed_only_by_a_task_that_has_ended_late() -> None:
         ),
         (ControllerFailed(pool="p", error="x", again_in=1.0), "windlass_controller_failures_total{pool=p}"),
         (SignalFailed(pool="p", signal="lag", error="x"), "windlass_signal_failures_total{pool=p,signal=lag}"),
-        (NurseryBroke(why="x"), "windlass_nursery_failures_total"),
+        (WorkerParentFailed(why="x"), "windlass_nursery_failures_total"),
         (SettingsRefused(why="x"), "windlass_settings_refused_total"),
     ],
 )
@@ -155,7 +155,7 @@ def test_the_settler_tells_how_long_a_task_waited_and_what_was_left_to_its_deadl
     settler = Settler(cast("Store", Answering()), Events(heard.append))
     task = a_stored_task(due=1_000_000, claimed=3_500_000, deadline=9_500_000)
 
-    settler._tell(Report(Claim(LEASE, task), COMPLETED, 4.0), Settled(LEASE, State.COMPLETED))  # pyright: ignore[reportPrivateUsage]
+    settler._emit(Report(Claim(LEASE, task), COMPLETED, 4.0), Settled(LEASE, State.COMPLETED))  # pyright: ignore[reportPrivateUsage]
 
     assert [(event.waited, event.deadline_slack) for event in heard if isinstance(event, AttemptEnded)] == [(2.5, 2.0)]
 

@@ -23,9 +23,9 @@ from windlass.events import Events
 from windlass.metrics.exposition import text
 from windlass.metrics.refusals import RefusalMetrics
 from windlass.refusals import REASONS, refusals
-from windlass.server.problems import STATUSES
+from windlass.server.http.problems import STATUSES
 from windlass.stores.memory import MemoryStore
-from windlass.worker.clerk import Clerk
+from windlass.worker.handler_calls import HandlerCalls
 from windlass.worker.remote import encode_call
 from windlass.worker.wire import Answer, Call
 from windlass.worker.worker import Worker
@@ -136,7 +136,7 @@ def test_a_node_counts_what_its_handlers_are_refused(store: MemoryStore, growth:
         answers.append(given)
         answered.set()
 
-    clerk = Clerk(store, answer, Events())
+    clerk = HandlerCalls(store, answer, Events())
     value = encode_call([[NewTask(handler="work", queue="small")]], {})
     clerk.call(cast("Worker", None), None, Call(1, 1, "submit", value))
     assert answered.wait(10)

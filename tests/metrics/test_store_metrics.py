@@ -11,19 +11,19 @@ import pytest
 
 from tests.metrics.values import read
 from tests.support.builders import NO_RETRY, RAISED, a_session, claim_one, report, submit_one
-from windlass.autoscale.documents import POOL, PoolDecision, written
 from windlass.autoscale.reports import NodeReport, PoolReport
 from windlass.autoscale.settings import Settings
+from windlass.autoscale.stored_state import POOL, PoolDecision, written
 from windlass.clock import ManualClock
 from windlass.core.breaker import BreakerState
 from windlass.core.ordering import Queue
-from windlass.downstreams import hold
 from windlass.errors import StoreUnavailable
 from windlass.metrics import store as module
 from windlass.metrics.calls import StoreCalls
 from windlass.metrics.exposition import exposition, text
 from windlass.metrics.store import StoreMetrics
-from windlass.orders import pause, pin
+from windlass.operations.breakers import hold
+from windlass.operations.pool_overrides import pause, pin
 from windlass.stores.memory import MemoryStore
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.protocol import Store

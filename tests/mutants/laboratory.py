@@ -198,7 +198,7 @@ def intercept(store: SqlStore, before: Callable[[str], None]) -> None:
     def intercepted(work: Callable[[Transaction], T], **options: Any) -> T:
         def watched(tx: Transaction) -> T:
             result = work(Intercepted(tx, before))
-            tx.ask("now", now=None).rows()  # Whoever waits for an answer waits for everything that was sent before.
+            tx.query("now", now=None).rows()  # Whoever waits for an answer waits for everything that was sent before.
             before(COMMIT)
             return result
 
@@ -214,14 +214,14 @@ class Intercepted:
         self._tx = tx
         self._before = before
 
-    def ask(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Answer:
+    def query(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Answer:
         self._before(statement)
-        return self._tx.ask(statement, batch, **scalars)
+        return self._tx.query(statement, batch, **scalars)
 
-    def tell(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
+    def execute(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
         if batch is None or batch:  # An empty one is not sent at all.
             self._before(statement)
-            self._tx.tell(statement, batch, **scalars)
+            self._tx.execute(statement, batch, **scalars)
 
 
 class Background(Generic[T]):

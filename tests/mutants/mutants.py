@@ -118,7 +118,7 @@ def parents_locked_as_a_foreign_key_would(lab: Laboratory) -> None:
 
 def parents_and_children_locked_as_a_foreign_key_would(lab: Laboratory) -> None:
     parents_locked_as_a_foreign_key_would(lab)
-    lab.replace("hold", "FOR UPDATE", "FOR NO KEY UPDATE")
+    lab.replace("lock_tasks", "FOR UPDATE", "FOR NO KEY UPDATE")
     lab.replace("complete", "FOR UPDATE OF t", "FOR NO KEY UPDATE OF t")
 
 
@@ -157,7 +157,7 @@ def children_locked_as_they_come(lab: Laboratory) -> None:
     lab.patch(graph, "sorted", list)
     given = "unnest(:id::uuid[]) WITH ORDINALITY AS i (id, n) JOIN windlass.task AS t USING (id)"
     lab.rewrite(
-        "hold",
+        "lock_tasks",
         lambda text: (
             text.replace("FROM windlass.task", f"FROM {given}")
             .replace(" WHERE id = ANY (:id::uuid[])\n", "")
@@ -325,7 +325,7 @@ def a_read_that_becomes_a_write(lab: Laboratory) -> None:
                 self._connection.execute("ROLLBACK")
             raise
 
-    lab.patch(sqlite.Link, "writing", writing)
+    lab.patch(sqlite.Connection, "writing", writing)
 
 
 MUTANTS = [

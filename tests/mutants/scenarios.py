@@ -36,7 +36,7 @@ from windlass.core.settlement import Crashed, Released
 from windlass.core.task import OnFailure, TaskId
 from windlass.errors import CommitUnknown, SessionLost, StoreUnavailable, UnknownPrerequisite
 from windlass.stores.postgres import database
-from windlass.stores.postgres.lots import Lots
+from windlass.stores.postgres.claim_partitions import ClaimPartitions
 from windlass.stores.protocol import SESSION_TTL, Filter, LeaseLost, Settled
 from windlass.stores.sql import attempts
 from windlass.stores.sql.store import SqlStore
@@ -475,7 +475,7 @@ def renew_the_lot(laboratory: Laboratory, queue: str) -> None:
     """What the upkeep does to a queue whose open lot has a slow head."""
     others = "SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND datname <> current_database()"
     with psycopg.connect(laboratory.url, autocommit=True) as connection:
-        lots = Lots()
+        lots = ClaimPartitions()
         lots._run(connection, "open_lot", queue=queue)
         lots._run(connection, "close_lots", queue=queue)
         # Transactions are numbered for the whole server: those of other tests' databases hold the upkeep up too.

@@ -37,7 +37,7 @@ from windlass.errors import CommitUnknown
 from windlass.stores.protocol import Filter
 from windlass.stores.sql import attempts, bulk, graph, operate, sweep
 from windlass.stores.sql import submit as submitting
-from windlass.stores.sql.acts import Act
+from windlass.stores.sql.audited_change import AuditedChange
 from windlass.stores.sql.database import Transaction
 from windlass.stores.sql.store import SqlStore
 
@@ -449,12 +449,12 @@ def test_a_purge_leaves_a_prerequisite_for_which_a_retry_makes_somebody_wait(lab
     sweep_until_quiet(store)
     operation = bulk.BulkOperation.begin(database_of(store), bulk.RETRY)
     operation.choose([[below], [above]])
-    database_of(store).transact(lambda tx: tx.tell("decide_bulk", bulk=operation._id))
+    database_of(store).transact(lambda tx: tx.execute("decide_bulk", bulk=operation._id))
     seen: list[str] = []
 
     def carry_on_meanwhile(coming: str) -> None:
         seen.append(coming)
-        if coming == "seize" and seen.count("seize") == 1:
+        if coming == "lock_tasks_skip" and seen.count("lock_tasks_skip") == 1:
             operation.carry_on()
 
     intercept(purging, carry_on_meanwhile)
@@ -479,7 +479,7 @@ def test_an_operation_that_a_sweep_has_begun_to_drop_cannot_be_decided(laborator
     laboratory.patch(bulk.BulkOperation, "drop", lambda _self: None)  # It has only just begun.
     overdue.drop_overdue(decided=False)
     with pytest.raises(CommitUnknown, match="stood still"):
-        operation.run(Act(database_of(owner), ()))
+        operation.run(AuditedChange(database_of(owner), ()))
 
     assert store.get(ids) == before
 

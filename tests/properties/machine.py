@@ -23,17 +23,17 @@ from tests.properties.calls import HELD, OVER, SCOPES, SECOND, STRAY, TaskSpec
 from tests.properties.watch import Watch
 from tests.support.builders import sweep_until_quiet
 from windlass.clock import ManualClock
-from windlass.core.amend import Version, version_of
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.core.retry import Retry
 from windlass.core.settlement import Outcome, settle
 from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
+from windlass.core.task_update import Version, version_of
 from windlass.errors import QueueFull, SessionLost, StaleLease, WindlassError
+from windlass.stores.coordination import Entry, EntrySeen, Look, Report
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import SESSION_TTL, Cursor, Filter, LeaseLost, Settled, Store, Swept
 from windlass.stores.sql import bulk
-from windlass.stores.steering import Entry, EntrySeen, Look, Report
 
 ACT = Entry(subject="act/1", action="did", text="did something", by="ann")
 COMPARED = [field for field in Swept.__struct_fields__ if field not in ("resolved", "healed")]

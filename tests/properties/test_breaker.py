@@ -10,16 +10,16 @@ from windlass.core.breaker import (
     Breaker,
     BreakerState,
     decode,
+    drop_dead_probes,
     encode,
     force,
-    give_back,
-    heard,
     lift,
     permits,
+    record,
     reset,
+    return_probes,
     sentence,
-    take,
-    without_dead,
+    take_probes,
 )
 from windlass.core.times import Micros
 
@@ -55,19 +55,19 @@ class World:
         mine, (attempts, errors) = self.under_way[node], count
         match what:
             case "heard":
-                self.breaker = heard(self.breaker, at, attempts=attempts, errors=errors)
+                self.breaker = record(self.breaker, at, attempts=attempts, errors=errors)
             case "take":
-                self.breaker, got = take(self.breaker, at, node, attempts)
+                self.breaker, got = take_probes(self.breaker, at, node, attempts)
                 self.under_way[node] += got
             case "probed":
                 ended = min(mine, attempts)
-                self.breaker = heard(self.breaker, at, probes=ended, probe_errors=min(ended, errors), by=node)
+                self.breaker = record(self.breaker, at, probes=ended, probe_errors=min(ended, errors), by=node)
                 self.under_way[node] -= ended
             case "returned":
-                self.breaker = give_back(self.breaker, node, mine)
+                self.breaker = return_probes(self.breaker, node, mine)
                 self.under_way[node] = 0
             case "died":
-                self.breaker = without_dead(self.breaker, set(NODES) - {node})
+                self.breaker = drop_dead_probes(self.breaker, set(NODES) - {node})
                 self.under_way[node] = 0
             case "forced":
                 state = BreakerState.OPEN if errors % 2 else BreakerState.CLOSED
@@ -123,7 +123,7 @@ def test_it_opens_under_sustained_failure(
     breaker, now = reset(world.breaker, world.now, by="ann"), world.now
 
     for second in range(10):
-        breaker = heard(breaker, now + second * SECOND, attempts=each_second, errors=each_second)
+        breaker = record(breaker, now + second * SECOND, attempts=each_second, errors=each_second)
 
     assert breaker.state is BreakerState.OPEN
 
@@ -133,13 +133,13 @@ def test_it_closes_again_under_sustained_success(
     steps: list[tuple[str, Micros, str, tuple[int, int]]], seconds: int
 ) -> None:
     world = after(steps)
-    breaker, now = lift(without_dead(world.breaker, ()), world.now), world.now
+    breaker, now = lift(drop_dead_probes(world.breaker, ()), world.now), world.now
 
     # The longest time that it is open, and one probe of at most five seconds after another.
     for _ in range(600 // seconds + 6):
         now += seconds * SECOND
-        breaker, got = take(breaker, now, "a", 1)
-        breaker = heard(breaker, now, attempts=1, probes=got, by="a")
+        breaker, got = take_probes(breaker, now, "a", 1)
+        breaker = record(breaker, now, attempts=1, probes=got, by="a")
 
     assert breaker.state is BreakerState.CLOSED
 

@@ -14,16 +14,16 @@ from msgspec.structs import replace
 
 from tests.properties.machine import StoreMachine
 from windlass.clock import ManualClock
-from windlass.core.amend import Version
 from windlass.core.graph import End
 from windlass.core.lifecycle import State
 from windlass.core.serving import Serves
 from windlass.core.settlement import Settlement
 from windlass.core.task import Change, Claim, Lease, NewTask, SessionId, Task, TaskId
+from windlass.core.task_update import Version
 from windlass.core.times import Micros
-from windlass.stores.memory import MemoryStore, endings
-from windlass.stores.protocol import LeaseLost, Receipt, Settled, Store, Verdict, Which
-from windlass.stores.steering import Entry
+from windlass.stores.coordination import Entry
+from windlass.stores.memory import MemoryStore, settle
+from windlass.stores.protocol import LeaseLost, Receipt, Selection, Settled, Store, Verdict
 
 CATCH = settings(
     max_examples=1_000,  # most are caught within twenty, the rarest after some hundred
@@ -91,12 +91,12 @@ class SharedChildCountedOnce(MemoryStore):
     """M15: two parents that end in one batch are counted as one."""
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
-        honest = endings.unblock
+        honest = settle.unblock
 
         def wrong(state: Any, waiting: int, on_failure: Any, ended: Any, **times: Micros) -> Any:
             return honest(state, waiting, on_failure, list(ended)[:1], **times)
 
-        with patch.object(endings, "unblock", wrong):
+        with patch.object(settle, "unblock", wrong):
             return super().settle(reports)
 
 
@@ -134,7 +134,7 @@ class ExpiredStarts(MemoryStore):
 class CountsDrift(MemoryStore):
     """A purged task stays in the counts."""
 
-    def purge(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+    def purge(self, which: Selection, *, entries: Sequence[Entry] = ()) -> int:
         counts = self._tables.counts.copy()
         purged = super().purge(which, entries=entries)
         self._tables.counts = counts
@@ -158,7 +158,7 @@ class ToldWhenNothingWasDone(MemoryStore):
     """An act that finds nothing to do is in the audit log."""
 
     def retry(
-        self, which: Which, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+        self, which: Selection, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
     ) -> int:
         count = super().retry(which, dependents=dependents, dry_run=dry_run)
         self.note(entries)
@@ -186,7 +186,7 @@ class RetryKeepsCounting(MemoryStore):
     """An operator's retry does not give fresh attempts."""
 
     def retry(
-        self, which: Which, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+        self, which: Selection, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
     ) -> int:
         attempts = {task.id: task.attempts for task in self._chosen(which)}
         count = super().retry(which, dependents=dependents, dry_run=dry_run, entries=entries)

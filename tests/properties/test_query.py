@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from tests.properties.queries import PATTERNS, QUERIES
 from tests.unit.values import a_stored_task
-from windlass.core.conditions import allowed_states
+from windlass.core.filter import allowed_states
 from windlass.core.lifecycle import State
 from windlass.core.query import FIELDS, Pattern, Query, parse
 from windlass.core.task import Task
-from windlass.core.times import duration, micros, spelled
+from windlass.core.times import duration, format_duration, micros
 from windlass.errors import InvalidFilter
 
 PIECES = st.sampled_from([*FIELDS, "args.a", ":", "=", "~", ">=", "<", ",", "*", '"', "\\", "-", " ", "10m", "3", "a"])
@@ -82,4 +82,4 @@ def test_a_pattern_fits_whatever_its_stars_are_filled_with(pattern: Pattern, fil
 
 @given(st.integers(0, 3_650 * 86_400 * 1_000_000))
 def test_a_length_of_time_reads_back_exactly_as_it_was(length: int) -> None:
-    assert micros(duration(spelled(length), "age")) == length
+    assert micros(duration(format_duration(length), "age")) == length

@@ -20,7 +20,7 @@ from windlass.core.manifest import HandlerInfo, Manifest
 from windlass.core.ordering import Queue
 from windlass.core.serving import Serves
 from windlass.core.task import NewTask, SessionId, TaskId
-from windlass.reasons import explain
+from windlass.operations.explain import explain
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.support.wrong_values import JSON_LIKE
 from windlass import App
+from windlass.client.options import TaskOptions, UsingOptions
 from windlass.core.task import NewTask
 from windlass.errors import InvalidTask
-from windlass.options import TaskOptions, UsingOptions
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from windlass.core.amend import Version, version_of
 from windlass.core.lifecycle import State
 from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.settlement import MAX_LOSSES
 from windlass.core.task import Claim, Task
+from windlass.core.task_update import Version, version_of
+from windlass.stores.coordination import Look
 from windlass.stores.protocol import Neighbourhood
-from windlass.stores.steering import Look
 
 Snapshot = Mapping[UUID, Task]
 

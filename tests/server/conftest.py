@@ -11,11 +11,11 @@ import pytest
 
 from windlass.clock import ManualClock
 from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
+from windlass.operations.caller import Scope
+from windlass.operations.tokens import create_token
 from windlass.server.app import create_app
-from windlass.server.guard import Guard
-from windlass.server.scopes import Scope
+from windlass.server.http.security_middleware import SecurityMiddleware
 from windlass.server.settings import ServerSettings
-from windlass.server.tokens import create_token
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store
 
@@ -56,7 +56,7 @@ def store(clock: ManualClock) -> Iterator[MemoryStore]:
 async def connect(store: Store, clock: ManualClock) -> AsyncGenerator[Connect]:
     """Makes clients of a server with these settings, with or without a token."""
     clients: list[Client] = []
-    apps: list[Guard] = []
+    apps: list[SecurityMiddleware] = []
 
     def make(token: str | None = None, *, over: Store | None = None, **settings: Any) -> Client:
         app = create_app(over or store, ServerSettings(**settings), clock)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from windlass.server.serving import Serving
+from windlass.server.http.serving import Serving
 from windlass.server.settings import ServerSettings
 from windlass.stores.protocol import Store
 

@@ -16,12 +16,12 @@ from windlass.clock import ManualClock
 from windlass.config import InvalidSettings
 from windlass.core.fingerprint import fingerprint
 from windlass.core.lifecycle import State
-from windlass.server import tokens as tokens_module
-from windlass.server.routes import Route
-from windlass.server.scopes import Scope
+from windlass.operations import tokens as tokens_module
+from windlass.operations.caller import Scope
+from windlass.operations.tokens import create_token, hashed, revoke_token, tokens
+from windlass.server.http.routing import Route
+from windlass.server.routes.table import TABLE
 from windlass.server.settings import ServerSettings
-from windlass.server.table import TABLE
-from windlass.server.tokens import create_token, hashed, revoke_token, tokens
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio

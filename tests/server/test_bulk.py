@@ -19,8 +19,8 @@ from tests.support.builders import (
     task_of,
 )
 from windlass.core.lifecycle import State
-from windlass.server import bulk
-from windlass.server.scopes import Scope
+from windlass.operations.caller import Scope
+from windlass.server.routes import bulk
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio

@@ -12,9 +12,9 @@ from tests.support.builders import claim_one, report, submit_one
 from windlass.core.retry import Error
 from windlass.core.settlement import Raised, Returned
 from windlass.core.task import Progress
-from windlass.server.scopes import Scope
-from windlass.server.table import TABLE
-from windlass.server.tokens import create_token
+from windlass.operations.caller import Scope
+from windlass.operations.tokens import create_token
+from windlass.server.routes.table import TABLE
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio

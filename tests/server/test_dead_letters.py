@@ -12,7 +12,7 @@ from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import Raised, Returned
 from windlass.core.task import TaskId
-from windlass.server.scopes import Scope
+from windlass.operations.caller import Scope
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ import pytest
 import windlass.errors
 from tests.server.conftest import MANIFEST
 from tests.server.running import running
-from windlass.autoscale.documents import POOL, PoolDecision, written
+from windlass.autoscale.stored_state import POOL, PoolDecision, written
 from windlass.errors import WindlassError
-from windlass.server.problems import STATUSES
-from windlass.server.table import TABLE
+from windlass.server.http.problems import STATUSES
+from windlass.server.routes.table import TABLE
 from windlass.stores.sqlite import SQLiteStore
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "http.md").read_text()

@@ -16,19 +16,21 @@ import pytest
 from tests.server.conftest import API, MANIFEST
 from tests.server.running import running
 from tests.support.builders import a_task, submit, submit_one
-from windlass.server import events, news, tokens
-from windlass.server.news import Interest, Listener, Seen
-from windlass.server.scopes import Scope
-from windlass.server.serving import DRAIN_SECONDS
-from windlass.server.tokens import create_token, revoke_token
+from windlass.operations import tokens
+from windlass.operations.caller import Scope
+from windlass.operations.tokens import create_token, revoke_token
+from windlass.server import broadcaster
+from windlass.server.broadcaster import Interest, Seen, Subscriber
+from windlass.server.http.serving import DRAIN_SECONDS
+from windlass.server.routes import events
+from windlass.stores.coordination import Entry, EntrySeen
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store
-from windlass.stores.steering import Entry, EntrySeen
 
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(news, "EVERY_SECONDS", 0.02)
+    monkeypatch.setattr(broadcaster, "EVERY_SECONDS", 0.02)
 
 
 @pytest.fixture
@@ -188,26 +190,26 @@ def test_the_store_is_asked_once_for_all_who_listen_and_the_server_stops_in_time
 
 
 def test_who_falls_behind_is_let_go() -> None:
-    listener = Listener(Interest())
+    listener = Subscriber(Interest())
     heard: list[bool] = []
     for number in range(1, 200):
         entry = EntrySeen(subject="queue/a", action="paused", text="", number=number, at=0)
-        heard.append(listener.hear(Seen(counts=[], pools=[], entries=[entry]), {}))
+        heard.append(listener.send(Seen(counts=[], pools=[], entries=[entry]), {}))
     kept = heard.count(True)
 
     listener.end()
 
     # The counts and the pools were told too, once.
-    assert kept + 2 == news.KEPT
+    assert kept + 2 == broadcaster.KEPT
     assert listener.messages.qsize() == 1
     assert listener.messages.get_nowait() is None
 
 
 def test_what_was_made_good_is_not_told_again() -> None:
     first, second = (EntrySeen(subject="queue/a", action="paused", text="", number=n, at=0) for n in (5, 6))
-    listener = Listener(Interest(pool="p", queue="a"), [first], 4)
+    listener = Subscriber(Interest(pool="p", queue="a"), [first], 4)
 
-    listener.hear(Seen(counts=[], pools=[], entries=[first, second]), {})
+    listener.send(Seen(counts=[], pools=[], entries=[first, second]), {})
 
     told = [listener.messages.get_nowait() for _ in range(listener.messages.qsize())]
     assert [message.number for message in listener.missed] == [5]

@@ -16,8 +16,8 @@ from tests.server.running import running
 from tests.support.builders import a_task, state_of, submit, task_of
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
-from windlass.server.scopes import Scope
-from windlass.server.tokens import create_token
+from windlass.operations.caller import Scope
+from windlass.operations.tokens import create_token
 from windlass.stores.protocol import Store
 from windlass.stores.sqlite import SQLiteStore
 

@@ -11,10 +11,9 @@ import pytest
 
 from tests.server.conftest import API, Client, Connect, problem
 from windlass.core.payload import MAX_BYTES
-from windlass.errors import CommitUnknown, StoreUnavailable
-from windlass.server.problems import Refused
-from windlass.server.rates import Rates
-from windlass.server.scopes import LOCAL
+from windlass.errors import CommitUnknown, Refused, StoreUnavailable
+from windlass.operations.caller import LOCAL
+from windlass.server.http.rate_limit import Rates
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store
 

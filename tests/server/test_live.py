@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from windlass.server import hall as halls
-from windlass.server.hall import Hall
-from windlass.server.live import Flow, Live, unless_gone
-from windlass.server.news import Newsroom
-from windlass.server.problems import Refused
-from windlass.server.threads import Threads
+from windlass.errors import Refused
+from windlass.server import claim_waiters as halls
+from windlass.server.broadcaster import Broadcaster
+from windlass.server.claim_waiters import ClaimWaiters
+from windlass.server.http.live import Flow, Live, unless_gone
+from windlass.server.http.store_executor import StoreExecutor
 from windlass.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -43,8 +43,8 @@ class Caller:
 
 
 @pytest.fixture
-def threads() -> Iterator[Threads]:
-    threads = Threads(2, 10, 20.0)
+def threads() -> Iterator[StoreExecutor]:
+    threads = StoreExecutor(2, 10, 20.0)
     yield threads
     threads.close()
 
@@ -90,8 +90,8 @@ async def test_work_is_stopped_when_its_caller_has_left() -> None:
 
 
 @pytest.mark.parametrize("ends_first", [True, False])
-async def test_what_came_of_a_deed_is_never_lost(threads: Threads, ends_first: bool) -> None:
-    live = Live(threads, Newsroom(MemoryStore(), threads), lambda: asyncio.sleep(0))
+async def test_what_came_of_a_deed_is_never_lost(threads: StoreExecutor, ends_first: bool) -> None:
+    live = Live(threads, Broadcaster(MemoryStore(), threads), lambda: asyncio.sleep(0))
     begun, go_on, undone = threading.Event(), threading.Event(), threading.Event()
     told: list[int] = []
 
@@ -122,7 +122,7 @@ async def test_what_came_of_a_deed_is_never_lost(threads: Threads, ends_first: b
 async def test_a_hint_wakes_one_of_those_who_wait_for_the_same_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(halls, "BRISK", timedelta(minutes=1))
     store = MemoryStore()
-    hall = Hall(store)
+    hall = ClaimWaiters(store)
     waiting = [asyncio.ensure_future(hall.wait(["a"], 30)) for _ in range(3)]
     other = asyncio.ensure_future(hall.wait(["b"], 30))
     while hall.waiting < 4:

@@ -9,7 +9,7 @@ from tests.metrics.values import read
 from tests.server.conftest import API, Client, Connect, problem
 from tests.server.running import running
 from tests.support.builders import submit_one
-from windlass.server.scopes import Scope
+from windlass.operations.caller import Scope
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from tests.server.conftest import API, Client
 from tests.support.builders import GAVE_UP, claim_one, report, submit_one
 from windlass.cli.main import main
-from windlass.server.openapi import document
-from windlass.server.problems import STATUSES
-from windlass.server.routes import Routes
-from windlass.server.scopes import Scope
-from windlass.server.table import TABLE
+from windlass.operations.caller import Scope
+from windlass.server.http.openapi import document
+from windlass.server.http.problems import STATUSES
+from windlass.server.http.routing import Routes
+from windlass.server.routes.table import TABLE
 from windlass.stores.protocol import Store
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(TABLE)))

@@ -8,10 +8,10 @@ import pytest
 
 from tests.server.conftest import API, Client, problem
 from tests.support.builders import a_session, a_task, claim_all, complete, submit
-from windlass.autoscale.documents import POOL, PoolDecision, written
 from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.stored_state import POOL, PoolDecision, written
 from windlass.clock import ManualClock
-from windlass.server import whatif
+from windlass.server.routes import whatif
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio

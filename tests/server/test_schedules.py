@@ -7,7 +7,7 @@ import pytest
 from tests.server.conftest import API, Client, Connect, problem
 from tests.support.builders import a_task, claim_one, submit
 from windlass.core.manifest import CronInfo, Manifest
-from windlass.server.scopes import Scope
+from windlass.operations.caller import Scope
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio

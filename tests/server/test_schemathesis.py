@@ -21,10 +21,10 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.server.conftest import MANIFEST
 from tests.server.running import running
-from windlass.server.openapi import document
-from windlass.server.scopes import Scope
-from windlass.server.table import TABLE
-from windlass.server.tokens import create_token
+from windlass.operations.caller import Scope
+from windlass.operations.tokens import create_token
+from windlass.server.http.openapi import document
+from windlass.server.routes.table import TABLE
 from windlass.stores.memory import MemoryStore
 
 pytestmark = [

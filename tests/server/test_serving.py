@@ -23,11 +23,11 @@ from tests.server.conftest import API, MANIFEST, problem
 from tests.server.duplex import exchange
 from tests.server.running import running
 from tests.support.processes import until
-from windlass.server import serving
-from windlass.server.scopes import Scope
-from windlass.server.serving import Serving
+from windlass.operations.caller import Scope
+from windlass.operations.tokens import create_token
+from windlass.server.http import serving
+from windlass.server.http.serving import Serving
 from windlass.server.settings import ServerSettings
-from windlass.server.tokens import create_token
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store
 from windlass.stores.sqlite import SQLiteStore

@@ -22,8 +22,8 @@ from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.references import reference
 from windlass.core.retry import Retry
-from windlass.downstreams import downstreams, hold
-from windlass.reasons import explain
+from windlass.operations.breakers import downstreams, hold
+from windlass.operations.explain import explain
 from windlass.stores.memory import MemoryStore
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.protocol import Store

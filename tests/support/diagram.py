@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from windlass.core.lifecycle import BIRTHS, MOVES, State
+from windlass.core.lifecycle import INITIAL_STATES, MOVES, State
 
 PAGE = Path(__file__).parents[2] / "docs/architecture/lifecycle.md"
 _BLOCK = re.compile(r"```mermaid\n.*?```", re.DOTALL)
@@ -14,7 +14,7 @@ _BLOCK = re.compile(r"```mermaid\n.*?```", re.DOTALL)
 def diagram() -> str:
     """Every legal move, in the order in which the states are declared."""
     order = list(State)
-    births = [f"    [*] --> {state}" for state in order if state in BIRTHS]
+    births = [f"    [*] --> {state}" for state in order if state in INITIAL_STATES]
     moves = [f"    {old} --> {new}" for old in order for new in order if new in MOVES[old]]
     return "\n".join(["```mermaid", "stateDiagram-v2", *births, *moves, "```"])
 

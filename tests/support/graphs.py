@@ -116,7 +116,7 @@ def run_graph(store: Store, clock: ManualClock, graph: Graph, queue: str) -> Run
         claims = store.claim(session, [queue], 2_000)
         if not claims:
             swept = sweep_until_quiet(store)
-            run.healed, run.rings = run.healed + swept.healed, run.rings + swept.rings
+            run.healed, run.rings = run.healed + swept.healed, run.rings + swept.cycles
             claims = store.claim(session, [queue], 2_000)
         if not claims:
             break

@@ -4,9 +4,9 @@ import pytest
 
 from tests.support.builders import GAVE_UP, SECOND, in_state, run, state_of, submit_one
 from tests.tui.conftest import Open, until, with_pool
-from windlass import pools
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
+from windlass.operations import pools
 from windlass.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio

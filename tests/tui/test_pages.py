@@ -6,16 +6,16 @@ import pytest
 
 from tests.support.builders import GAVE_UP, HOUR, MINUTE, SECOND, a_session, in_state, run, run_all, submit_one
 from tests.tui.conftest import Open, read_again, seen, until, with_pool
-from windlass import orders
 from windlass.clock import ManualClock
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
-from windlass.downstreams import hold
+from windlass.operations import pool_overrides
+from windlass.operations.breakers import hold
+from windlass.stores.coordination import Entry
 from windlass.stores.memory import MemoryStore
-from windlass.stores.steering import Entry
 from windlass.tui.app import Top
-from windlass.tui.rows import Rows
+from windlass.tui.live_table import LiveTable
 
 pytestmark = pytest.mark.anyio
 SIZE = (140, 40)
@@ -179,7 +179,7 @@ async def test_queues_show_counts_oldest_waits_and_pauses(top: Open, store: Memo
 
 async def test_a_pool_shows_its_order_and_its_ledger(top: Open, store: MemoryStore) -> None:
     with_pool(store)
-    orders.pin(store, "mail", 4, by="ops", why="sale")
+    pool_overrides.pin(store, "mail", 4, by="ops", why="sale")
 
     async with top().run_test(size=SIZE) as pilot:
         await pilot.press("4")
@@ -241,4 +241,4 @@ async def test_light_and_dark_have_their_own_colours_of_the_same_words(top: Open
 
 def colours(app: Top) -> set[str]:
     """In which colours the states of tasks are written."""
-    return {str(cell.style).lower() for cell in app.query_one("#task-rows", Rows).get_column("state")}
+    return {str(cell.style).lower() for cell in app.query_one("#task-rows", LiveTable).get_column("state")}

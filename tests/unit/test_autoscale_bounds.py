@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.test_autoscale_controller import busy, played
 from windlass.autoscale.controller import State, tick
-from windlass.autoscale.costs import Bill, billed, payable
+from windlass.autoscale.costs import Bill, affordable_workers, charge
 from windlass.autoscale.observations import Observation
 from windlass.autoscale.overrides import Override
 from windlass.autoscale.settings import Settings, Window
@@ -71,16 +71,16 @@ def test_a_window_can_hold_a_pool_down() -> None:
 def test_the_money_of_an_hour_is_a_ceiling_with_room_for_bursts() -> None:
     settings = Settings(price=1.0, cost_per_hour=12.0)
 
-    assert payable(Bill(began=10.0, at=10.0), settings) == 18
-    assert payable(Bill(began=10.0, at=1810.0, spent=9.0), settings) == 9
-    assert payable(Bill(began=10.0, at=10.0), Settings(price=1.0)) is None
+    assert affordable_workers(Bill(began=10.0, at=10.0), settings) == 18
+    assert affordable_workers(Bill(began=10.0, at=1810.0, spent=9.0), settings) == 9
+    assert affordable_workers(Bill(began=10.0, at=10.0), Settings(price=1.0)) is None
 
 
 def test_workers_are_billed_while_they_start_and_drain() -> None:
     settings, seen = Settings(price=2.0, cost_per_hour=12.0), Observation(ready=3, starting=1, draining=1)
 
-    assert billed(910.0, seen, Bill(began=10.0, at=10.0), settings).spent == pytest.approx(2.5)
-    assert billed(3611.0, seen, Bill(began=10.0, at=10.0, spent=9.0), settings) == Bill(began=3611.0, at=3611.0)
+    assert charge(910.0, seen, Bill(began=10.0, at=10.0), settings).spent == pytest.approx(2.5)
+    assert charge(3611.0, seen, Bill(began=10.0, at=10.0, spent=9.0), settings) == Bill(began=3611.0, at=3611.0)
 
 
 def test_a_pool_never_costs_more_than_its_hour_and_says_what_that_means() -> None:

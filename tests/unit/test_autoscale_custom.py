@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 import windlass
-from tests.unit.test_autoscale_steering import Floor
+from tests.unit.test_autoscale_pool_tick import Floor
 from windlass.autoscale.checks import faults
 from windlass.autoscale.controller import tick
 from windlass.autoscale.observations import Observation
+from windlass.autoscale.observe import decided
 from windlass.autoscale.reports import PoolReport
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.signals import decided
 from windlass.autoscale.state import State
 from windlass.situation import PoolSituation, checked_answer
 

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from tests.unit.test_autoscale_controller import SETTINGS, busy, played
 from windlass.autoscale.controller import Decision, State
 from windlass.autoscale.decisions import decided
+from windlass.autoscale.load_overrides import Step
 from windlass.autoscale.overrides import Override
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.wishes import Step
 
 
 def calm() -> State:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.test_autoscale_controller import busy, played
 from windlass.autoscale.controller import State
-from windlass.autoscale.jumps import Jumps, watched
+from windlass.autoscale.jumps import Jumps, record_jumps
 from windlass.autoscale.rates import Rates
 from windlass.autoscale.settings import Settings
 
@@ -35,11 +35,11 @@ def test_a_rate_that_is_no_longer_young_counts_in_full() -> None:
 
 
 def test_a_jump_that_ends_at_once_teaches_more_than_one_that_stays() -> None:
-    begun = watched(Jumps(), 2.0, Rates(ticks=[30.0] * 3, jump=1), 30.0, 4)
+    begun = record_jumps(Jumps(), 2.0, Rates(ticks=[30.0] * 3, jump=1), 30.0, 4)
     stayed, ended = begun, begun
     for _ in range(4):
-        stayed = watched(stayed, 30.0, Rates(ticks=[30.0] * 3), 30.0, 4)
-        ended = watched(ended, 30.0, Rates(ticks=[30.0] * 3), 0.0, 4)
+        stayed = record_jumps(stayed, 30.0, Rates(ticks=[30.0] * 3), 30.0, 4)
+        ended = record_jumps(ended, 30.0, Rates(ticks=[30.0] * 3), 0.0, 4)
 
     assert (stayed.young, ended.young) == (0, 0)
     assert stayed.stay == 1.0

@@ -8,19 +8,19 @@ from windlass.autoscale.smoothing import SAMPLES, Fading, Sliding
 
 
 def test_what_is_a_half_life_old_counts_half() -> None:
-    mean = Fading().heard(10.0, 8.0, 5.0).heard(15.0, 0.0, 5.0)
+    mean = Fading().record(10.0, 8.0, 5.0).record(15.0, 0.0, 5.0)
 
     assert mean.value == pytest.approx(4.0)
 
 
 def test_without_a_half_life_the_latest_value_counts() -> None:
-    assert Fading().heard(10.0, 8.0, 0.0).heard(11.0, 3.0, 0.0).value == 3.0
+    assert Fading().record(10.0, 8.0, 0.0).record(11.0, 3.0, 0.0).value == 3.0
 
 
 def test_a_signal_that_falls_silent_is_stale() -> None:
     assert Fading().stale(0.0, 5.0)
-    assert not Fading().heard(10.0, 8.0, 5.0).stale(15.0, 5.0)
-    assert Fading().heard(10.0, 8.0, 5.0).stale(15.1, 5.0)
+    assert not Fading().record(10.0, 8.0, 5.0).stale(15.0, 5.0)
+    assert Fading().record(10.0, 8.0, 5.0).stale(15.1, 5.0)
     assert Sliding().stale(0.0, 5.0)
     assert Sliding().heard(10.0, 1.0, 60.0).stale(15.1, 5.0)
 

@@ -7,18 +7,18 @@ from windlass.core.breaker import (
     Breaker,
     BreakerSettings,
     BreakerState,
+    advance,
     decode,
+    drop_dead_probes,
     encode,
     force,
-    give_back,
-    heard,
     lift,
     permits,
+    record,
     reset,
+    return_probes,
     sentence,
-    take,
-    turned,
-    without_dead,
+    take_probes,
 )
 from windlass.core.times import Micros
 
@@ -28,15 +28,15 @@ NOON: Micros = 1_794_830_400 * SECOND
 
 def opened(times: int = 1) -> Breaker:
     """A breaker that has just opened for the nth time in a row, at noon."""
-    breaker = heard(Breaker(), NOON, attempts=10, errors=10, error="TimeoutError")
+    breaker = record(Breaker(), NOON, attempts=10, errors=10, error="TimeoutError")
     for _ in range(times - 1):
         assert breaker.until is not None
-        breaker = heard(breaker, breaker.until, probes=2, probe_errors=2)
+        breaker = record(breaker, breaker.until, probes=2, probe_errors=2)
     return breaker
 
 
 def half_open() -> Breaker:
-    return turned(opened(), NOON + 30 * SECOND)
+    return advance(opened(), NOON + 30 * SECOND)
 
 
 def test_a_new_breaker_lets_everything_through() -> None:
@@ -46,10 +46,10 @@ def test_a_new_breaker_lets_everything_through() -> None:
 def test_more_than_half_of_twenty_attempts_failing_within_half_a_minute_opens_it() -> None:
     breaker = Breaker()
     for second in range(9):
-        breaker = heard(breaker, NOON + second * SECOND, attempts=2, errors=1)
+        breaker = record(breaker, NOON + second * SECOND, attempts=2, errors=1)
     assert breaker.state is BreakerState.CLOSED
 
-    breaker = heard(breaker, NOON + 9 * SECOND, attempts=2, errors=2)
+    breaker = record(breaker, NOON + 9 * SECOND, attempts=2, errors=2)
 
     assert breaker.state is BreakerState.OPEN
     assert breaker.reason == "11 of 20 attempts within 30 s failed"
@@ -57,17 +57,17 @@ def test_more_than_half_of_twenty_attempts_failing_within_half_a_minute_opens_it
 
 
 def test_exactly_half_is_not_enough() -> None:
-    assert heard(Breaker(), NOON, attempts=100, errors=50).state is BreakerState.CLOSED
+    assert record(Breaker(), NOON, attempts=100, errors=50).state is BreakerState.CLOSED
 
 
 def test_fewer_than_twenty_attempts_do_not_count_as_a_share() -> None:
-    assert heard(Breaker(), NOON, attempts=19, errors=18).state is BreakerState.CLOSED
+    assert record(Breaker(), NOON, attempts=19, errors=18).state is BreakerState.CLOSED
 
 
 def test_failures_older_than_the_window_are_forgotten() -> None:
-    breaker = heard(Breaker(), NOON, attempts=19, errors=18)
+    breaker = record(Breaker(), NOON, attempts=19, errors=18)
 
-    breaker = heard(breaker, NOON + 31 * SECOND, attempts=1, errors=0)
+    breaker = record(breaker, NOON + 31 * SECOND, attempts=1, errors=0)
 
     assert (breaker.state, breaker.attempts, breaker.errors) == (BreakerState.CLOSED, 1, 0)
 
@@ -75,26 +75,26 @@ def test_failures_older_than_the_window_are_forgotten() -> None:
 def test_ten_failures_in_a_row_open_it_however_slowly_they_come() -> None:
     breaker = Breaker()
     for hour in range(9):
-        breaker = heard(breaker, NOON + hour * 3_600 * SECOND, attempts=1, errors=1)
+        breaker = record(breaker, NOON + hour * 3_600 * SECOND, attempts=1, errors=1)
     assert breaker.state is BreakerState.CLOSED
 
-    breaker = heard(breaker, NOON + 9 * 3_600 * SECOND, attempts=1, errors=1, error="HTTPError: 503")
+    breaker = record(breaker, NOON + 9 * 3_600 * SECOND, attempts=1, errors=1, error="HTTPError: 503")
 
     assert breaker.state is BreakerState.OPEN
     assert breaker.reason == "10 attempts in a row failed, lately with HTTPError: 503"
 
 
 def test_one_success_ends_the_row() -> None:
-    breaker = heard(Breaker(), NOON, attempts=9, errors=9)
-    breaker = heard(breaker, NOON, attempts=1, errors=0)
+    breaker = record(Breaker(), NOON, attempts=9, errors=9)
+    breaker = record(breaker, NOON, attempts=1, errors=0)
 
-    assert heard(breaker, NOON, attempts=9, errors=9).row == 9
+    assert record(breaker, NOON, attempts=9, errors=9).row == 9
 
 
 def test_hearing_nothing_changes_nothing() -> None:
-    breaker = heard(Breaker(), NOON, attempts=5, errors=2)
+    breaker = record(Breaker(), NOON, attempts=5, errors=2)
 
-    assert heard(breaker, NOON + 5 * SECOND) is breaker
+    assert record(breaker, NOON + 5 * SECOND) is breaker
 
 
 def test_an_open_breaker_becomes_half_open_after_half_a_minute() -> None:
@@ -102,14 +102,14 @@ def test_an_open_breaker_becomes_half_open_after_half_a_minute() -> None:
 
     assert permits(breaker, NOON + 30 * SECOND - 1) == 0
     assert permits(breaker, NOON + 30 * SECOND) == PROBES
-    assert turned(breaker, NOON + 45 * SECOND).since == NOON + 30 * SECOND
+    assert advance(breaker, NOON + 45 * SECOND).since == NOON + 30 * SECOND
 
 
 def test_attempts_that_began_before_it_opened_no_longer_count() -> None:
-    late = heard(opened(), NOON + SECOND, attempts=50, errors=50)
+    late = record(opened(), NOON + SECOND, attempts=50, errors=50)
     assert late == opened()
 
-    late = heard(half_open(), NOON + 31 * SECOND, attempts=50, errors=50)
+    late = record(half_open(), NOON + 31 * SECOND, attempts=50, errors=50)
     assert (late.state, late.good, late.bad) == (BreakerState.HALF_OPEN, 0, 0)
 
 
@@ -124,21 +124,21 @@ def test_it_stays_open_twice_as_long_each_time_that_probes_fail_up_to_ten_minute
 
 def test_no_more_probes_are_given_out_than_may_be_under_way() -> None:
     now = NOON + 30 * SECOND
-    breaker, first = take(opened(), now, "a", 2)
-    breaker, second = take(breaker, now, "b", 5)
-    breaker, third = take(breaker, now, "c", 1)
+    breaker, first = take_probes(opened(), now, "a", 2)
+    breaker, second = take_probes(breaker, now, "b", 5)
+    breaker, third = take_probes(breaker, now, "c", 1)
 
     assert (first, second, third) == (2, 1, 0)
     assert breaker.probing == {"a": 2, "b": 1}
     assert permits(breaker, now) == 0
 
-    breaker = heard(breaker, now + SECOND, probes=1, by="a")
+    breaker = record(breaker, now + SECOND, probes=1, by="a")
     assert (breaker.probing, permits(breaker, now)) == ({"a": 1, "b": 1}, 1)
 
 
 def test_no_probe_is_given_out_unless_it_is_half_open() -> None:
-    assert take(Breaker(), NOON, "a", 3) == (Breaker(), 0)
-    assert take(opened(), NOON + SECOND, "a", 3) == (opened(), 0)
+    assert take_probes(Breaker(), NOON, "a", 3) == (Breaker(), 0)
+    assert take_probes(opened(), NOON + SECOND, "a", 3) == (opened(), 0)
 
 
 def test_the_caller_may_count_what_is_under_way_itself() -> None:
@@ -146,46 +146,46 @@ def test_the_caller_may_count_what_is_under_way_itself() -> None:
 
 
 def test_probes_that_never_ran_and_probes_of_dead_nodes_are_free_again() -> None:
-    breaker, _ = take(half_open(), NOON + 30 * SECOND, "a", 2)
-    breaker, _ = take(breaker, NOON + 30 * SECOND, "b", 1)
+    breaker, _ = take_probes(half_open(), NOON + 30 * SECOND, "a", 2)
+    breaker, _ = take_probes(breaker, NOON + 30 * SECOND, "b", 1)
 
-    assert give_back(breaker, "a", 2).probing == {"b": 1}
-    assert without_dead(breaker, {"a"}).probing == {"a": 2}
-    assert without_dead(breaker, {"a", "b", "c"}) is breaker
+    assert return_probes(breaker, "a", 2).probing == {"b": 1}
+    assert drop_dead_probes(breaker, {"a"}).probing == {"a": 2}
+    assert drop_dead_probes(breaker, {"a", "b", "c"}) is breaker
 
 
 def test_five_good_probes_close_it_with_nothing_counted_yet() -> None:
     now = NOON + 31 * SECOND
-    breaker = heard(half_open(), now, probes=4)
+    breaker = record(half_open(), now, probes=4)
     assert breaker.state is BreakerState.HALF_OPEN
 
-    breaker = heard(breaker, now, probes=1)
+    breaker = record(breaker, now, probes=1)
 
     assert breaker == Breaker(since=now, reason="5 of 5 probes were good")
 
 
 def test_one_bad_probe_among_them_is_forgiven_and_the_second_is_not() -> None:
-    once = heard(half_open(), NOON + 31 * SECOND, probes=1, probe_errors=1)
+    once = record(half_open(), NOON + 31 * SECOND, probes=1, probe_errors=1)
 
-    assert heard(once, NOON + 32 * SECOND, probes=5).state is BreakerState.CLOSED
-    again = heard(once, NOON + 32 * SECOND, probes=1, probe_errors=1)
+    assert record(once, NOON + 32 * SECOND, probes=5).state is BreakerState.CLOSED
+    again = record(once, NOON + 32 * SECOND, probes=1, probe_errors=1)
     assert (again.state, again.reason, again.opened) == (BreakerState.OPEN, "2 of 2 probes failed", 2)
 
 
 def test_good_probes_must_also_be_a_large_enough_share() -> None:
     strict = BreakerSettings(good_share=0.9)
-    breaker = heard(half_open(), NOON + 31 * SECOND, probes=6, probe_errors=1, settings=strict)
+    breaker = record(half_open(), NOON + 31 * SECOND, probes=6, probe_errors=1, settings=strict)
     assert breaker.state is BreakerState.HALF_OPEN
 
-    assert heard(breaker, NOON + 31 * SECOND, probes=4, settings=strict).state is BreakerState.CLOSED
+    assert record(breaker, NOON + 31 * SECOND, probes=4, settings=strict).state is BreakerState.CLOSED
 
 
 def test_once_closed_the_next_opening_is_short_again() -> None:
     breaker = opened(4)
     assert breaker.until is not None
-    breaker = heard(breaker, breaker.until, probes=5)
+    breaker = record(breaker, breaker.until, probes=5)
 
-    breaker = heard(breaker, breaker.since, attempts=10, errors=10)
+    breaker = record(breaker, breaker.since, attempts=10, errors=10)
 
     assert breaker.until == breaker.since + 30 * SECOND
 
@@ -193,23 +193,23 @@ def test_once_closed_the_next_opening_is_short_again() -> None:
 def test_an_operator_holds_it_open_against_every_success() -> None:
     breaker = force(Breaker(), NOON, BreakerState.OPEN, by="ann", why="maintenance")
 
-    assert heard(breaker, NOON + 9_999 * SECOND, attempts=100, probes=9) == breaker
+    assert record(breaker, NOON + 9_999 * SECOND, attempts=100, probes=9) == breaker
     assert permits(breaker, NOON + 9_999 * SECOND) == 0
 
 
 def test_an_operator_holds_it_closed_against_every_failure() -> None:
     breaker = force(opened(), NOON, BreakerState.CLOSED, by="ann", until=NOON + 60 * SECOND)
 
-    breaker = heard(breaker, NOON + 59 * SECOND, attempts=100, errors=100)
+    breaker = record(breaker, NOON + 59 * SECOND, attempts=100, errors=100)
     assert permits(breaker, NOON + 59 * SECOND) is None
-    breaker = heard(breaker, NOON + 61 * SECOND, attempts=100, errors=100)
+    breaker = record(breaker, NOON + 61 * SECOND, attempts=100, errors=100)
     assert (breaker.state, breaker.forced_by) == (BreakerState.OPEN, "")
 
 
 def test_what_an_operator_held_open_is_probed_when_the_time_is_over_or_the_word_is_lifted() -> None:
     breaker = force(Breaker(), NOON, BreakerState.OPEN, by="ann", until=NOON + 60 * SECOND)
 
-    for half in (turned(breaker, NOON + 60 * SECOND), lift(breaker, NOON + 10 * SECOND)):
+    for half in (advance(breaker, NOON + 60 * SECOND), lift(breaker, NOON + 10 * SECOND)):
         assert (half.state, half.forced_by) == (BreakerState.HALF_OPEN, "")
 
 
@@ -220,7 +220,7 @@ def test_lifting_does_nothing_to_a_breaker_that_nobody_holds() -> None:
 
 
 def test_probes_under_way_are_not_forgotten_when_an_operator_steps_in() -> None:
-    breaker, _ = take(half_open(), NOON + 30 * SECOND, "a", 2)
+    breaker, _ = take_probes(half_open(), NOON + 30 * SECOND, "a", 2)
 
     held = force(breaker, NOON + 31 * SECOND, BreakerState.OPEN, by="ann")
 
@@ -228,8 +228,8 @@ def test_probes_under_way_are_not_forgotten_when_an_operator_steps_in() -> None:
 
 
 def test_a_node_that_hears_late_does_not_turn_time_back() -> None:
-    breaker = heard(reset(opened(), NOON, by="ann"), NOON - 40 * SECOND, attempts=9, errors=9)
-    breaker = heard(breaker, NOON - 50 * SECOND, attempts=1, errors=1)
+    breaker = record(reset(opened(), NOON, by="ann"), NOON - 40 * SECOND, attempts=9, errors=9)
+    breaker = record(breaker, NOON - 50 * SECOND, attempts=1, errors=1)
 
     assert (breaker.state, breaker.since) == (BreakerState.OPEN, NOON)
 
@@ -238,11 +238,11 @@ def test_an_operator_closes_it_and_the_usual_rule_goes_on() -> None:
     breaker = reset(opened(), NOON + SECOND, by="ann")
 
     assert permits(breaker, NOON + SECOND) is None
-    assert heard(breaker, NOON + 2 * SECOND, attempts=10, errors=10).state is BreakerState.OPEN
+    assert record(breaker, NOON + 2 * SECOND, attempts=10, errors=10).state is BreakerState.OPEN
 
 
 def test_it_survives_being_stored_and_an_older_or_unreadable_text_is_taken() -> None:
-    breaker, _ = take(half_open(), NOON + 30 * SECOND, "a", 2)
+    breaker, _ = take_probes(half_open(), NOON + 30 * SECOND, "a", 2)
 
     assert decode(encode(breaker)) == breaker
     assert decode('{"state":"open","until":5,"colour":"red"}') == Breaker(state=BreakerState.OPEN, until=5)
@@ -251,9 +251,9 @@ def test_it_survives_being_stored_and_an_older_or_unreadable_text_is_taken() -> 
 
 def test_each_state_has_its_sentence() -> None:
     said = [
-        sentence("payments", heard(Breaker(), NOON, attempts=8, errors=3), NOON),
+        sentence("payments", record(Breaker(), NOON, attempts=8, errors=3), NOON),
         sentence("payments", opened(), NOON),
-        sentence("payments", heard(half_open(), NOON, probes=3, probe_errors=1), NOON),
+        sentence("payments", record(half_open(), NOON, probes=3, probe_errors=1), NOON),
         sentence("payments", force(Breaker(), NOON, BreakerState.OPEN, by="ann", why="maintenance"), NOON),
         sentence("payments", force(Breaker(), NOON, BreakerState.CLOSED, by="ann", until=NOON + SECOND), NOON),
     ]
@@ -269,8 +269,8 @@ def test_each_state_has_its_sentence() -> None:
 
 
 def test_what_is_heard_late_is_added_to_what_was_heard_before() -> None:
-    breaker = heard(Breaker(), NOON + 20 * SECOND, attempts=10, errors=5)
+    breaker = record(Breaker(), NOON + 20 * SECOND, attempts=10, errors=5)
 
-    breaker = heard(breaker, NOON + 5 * SECOND, attempts=9, errors=5)
+    breaker = record(breaker, NOON + 5 * SECOND, attempts=9, errors=5)
 
     assert (breaker.attempts, breaker.errors) == (19, 10)

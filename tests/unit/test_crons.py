@@ -9,7 +9,7 @@ from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
 from windlass.core.ordering import Queue
 from windlass.core.task import NewTask
 from windlass.core.times import micros, to_datetime, to_instant
-from windlass.events import Event, Events, StoreTroubled
+from windlass.events import Event, Events, StoreCallFailed
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
 from windlass.worker.crons import MOST_MISSED, Crons, decided, nominal_times
@@ -104,7 +104,7 @@ def test_a_cron_whose_queue_is_full_keeps_no_other_from_firing_and_is_tried_agai
     later = firing.fire(clock.now())
 
     assert (fired, later) == (1, 1)
-    assert [type(event) for event in heard] == [StoreTroubled]
+    assert [type(event) for event in heard] == [StoreCallFailed]
 
 
 def test_a_paused_cron_fires_nothing_until_it_goes_on() -> None:
@@ -139,4 +139,4 @@ def test_a_cron_that_cannot_be_read_here_does_not_keep_others_from_firing() -> N
     fired = crons.fire(NOON + MINUTE)
 
     assert fired == 1
-    assert [type(trouble) for trouble in troubles] == [StoreTroubled]
+    assert [type(trouble) for trouble in troubles] == [StoreCallFailed]

@@ -14,8 +14,8 @@ from windlass.core.graph import (
     check_fan_in,
     check_graph,
     check_unique,
-    find_any_ring,
-    find_ring,
+    find_any_cycle,
+    find_cycle,
     unblock,
 )
 from windlass.core.lifecycle import State
@@ -54,7 +54,7 @@ def is_a_ring(graph: Mapping[int, Sequence[int]], ring: Sequence[int]) -> bool:
 
 @given(graph=graphs)
 def test_a_ring_is_found_exactly_when_there_is_one(graph: dict[int, list[int]]) -> None:
-    ring = find_any_ring(graph)
+    ring = find_any_cycle(graph)
 
     assert bool(ring) == any(reaches_itself(graph, node) for node in graph)
     if ring:
@@ -67,7 +67,7 @@ def test_a_ring_is_found_exactly_when_there_is_one(graph: dict[int, list[int]]) 
 def test_the_ring_through_one_task_is_the_shortest(graph: dict[int, list[int]], start: int) -> None:
     ids = {an_id(node): [an_id(above) for above in parents] for node, parents in graph.items()}
 
-    ring, complete = find_ring(an_id(start), lambda id: ids.get(id, []))
+    ring, complete = find_cycle(an_id(start), lambda id: ids.get(id, []))
 
     assert complete
     if ring is not None:
@@ -99,7 +99,7 @@ def test_a_cycle_is_named_in_the_order_in_which_its_tasks_wait() -> None:
 
 
 def test_of_two_ways_round_the_shorter_is_named() -> None:
-    assert find_any_ring({"a": ["b", "a"], "b": ["a"]}) == ["a"]
+    assert find_any_cycle({"a": ["b", "a"], "b": ["a"]}) == ["a"]
 
 
 def test_the_message_of_a_long_cycle_is_cut_short() -> None:
@@ -122,7 +122,7 @@ def test_a_chain_of_a_hundred_thousand_is_an_ordinary_graph() -> None:
     check_graph(chain)
 
     chain[0] = [MANY - 1]
-    assert len(find_any_ring(chain)) == MANY
+    assert len(find_any_cycle(chain)) == MANY
 
 
 def test_a_fan_of_a_hundred_thousand_is_an_ordinary_graph() -> None:
@@ -133,7 +133,7 @@ def test_a_search_for_a_ring_stops_at_its_budget() -> None:
     def chain(id: TaskId) -> Iterable[TaskId]:
         return [an_id(id.int + 1)]
 
-    assert find_ring(an_id(0), chain, budget=10) == (None, False)
+    assert find_cycle(an_id(0), chain, budget=10) == (None, False)
 
 
 def test_doubles_are_named_once_in_their_order() -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from windlass.core.lifecycle import BIRTHS, FINAL, MOVES, QUEUED, UNFINISHED, State
+from windlass.core.lifecycle import FINAL, INITIAL_STATES, MOVES, QUEUED, UNFINISHED, State
 
 
 def reachable(start: State) -> set[State]:
@@ -49,14 +49,14 @@ def test_every_unfinished_task_can_be_cancelled_and_can_expire() -> None:
 
 
 def test_every_state_is_reached_and_every_unfinished_task_can_come_to_a_good_end() -> None:
-    born = {state for birth in BIRTHS for state in reachable(birth)}
+    born = {state for birth in INITIAL_STATES for state in reachable(birth)}
 
     assert born == set(State)
     assert all(State.COMPLETED in reachable(state) for state in UNFINISHED)
 
 
 def test_nobody_is_born_running_or_with_a_past() -> None:
-    assert not BIRTHS & {State.LEASED, State.RETRYING, State.COMPLETED, State.FAILED}
+    assert not INITIAL_STATES & {State.LEASED, State.RETRYING, State.COMPLETED, State.FAILED}
 
 
 def test_the_groups_part_the_states() -> None:

@@ -15,7 +15,7 @@ import pytest
 from windlass.config import PoolSettings
 from windlass.core.names import check_name, check_text
 from windlass.errors import WindlassError
-from windlass.server.tasks import FindTasks
+from windlass.server.routes.tasks import FindTasks
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "limits.md").read_text()
 ROWS = re.findall(r"^\| (.+) \| ([\d,]+)[^|]* \| `(windlass\.[\w.]+)` \|$", PAGE, re.MULTILINE)

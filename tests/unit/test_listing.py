@@ -11,8 +11,8 @@ from windlass.clock import SystemClock, monotonic
 from windlass.core.task import Claim
 from windlass.core.worker_list import MAX_CHARACTERS, MAX_TASKS, MAX_WORKERS, decode_workers
 from windlass.events import Events
-from windlass.worker.given import Given, Work
 from windlass.worker.listing import WorkerListing
+from windlass.worker.running_attempt import ReadyTask, RunningAttempt
 from windlass.worker.states import WorkerState
 from windlass.worker.worker import Worker
 
@@ -23,14 +23,19 @@ def a_worker(number: int, *, threads: int = 1, tasks: int = 0, pool: str = "mail
     worker.move(WorkerState.IDLE, monotonic())
     for ticket in range(tasks):
         claim = Claim(cast("Any", None), a_stored_task(handler="h" * 128))
-        worker.give(Given(ticket, Work(claim, cast("Any", SimpleNamespace(slots=1)), 0.0), 1, monotonic()), monotonic())
+        worker.add(
+            RunningAttempt(ticket, ReadyTask(claim, cast("Any", SimpleNamespace(slots=1)), 0.0), 1, monotonic()),
+            monotonic(),
+        )
     return worker
 
 
 def listing(*workers: Worker, memory: int = 5 << 20) -> WorkerListing:
     """Describes these workers."""
     crew = SimpleNamespace(workers={worker.number: worker for worker in workers})
-    return WorkerListing(cast("Any", SimpleNamespace(lock=threading.RLock(), crew=crew, memory=lambda _worker: memory)))
+    return WorkerListing(
+        cast("Any", SimpleNamespace(lock=threading.RLock(), dispatcher=crew, memory=lambda _worker: memory))
+    )
 
 
 def test_a_worker_is_described_with_the_tasks_that_it_runs() -> None:

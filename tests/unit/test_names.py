@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.names import check_name, check_text, shown
+from windlass.core.names import check_name, check_text, shorten
 from windlass.errors import InvalidTask
 
 
@@ -18,7 +18,7 @@ def test_a_plain_name_is_taken(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "ü", "a\n", "x" * 129, "٣", None, 7, b"x", ["a"]], ids=repr)
 def test_anything_else_is_refused_by_field_and_value(name: Any) -> None:
-    with pytest.raises(InvalidTask, match="queue=" + re.escape(shown(name))):
+    with pytest.raises(InvalidTask, match="queue=" + re.escape(shorten(name))):
         check_name("queue", name)
 
 
@@ -39,5 +39,5 @@ def test_unclean_text_is_refused_by_field(text: Any) -> None:
 
 @given(value=st.text(max_size=300) | st.lists(st.integers(), max_size=99))
 def test_what_is_shown_is_one_short_line(value: Any) -> None:
-    assert len(shown(value)) <= 80
-    assert "\n" not in shown(value)
+    assert len(shorten(value)) <= 80
+    assert "\n" not in shorten(value)

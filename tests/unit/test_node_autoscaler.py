@@ -12,25 +12,25 @@ from typing import Any, cast
 import pytest
 
 from tests.support.builders import a_task, submit
-from tests.unit.test_crew import Recorder
-from windlass import downstreams, orders, pools
-from windlass.autoscale import steering
+from tests.unit.test_dispatcher import Recorder
+from windlass.autoscale import pool_tick
 from windlass.autoscale.shares import HOLD
 from windlass.clock import ManualClock
 from windlass.config import BudgetSettings, PoolSettings
+from windlass.core.assignment import assignment_of
 from windlass.core.breaker import BreakerState
-from windlass.core.order import order_of
 from windlass.core.settlement import COMPLETED
 from windlass.core.task import Claim, SessionId
 from windlass.errors import StoreUnavailable
-from windlass.events import ControllerFailed, Event, Events, PoolDecided, PoolResized, StoreTroubled
+from windlass.events import ControllerFailed, Event, Events, PoolDecided, PoolResized, StoreCallFailed
+from windlass.operations import breakers, pool_overrides, pools
 from windlass.stores.memory import MemoryStore
 from windlass.worker import autoscaler as module
 from windlass.worker.autoscaler import Autoscaler
 from windlass.worker.breakers import Breakers
 from windlass.worker.claimer import Claimer
-from windlass.worker.crew import Crew
-from windlass.worker.given import Work
+from windlass.worker.dispatcher import Dispatcher
+from windlass.worker.running_attempt import ReadyTask
 from windlass.worker.states import WorkerState
 from windlass.worker.wire import Done, Hello
 
@@ -76,16 +76,16 @@ class Node:
         events = Events(self.events.append)
         self.outlet = Recorder()
         self.outlet.held = 100 * MEGABYTE
-        self.crew = Crew(settings or (SIZES_ITSELF,), self.outlet, events)
-        self.crew.warm = True
+        self.crew = Dispatcher(settings or (SIZES_ITSELF,), self.outlet, events)
+        self.crew.has_parent = True
         self.town = town
         self.keeper = SimpleNamespace(current=None, node=name, holds=lambda _: True)
         self.hub = SimpleNamespace(
             lock=threading.RLock(),
-            crew=self.crew,
+            dispatcher=self.crew,
             memory=self.outlet.memory,
             freed=Freed(),
-            rouse=lambda: None,
+            resume_ticks=lambda: None,
         )
         self.breakers = Breakers(town.store, events, name)
         self.autoscaler = Autoscaler(
@@ -114,16 +114,16 @@ class Node:
         self.crew.tick(self.town.seconds)
         for worker in list(self.crew.workers.values()):
             if worker.state is WorkerState.STARTING:
-                self.crew.heard(worker, Hello(), self.town.seconds)
-            if worker.state is WorkerState.DRAINING and not worker.given:
-                self.crew.died(worker, 0, self.town.seconds)
+                self.crew.receive(worker, Hello(), self.town.seconds)
+            if worker.state is WorkerState.DRAINING and not worker.running:
+                self.crew.process_exited(worker, 0, self.town.seconds)
 
     def lease(self, number: int) -> list[Claim]:
         """So many tasks begin to run."""
         submit(self.town.store, *(a_task(priority=9) for _ in range(number)))
         claims = self.town.store.claim(self.session, ["default"], number)
-        work = [Work(claim, order_of(claim), self.town.seconds) for claim in claims]
-        self.crew.hand_out(self.crew.pools["default"], work, self.town.seconds)
+        work = [ReadyTask(claim, assignment_of(claim), self.town.seconds) for claim in claims]
+        self.crew.assign(self.crew.pools["default"], work, self.town.seconds)
         return claims
 
     def work(self, pool: str = "default", most: int = 1_000) -> int:
@@ -131,12 +131,12 @@ class Node:
         crew_pool = self.crew.pools[pool]
         free = sum(worker.free for worker in crew_pool.workers.values() if worker.takes)
         claims = self.town.store.claim(self.session, crew_pool.settings.queues, min(free, most)) if free else []
-        work = [Work(claim, order_of(claim), self.town.seconds) for claim in claims]
-        crew_pool.tally.took(claims)
-        self.crew.hand_out(crew_pool, work, self.town.seconds)
+        work = [ReadyTask(claim, assignment_of(claim), self.town.seconds) for claim in claims]
+        crew_pool.counters.record_claimed(claims)
+        self.crew.assign(crew_pool, work, self.town.seconds)
         for worker in list(self.crew.workers.values()):
-            for ticket in list(worker.given):
-                self.crew.heard(worker, Done(ticket, 1.0), self.town.seconds)
+            for ticket in list(worker.running):
+                self.crew.receive(worker, Done(ticket, 1.0), self.town.seconds)
         self.town.store.settle([(claim.lease, COMPLETED) for claim in claims])
         return len(claims)
 
@@ -208,15 +208,15 @@ def test_a_shrink_lets_the_idle_go_and_a_busy_worker_end_its_task(town: Town) ->
     town.backlog(500)
     town.tick(5)
     node.lease(1)
-    [busy] = [worker for worker in node.crew.workers.values() if worker.given]
-    tickets = list(busy.given)
+    [busy] = [worker for worker in node.crew.workers.values() if worker.running]
+    tickets = list(busy.running)
 
-    orders.pause(town.store, "default", by="ops")
+    pool_overrides.pause(town.store, "default", by="ops")
     town.tick(3)
 
     assert node.size() == 0
     assert list(node.crew.workers.values()) == [busy], "all others have left"
-    assert (busy.state, list(busy.given), node.outlet.killed) == (WorkerState.DRAINING, tickets, [])
+    assert (busy.state, list(busy.running), node.outlet.killed) == (WorkerState.DRAINING, tickets, [])
 
 
 def test_it_shrinks_by_itself_when_the_work_is_done(town: Town) -> None:
@@ -240,9 +240,9 @@ def test_a_shrink_keeps_those_who_have_something_to_do(town: Town) -> None:
     node = town.node(PoolSettings(size=3))
     town.tick(2)
     [claim] = node.lease(1)
-    [busy] = [worker for worker in node.crew.workers.values() if worker.given]
+    [busy] = [worker for worker in node.crew.workers.values() if worker.running]
 
-    orders.pin(town.store, "default", 1, by="ops")
+    pool_overrides.pin(town.store, "default", 1, by="ops")
     town.tick(3)
 
     assert [worker for worker in node.crew.workers.values() if worker.state.working] == [busy]
@@ -254,7 +254,7 @@ def test_two_nodes_share_one_target_and_the_shares_add_up(town: Town) -> None:
     town.tick(2)
 
     for target in (1, 2, 5, 7, 9):
-        orders.pin(town.store, "default", target, by="ops")
+        pool_overrides.pin(town.store, "default", target, by="ops")
         town.tick(2)
         assert first.size() + second.size() == target, target
         assert abs(first.size() - 2 * second.size()) <= 2, "by the weight of their ceilings"
@@ -263,7 +263,7 @@ def test_two_nodes_share_one_target_and_the_shares_add_up(town: Town) -> None:
 def test_a_node_that_joins_takes_its_share_and_the_other_gives_its_part_back_after_a_hold(town: Town) -> None:
     first = town.node(PoolSettings(min=0, max=8))
     town.tick(2)
-    orders.pin(town.store, "default", 8, by="ops", lasts="1h")
+    pool_overrides.pin(town.store, "default", 8, by="ops", lasts="1h")
     town.tick(2)
     assert first.size() == 8
 
@@ -279,7 +279,7 @@ def test_a_node_that_joins_takes_its_share_and_the_other_gives_its_part_back_aft
 def test_the_share_of_a_node_that_is_gone_is_taken_over(town: Town) -> None:
     first, second = town.node(PoolSettings(min=0, max=8)), town.node(PoolSettings(min=0, max=8))
     town.tick(2)
-    orders.pin(town.store, "default", 8, by="ops", lasts="1h")
+    pool_overrides.pin(town.store, "default", 8, by="ops", lasts="1h")
     town.tick(2)
     assert (first.size(), second.size()) == (4, 4)
 
@@ -306,7 +306,7 @@ def test_of_two_nodes_that_have_looked_at_the_same_moment_one_decides_and_the_ot
 ) -> None:
     first, second = town.node(PoolSettings(min=0, max=8)), town.node(PoolSettings(min=0, max=8))
     town.tick(2)
-    orders.pin(town.store, "default", 8, by="ops")
+    pool_overrides.pin(town.store, "default", 8, by="ops")
     town.clock.advance(timedelta(seconds=1))
     stale = town.store.look(["default"], ahead=timedelta(0))
 
@@ -333,7 +333,7 @@ def test_a_store_that_is_away_leaves_the_size_as_it_is(town: Town) -> None:
     town.tick(30)
 
     assert node.size() == 8
-    assert {event.doing for event in node.of(StoreTroubled)} == {"size the pools"}
+    assert {event.doing for event in node.of(StoreCallFailed)} == {"size the pools"}
     town.store.away = False
     town.tick()
     assert node.size() == 8
@@ -342,11 +342,11 @@ def test_a_store_that_is_away_leaves_the_size_as_it_is(town: Town) -> None:
 def test_a_node_without_a_session_or_with_a_lost_one_leaves_the_size_as_it_is(town: Town) -> None:
     node = town.node()
     town.tick(3)
-    orders.pin(town.store, "default", 5, by="ops")
+    pool_overrides.pin(town.store, "default", 5, by="ops")
     town.tick(2)
 
     town.store.close_session(node.session)
-    orders.pin(town.store, "default", 2, by="ops")
+    pool_overrides.pin(town.store, "default", 2, by="ops")
     node.step()
     lost = node.size()
     node.keeper.current = None
@@ -363,7 +363,7 @@ def test_a_controller_that_breaks_keeps_the_size_says_so_backs_off_and_recovers(
 ) -> None:
     node = town.node()
     town.tick(3)
-    orders.pin(town.store, "default", 3, by="ops")
+    pool_overrides.pin(town.store, "default", 3, by="ops")
     town.tick(2)
     calls: list[float] = []
 
@@ -372,7 +372,7 @@ def test_a_controller_that_breaks_keeps_the_size_says_so_backs_off_and_recovers(
         raise ZeroDivisionError("no load")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "windlass.autoscaler"):
-        patch.setattr(steering, "rule", breaks)
+        patch.setattr(pool_tick, "rule", breaks)
         began = town.seconds
         town.tick(40)
 
@@ -384,7 +384,7 @@ def test_a_controller_that_breaks_keeps_the_size_says_so_backs_off_and_recovers(
     assert "ZeroDivisionError" in pools.pool(town.store, "default").degraded
     town.tick(40)
     assert pools.pool(town.store, "default").degraded == ""
-    orders.pin(town.store, "default", 4, by="ops")
+    pool_overrides.pin(town.store, "default", 4, by="ops")
     town.tick(2)
     assert node.size() == 4
 
@@ -394,10 +394,10 @@ def test_a_decision_that_the_store_cannot_take_harms_the_controller_and_not_the_
 ) -> None:
     node = town.node()
     town.tick(3)
-    monkeypatch.setattr(steering, "sign", lambda *_: "x" * 5_000)
-    monkeypatch.setattr(steering.Decision, "sentence", lambda *_: "x" * 5_000)
+    monkeypatch.setattr(pool_tick, "sign", lambda *_: "x" * 5_000)
+    monkeypatch.setattr(pool_tick.Decision, "sentence", lambda *_: "x" * 5_000)
 
-    orders.pin(town.store, "default", 5, by="ops")
+    pool_overrides.pin(town.store, "default", 5, by="ops")
     town.tick(2)
 
     assert node.size() == 1
@@ -450,7 +450,7 @@ def test_an_order_does_not_go_beyond_the_budget(town: Town) -> None:
     node = town.node(budget=BudgetSettings(workers=3))
     town.tick(2)
 
-    orders.pin(town.store, "default", 8, by="ops")
+    pool_overrides.pin(town.store, "default", 8, by="ops")
     town.tick(3)
 
     assert node.size() == 3
@@ -459,7 +459,7 @@ def test_an_order_does_not_go_beyond_the_budget(town: Town) -> None:
 def test_a_node_that_drains_decides_nothing_and_others_take_over_its_share_at_once(town: Town) -> None:
     first, second = (town.node(PoolSettings(min=0, max=8)) for _ in range(2))
     town.tick(2)
-    orders.pin(town.store, "default", 8, by="ops")
+    pool_overrides.pin(town.store, "default", 8, by="ops")
     town.tick(2)
     first.lease(1)  # It runs for long, and the session with it.
     assert (first.size(), second.size()) == (4, 4)
@@ -509,12 +509,12 @@ def test_tasks_that_were_claimed_are_not_dropped_when_the_claim_of_a_probe_fails
 
 
 def test_nothing_is_claimed_before_it_is_known_which_downstreams_are_shut(town: Town) -> None:
-    downstreams.hold(town.store, "bank", BreakerState.OPEN, town.clock.now(), by="ops")
+    breakers.hold(town.store, "bank", BreakerState.OPEN, town.clock.now(), by="ops")
     node = town.node(PoolSettings(size=3))
     claimer = node.claimer()
     node.crew.tick(town.seconds)
     for worker in node.outlet.forked:
-        node.crew.heard(worker, Hello(), town.seconds)
+        node.crew.receive(worker, Hello(), town.seconds)
     submit(town.store, a_task(downstream="bank"), a_task())
 
     claimer.step()
@@ -542,7 +542,7 @@ def test_an_override_ends_by_itself(town: Town) -> None:
     node = town.node()
     town.tick(3)
 
-    orders.pin(town.store, "default", 6, by="ops", lasts="5s")
+    pool_overrides.pin(town.store, "default", 6, by="ops", lasts="5s")
     town.tick(3)
     pinned = node.size()
     town.tick(5)

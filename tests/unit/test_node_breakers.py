@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.support.builders import GAVE_UP, RAISED, claim_all, submit
-from windlass import downstreams
 from windlass.clock import ManualClock
 from windlass.core import breaker as rules
 from windlass.core.breaker import DEFAULTS, PROBES, Breaker, BreakerState
@@ -17,7 +16,8 @@ from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import Crashed, Outcome, Released, Returned, Stopped
 from windlass.core.task import Claim, NewTask
-from windlass.events import BreakerTurned, Event, Events
+from windlass.events import BreakerChanged, Event, Events
+from windlass.operations import breakers
 from windlass.stores.memory import MemoryStore
 from windlass.worker.breakers import KIND, Breakers
 
@@ -59,7 +59,7 @@ class Street:
 
     def end(self, number: int, outcome: Outcome, node: int = 0) -> None:
         for claim in self.claims(number):
-            self.nodes[node].done(claim, outcome)
+            self.nodes[node].record_end(claim, outcome)
 
     def step(self, *nodes: int, want: int = 0, seconds: float = 1) -> None:
         """A second passes, and these nodes step in this order; all of them when none is named."""
@@ -78,7 +78,7 @@ class Street:
         taken: list[Claim] = []
         for name, most in self.nodes[node].begin_probes().items():
             claims = self.claims(most)
-            self.nodes[node].took(name, claims, most)
+            self.nodes[node].record_probes(name, claims, most)
             taken += claims
         return taken
 
@@ -100,7 +100,7 @@ class Street:
 
 def all_of(claims: Sequence[Claim], outcome: Outcome, breakers: Breakers) -> None:
     for claim in claims:
-        breakers.done(claim, outcome)
+        breakers.record_end(claim, outcome)
 
 
 def test_healthy_traffic_writes_nothing() -> None:
@@ -124,7 +124,7 @@ def test_failures_open_it_for_all_nodes() -> None:
 
     assert [node.shut for node in street.nodes] == [("bank",), ("bank",)]
     assert "ValueError" in street.breaker.reason
-    [turned] = [event for event in street.heard if isinstance(event, BreakerTurned)]
+    [turned] = [event for event in street.heard if isinstance(event, BreakerChanged)]
     assert (turned.downstream, turned.before, turned.after) == ("bank", "closed", "open")
     [entry] = street.store.audit("breaker/bank")
     assert (entry.action, entry.by) == ("opened", "node-0")
@@ -216,7 +216,7 @@ def test_a_step_between_the_permit_and_the_claim_grants_no_second_one() -> None:
         street.step(want=1)
         under_way += len(street.take(0))
     claims = street.claims(permits["bank"])
-    node.took("bank", claims, permits["bank"])
+    node.record_probes("bank", claims, permits["bank"])
 
     assert under_way + len(claims) <= PROBES
 
@@ -241,7 +241,7 @@ def test_a_probe_that_found_nothing_to_claim_goes_back() -> None:
     assert street.breaker.under_way == 3
 
     permits = street.nodes[0].begin_probes()
-    street.nodes[0].took("bank", [], permits["bank"])
+    street.nodes[0].record_probes("bank", [], permits["bank"])
     street.step(0, want=0)
 
     assert street.breaker.under_way == 0
@@ -325,7 +325,7 @@ def test_an_attempt_that_began_before_it_opened_does_not_close_it() -> None:
 def test_what_somebody_holds_open_stays_open_whatever_is_heard() -> None:
     street = Street()
     now = street.clock.now()
-    downstreams.hold(street.store, "bank", BreakerState.OPEN, now, by="ops", why="a migration", lasts="10s")
+    breakers.hold(street.store, "bank", BreakerState.OPEN, now, by="ops", why="a migration", lasts="10s")
 
     street.end(50, Returned())
     street.step(want=1)
@@ -340,7 +340,7 @@ def test_a_reason_too_long_for_the_ledger_is_refused_before_any_node_must_write_
     street = Street()
 
     with pytest.raises(ValueError, match="why"):
-        downstreams.hold(
+        breakers.hold(
             street.store, "bank", BreakerState.OPEN, street.clock.now(), by="ops", why="x" * 1_950, lasts="1s"
         )
     street.step(seconds=2, want=1)

@@ -11,9 +11,9 @@ import pytest
 from windlass.config import PoolSettings
 from windlass.events import Event, Events, SignalFailed
 from windlass.situation import PoolSituation
-from windlass.worker import signals as module
+from windlass.worker import external_signals as module
+from windlass.worker.external_signals import DECIDER_PATIENCE, ExternalSignals
 from windlass.worker.pool import Pool
-from windlass.worker.signals import DECIDER_PATIENCE, Signals
 
 NAME = "app:mine"
 SITUATION = PoolSituation(pool="default", now=0.0, workers=1, least=1, most=4)
@@ -31,8 +31,8 @@ class Floor:
         self.pool.situations = {NAME: SITUATION}
         crew = SimpleNamespace(pools={"default": self.pool}, measure=self.measure, measured=None)
         monkeypatch.setattr(module, "monotonic", lambda: self.now)
-        self.signals = Signals(
-            cast("Any", SimpleNamespace(lock=threading.RLock(), crew=crew)), Events(self.events.append)
+        self.signals = ExternalSignals(
+            cast("Any", SimpleNamespace(lock=threading.RLock(), dispatcher=crew)), Events(self.events.append)
         )
         self.signals.turned.set()
 
@@ -48,7 +48,7 @@ class Floor:
 
     def answer(self, value: float | None, error: str = "") -> None:
         self.now += 0.01
-        self.signals.heard("default", NAME, value, error)
+        self.signals.record("default", NAME, value, error)
 
     def failures(self) -> list[str]:
         return [event.error for event in self.events if isinstance(event, SignalFailed)]

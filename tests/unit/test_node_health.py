@@ -11,7 +11,7 @@ import pytest
 from windlass.config import PoolSettings
 from windlass.health import Health
 from windlass.worker import health as module
-from windlass.worker.crew import Crew
+from windlass.worker.dispatcher import Dispatcher
 from windlass.worker.health import HUB_SECONDS, NodeHealth
 from windlass.worker.states import WorkerState
 
@@ -25,11 +25,11 @@ class Parts:
         self.failure: str | None = None
         self.degraded: dict[str, str] = {}
         self.silent: float | None = 1.0
-        self.crew = Crew([PoolSettings(size=1)], cast("Any", None), cast("Any", None))
-        self.crew.warm = True
+        self.crew = Dispatcher([PoolSettings(size=1)], cast("Any", None), cast("Any", None))
+        self.crew.has_parent = True
         self.worker = SimpleNamespace(state=WorkerState.IDLE)
         self.crew.pools["default"].workers[1] = cast("Any", self.worker)
-        self.hub = SimpleNamespace(lock=threading.RLock(), crew=self.crew, broken=None)
+        self.hub = SimpleNamespace(lock=threading.RLock(), dispatcher=self.crew, broken=None)
         self.keeper = SimpleNamespace(silent_for=lambda _now: self.silent, silence_allowed=7.0, current="session")
         self.health = NodeHealth(
             cast("Any", self.hub), cast("Any", self.keeper), cast("Any", self), lambda: self.failure
@@ -115,7 +115,7 @@ def test_a_node_that_drains_is_alive_and_not_ready(parts: Parts) -> None:
 
 
 def test_an_app_that_is_not_imported_is_not_ready(parts: Parts) -> None:
-    parts.crew.warm = False
+    parts.crew.has_parent = False
 
     assert faults(parts.health.readiness()) == {"workers": "the app is not imported"}
 

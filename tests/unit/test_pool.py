@@ -41,8 +41,8 @@ def test_before_anything_was_measured_there_is_room_for_what_can_run_at_once() -
 def test_short_tasks_are_read_ahead_and_long_ones_are_not() -> None:
     short, long = a_pool(), a_pool()
 
-    short.measured(0.001)
-    long.measured(1.0)
+    short.record_run_time(0.001)
+    long.record_run_time(1.0)
 
     assert short.room(0.0) == 1 + 50
     assert long.room(0.0) == 1
@@ -51,7 +51,7 @@ def test_short_tasks_are_read_ahead_and_long_ones_are_not() -> None:
 def test_read_ahead_is_bounded() -> None:
     pool = a_pool(2)
 
-    pool.measured(0.0)
+    pool.record_run_time(0.0)
 
     assert pool.room(0.0) == 2 + READ_AHEAD_TASKS
 
@@ -80,7 +80,7 @@ def test_a_task_that_needs_more_slots_than_any_worker_has_gets_none() -> None:
 def test_workers_that_die_for_days_are_started_again_every_half_minute() -> None:
     pool = a_pool()
 
-    waits = [pool.failed(0.0) for _ in range(3_000)]
+    waits = [pool.back_off(0.0) for _ in range(3_000)]
 
     assert waits[:4] == [0.0, 0.1, 0.2, 0.4]
     assert waits[-1] == 30.0
@@ -88,7 +88,7 @@ def test_workers_that_die_for_days_are_started_again_every_half_minute() -> None
 
 def test_one_that_is_as_good_as_dead_is_given_nothing() -> None:
     pool = a_pool(2)
-    pool.workers[0].gone_at = 1.0
+    pool.workers[0].socket_closed_at = 1.0
     pool.workers[1].verdict = "was killed"
 
     assert pool.next_worker(1, {}) is None

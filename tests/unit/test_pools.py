@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from tests.support.builders import a_session, a_task, claim_all, submit
-from windlass import orders, pools
-from windlass.autoscale.documents import PoolDecision, written
 from windlass.autoscale.reports import NodeReport, PoolReport
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.state import State
+from windlass.autoscale.stored_state import PoolDecision, written
 from windlass.clock import ManualClock
 from windlass.core.ordering import Queue
 from windlass.core.task import SessionId
 from windlass.errors import UnknownPool
+from windlass.operations import pool_overrides, pools
 from windlass.stores.memory import MemoryStore
 
 
@@ -111,7 +111,7 @@ def test_a_pool_is_known_when_its_last_node_is_gone(clock: ManualClock) -> None:
 def test_history_is_the_newest_first_and_goes_page_by_page(clock: ManualClock) -> None:
     store = a_store(clock, mail=report_of())
     for size in (3, 4, 5):
-        orders.pin(store, "mail", size, by="ann")
+        pool_overrides.pin(store, "mail", size, by="ann")
 
     first = pools.history(store, "mail", limit=2)
     rest = pools.history(store, "mail", limit=2, before=first[-1].number)
@@ -216,9 +216,9 @@ def test_desired_without_any_node_obeys_what_was_ordered(clock: ManualClock) -> 
     submit(store, *(a_task(queue="mail") for _ in range(300)))
     clock.advance(timedelta(seconds=10))
 
-    orders.pin(store, "mail", 3, by="ann")
+    pool_overrides.pin(store, "mail", 3, by="ann")
     pinned = pools.desired(store, "mail")
-    orders.pause(store, "mail", by="ann")
+    pool_overrides.pause(store, "mail", by="ann")
 
     assert (pinned, pools.desired(store, "mail")) == (3, 0)
 
@@ -230,7 +230,7 @@ def test_desired_without_any_node_spares_what_is_still_leased(clock: ManualClock
     submit(store, *(a_task(queue="mail") for _ in range(7)))
     claim_all(store, queues=["mail"])
 
-    orders.pause(store, "mail", by="ann")
+    pool_overrides.pause(store, "mail", by="ann")
 
     assert pools.desired(store, "mail") == 4
 

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from tests.unit.values import a_stored_task, an_id
-from windlass.core.conditions import allowed_states
+from windlass.core.filter import allowed_states
 from windlass.core.lifecycle import State
 from windlass.core.query import parse
 from windlass.core.task import Rules, TaskId

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 import windlass
+from windlass.client.signature import Signature
 from windlass.redaction import HIDDEN, Secret, is_secret, redacted, redacted_text
-from windlass.signature import Signature
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from windlass.core.settlement import (
     Returned,
     Settlement,
     Stopped,
-    conclude,
+    apply_store_facts,
     settle,
     stands_already,
 )
@@ -59,7 +59,7 @@ def test_every_outcome_is_a_legal_move_that_charges_one_counter_at_most(
     )
 
     decided = settle(task, outcome, middle)
-    end = conclude(task, decided, NOW)
+    end = apply_store_facts(task, decided, NOW)
 
     assert end.state in MOVES[State.LEASED]
     assert sum([end.attempts, end.crashes, end.losses]) == int(not isinstance(outcome, Released)) == int(end.charged)
@@ -121,19 +121,19 @@ def test_a_release_is_free(delay: int, state: State) -> None:
 
 @pytest.mark.parametrize(("expires", "state"), [(NOW, State.EXPIRED), (NOW + 1, State.RUNNABLE)])
 def test_what_comes_back_at_its_hard_limit_has_expired(expires: int, state: State) -> None:
-    assert conclude(a_stored_task(expires=expires), RELEASED, NOW).state is state
+    assert apply_store_facts(a_stored_task(expires=expires), RELEASED, NOW).state is state
 
 
 def test_a_good_end_is_good_after_the_hard_limit_too() -> None:
     end = Settlement(state=State.COMPLETED, attempts=1)
 
-    assert conclude(a_stored_task(expires=NOW - 1), end, NOW) == end
+    assert apply_store_facts(a_stored_task(expires=NOW - 1), end, NOW) == end
 
 
 def test_a_cancel_request_takes_the_result_away_and_gives_its_own_reason() -> None:
     task = a_stored_task(cancel_requested=True, reason="not wanted", expires=NOW - 1)
 
-    end = conclude(task, Settlement(state=State.COMPLETED, result="7", attempts=1), NOW)
+    end = apply_store_facts(task, Settlement(state=State.COMPLETED, result="7", attempts=1), NOW)
 
     assert (end.state, end.result, end.reason, end.attempts) == (State.CANCELLED, None, "not wanted", 1)
 
@@ -141,7 +141,7 @@ def test_a_cancel_request_takes_the_result_away_and_gives_its_own_reason() -> No
 def test_text_that_no_database_can_hold_is_replaced() -> None:
     error = Error(kind="E", message="nul \0", traceback="lone \ud800")
 
-    end = conclude(a_stored_task(), settle(a_stored_task(), Raised(error, give_up=True), middle), NOW)
+    end = apply_store_facts(a_stored_task(), settle(a_stored_task(), Raised(error, give_up=True), middle), NOW)
 
     assert end.error is not None
     texts = [end.error.kind, end.error.message, end.error.traceback, end.reason or ""]

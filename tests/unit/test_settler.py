@@ -10,7 +10,7 @@ from windlass.core.lifecycle import State
 from windlass.core.settlement import Returned, Settlement
 from windlass.core.task import Claim, Lease, SessionId
 from windlass.errors import StoreError, StoreUnavailable
-from windlass.events import Event, Events, StoreTroubled
+from windlass.events import Event, Events, StoreCallFailed
 from windlass.stores.protocol import Settled, Store, Verdict
 from windlass.worker import settler as module
 from windlass.worker.settler import Settler
@@ -71,7 +71,7 @@ def test_once_it_is_closed_it_tries_once_more_and_lets_it_be() -> None:
     settler.step()
 
     assert store.states == {}
-    assert [type(event) for event in heard] == [StoreTroubled]
+    assert [type(event) for event in heard] == [StoreCallFailed]
 
 
 def test_what_is_left_is_written_at_the_end() -> None:

@@ -11,15 +11,15 @@ from tests.unit.values import an_id
 from windlass.core.admission import in_scope
 from windlass.core.graph import End
 from windlass.core.ids import keyed_id
-from windlass.core.lifecycle import BIRTHS, State
+from windlass.core.lifecycle import INITIAL_STATES, State
 from windlass.core.ordering import Queue, place
 from windlass.core.retry import ErrorRule, Retry
 from windlass.core.submission import (
     MAX_BATCH,
-    born,
     decode_rules,
     draft,
     encode_rules,
+    initial_state,
 )
 from windlass.core.task import NewTask, OnFailure, Rules
 from windlass.core.times import micros
@@ -58,13 +58,13 @@ def test_a_task_is_born_in_the_state_that_its_times_and_prerequisites_ask_for(
     one = drafted(delay=delay, expires=expires, prerequisites=[an_id(n) for n in parents], on_failure=policy)
     over = {an_id(n): end for n, end in ended.items() if n in parents}
 
-    birth = born(one, PLAIN, NOW, nth, over, [an_id(99)] if seal else [])
+    birth = initial_state(one, PLAIN, NOW, nth, over, [an_id(99)] if seal else [])
 
     task = birth.task
     bad = [end for end in over.values() if not end.good]
     waiting = len(parents) - len(over) + seal
     late = delay is not None and delay > timedelta(0)
-    assert task.state in BIRTHS
+    assert task.state in INITIAL_STATES
     assert task.waiting == waiting == sum(not resolved for _, resolved in birth.edges)
     if bad and policy is OnFailure.CANCEL:
         assert task.state is State.CANCELLED

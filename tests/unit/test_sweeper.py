@@ -10,7 +10,7 @@ from windlass.core.times import micros
 from windlass.events import Events
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store, Swept
-from windlass.sweeper import Sweeper
+from windlass.worker.sweeper import Sweeper
 
 
 class Turned:

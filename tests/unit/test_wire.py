@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.values import OOPS, an_id
+from windlass.core.assignment import Assignment
 from windlass.core.lifecycle import State
-from windlass.core.order import Order
 from windlass.core.retry import Error
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped
 from windlass.errors import InvalidPayload
@@ -15,14 +15,14 @@ from windlass.worker.wire import (
     MARK,
     MAX_FRAME,
     Answer,
-    Ask,
-    Beat,
     Done,
     Frames,
     FromWorker,
+    Heartbeat,
     Hello,
     Interrupt,
     Message,
+    RequestStop,
     Run,
     ToWorker,
     Valid,
@@ -31,11 +31,11 @@ from windlass.worker.wire import (
     outcome_of,
 )
 
-ORDER = Order(task=an_id(1), fence=2, session=an_id(3), handler="work", args="{}", slots=3)
+ORDER = Assignment(task=an_id(1), fence=2, session=an_id(3), handler="work", args="{}", slots=3)
 MESSAGES: list[Message] = [
     Run([(1, ORDER), (2, ORDER)]),
     Valid(an_id(3), 12.5),
-    Ask(7),
+    RequestStop(7),
     Answer(1, b"x" * 1_000),
     Answer(2, None, b"no"),
     Interrupt(7, False),
@@ -92,7 +92,7 @@ def test_whatever_a_handler_says_can_be_sent() -> None:
     assert said.error.message == "no caf?.txt"
 
 
-GOOD = frame(Ask(7))
+GOOD = frame(RequestStop(7))
 WRONG = {
     "a byte": b"x",
     "the beginning of the mark, then another byte": MARK[:2] + b"x",
@@ -104,7 +104,7 @@ WRONG = {
     "an attempt that took less than no time": frame(Done(1, -1.0)),
     "an attempt that took no number of seconds": frame(Done(1, float("nan"))),
     "a retry later than anybody may ask for": frame(Done(1, 0.0, error=OOPS, retry_in=1 << 60)),
-    "progress beyond the end": frame(Beat(1, 2.0, None)),
+    "progress beyond the end": frame(Heartbeat(1, 2.0, None)),
 }
 
 
@@ -124,7 +124,7 @@ def test_half_a_message_is_known_to_be_one() -> None:
 
     assert frames.feed(GOOD[:-1]) == []
     assert (frames.partial, frames.broken) == (True, None)
-    assert frames.feed(GOOD[-1:]) == [Ask(7)]
+    assert frames.feed(GOOD[-1:]) == [RequestStop(7)]
     assert not frames.partial
 
 

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from windlass.events import Event, Events, WorkerMoved
+from windlass.events import Event, Events, WorkerStateChanged
 from windlass.worker.states import MOVES, WorkerState
 from windlass.worker.worker import Worker
 
@@ -18,7 +18,7 @@ def test_a_worker_makes_the_moves_of_the_table_and_no_others(before: WorkerState
     if after in MOVES[before]:
         worker.move(after, 2.0, "because")
         assert heard == [
-            WorkerMoved(pool="default", worker=1, pid=0, before=before, after=after, why="because", seconds=2.0)
+            WorkerStateChanged(pool="default", worker=1, pid=0, before=before, after=after, why="because", seconds=2.0)
         ]
     else:
         with pytest.raises(AssertionError):

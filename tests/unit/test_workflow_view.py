@@ -10,16 +10,16 @@ from typing import Any, cast
 import pytest
 
 from tests.support.builders import SECOND, a_session, a_task, claim_all, complete, submit, submit_one
-from windlass import workflow_view
 from windlass.clock import ManualClock
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.errors import InvalidTask
+from windlass.operations import workflows
+from windlass.operations.workflows import Slice, Summary, UnknownWorkflow, Workflow, page, step_name, workflow
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import TaskReader
 from windlass.stores.workflow_reads import Edge, EdgePage
-from windlass.workflow_view import Slice, Summary, UnknownWorkflow, Workflow, page, step_name, workflow
 
 
 @pytest.fixture
@@ -149,8 +149,8 @@ def test_order_critical_path_and_slack_agree_with_their_definitions(
 def test_pages_hold_every_step_once_with_all_its_prerequisites(
     store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, limit: int, most: int
 ) -> None:
-    monkeypatch.setattr(workflow_view, "MOST_STEPS", most)
-    monkeypatch.setattr(workflow_view, "MOST_LINKS", 20)
+    monkeypatch.setattr(workflows, "MOST_STEPS", most)
+    monkeypatch.setattr(workflows, "MOST_LINKS", 20)
     graph: dict[str, list[str]] = {}
     for n in range(40):
         graph[f"s{n}"] = [f"s{before}" for before in range(n)]
@@ -173,7 +173,7 @@ def test_pages_hold_every_step_once_with_all_its_prerequisites(
 def test_a_summary_counts_all_steps_in_pages(
     store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workflow_view, "MOST_STEPS", 100)
+    monkeypatch.setattr(workflows, "MOST_STEPS", 100)
     submit(store, *(a_task(workflow="w", handler=f"h{n % 3}") for n in range(12_000)))
     counted = Counted(store)
 
@@ -187,7 +187,7 @@ def test_a_summary_counts_all_steps_in_pages(
 
 
 def test_too_many_edges_make_a_summary_as_well(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workflow_view, "MOST_EDGES", 3)
+    monkeypatch.setattr(workflows, "MOST_EDGES", 3)
     submit_graph(store, {"a": [], "b": ["a"], "c": ["a", "b"]})
     exact = workflow(store, "w")
     submit_one(store, key="d", workflow="w", prerequisites=["c"])
@@ -201,11 +201,11 @@ def test_a_step_is_found_by_id_key_or_shown_name(store: MemoryStore) -> None:
     other = submit_one(store, key="k", workflow="v")
 
     def found(text: str) -> TaskId:
-        return workflow_view.find_step(store, "w", "default", text).id
+        return workflows.find_step(store, "w", "default", text).id
 
     assert (found("k"), found(str(keyed)), found(f"work-{str(plain)[-6:]}")) == (keyed, keyed, plain)
     for text in (str(other), "fly", ""):
         with pytest.raises(InvalidTask, match="names no step"):
             found(text)
     with pytest.raises(UnknownWorkflow):
-        workflow_view.find_step(store, "none", "default", "k")
+        workflows.find_step(store, "none", "default", "k")

@@ -9,11 +9,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from windlass.autoscale.backlog import predicted
-from windlass.autoscale.costs import payable
+from windlass.autoscale.costs import affordable_workers
 from windlass.autoscale.deciders.forecasts import windows_open
+from windlass.autoscale.load_overrides import Step, Wish, lowered, whole
 from windlass.autoscale.moment import Moment
 from windlass.autoscale.state import State
-from windlass.autoscale.wishes import Step, Wish, lowered, whole
 
 
 class Bounds(Struct, frozen=True, kw_only=True, gc=False):
@@ -35,7 +35,7 @@ def bounds_of(moment: Moment, state: State) -> Bounds:
     if "schedule" in settings.deciders:
         most = [window.most for window in windows_open(moment) if window.most is not None]
         ceilings += [(size, "window") for size in most]
-    money = payable(state.bill, settings)
+    money = affordable_workers(state.bill, settings)
     if money is not None:
         ceilings.append((money, "cost"))
     least, word = min(ceilings, key=lambda each: each[0])
@@ -44,7 +44,7 @@ def bounds_of(moment: Moment, state: State) -> Bounds:
     return Bounds(floor=settings.floor, ceiling=ceiling, word=word, told=told, idle=settings.idle)
 
 
-def under(moment: Moment, wish: Wish, bounds: Bounds) -> tuple[Wish, Step]:
+def clamp(moment: Moment, wish: Wish, bounds: Bounds) -> tuple[Wish, Step]:
     """The wish with nothing above the ceiling, and what that means for those who wait."""
     before = whole(wish.asks(moment.current))
     wish = lowered(wish, bounds.ceiling)

@@ -12,23 +12,23 @@ from statistics import median_high
 from msgspec.structs import replace
 
 from windlass.autoscale.backlog import predicted
-from windlass.autoscale.bounds import Bounds, bounds_of, raised_by, under
-from windlass.autoscale.costs import billed
+from windlass.autoscale.bounds import Bounds, bounds_of, clamp, raised_by
+from windlass.autoscale.costs import charge
 from windlass.autoscale.custom import own_wish
 from windlass.autoscale.deciders import DECIDERS
 from windlass.autoscale.deciders.simple import plain
 from windlass.autoscale.decisions import Decision, decided
 from windlass.autoscale.estimators import learn
-from windlass.autoscale.health import tended
-from windlass.autoscale.limits import hold_of, paced
+from windlass.autoscale.health import update_health
+from windlass.autoscale.load_overrides import Step, Wish, largest, whole
 from windlass.autoscale.moment import Moment
 from windlass.autoscale.observations import Observation
 from windlass.autoscale.outages import broken
+from windlass.autoscale.pacing import apply_pacing, hold_of
 from windlass.autoscale.rates import Rates
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.state import State
-from windlass.autoscale.vetoes import vetoed
-from windlass.autoscale.wishes import Step, Wish, largest, whole
+from windlass.autoscale.vetoes import apply_vetoes
 
 __all__ = ["Decision", "State", "tick"]
 
@@ -45,21 +45,21 @@ def tick(now: float, observed: Observation | None, state: State, settings: Setti
     """Decide one tick. Without an observation the pool stays as it is."""
     if observed is None:
         return blind(now, state, settings)
-    state = resumed(now, observed, state)
-    state = replace(state, bill=billed(now, observed, state.bill, settings))
+    state = resume(now, observed, state)
+    state = replace(state, bill=charge(now, observed, state.bill, settings))
     current = state.target if state.target is not None else observed.alive
-    wish, state = wished(now, observed, state, settings, current)
+    wish, state = combine_wishes(now, observed, state, settings, current)
     asked = wish.asks(current)
     steps = [Step(size=whole(asked), why=wish.reason, needs=asked)]
     moment = seen(now, observed, state, settings, current)
     granted, vetoes, state = refused(moment, wish, state)
     # A growth beyond the ceiling must not be paid for, tick after tick.
     bounds = bounds_of(moment, state)
-    granted, ceiling = under(moment, granted, bounds)
-    step, pace = paced(now, granted, observed, state.pace, current, settings, adopting(now, observed, state))
+    granted, ceiling = clamp(moment, granted, bounds)
+    step, pace = apply_pacing(now, granted, observed, state.pace, current, settings, adopting(now, observed, state))
     steps += [*vetoes, ceiling, step, within(now, step.size, observed, state, bounds)]
-    state = sampled(now, replace(state, target=steps[-1].size, pace=pace))
-    orders, state = ordered(now, steps[-1].size, state)
+    state = update_samples(now, replace(state, target=steps[-1].size, pace=pace))
+    orders, state = apply_override(now, steps[-1].size, state)
     return decided(
         [*steps, *orders],
         state,
@@ -78,26 +78,26 @@ def blind(now: float, state: State, settings: Settings) -> Decision:
         size = max(settings.floor, min(settings.ceiling, int(median_high(state.sizes))))
         step = Step(size=size, why=f"no data: {size}, the middle of the last half hour", word="stale", needs=size)
         state = replace(state, target=size)
-    orders, state = ordered(now, size, state)
+    orders, state = apply_override(now, size, state)
     return decided([step, *orders], state, alerts=["signal_stale"] if stale else [])
 
 
 def refused(moment: Moment, wish: Wish, state: State) -> tuple[Wish, list[Step], State]:
     """The wish after every veto. The breaker is first, since what it restores may still be more than is healthy."""
     wish, breaker, outage = broken(moment, wish, state.outage)
-    wish, vetoes, futility = vetoed(moment, wish, state.futility)
-    wish, ailments, health = tended(moment, wish, state.health)
+    wish, vetoes, futility = apply_vetoes(moment, wish, state.futility)
+    wish, ailments, health = update_health(moment, wish, state.health)
     return wish, [*breaker, *vetoes, *ailments], replace(state, outage=outage, futility=futility, health=health)
 
 
-def sampled(now: float, state: State) -> State:
+def update_samples(now: float, state: State) -> State:
     """The state with one size for each minute."""
     if state.target is None or 0 <= now - state.sized < MINUTE:
         return state
     return replace(state, sizes=[*state.sizes[1 - HALF_HOUR :], state.target], sized=now)
 
 
-def resumed(now: float, observed: Observation, state: State) -> State:
+def resume(now: float, observed: Observation, state: State) -> State:
     """The state as this tick finds it; after a gap, what was learnt stays but the windows are empty."""
     fresh = state.at is None or now - state.at > GAP
     if fresh:
@@ -110,7 +110,9 @@ def resumed(now: float, observed: Observation, state: State) -> State:
     )
 
 
-def wished(now: float, observed: Observation, state: State, settings: Settings, current: int) -> tuple[Wish, State]:
+def combine_wishes(
+    now: float, observed: Observation, state: State, settings: Settings, current: int
+) -> tuple[Wish, State]:
     """The largest wish of all deciders, and the state after they learnt."""
     state = replace(state, estimates=learn(state.estimates, observed, settings))
     wishes: list[Wish] = []
@@ -159,7 +161,7 @@ def idle(now: float, observed: Observation, state: State, after: float) -> bool:
     return not here and not observed.due_within(ahead) and (quiet or state.target == 0)
 
 
-def ordered(now: float, size: int, state: State) -> tuple[list[Step], State]:
+def apply_override(now: float, size: int, state: State) -> tuple[list[Step], State]:
     """What people have ordered: an override until it ends, and a pause."""
     steps: list[Step] = []
     override = state.override

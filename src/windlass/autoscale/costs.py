@@ -23,7 +23,7 @@ class Bill(Struct, frozen=True, kw_only=True, gc=False):
     spent: float = 0.0
 
 
-def billed(now: float, observed: Observation, bill: Bill, settings: Settings) -> Bill:
+def charge(now: float, observed: Observation, bill: Bill, settings: Settings) -> Bill:
     """The bill after the time since the last tick; workers cost while they start and while they drain."""
     if settings.cost_per_hour is None or not bill.began or not 0 <= now - bill.began < HOUR:
         return Bill(began=now, at=now)
@@ -32,7 +32,7 @@ def billed(now: float, observed: Observation, bill: Bill, settings: Settings) ->
     return Bill(began=bill.began, at=now, spent=spent)
 
 
-def payable(bill: Bill, settings: Settings) -> int | None:
+def affordable_workers(bill: Bill, settings: Settings) -> int | None:
     """The most workers that the rest of the hour's money pays for; None if money is no matter."""
     if settings.cost_per_hour is None or settings.price <= 0:
         return None

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from math import ceil
 
 from windlass.autoscale.deciders.simple import plain
+from windlass.autoscale.load_overrides import Wish
 from windlass.autoscale.observations import Observation
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.state import State
-from windlass.autoscale.wishes import Wish
 from windlass.situation import PREFIX, PoolSituation
 
 MINUTE = 60.0

@@ -12,8 +12,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from windlass.autoscale.load_overrides import Step, Wish
 from windlass.autoscale.state import State
-from windlass.autoscale.wishes import Step, Wish
 
 
 class Decision(Struct, frozen=True, kw_only=True, gc=False):

@@ -10,9 +10,9 @@ from math import exp, sqrt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.autoscale.jumps import Jumps, watched
+from windlass.autoscale.jumps import Jumps, record_jumps
 from windlass.autoscale.observations import Observation
-from windlass.autoscale.rates import BLOCK, Rates, saw
+from windlass.autoscale.rates import BLOCK, Rates, record
 from windlass.autoscale.settings import Settings
 
 REACTION = 2.0
@@ -100,7 +100,7 @@ def learn(estimates: Estimates, observed: Observation, settings: Settings) -> Es
     reach = horizon(observed)
     ticks = int(reach)
     arrivals = observed.arrivals - observed.scheduled
-    rates = saw(estimates.rates, arrivals, 0.8 * (settings.wait - reach))
+    rates = record(estimates.rates, arrivals, 0.8 * (settings.wait - reach))
     error = estimates.error
     if len(estimates.forecasts) >= ticks:
         missed = max(0.0, rates.last(ticks) - estimates.forecasts[0] * ticks)
@@ -108,7 +108,7 @@ def learn(estimates: Estimates, observed: Observation, settings: Settings) -> Es
     return replace(
         estimates,
         rates=rates,
-        jumps=watched(estimates.jumps, estimates.rates.rate, rates, arrivals, ticks),
+        jumps=record_jumps(estimates.jumps, estimates.rates.rate, rates, arrivals, ticks),
         raw=[*estimates.raw[1 - RAW :], observed.arrivals + observed.retried],
         forecasts=[*estimates.forecasts, rates.rate][-ticks:],
         error=error,

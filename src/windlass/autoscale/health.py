@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from windlass.autoscale.load_overrides import Step, Wish, held, limit, lowered
 from windlass.autoscale.moment import Moment
-from windlass.autoscale.wishes import Step, Wish, held, limit, lowered
 
 MINUTE = 60.0
 DEATHS = 3
@@ -36,7 +36,7 @@ class Health(Struct, frozen=True, kw_only=True, gc=False):
         return sum(count for _, count in self.deaths) > DEATHS
 
 
-def seen(moment: Moment, health: Health) -> Health:
+def record(moment: Moment, health: Health) -> Health:
     """The health after one more tick."""
     observed, now = moment.observed, moment.now
     deaths = [(at, count) for at, count in health.deaths if now - MINUTE < at <= now]
@@ -49,9 +49,9 @@ def seen(moment: Moment, health: Health) -> Health:
     return Health(deaths=deaths, moved=health.moved, service=health.service, stalled=now - health.moved > patience)
 
 
-def tended(moment: Moment, wish: Wish, health: Health) -> tuple[Wish, list[Step], Health]:
+def update_health(moment: Moment, wish: Wish, health: Health) -> tuple[Wish, list[Step], Health]:
     """The wish as the workers' health allows it."""
-    health, steps = seen(moment, health), list[Step]()
+    health, steps = record(moment, health), list[Step]()
     if health.stalled:
         wish = held(wish, moment.current)
         why = f"veto: nothing has ended for {moment.now - (health.moved or 0.0):.0f} s though all are busy"

@@ -36,7 +36,7 @@ class Jumps(Struct, frozen=True, kw_only=True, gc=False):
         return self.before + share * (rate - self.before)
 
 
-def watched(jumps: Jumps, before: float, rates: Rates, arrivals: float, ticks: int) -> Jumps:
+def record_jumps(jumps: Jumps, before: float, rates: Rates, arrivals: float, ticks: int) -> Jumps:
     """The jumps after one more tick, of a window that had the rate `before`; a rise is watched for so many ticks."""
     if rates.jump > 0:
         # A second jump goes on from where the first one began.

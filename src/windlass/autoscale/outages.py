@@ -10,8 +10,8 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from windlass.autoscale.load_overrides import Step, Wish, held, limit, raised
 from windlass.autoscale.moment import Moment
-from windlass.autoscale.wishes import Step, Wish, held, limit, raised
 
 HELD = 30.0
 """Seconds for which an open breaker leaves the size as it is, and a closed one keeps asking for the old size."""

@@ -57,16 +57,16 @@ class Rates(Struct, frozen=True, kw_only=True, gc=False):
         return (newer - older) / half**2 if newer - older > 2 * sqrt(newer + older) else 0.0
 
 
-def saw(rates: Rates, arrivals: float, patience: float) -> Rates:
+def record(rates: Rates, arrivals: float, patience: float) -> Rates:
     """The window after one more tick. Changes shorter than `patience` seconds are not looked for."""
     if rates.span:
-        rates = tempered(rates, arrivals)
+        rates = damp_jump(rates, arrivals)
     else:
         rates = Rates(ticks=[arrivals])
-    return changed(trimmed(rates), patience)
+    return changed(trim(rates), patience)
 
 
-def tempered(rates: Rates, arrivals: float) -> Rates:
+def damp_jump(rates: Rates, arrivals: float) -> Rates:
     """One tick more, cut to what chance explains unless it is the third in a row that exceeds it."""
     rate = rates.rate
     most = rate + 4 * sqrt(rate + 1) + 3
@@ -79,7 +79,7 @@ def tempered(rates: Rates, arrivals: float) -> Rates:
     return Rates(ticks=[*rates.ticks[:-2], *back, arrivals], blocks=rates.blocks)
 
 
-def trimmed(rates: Rates) -> Rates:
+def trim(rates: Rates) -> Rates:
     """The window without what is too old to count."""
     ticks, blocks = rates.ticks, rates.blocks
     if len(ticks) >= TICKS + BLOCK:

@@ -19,7 +19,7 @@ class Fading(Struct, frozen=True, kw_only=True, gc=False):
     value: float | None = None
     at: float = 0.0
 
-    def heard(self, now: float, value: float, half_life: float) -> Fading:
+    def record(self, now: float, value: float, half_life: float) -> Fading:
         """The mean after one more value; without a half-life, that value."""
         if self.value is None or half_life <= 0:
             return Fading(value=value, at=now)

@@ -10,10 +10,10 @@ from msgspec import Struct
 from windlass.autoscale.costs import Bill
 from windlass.autoscale.estimators import Estimates
 from windlass.autoscale.health import Health
-from windlass.autoscale.limits import Pace
 from windlass.autoscale.moment import Memory
 from windlass.autoscale.outages import Outage
 from windlass.autoscale.overrides import Override
+from windlass.autoscale.pacing import Pace
 from windlass.autoscale.vetoes import Futility
 
 

@@ -12,8 +12,8 @@ from math import ceil, inf
 from msgspec import Struct
 from msgspec.structs import replace
 
+from windlass.autoscale.load_overrides import Step, Wish, held, limit, lowered
 from windlass.autoscale.moment import Moment
-from windlass.autoscale.wishes import Step, Wish, held, limit, lowered
 
 SLOWER = 1.3
 """Run times above this multiple of the usual make a saturated pool suspicious."""
@@ -50,7 +50,7 @@ class Futility(Struct, frozen=True, kw_only=True, gc=False):
     step: float = STEP
 
 
-def vetoed(moment: Moment, wish: Wish, futility: Futility) -> tuple[Wish, list[Step], Futility]:
+def apply_vetoes(moment: Moment, wish: Wish, futility: Futility) -> tuple[Wish, list[Step], Futility]:
     """The wish after all vetoes, their steps, and what is now known about futility."""
     steps: list[Step] = []
     if moment.estimates.failing:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from windlass.cli.moments import Times, since, tz_option
-from windlass.cli.output import for_programs, form_options, say, table
+from windlass.cli.output import form_options, print_json_form, print_note, table
 from windlass.cli.stores import opened, store_option
-from windlass.server.shapes import entry_shape
+from windlass.cli.time_options import Times, since, tz_option
+from windlass.stores.coordination import EntrySeen
 from windlass.stores.protocol import TaskReader
-from windlass.stores.steering import EntrySeen
+from windlass.wire.shapes import entry_shape
 
 _PAGE = 1_000
 
@@ -39,7 +39,7 @@ def ls(
     """The log, the newest first. SUBJECT is one of its subjects, as in queue/mail, or a kind, as in pool/."""
     earliest = None if beginning is None else since(beginning, times.now)
     entries = _entries(opened(store_url), subject, by, earliest, limit)
-    if for_programs(form, [entry_shape(entry) for entry in entries]):
+    if print_json_form(form, [entry_shape(entry) for entry in entries]):
         return
     shapes = [entry_shape(entry) for entry in entries]
     rows = [
@@ -48,7 +48,7 @@ def ls(
     ]
     table(("when", "by", "subject", "action", "what"), rows)
     if not entries:
-        say("nothing is in the log" + (f" of {subject}" if subject else ""))
+        print_note("nothing is in the log" + (f" of {subject}" if subject else ""))
 
 
 def _entries(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from windlass import downstreams
 from windlass.cli.pool import by_option, for_option, somebody, why_option
 from windlass.cli.shapes import print_json
 from windlass.cli.stores import json_option, opened, store_option
 from windlass.clock import SystemClock
 from windlass.core.breaker import BreakerState
+from windlass.operations import breakers
 
 
 @click.group()
@@ -22,7 +22,7 @@ def breaker() -> None:
 @json_option
 def ls(store_url: str | None, as_json: bool) -> None:
     """Every downstream whose tasks have failed lately, or that somebody holds."""
-    found = downstreams.downstreams(opened(store_url), SystemClock().now())
+    found = breakers.downstreams(opened(store_url), SystemClock().now())
     if as_json:
         print_json(found)
         return
@@ -39,7 +39,7 @@ def ls(store_url: str | None, as_json: bool) -> None:
 def open_(store_url: str | None, name: str, lasts: str | None, why: str, by: str | None) -> None:
     """Let no task of this downstream start, until it is closed or for some time."""
     now = SystemClock().now()
-    downstreams.hold(opened(store_url), name, BreakerState.OPEN, now, by=somebody(by), why=why, lasts=lasts)
+    breakers.hold(opened(store_url), name, BreakerState.OPEN, now, by=somebody(by), why=why, lasts=lasts)
     click.echo(f"{name} is held open; `windlass breaker close {name}` ends it", err=True)
 
 
@@ -56,7 +56,7 @@ def close(store_url: str | None, name: str, hold: bool, lasts: str | None, why: 
     """Let its tasks start again."""
     store, now = opened(store_url), SystemClock().now()
     if hold or lasts:
-        downstreams.hold(store, name, BreakerState.CLOSED, now, by=somebody(by), why=why, lasts=lasts)
+        breakers.hold(store, name, BreakerState.CLOSED, now, by=somebody(by), why=why, lasts=lasts)
     else:
-        downstreams.close(store, name, now, by=somebody(by))
+        breakers.close(store, name, now, by=somebody(by))
     click.echo(f"{name} is closed", err=True)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from windlass.cli.output import number_of, say
+from windlass.cli.output import number_of, print_note
 from windlass.core.task import Task
 from windlass.stores.protocol import Cursor, Filter, TaskReader
 
@@ -45,14 +45,14 @@ def counted_words(count: int, most: int | None = None) -> str:
     return f"more than {number_of(most)}" if count > most else number_of(count)
 
 
-def agreed(deed: str, count: int, *, yes: bool, dry_run: bool, most: int | None = None) -> bool:
+def confirm(deed: str, count: int, *, yes: bool, dry_run: bool, most: int | None = None) -> bool:
     """Whether to go on: the number was said, and somebody has agreed to it. `deed` is as in "cancel".
 
     A count above `most` is only said to be greater.
     """
     what = f"{deed} {counted_words(count, most)}"
     if dry_run:
-        say(f"would {what}; nothing was done")
+        print_note(f"would {what}; nothing was done")
         return False
     if yes or not count:
         return True

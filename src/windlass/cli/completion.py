@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import get_completion_class
 
-from windlass.cli.output import say
+from windlass.cli.output import print_note
 
 if TYPE_CHECKING:
     from windlass.stores.protocol import Store
@@ -37,7 +37,7 @@ def completion(shell: str) -> None:
     found = get_completion_class(shell)
     assert found is not None, shell
     click.echo(found(main, {}, "windlass", "_WINDLASS_COMPLETE").source())
-    say(_HINTS[shell])
+    print_note(_HINTS[shell])
 
 
 def complete_queue(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

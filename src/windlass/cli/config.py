@@ -14,10 +14,10 @@ from click.core import ParameterSource
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from windlass.cli.output import for_programs, form_options, table
+from windlass.cli.output import form_options, print_json_form, table
 from windlass.cli.stores import store_option
 from windlass.config import FileSettings, PoolSettings, read_settings
-from windlass.core.times import micros, spelled
+from windlass.core.times import format_duration, micros
 from windlass.redaction import HIDDEN, is_secret, redacted_text
 from windlass.wiring import DEFAULT_URL
 
@@ -49,7 +49,7 @@ def show(store_url: str | None, form: str | None, path: Path | None, origin: boo
     settings = read_settings(path)
     chosen = path or Path("windlass.yaml")
     found = [_store(store_url, source, settings, chosen), *_of_file(settings, chosen), *_of_environment()]
-    if for_programs(form, found):
+    if print_json_form(form, found):
         return
     heads = ("setting", "value", "origin") if origin else ("setting", "value")
     table(heads, [[each.name, each.value, each.origin][: len(heads)] for each in found])
@@ -120,7 +120,7 @@ def _shown(value: object) -> str:
         case bool():
             return str(value).lower()
         case timedelta():
-            return spelled(micros(value))
+            return format_duration(micros(value))
         case tuple() | list():
             return ", ".join(map(str, cast("tuple[object, ...]", value))) or "–"
         case _:

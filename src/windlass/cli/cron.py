@@ -11,21 +11,21 @@ import msgspec
 from cronsim import CronSim
 from msgspec import to_builtins
 
+from windlass.cli.audit_options import because, by_option, entry, note, somebody, why_option
 from windlass.cli.clock_changes import changes
 from windlass.cli.completion import complete_cron
-from windlass.cli.deeds import because, by_option, entry, note, somebody, why_option
-from windlass.cli.moments import Times, named_zone, tz_option
-from windlass.cli.output import for_programs, form_options, say, table
+from windlass.cli.output import form_options, print_json_form, print_note, table
 from windlass.cli.shapes import task_json
 from windlass.cli.stores import clock, opened, store_option
-from windlass.cli.which import task_of
+from windlass.cli.task_selection import task_of
+from windlass.cli.time_options import Times, named_zone, tz_option
+from windlass.client.schedules import check_schedule
 from windlass.core.manifest import CronState
 from windlass.core.times import to_datetime, to_instant
-from windlass.crons import check_schedule
 from windlass.errors import UnknownCron
-from windlass.server.offers import Offers
-from windlass.server.shapes import cron_shape
+from windlass.operations.handler_catalog import HandlerCatalog
 from windlass.stores.protocol import TaskReader
+from windlass.wire.shapes import cron_shape
 
 
 @click.group()
@@ -40,14 +40,14 @@ def cron() -> None:
 def ls(store_url: str | None, form: str | None, times: Times) -> None:
     """Every schedule: what it runs and when next, and who paused it."""
     store = opened(store_url)
-    found, offers = store.crons(), Offers(store)
+    found, offers = store.crons(), HandlerCatalog(store)
     if form is not None:
-        for_programs(form, [_document(each, offers, times) for each in found])
+        print_json_form(form, [_document(each, offers, times) for each in found])
         return
     heads = ("cron", "handler", "schedule", "in words", "zone", "next", "last")
     table(heads, [_row(each, times) for each in found])
     if not found:
-        say("no cron yet: nodes publish those of their app when they start")
+        print_note("no cron yet: nodes publish those of their app when they start")
 
 
 @cron.command("next")
@@ -62,7 +62,7 @@ def next_(store_url: str | None, form: str | None, what: str, number: int, tz: s
     now = clock().now()
     times = Times(now=now, zone=named_zone(tz) if tz else zone)
     found = list(islice(CronSim(schedule, to_datetime(now).astimezone(zone)), number))
-    if not for_programs(form, [{"at": each, "local": each.isoformat()} for each in found]):
+    if not print_json_form(form, [{"at": each, "local": each.isoformat()} for each in found]):
         for each in found:
             click.echo(f"{each.astimezone(times.zone):%a} {times.both(to_instant(each))}")
 
@@ -77,10 +77,10 @@ def run(store_url: str | None, form: str | None, name: str, why: str, by: str | 
     """Submit its task now, beside its schedule, which goes on as if nothing had been."""
     store = opened(store_url)
     info = _known(store, name).info
-    offers = Offers(store)
+    offers = HandlerCatalog(store)
     [receipt] = store.submit([offers.info(info.handler).new_task(msgspec.json.decode(info.args))])
     note(store, f"cron/{name}", "ran", f"ran the cron {name} by hand{because(why)}", by=by, task=str(receipt.id))
-    if not for_programs(form, task_json(task_of(store, str(receipt.id)), offers)):
+    if not print_json_form(form, task_json(task_of(store, str(receipt.id)), offers)):
         click.echo(str(receipt.id))
 
 
@@ -94,7 +94,7 @@ def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
     store = opened(store_url)
     told = entry(f"cron/{name}", "paused", f"paused the cron {name}{because(why)}", by=by)
     store.pause_cron(name, True, by=somebody(by), why=why, entries=[told])
-    say(f"{name} is paused; `windlass cron resume {name}` ends it")
+    print_note(f"{name} is paused; `windlass cron resume {name}` ends it")
 
 
 @cron.command()
@@ -107,7 +107,7 @@ def resume(store_url: str | None, name: str, why: str, by: str | None) -> None:
     store = opened(store_url)
     told = entry(f"cron/{name}", "resumed", f"resumed the cron {name}{because(why)}", by=by)
     store.pause_cron(name, False, entries=[told])
-    say(f"{name} fires again; missed times: {_known(store, name).info.misfire}")
+    print_note(f"{name} fires again; missed times: {_known(store, name).info.misfire}")
 
 
 @cron.command()
@@ -121,7 +121,7 @@ def lint(store_url: str | None, form: str | None, what: str, tz: str | None, yea
     schedule, zone = _schedule(store_url, what, tz)
     now = to_datetime(clock().now()).astimezone(zone)
     found = changes(schedule, zone, now, years)
-    if for_programs(form, found):
+    if print_json_form(form, found):
         return
     click.echo(f'"{CronSim(schedule, now).explain()}" in {zone}')
     for change in found:
@@ -153,7 +153,7 @@ def _next(state: CronState, times: Times) -> datetime | None:
     return next(CronSim(state.info.schedule, to_datetime(times.now).astimezone(named_zone(state.info.timezone))))
 
 
-def _document(state: CronState, offers: Offers, times: Times) -> dict[str, Any]:
+def _document(state: CronState, offers: HandlerCatalog, times: Times) -> dict[str, Any]:
     shape = cron_shape(state, offers.parameters(state.info.handler))
     return {**to_builtins(shape), "next": _next(state, times)}
 

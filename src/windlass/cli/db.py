@@ -7,7 +7,7 @@ from collections.abc import Callable
 import click
 
 from windlass.cli.bulk import bulk_options, is_attended
-from windlass.cli.output import for_programs, form_options, number_of, say, table
+from windlass.cli.output import form_options, number_of, print_json_form, print_note, table
 from windlass.cli.progress import bar
 from windlass.cli.stores import chosen, opened, store_option
 from windlass.errors import NotAllowed
@@ -35,7 +35,7 @@ def admin_of(url: str | None) -> Admin:
 def status(store_url: str | None, form: str | None) -> None:
     """What it is, how large, at which version, how many tasks it holds, and how durable it is."""
     found = admin_of(store_url).status()
-    if for_programs(form, found):
+    if print_json_form(form, found):
         return
     behind = "" if found.schema == found.newest else f", {found.newest} is known: run `windlass db migrate`"
     click.echo(f"{found.kind} {found.version}, schema {found.schema}{behind}, {size(found.bytes)}")
@@ -57,7 +57,7 @@ def migrate(store_url: str | None, form: str | None, dry_run: bool) -> None:
         opened(store_url)
     after = before if dry_run else admin_of(store_url).status().schema
     newest = _newest(store_url)
-    if for_programs(form, {"before": before, "after": after, "newest": newest}):
+    if print_json_form(form, {"before": before, "after": after, "newest": newest}):
         return
     if before == newest:
         click.echo(f"schema {newest} is up to date")
@@ -83,7 +83,7 @@ def _newest(url: str | None) -> int:
 def check(store_url: str | None, form: str | None) -> None:
     """Look for damage, and for rows that break what the engine promises. Exit status 1 if anything is found."""
     findings = admin_of(store_url).check()
-    if not for_programs(form, findings):
+    if not print_json_form(form, findings):
         for finding in findings:
             click.echo(f"✗ {finding.check}: {finding.text} ({finding.count:,}): {', '.join(finding.examples)}")
         if not findings:
@@ -100,7 +100,7 @@ def backup(store_url: str | None, to: str) -> None:
     admin = admin_of(store_url)
     with bar("copying", None, "pages") as advance:
         admin.backup(to, advance)
-    say(f"{to} is complete; before it is used in place of the original, run `windlass db raise-epoch` on it")
+    print_note(f"{to} is complete; before it is used in place of the original, run `windlass db raise-epoch` on it")
 
 
 @db.command("raise-epoch")
@@ -129,14 +129,14 @@ def copy(store_url: str | None, form: str | None, to_url: str, live: bool, yes: 
         total = sum(rows.count(each) for each in TABLES)
         where = redacted_text(to_url)
         if dry_run:
-            say(f"would copy {number_of(total, 'row')} to {where}; nothing was done")
+            print_note(f"would copy {number_of(total, 'row')} to {where}; nothing was done")
             return
         _ask(f"copy {number_of(total, 'row')} to {where}", yes=yes)
         with admin_of(to_url).writing() as target, bar("copying", total, "rows") as advance:
             _check_empty(target, where)
             copied = [(each.name, _copied(rows, target, each, advance)) for each in TABLES]
             target.end(rows.epoch() + 1)
-    if not for_programs(form, dict(copied)):
+    if not print_json_form(form, dict(copied)):
         table(("table", "#rows"), [[name, f"{count:,}"] for name, count in copied if count])
 
 

@@ -8,24 +8,24 @@ from typing import Any
 import click
 import msgspec
 
-from windlass.canary import canary as try_step_by_step
-from windlass.cli.bulk import agreed, bulk_options
+from windlass.cli.audit_options import because, by_option, entry, note, why_option
+from windlass.cli.bulk import bulk_options, confirm
 from windlass.cli.completion import complete_queue, complete_task
-from windlass.cli.deeds import because, by_option, entry, note, why_option
 from windlass.cli.enqueue import arguments
-from windlass.cli.moments import Times, tz_option
-from windlass.cli.output import for_programs, form_options, number_of, say, table
+from windlass.cli.output import form_options, number_of, print_json_form, print_note, table
 from windlass.cli.progress import bar
 from windlass.cli.shapes import task_json
 from windlass.cli.stores import opened, store_option
-from windlass.cli.which import task_of
+from windlass.cli.task_selection import task_of
+from windlass.cli.time_options import Times, tz_option
 from windlass.core.times import duration, to_datetime
-from windlass.dead import LOOKED_AT, Group, group, groups
+from windlass.operations.canary import canary as try_step_by_step
+from windlass.operations.dead_letters import LOOKED_AT, Group, group, groups
+from windlass.operations.edit_task import edited
+from windlass.operations.handler_catalog import HandlerCatalog
 from windlass.redaction import redacted
-from windlass.server.edits import edited
-from windlass.server.offers import Offers
-from windlass.server.shapes import error_shape
 from windlass.stores.protocol import Filter
+from windlass.wire.shapes import error_shape
 
 _SHOWN = 20
 
@@ -49,11 +49,11 @@ def ls(
     store = opened(store_url)
     with bar("reading", None, "failed tasks") as advance:
         found = groups(store, Filter(queue=queue, tenant=tenant), limit=limit, advance=advance)
-    if for_programs(form, [_document(each) for each in found]):
+    if print_json_form(form, [_document(each) for each in found]):
         return
     table(("group", "#tasks", "error", "handler", "tenants", "first", "last"), [_row(each, times) for each in found])
     if not found:
-        say("nothing is failed")
+        print_note("nothing is failed")
 
 
 @dead.command()
@@ -64,8 +64,8 @@ def ls(
 def show(store_url: str | None, form: str | None, times: Times, group_id: str) -> None:
     """One bug: its newest traceback, and the tasks that it has hit."""
     store = opened(store_url)
-    found, offers = group(store, group_id), Offers(store)
-    if for_programs(form, _document(found)):
+    found, offers = group(store, group_id), HandlerCatalog(store)
+    if print_json_form(form, _document(found)):
         return
     error = error_shape(found.error)
     click.echo(f"{found.id}  {error.kind}: {error.message}  ({number_of(len(found.letters))})")
@@ -82,7 +82,7 @@ def show(store_url: str | None, form: str | None, times: Times, group_id: str) -
     ]
     table(("id", "handler", "tenant", "failed", "args"), rows)
     if len(found.letters) > _SHOWN:
-        say(f"… and {len(found.letters) - _SHOWN} more; --json has them all")
+        print_note(f"… and {len(found.letters) - _SHOWN} more; --json has them all")
 
 
 @dead.command()
@@ -108,18 +108,20 @@ def retry(
     """Bring back every task that a bug has hit. Exit status 1 if --canary finds the bug still there."""
     store = opened(store_url)
     found, seconds = group(store, group_id), duration(patience, "patience").total_seconds()
-    if not agreed("retry", len(found.letters), yes=yes, dry_run=dry_run):
-        for_programs(form, {"group": found.id, "retried": 0, "matching": len(found.letters)})
+    if not confirm("retry", len(found.letters), yes=yes, dry_run=dry_run):
+        print_json_form(form, {"group": found.id, "retried": 0, "matching": len(found.letters)})
         return
     how = " with a canary" if canary else ""
     told = f"retried {found.id}{how}, {number_of(len(found.letters))}{because(why)}"
     retried = entry(f"dead/{found.id}", "retried", told, by=by)
     if canary:
-        verdict = try_step_by_step(store, found, seconds, retried, say)
+        verdict = try_step_by_step(store, found, seconds, retried, print_note)
         done, fixed, text = verdict.retried, verdict.fixed, verdict.text
     else:
         done, fixed, text = store.retry(found.tasks, entries=[retried]), True, ""
-    if not for_programs(form, {"group": found.id, "retried": done, "fixed": fixed if canary else None, "text": text}):
+    if not print_json_form(
+        form, {"group": found.id, "retried": done, "fixed": fixed if canary else None, "text": text}
+    ):
         click.echo(f"retried {number_of(done)}" + (f"; {text}" if text else ""))
     if not fixed:
         raise SystemExit(1)
@@ -135,15 +137,15 @@ def retry(
 def edit(store_url: str | None, form: str | None, id: str, changes: Sequence[str], why: str, by: str | None) -> None:
     """Submit a failed task once more with other arguments. The old one is kept as it is, and names the new one."""
     store = opened(store_url)
-    old, offers = task_of(store, id), Offers(store)
+    old, offers = task_of(store, id), HandlerCatalog(store)
     [receipt] = store.submit([edited(old, arguments(changes), offers.parameters(old.handler))])
     if receipt.created:
         text = f"submitted {receipt.id} in place of {old.id}, with other arguments{because(why)}"
         note(store, f"task/{old.id}", "edited", text, by=by, successor=receipt.id, changed=sorted(arguments(changes)))
-    if not for_programs(form, {**task_json(task_of(store, str(receipt.id)), offers), "predecessor": old.id}):
+    if not print_json_form(form, {**task_json(task_of(store, str(receipt.id)), offers), "predecessor": old.id}):
         click.echo(str(receipt.id))
     if not receipt.created:
-        say("this change was submitted before; nothing was made twice")
+        print_note("this change was submitted before; nothing was made twice")
 
 
 @dead.command()
@@ -159,12 +161,12 @@ def drop(
     """Remove every task that a bug has hit, for good."""
     store = opened(store_url)
     found = group(store, group_id)
-    if not agreed("drop", len(found.letters), yes=yes, dry_run=dry_run):
-        for_programs(form, {"group": found.id, "dropped": 0, "matching": len(found.letters)})
+    if not confirm("drop", len(found.letters), yes=yes, dry_run=dry_run):
+        print_json_form(form, {"group": found.id, "dropped": 0, "matching": len(found.letters)})
         return
     told = f"dropped {found.id}, {number_of(len(found.letters))}{because(why)}"
     done = store.purge(found.tasks, entries=[entry(f"dead/{found.id}", "dropped", told, by=by)])
-    if not for_programs(form, {"group": found.id, "dropped": done}):
+    if not print_json_form(form, {"group": found.id, "dropped": done}):
         click.echo(f"dropped {number_of(done)}")
 
 
@@ -195,6 +197,6 @@ def _row(found: Group, times: Times) -> list[str]:
     ]
 
 
-def _arguments(text: str, offers: Offers, handler: str) -> str:
+def _arguments(text: str, offers: HandlerCatalog, handler: str) -> str:
     shown = msgspec.json.encode(redacted(msgspec.json.decode(text), offers.parameters(handler))).decode()
     return shown if len(shown) <= 80 else shown[:79] + "…"

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from windlass.cli.db import admin_of
-from windlass.cli.diagnosis import Diagnosis, Mark, Measured, diagnose
-from windlass.cli.output import coloured, for_programs, form_options
+from windlass.cli.doctor_checks import Diagnosis, Mark, Measured, diagnose
+from windlass.cli.output import coloured, form_options, print_json_form
 from windlass.cli.stores import clock, opened, store_option
 from windlass.config import read_settings
 from windlass.core.lifecycle import State
@@ -29,7 +29,7 @@ _LOOKED_AT = 1_000
 def doctor(store_url: str | None, form: str | None, config: Path | None) -> None:
     """Look at versions, durability, disk, clocks, limits and long runs. Exit status 1 if something is ✗."""
     found = list(diagnose(measured(store_url, admin_of(store_url), config)))
-    if not for_programs(form, found):
+    if not print_json_form(form, found):
         for each in found:
             click.echo(_line(each))
     if any(each.mark is Mark.BAD for each in found):

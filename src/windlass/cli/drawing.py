@@ -14,12 +14,12 @@ from typing import TypeAlias
 import click
 from msgspec import Struct
 
-from windlass.cli.moments import length
 from windlass.cli.output import coloured, painted
 from windlass.cli.shapes import GLYPHS
+from windlass.cli.time_options import length
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros
-from windlass.workflow_view import Workflow, step_name
+from windlass.operations.workflows import Workflow, step_name
 
 WAITED, WORKED = "░", "▓"
 CRITICAL = "◆"

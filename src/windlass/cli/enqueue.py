@@ -12,18 +12,18 @@ from uuid import UUID
 import click
 import msgspec
 
-from windlass.app import App
 from windlass.cli.completion import complete_handler
-from windlass.cli.output import for_programs, form_options
+from windlass.cli.output import form_options, print_json_form
 from windlass.cli.shapes import task_json
 from windlass.cli.stores import opened, store_option
+from windlass.client.app import App
+from windlass.client.handle import Handle
+from windlass.client.options import fields_of
 from windlass.core.lifecycle import State
 from windlass.core.manifest import HandlerInfo
 from windlass.core.times import duration
 from windlass.errors import InvalidTask
-from windlass.handle import Handle
-from windlass.options import fields_of
-from windlass.server.offers import Offers
+from windlass.operations.handler_catalog import HandlerCatalog
 
 
 @click.command()
@@ -63,7 +63,7 @@ def enqueue(
     ARGS are name=text, name:=JSON, or @file.json with an object of them.
     """
     store = opened(store_url)
-    offers = Offers(store)
+    offers = HandlerCatalog(store)
     info = HandlerInfo(name=handler) if unchecked else offers.info(handler)
     given = arguments(args)
     if not unchecked:
@@ -77,10 +77,10 @@ def enqueue(
     _report(handle, offers, created=receipt.created, waited=wait, form=form)
 
 
-def _report(handle: Handle[Any], offers: Offers, *, created: bool, waited: bool, form: str | None) -> None:
+def _report(handle: Handle[Any], offers: HandlerCatalog, *, created: bool, waited: bool, form: str | None) -> None:
     task = handle.task()
     if form is not None:
-        for_programs(form, {**task_json(task, offers), "created": created})
+        print_json_form(form, {**task_json(task, offers), "created": created})
     elif waited:
         click.echo(task.result if task.state is State.COMPLETED else f"{task.state}: {task.reason}")
     else:

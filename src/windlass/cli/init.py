@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from windlass.cli.output import say
-from windlass.cli.starter import files, module_name
+from windlass.cli.init_templates import files, module_name
+from windlass.cli.output import print_note
 
 
 @click.command()
@@ -25,7 +25,7 @@ def init(folder: Path) -> None:
             click.echo(folder / file)
     except OSError as error:
         raise click.ClickException(f"{error.filename} cannot be written: {error.strerror}") from error
-    say(f"Next:\n{_next(folder, name)}")
+    print_note(f"Next:\n{_next(folder, name)}")
 
 
 def _check(folder: Path) -> None:

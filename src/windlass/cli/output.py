@@ -38,7 +38,7 @@ def form_options(command: Decorated) -> Decorated:
     return command
 
 
-def for_programs(form: str | None, found: Any) -> bool:
+def print_json_form(form: str | None, found: Any) -> bool:
     """Print what was found if a program asked for it; whether one did."""
     match form:
         case "json":
@@ -82,7 +82,7 @@ def coloured() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def say(text: str) -> None:
+def print_note(text: str) -> None:
     """Talk: for people, and not part of the result."""
     click.echo(text, err=True)
 

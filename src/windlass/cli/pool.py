@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
-from windlass import orders, pools
 from windlass.cli.completion import complete_pool
 from windlass.cli.shapes import print_json
 from windlass.cli.stores import json_option, opened, store_option
 from windlass.clock import SystemClock
 from windlass.core.times import to_datetime
-from windlass.pools import PoolView
+from windlass.operations import pool_overrides, pools
+from windlass.operations.pools import PoolView
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 why_option: Decorator = click.option("--why", default="", help="The reason, for the ledger.")
@@ -85,7 +85,7 @@ def set_(store_url: str | None, name: str, size: str, lasts: str | None, why: st
     """Overrule the controller: SIZE workers, or 2-8 for a range; an hour unless --for says otherwise."""
     least, most = _sizes(size)
     length = "1h" if lasts is None else lasts
-    orders.pin(opened(store_url), name, least, most, by=somebody(by), why=why, lasts=length)
+    pool_overrides.pin(opened(store_url), name, least, most, by=somebody(by), why=why, lasts=length)
     click.echo(f"{name} is set to {size} for {length}; `windlass pool resume {name}` ends it", err=True)
 
 
@@ -94,7 +94,7 @@ def set_(store_url: str | None, name: str, size: str, lasts: str | None, why: st
 @for_option
 def freeze(store_url: str | None, name: str, lasts: str | None, why: str, by: str | None) -> None:
     """Keep the size that it has now, until it is resumed."""
-    order = orders.freeze(opened(store_url), name, by=somebody(by), why=why, lasts=lasts)
+    order = pool_overrides.freeze(opened(store_url), name, by=somebody(by), why=why, lasts=lasts)
     assert order.override is not None
     click.echo(f"{name} stays at {order.override.least}; `windlass pool resume {name}` ends it", err=True)
 
@@ -103,7 +103,7 @@ def freeze(store_url: str | None, name: str, lasts: str | None, why: str, by: st
 @ordering
 def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
     """Size 0: what runs ends, nothing new starts, the queue fills, until it is resumed."""
-    orders.pause(opened(store_url), name, by=somebody(by), why=why)
+    pool_overrides.pause(opened(store_url), name, by=somebody(by), why=why)
     click.echo(f"{name} is paused; `windlass pool resume {name}` ends it", err=True)
 
 
@@ -111,7 +111,7 @@ def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
 @ordering
 def resume(store_url: str | None, name: str, why: str, by: str | None) -> None:
     """Let it size itself again: no pause, no override."""
-    orders.resume(opened(store_url), name, by=somebody(by), why=why)
+    pool_overrides.resume(opened(store_url), name, by=somebody(by), why=why)
     click.echo(f"{name} sizes itself again", err=True)
 
 
@@ -121,7 +121,7 @@ def resume(store_url: str | None, name: str, why: str, by: str | None) -> None:
 def tune(store_url: str | None, name: str, changes: Sequence[str], why: str, by: str | None) -> None:
     """Change settings while it runs, as in wait=2s ceiling=12; an empty value goes back to what the nodes say."""
     given = dict(_setting(change) for change in changes)
-    order = orders.tune(opened(store_url), name, given, by=somebody(by), why=why)
+    order = pool_overrides.tune(opened(store_url), name, given, by=somebody(by), why=why)
     tuned = ", ".join(f"{field}={value}" for field, value in order.tuned.items())
     click.echo(f"{name} follows {tuned or 'what its nodes were told'}", err=True)
 

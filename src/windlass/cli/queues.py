@@ -8,20 +8,20 @@ from typing import Any
 import click
 from msgspec import to_builtins
 
+from windlass.cli.audit_options import because, by_option, entry, somebody, why_option
 from windlass.cli.completion import complete_queue
-from windlass.cli.deeds import because, by_option, entry, somebody, why_option
-from windlass.cli.moments import Times, tz_option
-from windlass.cli.output import for_programs, form_options, say, table
+from windlass.cli.output import form_options, print_json_form, print_note, table
 from windlass.cli.stores import opened, store_option
+from windlass.cli.time_options import Times, tz_option
 from windlass.core.lifecycle import QUEUED, State
 from windlass.core.ordering import Strategy
-from windlass.core.times import duration, spelled, to_datetime
+from windlass.core.times import duration, format_duration, to_datetime
 from windlass.errors import InvalidTask
-from windlass.queue_settings import RESUMED, change_queue, paused
-from windlass.server.schemas import QueueShape
-from windlass.server.shapes import queue_shapes
+from windlass.operations.queues import RESUMED, change_queue, paused
+from windlass.stores.coordination import MAX_QUEUES, QueueLook
 from windlass.stores.protocol import Store
-from windlass.stores.steering import MAX_QUEUES, QueueLook
+from windlass.wire.schemas import QueueShape
+from windlass.wire.shapes import queue_shapes
 
 _SHOWN = (State.RUNNABLE, State.LEASED, State.WAITING, State.SCHEDULED, State.RETRYING, State.FAILED)
 
@@ -40,12 +40,12 @@ def ls(store_url: str | None, form: str | None, times: Times) -> None:
     store = opened(store_url)
     shapes = queue_shapes(store.queues(), store.counts())
     looks = _looks(store, [shape.name for shape in shapes])
-    if for_programs(form, [_document(shape, looks.get(shape.name)) for shape in shapes]):
+    if print_json_form(form, [_document(shape, looks.get(shape.name)) for shape in shapes]):
         return
     heads = ("queue", *(f"#{state.value}" for state in _SHOWN), "oldest wait", "settings")
     table(heads, [_row(shape, looks.get(shape.name), times) for shape in shapes])
     if not shapes:
-        say("no queue yet: submit a task, or start a node with `windlass worker APP`")
+        print_note("no queue yet: submit a task, or start a node with `windlass worker APP`")
 
 
 @queues.command()
@@ -58,7 +58,7 @@ def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
     store = opened(store_url)
     told = entry(f"queue/{name}", "paused", f"paused the queue {name}{because(why)}", by=by)
     change_queue(store, name, paused(somebody(by), why), told)
-    say(f"{name} is paused; `windlass queues resume {name}` ends it")
+    print_note(f"{name} is paused; `windlass queues resume {name}` ends it")
 
 
 @queues.command()
@@ -71,7 +71,7 @@ def resume(store_url: str | None, name: str, why: str, by: str | None) -> None:
     store = opened(store_url)
     told = entry(f"queue/{name}", "resumed", f"resumed the queue {name}{because(why)}", by=by)
     changed = change_queue(store, name, RESUMED, told)
-    say(f"{name} is open again" if changed else f"{name} is not paused; nothing was changed")
+    print_note(f"{name} is open again" if changed else f"{name} is not paused; nothing was changed")
 
 
 @queues.command("set")
@@ -93,7 +93,7 @@ def set_(store_url: str | None, name: str, why: str, by: str | None, **options: 
     told = ", ".join(f"{field}={_shown(value)}" for field, value in changes.items())
     text = f"set {told} of the queue {name}{because(why)}"
     change_queue(store, name, changes, entry(f"queue/{name}", "configured", text, by=by))
-    say(f"{name}: {told}")
+    print_note(f"{name}: {told}")
 
 
 def _setting(field: str, value: str | int) -> Any:
@@ -117,7 +117,7 @@ def _bound(text: str) -> int | None:
 
 
 def _shown(value: Any) -> str:
-    return spelled(value // timedelta(microseconds=1)) if isinstance(value, timedelta) else str(value).lower()
+    return format_duration(value // timedelta(microseconds=1)) if isinstance(value, timedelta) else str(value).lower()
 
 
 def _looks(store: Store, names: list[str]) -> dict[str, QueueLook]:
@@ -145,9 +145,9 @@ def _settings(shape: QueueShape) -> str:
         said.append(f"PAUSED{by}" + (f' "{shape.paused_why}"' if shape.paused_why else ""))
     said.append(shape.strategy.value)
     if shape.strategy in (Strategy.DEADLINE, Strategy.AGING):
-        said.append(f"horizon {spelled(int(shape.horizon_seconds * 1e6))}")
+        said.append(f"horizon {format_duration(int(shape.horizon_seconds * 1e6))}")
     if shape.strategy is Strategy.AGING:
-        said.append(f"step {spelled(int(shape.step_seconds * 1e6))}")
+        said.append(f"step {format_duration(int(shape.step_seconds * 1e6))}")
     if shape.max_waiting is not None:
         waiting = sum(shape.tasks.get(state.value, 0) for state in QUEUED)
         said.append(f"{waiting:,} of at most {shape.max_waiting:,} wait")

@@ -11,21 +11,21 @@ import click
 import msgspec
 from msgspec import to_builtins
 
-from windlass.cli.capsule import Ran, imported, run
 from windlass.cli.completion import complete_task
-from windlass.cli.output import for_programs, form_options, say
+from windlass.cli.output import form_options, print_json_form, print_note
+from windlass.cli.replay import Ran, imported, run
 from windlass.cli.stores import opened, store_option
-from windlass.cli.which import task_of
+from windlass.cli.task_selection import task_of
+from windlass.client.execution import error_of
 from windlass.config import read_settings
 from windlass.core.fingerprint import fingerprint
 from windlass.core.retry import Error
 from windlass.core.settlement import Raised, Returned
 from windlass.core.task import Task
 from windlass.errors import NotAllowed
-from windlass.execution import error_of
 from windlass.redaction import redacted, redacted_text
-from windlass.server.shapes import error_shape
 from windlass.stores.protocol import Store
+from windlass.wire.shapes import error_shape
 
 
 @click.command()
@@ -48,7 +48,7 @@ def repro(store_url: str | None, form: str | None, id: str, app: str | None, deb
     # What the handler prints is talk: standard output is for the result alone.
     with redirect_stdout(sys.stderr):
         program = imported(target, store)
-        say(f"{task.handler} runs here, with the arguments of {task.id}; nothing is written to the store")
+        print_note(f"{task.handler} runs here, with the arguments of {task.id}; nothing is written to the store")
         ran = run(program, store, task)
     error = _error(ran)
     _tell(ran, error, form, task, _seen_before(store, task, error))
@@ -82,14 +82,14 @@ def _tell(ran: Ran, error: Error | None, form: str | None, task: Task, same: boo
         "error": None if error is None else to_builtins(error_shape(error)),
         "same_bug": same,
     }
-    if for_programs(form, whole):
+    if print_json_form(form, whole):
         return
     if error is None:
         click.echo(msgspec.json.encode(result).decode())
     else:
-        say(redacted_text(_traceback(ran, error)).rstrip())
+        print_note(redacted_text(_traceback(ran, error)).rstrip())
     for line in _remarks(ran, error, same):
-        say(line)
+        print_note(line)
 
 
 def _traceback(ran: Ran, error: Error) -> str:

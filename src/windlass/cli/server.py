@@ -35,7 +35,7 @@ def server(
     tls_key: str | None,
 ) -> None:
     """Serve the HTTP API until SIGTERM or Ctrl-C. Without tokens it is open to this machine, and to it alone."""
-    from windlass.server.serving import serve
+    from windlass.server.http.serving import serve
     from windlass.server.settings import ServerSettings
 
     settings = ServerSettings(
@@ -55,8 +55,8 @@ def server(
 @click.command()
 def openapi() -> None:
     """Print the OpenAPI document of the HTTP API."""
-    from windlass.server.openapi import document
-    from windlass.server.table import TABLE
+    from windlass.server.http.openapi import document
+    from windlass.server.routes.table import TABLE
 
     click.echo(msgspec.json.format(msgspec.json.encode(document(TABLE))).decode())
 

@@ -8,26 +8,26 @@ from typing import Any
 import click
 import msgspec
 
-from windlass.cli.output import for_programs
+from windlass.cli.output import print_json_form
 from windlass.cli.stores import FORM
 from windlass.clock import SystemClock
 from windlass.core.task import Task
 from windlass.core.times import Micros, to_datetime
-from windlass.server.offers import Offers
-from windlass.server.shapes import task_shape
-from windlass.showing import GLYPHS
+from windlass.operations.handler_catalog import HandlerCatalog
+from windlass.operations.presentation import GLYPHS
+from windlass.wire.shapes import task_shape
 
 __all__ = ["GLYPHS", "ago", "moment", "print_json", "print_table", "task_json"]
 
 
-def task_json(task: Task, offers: Offers) -> dict[str, Any]:
+def task_json(task: Task, offers: HandlerCatalog) -> dict[str, Any]:
     """A task as programs see it: the shape that the HTTP API answers with."""
     return msgspec.to_builtins(task_shape(task, offers.parameters(task.handler)))
 
 
 def print_json(value: Any) -> None:
     """JSON on standard output: one document, or with `--jsonl` a line for each part of a list."""
-    for_programs(click.get_current_context().meta.get(FORM) or "json", value)
+    print_json_form(click.get_current_context().meta.get(FORM) or "json", value)
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -115,8 +115,8 @@ def _own_deciders(names: Sequence[str], target: str | None) -> dict[str, OwnDeci
         return {}
     if target is None:
         raise click.UsageError(f"--policy {names[0]} is a function of an app: say which by --app, as in --app shop:app")
-    from windlass.access import forbid_stores
-    from windlass.worker.nursery import load
+    from windlass.client.app_store import forbid_stores
+    from windlass.worker.worker_parent import load
 
     forbid_stores("the app is imported to simulate its deciders: they cannot use its store")
     known = load(target).deciders

@@ -15,19 +15,19 @@ import click
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from windlass.cli.output import for_programs, form_options, number_of, say
+from windlass.cli.output import form_options, number_of, print_json_form, print_note
 from windlass.cli.progress import bar
 from windlass.cli.stores import opened, store_option
 from windlass.core.submission import MAX_BATCH
 from windlass.core.task import NewTask
 from windlass.errors import InvalidTask, StoreError, WindlassError
-from windlass.server.offers import Offers
-from windlass.server.problems import problem_of
-from windlass.server.schemas import LineReceipt, SubmitTask
-from windlass.server.scopes import LOCAL
-from windlass.server.strict import decoded
-from windlass.server.submission import new_task
+from windlass.operations.caller import LOCAL
+from windlass.operations.handler_catalog import HandlerCatalog
+from windlass.server.http.json_body import decoded
+from windlass.server.http.problems import problem_of
+from windlass.server.routes.submission import new_task
 from windlass.stores.protocol import Receipt, Store
+from windlass.wire.schemas import LineReceipt, SubmitTask
 
 CHUNK = 1_000
 MOST_TOLD = 20
@@ -65,7 +65,7 @@ def submit(file: IO[bytes], store_url: str | None, form: str | None, atomic: boo
         else:
             intake.in_chunks(_lines(file, advance))
     tally = intake.tally
-    if form != "jsonl" and not for_programs(form, asdict(tally)):
+    if form != "jsonl" and not print_json_form(form, asdict(tally)):
         click.echo(f"{number_of(tally.lines, 'line')}: {_told(tally)}")
     if tally.refused:
         raise SystemExit(1)
@@ -94,7 +94,7 @@ class Intake:
 
     def __init__(self, store: Store, *, unchecked: bool, receipts: bool) -> None:
         self._store, self._unchecked, self._receipts = store, unchecked, receipts
-        self._offers = Offers(store)
+        self._offers = HandlerCatalog(store)
         self.tally = Tally()
 
     def in_chunks(self, lines: Iterator[Line]) -> None:
@@ -103,7 +103,9 @@ class Intake:
             try:
                 self._write([new for line in chunk if (new := self._read(line)) is not None])
             except StoreError:
-                say(f"stopped at line {chunk[0][0]}: {_told(self.tally)}; lines with a key can be submitted again")
+                print_note(
+                    f"stopped at line {chunk[0][0]}: {_told(self.tally)}; lines with a key can be submitted again"
+                )
                 raise
             self.tally.lines += len(chunk)
 
@@ -162,13 +164,13 @@ class Intake:
         if self._receipts:
             for (number, _), receipt in zip(new, receipts, strict=True):
                 shape = LineReceipt(line=number, id=receipt.id, created=receipt.created, state=receipt.state)
-                for_programs("jsonl", shape)
+                print_json_form("jsonl", shape)
 
     def _refuse(self, number: int, error: WindlassError) -> None:
         self.tally.refused += 1
         if self._receipts:
-            for_programs("jsonl", LineReceipt(line=number, error=problem_of(error)))
+            print_json_form("jsonl", LineReceipt(line=number, error=problem_of(error)))
         if self.tally.refused <= MOST_TOLD:
-            say(f"line {number}: {error}")
+            print_note(f"line {number}: {error}")
         elif self.tally.refused == MOST_TOLD + 1:
-            say("… more lines were refused; --jsonl tells of each")
+            print_note("… more lines were refused; --jsonl tells of each")

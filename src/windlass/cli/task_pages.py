@@ -8,15 +8,15 @@ from typing import Any
 import click
 import msgspec
 
-from windlass.cli.moments import Times, length
 from windlass.cli.output import painted, table
 from windlass.cli.shapes import GLYPHS
+from windlass.cli.time_options import Times, length
 from windlass.core.lifecycle import State
 from windlass.core.task import Attempt, Task
+from windlass.operations.handler_catalog import HandlerCatalog
 from windlass.redaction import redacted, redacted_text
-from windlass.server.offers import Offers
-from windlass.server.shapes import error_shape, log_shape
 from windlass.stores.protocol import Log, ProgressSeen
+from windlass.wire.shapes import error_shape, log_shape
 
 
 def state_shown(state: State) -> str:
@@ -33,7 +33,7 @@ def print_tasks(tasks: Sequence[Task], times: Times) -> None:
     table(("id", "state", "handler", "queue", "tenant", "submitted"), rows)
 
 
-def print_task(task: Task, attempts: Sequence[Attempt], offers: Offers, times: Times) -> None:
+def print_task(task: Task, attempts: Sequence[Attempt], offers: HandlerCatalog, times: Times) -> None:
     """Its facts, and how its attempts ended."""
     click.echo(f"{state_shown(task.state)}  {task.handler}  {task.id}")
     for name, fact in _facts(task, offers, times):
@@ -61,7 +61,7 @@ def progress_told(seen: ProgressSeen) -> str:
     return f"{share}{redacted_text(seen.message or '')}".strip()
 
 
-def _facts(task: Task, offers: Offers, times: Times) -> Iterator[tuple[str, str | None]]:
+def _facts(task: Task, offers: HandlerCatalog, times: Times) -> Iterator[tuple[str, str | None]]:
     def at(instant: int | None) -> str | None:
         return None if instant is None else times.both(instant)
 

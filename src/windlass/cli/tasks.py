@@ -7,25 +7,25 @@ from typing import Any
 
 import click
 
-from windlass.app import App
+from windlass.cli.audit_options import because, by_option, entry, why_option
 from windlass.cli.bulk import every
 from windlass.cli.completion import complete_task
-from windlass.cli.deeds import because, by_option, entry, why_option
-from windlass.cli.moments import Times, tz_option, when
-from windlass.cli.output import for_programs, form_options, say
+from windlass.cli.output import form_options, print_json_form, print_note
 from windlass.cli.shapes import task_json
 from windlass.cli.stores import opened, store_option
 from windlass.cli.task_pages import print_logs, print_task, print_tasks, progress_told, state_shown
+from windlass.cli.task_selection import Filtered, TaskSelection, filter_options, id_of, task_of, words_argument
+from windlass.cli.time_options import Times, tz_option, when
 from windlass.cli.verbs import cancel, purge, retry
-from windlass.cli.which import Chosen, Filtered, filter_options, id_of, task_of, words_argument
+from windlass.client.app import App
 from windlass.clock import sleep
 from windlass.core.lifecycle import State
 from windlass.core.task import Change, Task
 from windlass.core.times import duration
+from windlass.operations.handler_catalog import HandlerCatalog
 from windlass.redaction import redacted_text
-from windlass.server.offers import Offers
-from windlass.server.shapes import attempt_shape, log_shape
 from windlass.stores.protocol import Log, ProgressSeen, Store
+from windlass.wire.shapes import attempt_shape, log_shape
 
 POLL_SECONDS = 0.5
 
@@ -46,20 +46,22 @@ for verb in (cancel, retry, purge):
 @filter_options
 @words_argument("[FILTER]...")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
-def ls(store_url: str | None, form: str | None, times: Times, chosen: Chosen, words: Sequence[str], limit: int) -> None:
+def ls(
+    store_url: str | None, form: str | None, times: Times, chosen: TaskSelection, words: Sequence[str], limit: int
+) -> None:
     """List tasks, the newest first.
 
     FILTER is as in: state:failed queue:mail -tenant:demo args.order.id:42 "age>10m" error~timeout
     """
     store = opened(store_url)
     found = every(store, chosen.filter(words), limit=limit + 1)
-    offers = Offers(store)
+    offers = HandlerCatalog(store)
     if form is not None:
-        for_programs(form, [task_json(task, offers) for task in found[:limit]])
+        print_json_form(form, [task_json(task, offers) for task in found[:limit]])
         return
     print_tasks(found[:limit], times)
     if len(found) > limit:
-        say(f"… and more; the newest {limit} are shown (--limit)")
+        print_note(f"… and more; the newest {limit} are shown (--limit)")
 
 
 @tasks.command()
@@ -71,13 +73,13 @@ def show(store_url: str | None, form: str | None, times: Times, id: str) -> None
     """All about one task: its times, attempts, errors and output."""
     store = opened(store_url)
     task = task_of(store, id)
-    attempts, logs, offers = store.attempts(task.id), store.logs(task.id), Offers(store)
+    attempts, logs, offers = store.attempts(task.id), store.logs(task.id), HandlerCatalog(store)
     whole: dict[str, Any] = {
         **task_json(task, offers),
         "attempt_list": [attempt_shape(attempt) for attempt in attempts],
         "logs": [log_shape(log) for log in logs],
     }
-    if for_programs(form, whole):
+    if print_json_form(form, whole):
         return
     print_task(task, attempts, offers, times)
     print_logs(logs)
@@ -99,20 +101,20 @@ def logs(store_url: str | None, form: str | None, id: str, follow: bool) -> None
         if form is None:
             print_logs(fresh, before + 1)
         elif form == "jsonl":
-            for_programs(form, [log_shape(log) for log in fresh])
+            print_json_form(form, [log_shape(log) for log in fresh])
         if not follow or task.state.final:
             break
         told = _tell_progress(store, task, told)
         sleep(POLL_SECONDS)
         task = task_of(store, id)
     if form == "json":
-        for_programs(form, [log_shape(log) for log in seen])
+        print_json_form(form, [log_shape(log) for log in seen])
 
 
 def _tell_progress(store: Store, task: Task, before: ProgressSeen | None) -> ProgressSeen | None:
     [seen] = store.progress_of([task.id])
     if seen is not None and seen != before:
-        say(progress_told(seen))
+        print_note(progress_told(seen))
     return seen
 
 
@@ -129,9 +131,9 @@ def wait(store_url: str | None, form: str | None, ids: Sequence[str], timeout: s
     for task in [task_of(store, id) for id in ids]:
         app.handle(task.id).wait(limit)
     ended = [task_of(store, id) for id in ids]
-    offers = Offers(store)
+    offers = HandlerCatalog(store)
     if form is not None:
-        for_programs(form, [task_json(task, offers) for task in ended])
+        print_json_form(form, [task_json(task, offers) for task in ended])
     else:
         for task in ended:
             reason = f"  {redacted_text(task.reason)}" if task.reason else ""
@@ -162,8 +164,8 @@ def edit(
     found, told = id_of(id), ", ".join(f"{field}={changes[field]}" for field in given)
     text = f"set {told} of the task {found}{because(why)}"
     task = store.update(found, Change(**given), entries=[entry(f"task/{found}", "changed", text, by=by)])
-    if not for_programs(form, task_json(task, Offers(store))):
-        print_task(task, [], Offers(store), times)
+    if not print_json_form(form, task_json(task, HandlerCatalog(store))):
+        print_task(task, [], HandlerCatalog(store), times)
 
 
 def _changed(field: str, value: Any) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from windlass.cli.output import for_programs, form_options, say, table
+from windlass.cli.output import form_options, print_json_form, print_note, table
 from windlass.cli.stores import opened, store_option
 from windlass.core.lifecycle import State
-from windlass.tenants import by_tenant
+from windlass.operations.tenants import by_tenant
 
 _SHOWN = (State.RUNNABLE, State.LEASED, State.WAITING, State.SCHEDULED, State.RETRYING, State.COMPLETED, State.FAILED)
 
@@ -23,12 +23,12 @@ def tenants() -> None:
 def ls(store_url: str | None, form: str | None) -> None:
     """Every tenant that has tasks: how many in each state, and in which queues."""
     rows = by_tenant(opened(store_url).counts())
-    if for_programs(form, rows):
+    if print_json_form(form, rows):
         return
     heads = ("tenant", *(f"#{state.value}" for state in _SHOWN), "queues")
     table(heads, [[row.name, *(f"{row.tasks.get(state, 0):,}" for state in _SHOWN), _few(row.queues)] for row in rows])
     if not rows:
-        say("no tenant has a task yet")
+        print_note("no tenant has a task yet")
 
 
 def _few(names: list[str]) -> str:

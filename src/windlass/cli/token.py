@@ -12,9 +12,9 @@ from windlass.cli.stores import json_option, opened, store_option
 from windlass.clock import SystemClock
 from windlass.core.times import duration
 from windlass.errors import InvalidTask
-from windlass.server.scopes import Scope
-from windlass.server.shapes import token_shape
-from windlass.server.tokens import create_token, revoke_token, tokens
+from windlass.operations.caller import Scope
+from windlass.operations.tokens import create_token, revoke_token, tokens
+from windlass.wire.shapes import token_shape
 
 
 @click.group()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from windlass.cli.deeds import by_option, somebody
+from windlass.cli.audit_options import by_option, somebody
 from windlass.cli.stores import chosen, given_clock, store_option
 from windlass.wiring import open_store
 

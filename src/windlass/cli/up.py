@@ -32,7 +32,7 @@ def up(**options: Any) -> None:
 @contextmanager
 def serving(url: str, options: dict[str, Any]) -> Generator[None]:
     """The server, in a thread, with a store of its own."""
-    from windlass.server.serving import Serving
+    from windlass.server.http.serving import Serving
     from windlass.server.settings import ServerSettings
 
     store = open_store(url)

@@ -9,14 +9,14 @@ from typing import Protocol
 import click
 from msgspec import Struct
 
-from windlass.cli.bulk import agreed, bulk_options, counted, counted_words
-from windlass.cli.deeds import because, by_option, entry, why_option
-from windlass.cli.output import for_programs, form_options, number_of
+from windlass.cli.audit_options import because, by_option, entry, why_option
+from windlass.cli.bulk import bulk_options, confirm, counted, counted_words
+from windlass.cli.output import form_options, number_of, print_json_form
 from windlass.cli.stores import opened, store_option
-from windlass.cli.which import Chosen, Filtered, filter_options, narrowed, words_argument
+from windlass.cli.task_selection import Filtered, TaskSelection, filter_options, narrowed, words_argument
 from windlass.core.lifecycle import FINAL, UNFINISHED, State
-from windlass.stores.protocol import Filter, Store, Which
-from windlass.stores.steering import Entry
+from windlass.stores.coordination import Entry
+from windlass.stores.protocol import Filter, Selection, Store
 
 _ENDED_BADLY = [state for state in FINAL if state.ended_badly]
 
@@ -55,7 +55,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 def cancel(
     store_url: str | None,
     form: str | None,
-    chosen: Chosen,
+    chosen: TaskSelection,
     words: Sequence[str],
     yes: bool,
     dry_run: bool,
@@ -79,7 +79,7 @@ def cancel(
 def retry(
     store_url: str | None,
     form: str | None,
-    chosen: Chosen,
+    chosen: TaskSelection,
     words: Sequence[str],
     yes: bool,
     dry_run: bool,
@@ -102,7 +102,7 @@ def retry(
 def purge(
     store_url: str | None,
     form: str | None,
-    chosen: Chosen,
+    chosen: TaskSelection,
     words: Sequence[str],
     yes: bool,
     dry_run: bool,
@@ -114,27 +114,27 @@ def purge(
     perform(store, PURGE, which, store.purge, Asked(form=form, yes=yes, dry_run=dry_run, why=why, by=by))
 
 
-class Deed(Protocol):
+class BulkAction(Protocol):
     """What is done to some tasks, with its line in the audit log; to how many it was."""
 
-    def __call__(self, which: Which, *, entries: Sequence[Entry]) -> int: ...
+    def __call__(self, which: Selection, *, entries: Sequence[Entry]) -> int: ...
 
 
-def perform(store: Store, verb: Verb, which: Which, deed: Deed, asked: Asked) -> None:
+def perform(store: Store, verb: Verb, which: Selection, deed: BulkAction, asked: Asked) -> None:
     """Count, ask, do, and say how many it were."""
     left = _meant(store, verb, which)
     count = 0 if left is None else counted(store, left) if isinstance(left, Filter) else len(left)
     # Whoever names tasks one by one knows how many they are.
     named = not isinstance(which, Filter)
-    if not agreed(verb.name, count, yes=asked.yes or named, dry_run=asked.dry_run):
-        for_programs(asked.form, {verb.done: 0, "matching": count})
+    if not confirm(verb.name, count, yes=asked.yes or named, dry_run=asked.dry_run):
+        print_json_form(asked.form, {verb.done: 0, "matching": count})
         return
     done = 0 if left is None or not count else deed(left, entries=[_entry(verb, which, count, asked)])
-    if not for_programs(asked.form, {verb.done: done}):
+    if not print_json_form(asked.form, {verb.done: done}):
         click.echo(f"{verb.done} {number_of(done)}")
 
 
-def _entry(verb: Verb, which: Which, count: int, asked: Asked) -> Entry:
+def _entry(verb: Verb, which: Selection, count: int, asked: Asked) -> Entry:
     """What the audit log says of it. Of a filter it says how many tasks matched when it began."""
     if isinstance(which, Filter):
         subject, text = "tasks", f"{verb.done} what matched, {counted_words(count)}"
@@ -143,14 +143,14 @@ def _entry(verb: Verb, which: Which, count: int, asked: Asked) -> Entry:
     return entry(subject, verb.done, text + because(asked.why), by=asked.by, which=_described(which))
 
 
-def _meant(store: Store, verb: Verb, which: Which) -> Which | None:
+def _meant(store: Store, verb: Verb, which: Selection) -> Selection | None:
     """Those of the tasks to which this can be done."""
     if isinstance(which, Filter):
         return narrowed(which, verb.states)
     return [task.id for task in store.get(which) if task is not None and task.state in verb.states]
 
 
-def _described(which: Which) -> object:
+def _described(which: Selection) -> object:
     """What was asked for, as the audit log keeps it."""
     if not isinstance(which, Filter):
         return [str(id) for id in which[:100]]

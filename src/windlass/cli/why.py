@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from windlass.cli.completion import complete_task
-from windlass.cli.output import for_programs, form_options
+from windlass.cli.output import form_options, print_json_form
 from windlass.cli.stores import opened, store_option
-from windlass.cli.which import task_of
-from windlass.core.gates import Why
+from windlass.cli.task_selection import task_of
 from windlass.core.lifecycle import State
-from windlass.reasons import explain
+from windlass.core.why import Why
+from windlass.operations.explain import explain
 from windlass.redaction import redacted_text
-from windlass.server.shapes import why_shape
+from windlass.wire.shapes import why_shape
 
 WILL_RUN, WAITS, CANNOT_RUN = 0, 3, 4
 
@@ -28,7 +28,7 @@ def why(store_url: str | None, form: str | None, id: str) -> None:
     """Say what holds a task back. Exit status: 0 it will run or did, 3 it waits, 4 it cannot run as things stand."""
     store = opened(store_url)
     answer = explain(store, task_of(store, id))
-    if not for_programs(form, why_shape(answer)):
+    if not print_json_form(form, why_shape(answer)):
         click.echo(redacted_text(str(answer)))
     raise SystemExit(status(answer))
 

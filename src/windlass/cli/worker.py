@@ -24,7 +24,7 @@ from windlass.core.times import duration
 from windlass.errors import InvalidTask
 from windlass.events import Events, SettingsRefused
 from windlass.wiring import DEFAULT_URL, open_store
-from windlass.worker.leaving import LEAVE, Leaving
+from windlass.worker.leaving import LEAVE, StopOnSignal
 from windlass.worker.node import Node, NodeFailed
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class Signals:
         self._node = node
         self._reload = reload
         self._hung_up = False
-        leaving = Leaving(node)
+        leaving = StopOnSignal(node)
         for number in LEAVE:
             signal.signal(number, leaving)
         signal.signal(signal.SIGHUP, self._hang_up)

@@ -9,16 +9,16 @@ from typing import Any
 import click
 from msgspec import to_builtins
 
+from windlass.autoscale.pool_tick import reports_of
 from windlass.autoscale.reports import NodeReport
-from windlass.autoscale.steering import reports_of
-from windlass.cli.moments import length
-from windlass.cli.output import for_programs, form_options, number_of, say, table
+from windlass.cli.output import form_options, number_of, print_json_form, print_note, table
 from windlass.cli.stores import clock, opened, store_option
+from windlass.cli.time_options import length
+from windlass.core.payload import json_object
 from windlass.core.times import Micros, micros
 from windlass.core.worker_list import WorkerProcess, decode_workers
-from windlass.server.node_shapes import node_shape
-from windlass.server.shapes import json_object
 from windlass.stores.protocol import Session
+from windlass.wire.nodes import node_shape
 
 
 @click.group()
@@ -35,13 +35,13 @@ def ls(store_url: str | None, form: str | None, gone_too: bool) -> None:
     store = opened(store_url)
     sessions = [session for session in store.sessions(workers=True) if gone_too or not session.lost]
     reports = reports_of(store.look([], ahead=timedelta(0)))
-    if for_programs(form, [_document(session, reports.get(str(session.id))) for session in sessions]):
+    if print_json_form(form, [_document(session, reports.get(str(session.id))) for session in sessions]):
         return
     rows = [row for session in sessions for row in _rows(session, reports.get(str(session.id)))]
     table(("node", "pool", "queues", "#workers", "#running", "heard of", "notes"), rows)
     _print_workers([session for session in sessions if not session.lost])
     if not sessions:
-        say("no node is alive: start one with `windlass worker APP`")
+        print_note("no node is alive: start one with `windlass worker APP`")
 
 
 def _document(session: Session, report: NodeReport | None) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def _print_workers(sessions: Sequence[Session]) -> None:
         table(("node", "#worker", "#pid", "pool", "state", "#for", "#memory", "#tasks run", "running"), rows)
     for session, listed in lists:
         if listed.more:
-            say(f"{session.node}: {number_of(listed.more, 'more worker')} not listed")
+            print_note(f"{session.node}: {number_of(listed.more, 'more worker')} not listed")
 
 
 def _tasks(worker: WorkerProcess, now: Micros) -> str:

@@ -8,22 +8,21 @@ from typing import Any
 
 import click
 
-from windlass.cli.bulk import agreed, bulk_options
-from windlass.cli.deeds import because, by_option, entry, why_option
+from windlass.cli.audit_options import because, by_option, entry, why_option
+from windlass.cli.bulk import bulk_options, confirm
 from windlass.cli.drawing import CRITICAL, Gap, Row, Tree, digest, gantt, group_name, names, tallied
-from windlass.cli.moments import Times, length, tz_option
-from windlass.cli.output import for_programs, form_options, number_of, say, table
+from windlass.cli.output import form_options, number_of, print_json_form, print_note, table
 from windlass.cli.shapes import task_json
 from windlass.cli.stores import opened, store_option
 from windlass.cli.task_pages import state_shown
+from windlass.cli.time_options import Times, length, tz_option
 from windlass.cli.verbs import CANCEL, Asked, perform
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.core.times import to_datetime
 from windlass.errors import NotAllowed
-from windlass.server.offers import Offers
-from windlass.stores.protocol import Filter, Store
-from windlass.workflow_view import (
+from windlass.operations.handler_catalog import HandlerCatalog
+from windlass.operations.workflows import (
     Listed,
     Slice,
     StepView,
@@ -37,6 +36,7 @@ from windlass.workflow_view import (
     tenant_of,
     workflow,
 )
+from windlass.stores.protocol import Filter, Store
 
 ROWS, LINES = 50, 100
 """How much of a large workflow is shown, unless more is asked for."""
@@ -72,15 +72,15 @@ def ls(store_url: str | None, form: str | None, times: Times, tenant: str | None
         found, after = found + some.workflows, some.next
         if after is None:
             break
-    if not for_programs(form, [_summary(each) for each in found]):
+    if not print_json_form(form, [_summary(each) for each in found]):
         rows = [
             [each.name, each.tenant, _size(each), _states(each.tasks), times.both(each.submitted)] for each in found
         ]
         table(("workflow", "tenant", "#tasks", "states", "submitted"), rows)
         if not found:
-            say("no task belongs to a workflow")
+            print_note("no task belongs to a workflow")
     if after is not None:
-        say(f"… and more; the latest {limit} are shown (--limit)")
+        print_note(f"… and more; the latest {limit} are shown (--limit)")
 
 
 @workflows.command()
@@ -205,12 +205,12 @@ def retry(
     if not task.state.ended_badly:
         raise NotAllowed(f"step {step} is {task.state.value}; only one that ended badly is retried")
     count = 1 if yes and not dry_run else store.retry([task.id], dependents=True, dry_run=True)
-    if not agreed("retry", count, yes=yes, dry_run=dry_run, most=count):
-        for_programs(form, {"retried": 0, "matching": count})
+    if not confirm("retry", count, yes=yes, dry_run=dry_run, most=count):
+        print_json_form(form, {"retried": 0, "matching": count})
         return
     text = f"retried the workflow {name} from {step}{because(why)}"
     done = store.retry([task.id], dependents=True, entries=[entry(f"workflow/{name}", "retried", text, by=by)])
-    if not for_programs(form, {"retried": done}):
+    if not print_json_form(form, {"retried": done}):
         click.echo(f"retried {number_of(done)}")
 
 
@@ -279,7 +279,7 @@ def _print_rows(found: Workflow, rows: Sequence[Row], times: Times) -> None:
 def _print_page(some: Slice, found: Workflow | Summary, times: Times) -> None:
     table(_HEADS, [_step_cells(view, _after(found, view), times) for view in some.steps])
     if some.next is not None:
-        say(f"… and more: --after {some.next}")
+        print_note(f"… and more: --after {some.next}")
 
 
 _HEADS = ("", "step", "state", "#waited", "#worked", "after", "id")
@@ -330,7 +330,7 @@ def _after(found: Workflow | Summary, view: StepView) -> str:
 def _say_how_to_see_more(found: Workflow, gaps: Sequence[Gap]) -> None:
     if gaps:
         hidden = sum(sum(gap.states.values()) for gap in gaps)
-        say(f"{hidden:,} of {found.tasks:,} steps are not shown: --limit and --after page through all of them")
+        print_note(f"{hidden:,} of {found.tasks:,} steps are not shown: --limit and --after page through all of them")
 
 
 def _print_summary(store: Store, found: Summary, times: Times, limit: int | None, after: TaskId | None) -> None:
@@ -353,7 +353,7 @@ def _print_summary(store: Store, found: Summary, times: Times, limit: int | None
         if number:
             steps = first_in(store, found, states, 10)
             click.echo(f"{title}: {', '.join(step_name(step) for step in steps)}" + _and_more(number - len(steps)))
-    say("--limit and --after page through the steps in submit order; --jsonl prints them all")
+    print_note("--limit and --after page through the steps in submit order; --jsonl prints them all")
 
 
 def _and_more(number: int) -> str:
@@ -364,17 +364,22 @@ def _print_json(
     store: Store, found: Workflow | Summary, form: str, times: Times, limit: int | None, after: TaskId | None
 ) -> None:
     """One document with a page of steps; or with `--jsonl` all steps from there on, a line each."""
-    offers = Offers(store)
+    offers = HandlerCatalog(store)
     if form == "jsonl":
         for line in _step_lines(store, found, offers, times, limit, after):
-            for_programs(form, line)
+            print_json_form(form, line)
         return
     some = page(store, found, limit=limit or PAGE, after=after, now=times.now)
-    for_programs(form, {**_document(found), "steps": _documents(store, some, offers, times), "next": some.next})
+    print_json_form(form, {**_document(found), "steps": _documents(store, some, offers, times), "next": some.next})
 
 
 def _step_lines(
-    store: Store, found: Workflow | Summary, offers: Offers, times: Times, limit: int | None, after: TaskId | None
+    store: Store,
+    found: Workflow | Summary,
+    offers: HandlerCatalog,
+    times: Times,
+    limit: int | None,
+    after: TaskId | None,
 ) -> Iterator[dict[str, Any]]:
     left = limit
     while left is None or left > 0:
@@ -404,7 +409,7 @@ def _document(found: Workflow | Summary) -> dict[str, Any]:
     return {**whole, "critical_path": path, "critical_steps": len(found.critical)}
 
 
-def _documents(store: Store, some: Slice, offers: Offers, times: Times) -> list[dict[str, Any]]:
+def _documents(store: Store, some: Slice, offers: HandlerCatalog, times: Times) -> list[dict[str, Any]]:
     tasks = store.get([view.step.id for view in some.steps])
     return [
         {

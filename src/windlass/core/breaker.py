@@ -115,7 +115,7 @@ def encode(breaker: Breaker) -> str:
     return msgspec.json.encode(breaker).decode()
 
 
-def turned(breaker: Breaker, now: Micros) -> Breaker:
+def advance(breaker: Breaker, now: Micros) -> Breaker:
     """The breaker as the passing of time alone has left it."""
     if breaker.until is None or now < breaker.until:
         return breaker
@@ -124,7 +124,7 @@ def turned(breaker: Breaker, now: Micros) -> Breaker:
     return _closed(breaker, breaker.until, "the operator's word ran out")
 
 
-def heard(
+def record(
     breaker: Breaker,
     now: Micros,
     *,
@@ -143,7 +143,7 @@ def heard(
     """
     assert 0 <= errors <= attempts, f"{errors} errors of {attempts} attempts"
     assert 0 <= probe_errors <= probes, f"{probe_errors} errors of {probes} probes"
-    breaker = _ended(turned(breaker, now), by, probes)
+    breaker = _ended(advance(breaker, now), by, probes)
     now = max(now, breaker.since)  # Nodes may hear out of order.
     if breaker.forced_by or breaker.state is BreakerState.OPEN:
         return breaker
@@ -164,7 +164,7 @@ def permits(
 
     `in_flight` is how many run in all nodes; left out, it is what the breaker itself knows.
     """
-    breaker = turned(breaker, now)
+    breaker = advance(breaker, now)
     if breaker.state is BreakerState.CLOSED:
         return None
     if breaker.state is BreakerState.OPEN:
@@ -172,7 +172,7 @@ def permits(
     return max(0, settings.probes - (breaker.under_way if in_flight is None else in_flight))
 
 
-def take(
+def take_probes(
     breaker: Breaker,
     now: Micros,
     by: str,
@@ -183,19 +183,19 @@ def take(
 
     They hold only once the breaker is written. What was not used goes back with `give_back`.
     """
-    breaker = turned(breaker, now)
+    breaker = advance(breaker, now)
     got = min(want, permits(breaker, now, settings=settings) or 0)
     if got <= 0:
         return breaker, 0
     return replace(breaker, probing={**breaker.probing, by: breaker.probing.get(by, 0) + got}), got
 
 
-def give_back(breaker: Breaker, by: str, probes: int) -> Breaker:
+def return_probes(breaker: Breaker, by: str, probes: int) -> Breaker:
     """Probes that were taken and never ran: they tell nothing."""
     return _ended(breaker, by, probes)
 
 
-def without_dead(breaker: Breaker, alive: Collection[str]) -> Breaker:
+def drop_dead_probes(breaker: Breaker, alive: Collection[str]) -> Breaker:
     """Free the probes of nodes that are gone: nobody will say how they ended."""
     probing = {by: count for by, count in breaker.probing.items() if by in alive}
     return breaker if len(probing) == len(breaker.probing) else replace(breaker, probing=probing)
@@ -232,7 +232,7 @@ def reset(breaker: Breaker, now: Micros, *, by: str) -> Breaker:
 
 def sentence(name: str, breaker: Breaker, now: Micros) -> str:
     """How things stand, for people."""
-    breaker = turned(breaker, now)
+    breaker = advance(breaker, now)
     if breaker.forced_by:
         until = "somebody lifts it" if breaker.until is None else _clock(breaker.until)
         said = f': "{breaker.reason}"' if breaker.reason else ""

@@ -15,7 +15,7 @@ SURE = 1.2816
 """Standard deviations on both sides within which four of five outcomes lie."""
 
 
-class Outlook(Struct, frozen=True, kw_only=True):
+class Forecast(Struct, frozen=True, kw_only=True):
     """What is ahead of a task, and what that means for it."""
 
     ahead: int
@@ -35,7 +35,7 @@ class Outlook(Struct, frozen=True, kw_only=True):
         return f"{before} · {starts}{risk}"
 
 
-def outlook(ahead: int, slots: int, seconds: float, *, more: bool = False, slack: float | None = None) -> Outlook:
+def forecast(ahead: int, slots: int, seconds: float, *, more: bool = False, slack: float | None = None) -> Forecast:
     """The outlook of a task with so many before it, where `slots` tasks run at once and one takes `seconds`.
 
     `slack` is the time until its deadline.
@@ -48,7 +48,7 @@ def outlook(ahead: int, slots: int, seconds: float, *, more: bool = False, slack
         sigma = sqrt(spread**2 + seconds**2)
         risk = 0.5 * (1 - erf((slack - turn - seconds) / (sigma * sqrt(2)))) if sigma else float(slack < 0)
     soonest = 0.0 if ahead < slots else max(0.0, turn - SURE * spread)
-    return Outlook(ahead=ahead, more=more, soonest=soonest, latest=turn + SURE * spread, deadline_risk=risk)
+    return Forecast(ahead=ahead, more=more, soonest=soonest, latest=turn + SURE * spread, deadline_risk=risk)
 
 
 def _time(seconds: float) -> str:

@@ -59,7 +59,7 @@ def check_graph(prerequisites: Mapping[Node, Sequence[Node]]) -> None:
 
     O(tasks + prerequisites).
     """
-    ring = find_any_ring(prerequisites)
+    ring = find_any_cycle(prerequisites)
     if ring:
         raise CycleFound(ring)
 
@@ -100,13 +100,13 @@ def unblock(
         return Unblocked(state, waiting, None, due)
     bad = min(((str(prerequisite), end) for prerequisite, end in ended if not end.good), default=None)
     if bad is not None and on_failure is OnFailure.CANCEL:
-        return Unblocked(State.CANCELLED, waiting, because(*bad), due)
+        return Unblocked(State.CANCELLED, waiting, prerequisite_reason(*bad), due)
     if waiting > 0:
         return Unblocked(State.WAITING, waiting, None, due)
     return Unblocked(State.SCHEDULED if due > now else State.RUNNABLE, waiting, None, max(due, now))
 
 
-def because(prerequisite: object, end: End) -> str:
+def prerequisite_reason(prerequisite: object, end: End) -> str:
     """The reason recorded when a prerequisite's bad end cancels a task."""
     return f"prerequisite {prerequisite} ended {end.value}"
 
@@ -116,7 +116,7 @@ def was_taken_down(state: State, reason: str | None) -> bool:
     return state is State.CANCELLED and reason is not None and _BECAUSE.fullmatch(reason) is not None
 
 
-def find_ring(
+def find_cycle(
     task: TaskId, above: Callable[[TaskId], Iterable[TaskId]], budget: int = CYCLE_BUDGET
 ) -> tuple[list[TaskId] | None, bool]:
     """The ring that `task` closes, or None; and whether everything above it was seen within `budget` tasks."""
@@ -135,7 +135,7 @@ def find_ring(
     return None, True
 
 
-def find_any_ring(prerequisites: Mapping[Node, Sequence[Node]]) -> list[Node]:
+def find_any_cycle(prerequisites: Mapping[Node, Sequence[Node]]) -> list[Node]:
     """The members of one ring among tasks that wait for each other; empty when there is none."""
     stuck = _behind_a_cycle(prerequisites)
     return _one_cycle(prerequisites, stuck) if stuck else []

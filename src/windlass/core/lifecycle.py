@@ -51,7 +51,7 @@ QUEUED = UNFINISHED - {State.LEASED}
 _UNSTARTED_ENDS = frozenset({State.CANCELLED, State.EXPIRED})
 _OPERATOR_RETRY = frozenset({State.RUNNABLE, State.WAITING})
 
-BIRTHS = frozenset({State.WAITING, State.SCHEDULED, State.RUNNABLE, State.CANCELLED, State.EXPIRED})
+INITIAL_STATES = frozenset({State.WAITING, State.SCHEDULED, State.RUNNABLE, State.CANCELLED, State.EXPIRED})
 """The states in which a submit may create a task; cancelled when a prerequisite has already ended badly."""
 
 MOVES: dict[State, frozenset[State]] = {

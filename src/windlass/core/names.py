@@ -14,20 +14,20 @@ _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 def check_name(field: str, value: object) -> None:
     """Refuse what is not a plain name: those stand in URLs, metrics and file names."""
     if not isinstance(value, str) or not is_name(value):
-        raise InvalidTask(f"{field}={shown(value)} is not a name; give 1 to 128 of A-Z a-z 0-9 _ . : -")
+        raise InvalidTask(f"{field}={shorten(value)} is not a name; give 1 to 128 of A-Z a-z 0-9 _ . : -")
 
 
 def check_text(field: str, value: object, longest: int = 512) -> None:
     """Refuse what is not short, clean text."""
     fits = isinstance(value, str) and 0 < len(value) <= longest and "\0" not in value and value.isprintable()
     if not fits:
-        raise InvalidTask(f"{field}={shown(value)} is not taken; give 1 to {longest} printable characters")
+        raise InvalidTask(f"{field}={shorten(value)} is not taken; give 1 to {longest} printable characters")
 
 
 def check_type(field: str, value: object, kind: type[Any] | tuple[type[Any], ...], right: str) -> None:
     """Refuse a value that is of none of these types; `right` says what to give instead."""
     if not isinstance(value, kind):
-        raise InvalidTask(f"{field}={shown(value)} is a {type(value).__qualname__}; {right}")
+        raise InvalidTask(f"{field}={shorten(value)} is a {type(value).__qualname__}; {right}")
 
 
 def check_author(by: str, why: str) -> None:
@@ -43,7 +43,7 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def shown(value: object) -> str:
+def shorten(value: object) -> str:
     """Return a value as an error message shows it: never more than a line."""
     try:
         text = repr(value)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from windlass.core.names import check_name, check_type, shown
+from windlass.core.names import check_name, check_type, shorten
 from windlass.core.times import FOREVER, Micros, micros, span
 from windlass.errors import InvalidTask
 
@@ -71,9 +71,9 @@ class Queue(Struct, frozen=True, kw_only=True):
         for field in ("max_waiting", "max_leased"):
             most: object = getattr(self, field)
             if most is not None and (type(most) is not int or not 0 <= most <= MAX_WAITING):
-                raise InvalidTask(f"{where}{field}={shown(most)} is not a whole number of 0 or more, or None")
+                raise InvalidTask(f"{where}{field}={shorten(most)} is not a whole number of 0 or more, or None")
         if type(self.weight) is not int or not 1 <= self.weight <= 1_000:
-            raise InvalidTask(f"{where}weight={shown(self.weight)} is not a whole number from 1 to 1000")
+            raise InvalidTask(f"{where}weight={shorten(self.weight)} is not a whole number from 1 to 1000")
         for field in ("paused", "fair"):
             check_type(f"{where}{field}", getattr(self, field), bool, "use True or False")
         for field in ("paused_by", "paused_why"):

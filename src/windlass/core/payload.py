@@ -88,13 +88,21 @@ def _check_members(value: list[Any] | tuple[Any, ...] | dict[Any, Any], where: s
 def _check_text(text: str, where: str) -> None:
     if "\0" in text:
         raise InvalidPayload(f"{where}: a NUL character is not taken; remove it or encode the data")
-    if not text.isascii() and not _encodes(text):
+    if not text.isascii() and not _check_encodable(text):
         raise InvalidPayload(f"{where}: a lone surrogate is not text; decode the data with the right codec")
 
 
-def _encodes(text: str) -> bool:
+def _check_encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
         return False
     return True
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Decode a JSON object that somebody else has written; anything else becomes an empty one."""
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {}

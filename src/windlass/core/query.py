@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NoReturn
 from uuid import UUID
 
-from windlass.core.conditions import (
+from windlass.core.filter import (
     AGE,
     ARGS,
     FREE,

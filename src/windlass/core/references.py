@@ -15,19 +15,19 @@ import msgspec
 from windlass.core.task import TaskId
 from windlass.errors import InvalidPayload
 
-MARK = "$result"
+REFERENCE_KEY = "$result"
 MAX_RESOLVED_BYTES = 1024 * 1024
 """How large arguments may be once the results they refer to stand in them."""
 
-_QUOTED = f'"{MARK}"'
+_QUOTED = f'"{REFERENCE_KEY}"'
 
 
 def reference(task: UUID) -> dict[str, str]:
     """What stands in the arguments for this task's result."""
-    return {MARK: str(task)}
+    return {REFERENCE_KEY: str(task)}
 
 
-def referred(args: str) -> list[TaskId]:
+def referenced_ids(args: str) -> list[TaskId]:
     """The tasks whose results these arguments (JSON text) need, each once."""
     if _QUOTED not in args:
         return []
@@ -41,7 +41,7 @@ def with_results(args: str, results: Mapping[TaskId, str | None]) -> str:
     if _QUOTED not in args:
         return args
     size = len(args)
-    for task in referred(args):
+    for task in referenced_ids(args):
         size += len(results.get(task) or "null")
         _check_size(size)
     text = msgspec.json.encode(_filled(msgspec.json.decode(args), results))
@@ -83,9 +83,9 @@ def _filled(value: Any, results: Mapping[TaskId, str | None]) -> Any:
 
 
 def _named(members: Mapping[str, Any]) -> TaskId | None:
-    if len(members) != 1 or not isinstance(members.get(MARK), str):
+    if len(members) != 1 or not isinstance(members.get(REFERENCE_KEY), str):
         return None
     try:
-        return TaskId(UUID(members[MARK]))
+        return TaskId(UUID(members[REFERENCE_KEY]))
     except ValueError:
         return None

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from windlass.core.names import check_text, check_type, shown
+from windlass.core.names import check_text, check_type, shorten
 from windlass.core.times import Micros, micros
 from windlass.errors import InvalidTask
 
@@ -99,9 +99,9 @@ class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def _check_retries(field: str, retries: object) -> None:
     if type(retries) is not int or not 0 <= retries <= 1_000:
-        raise InvalidTask(f"{field}={shown(retries)} is not a whole number from 0 to 1000")
+        raise InvalidTask(f"{field}={shorten(retries)} is not a whole number from 0 to 1000")
 
 
 def _check_wait(field: str, wait: object) -> None:
     if not isinstance(wait, timedelta) or not timedelta(0) <= wait <= timedelta(days=365):
-        raise InvalidTask(f"{field}={shown(wait)} is not a timedelta from zero to one year")
+        raise InvalidTask(f"{field}={shorten(wait)} is not a timedelta from zero to one year")

@@ -228,7 +228,7 @@ class Scheduler:
         for id, state in ended:
             self._ended[state][id] = None
             for below in self._dependents.pop(id, ()):
-                match self._tell(below, id, End(state)):
+                match self._notify_dependents(below, id, End(state)):
                     case State.RUNNABLE:
                         effects.unblocked.append(below)
                     case State.CANCELLED:
@@ -238,7 +238,7 @@ class Scheduler:
                         pass
         return effects
 
-    def _tell(self, id: Id, prerequisite: Id, end: End) -> State:
+    def _notify_dependents(self, id: Id, prerequisite: Id, end: End) -> State:
         """What becomes of a waiting task now that one of its prerequisites has ended."""
         waiting = self._waiting[id]
         policy = OnFailure(waiting.task.on_failure)

@@ -147,7 +147,7 @@ def let_go(*, at_most_once: bool = False) -> Settlement:
     return Settlement(state=State.FAILED, error=error, reason=f"{AT_MOST_ONCE}: its session was closed", losses=1)
 
 
-OVERSTAYED = Settlement(
+CANCEL_OVERDUE = Settlement(
     state=State.CANCELLED,
     error=Error(kind="Cancelled", message="did not stop within the grace period"),
     attempts=1,
@@ -168,7 +168,7 @@ class AsStored(Protocol):
     def reason(self) -> str | None: ...
 
 
-def conclude(task: AsStored, settlement: Settlement, now: Micros) -> Settlement:
+def apply_store_facts(task: AsStored, settlement: Settlement, now: Micros) -> Settlement:
     """Hold a settlement against what only the store knows when it writes: a cancel request, and the hard limit.
 
     What a handler said may be any text and any delay; what no database can hold is replaced, so that it is written.

@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from windlass.core.graph import End, check_fan_in, check_unique, find_any_ring, unblock
+from windlass.core.graph import End, check_fan_in, check_unique, find_any_cycle, unblock
 from windlass.core.ids import fresh_id, keyed_id
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.ordering import Place, Queue, place
@@ -56,7 +56,7 @@ class Draft(Struct, frozen=True, kw_only=True, gc=False):
         return _rules(self.new)
 
 
-class Birth(Struct, frozen=True, kw_only=True, gc=False):
+class InitialState(Struct, frozen=True, kw_only=True, gc=False):
     """A draft as it enters the store."""
 
     task: Task
@@ -121,7 +121,7 @@ def _check_unique(drafts: Sequence[Draft]) -> None:
 
 
 def _check_acyclic(drafts: Sequence[Draft]) -> None:
-    cycle = find_any_ring({draft.id: draft.prerequisites for draft in drafts})
+    cycle = find_any_cycle({draft.id: draft.prerequisites for draft in drafts})
     if cycle:
         raise CycleFound(_names(drafts, cycle))
 
@@ -132,9 +132,9 @@ def _names(drafts: Sequence[Draft], ids: Sequence[object]) -> list[object]:
     return [keys[TaskId(id)] or id for id in ids if isinstance(id, UUID)]
 
 
-def born(
+def initial_state(
     draft: Draft, queue: Queue, now: Micros, nth: int, ends: Mapping[UUID, End], also_waits_for: Iterable[UUID] = ()
-) -> Birth:
+) -> InitialState:
     """The draft's first state and place. `ends` has the prerequisites that have ended; all others are open.
 
     `nth` is its place in the batch: it is due that many microseconds later, so that a batch keeps its order.
@@ -153,7 +153,7 @@ def born(
         )
     if not state.final and expires is not None and expires <= now:
         state, reason = State.EXPIRED, EXPIRED
-    return Birth(
+    return InitialState(
         task=Task(
             id=draft.id,
             handler=new.handler,

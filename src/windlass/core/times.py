@@ -10,7 +10,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from windlass.core.names import check_type, shown
+from windlass.core.names import check_type, shorten
 from windlass.errors import InvalidTask
 
 Duration: TypeAlias = timedelta | float | str
@@ -67,9 +67,9 @@ def when(moment: object, now: Micros, field: str) -> Micros | None:
     elif isinstance(moment, datetime) and moment.utcoffset() is not None:
         instant = to_instant(moment)
     else:
-        raise InvalidTask(f"{field}={shown(moment)} is not a time; pass a timedelta or a datetime with a time zone")
+        raise InvalidTask(f"{field}={shorten(moment)} is not a time; pass a timedelta or a datetime with a time zone")
     if not -LATEST <= instant <= LATEST:
-        raise InvalidTask(f"{field}={shown(moment)} is beyond the year 9999; give a time that will come")
+        raise InvalidTask(f"{field}={shorten(moment)} is beyond the year 9999; give a time that will come")
     return instant
 
 
@@ -82,10 +82,10 @@ def duration(value: object, field: str) -> timedelta:
         seconds = sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, value))
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and abs(seconds) < 1e12:
         return timedelta(seconds=seconds)
-    raise InvalidTask(f'{field}={shown(value)} is not a length of time; pass a timedelta, seconds, or text as "30s"')
+    raise InvalidTask(f'{field}={shorten(value)} is not a length of time; pass a timedelta, seconds, or text as "30s"')
 
 
-def spelled(duration: Micros) -> str:
+def format_duration(duration: Micros) -> str:
     """A length of time as text that `duration` takes back exactly, such as "1h30m"."""
     seconds, rest = divmod(duration, 1_000_000)
     parts = [f"{rest / 1_000:g}ms"] if rest else []
@@ -102,7 +102,7 @@ def moment(value: object, field: str) -> datetime | timedelta:
         length = duration(value, field)
         if length > LONGEST and not isinstance(value, timedelta):
             raise InvalidTask(
-                f"{field}={shown(value)} is more than ten years from now; numbers count seconds from now: "
+                f"{field}={shorten(value)} is more than ten years from now; numbers count seconds from now: "
                 "for a point in time pass a datetime with a time zone"
             )
         return length

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from windlass.core.names import check_name, check_text, check_type, is_name, shown
+from windlass.core.names import check_name, check_text, check_type, is_name, shorten
 from windlass.core.retry import Retry
 from windlass.core.task import Change, NewTask, OnFailure
 from windlass.core.times import LONGEST, Micros, when
@@ -47,12 +47,12 @@ def check_task(new: NewTask, now: Micros = 0) -> NewTask:
         _check_names(new)
     args: Any = new.args
     if type(args) is not dict and not isinstance(args, Mapping):
-        raise InvalidPayload(f"args={shown(args)} is not a dict; pass arguments by name, as in {{'n': 1}}")
+        raise InvalidPayload(f"args={shorten(args)} is not a dict; pass arguments by name, as in {{'n': 1}}")
     if new.key is not None or new.workflow is not None or new.id is not None:
         new = _check_identity(new)
     check_priority(new.priority)
     if type(new.slots) is not int or not 1 <= new.slots <= MAX_SLOTS:
-        raise InvalidTask(f"slots={shown(new.slots)} is not a whole number from 1 to {MAX_SLOTS}")
+        raise InvalidTask(f"slots={shorten(new.slots)} is not a whole number from 1 to {MAX_SLOTS}")
     if type(new.on_failure) is not OnFailure:
         new = replace(new, on_failure=_policy(new.on_failure))
     if new.prerequisites or type(new.prerequisites) is not tuple:
@@ -83,7 +83,7 @@ def check_priority(priority: object) -> None:
     """Refuse a priority that is not a whole number, or too large for a place in the queue's order."""
     if type(priority) is not int or not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
         raise InvalidTask(
-            f"priority={shown(priority)} is not a whole number from -{MAX_PRIORITY:,} to {MAX_PRIORITY:,}"
+            f"priority={shorten(priority)} is not a whole number from -{MAX_PRIORITY:,} to {MAX_PRIORITY:,}"
         )
 
 
@@ -149,9 +149,9 @@ def _check_identity(new: NewTask) -> NewTask:
     if new.id is not None:
         # Only version 7: nobody else makes the same one by chance, and none can be mistaken for the id of a key.
         if not isinstance(new.id, UUID) or new.id.version != 7:
-            raise InvalidTask(f"id={shown(new.id)} is not a version 7 UUID; leave it out, or give key= instead")
+            raise InvalidTask(f"id={shorten(new.id)} is not a version 7 UUID; leave it out, or give key= instead")
         if new.key is not None:
-            raise InvalidTask(f"id={shown(new.id)} and key={shown(new.key)} are both given; give one of them")
+            raise InvalidTask(f"id={shorten(new.id)} and key={shorten(new.key)} are both given; give one of them")
     if new.key is not None:
         check_text("key", new.key)
     if new.workflow is not None:
@@ -162,7 +162,7 @@ def _check_identity(new: NewTask) -> NewTask:
 
 def _policy(policy: object) -> OnFailure:
     if not isinstance(policy, str) or policy not in tuple(OnFailure):
-        raise InvalidTask(f"on_failure={shown(policy)} is unknown; use 'cancel' or 'run'")
+        raise InvalidTask(f"on_failure={shorten(policy)} is unknown; use 'cancel' or 'run'")
     return OnFailure(policy)
 
 
@@ -199,7 +199,7 @@ def _check_rules(new: NewTask) -> NewTask:
         limit: object = getattr(new, field)
         if limit is not None and not (isinstance(limit, timedelta) and timedelta(0) < limit <= LONGEST):
             raise InvalidTask(
-                f"{field}={shown(limit)} is not a time limit; pass a timedelta of more than zero and at most ten years"
+                f"{field}={shorten(limit)} is not a time limit; pass a timedelta above zero and at most ten years"
             )
     requires = check_labels(new.requires)
     if new.downstream is not None:
@@ -212,7 +212,7 @@ def _check_rules(new: NewTask) -> NewTask:
 def _check_crashes(most: object, once: object) -> None:
     check_flag("at_most_once", once)
     if most is not None and (type(most) is not int or not 0 <= most <= MAX_CRASHES):
-        raise InvalidTask(f"max_crashes={shown(most)} is not a whole number from 0 to {MAX_CRASHES:,}")
+        raise InvalidTask(f"max_crashes={shorten(most)} is not a whole number from 0 to {MAX_CRASHES:,}")
     if once and most:
         raise InvalidTask(f"max_crashes={most} and at_most_once=True contradict each other; leave out one of them")
 

@@ -16,7 +16,7 @@ from windlass.config import NodeSettings, PoolSettings
 from windlass.demo import shop
 from windlass.demo.story import Story
 from windlass.demo.traffic import Traffic
-from windlass.events import Event, Events, WorkerMoved
+from windlass.events import Event, Events, WorkerStateChanged
 from windlass.stores.protocol import Store
 from windlass.worker.node import Node
 
@@ -79,7 +79,7 @@ class Stage:
         return Node(settings, self._open_store, self._url, Events(self._heard))
 
     def _heard(self, event: Event) -> None:
-        if isinstance(event, WorkerMoved):
+        if isinstance(event, WorkerStateChanged):
             if event.after == "idle" and event.before == "starting":
                 self._ready.set()
             if event.after == "busy":

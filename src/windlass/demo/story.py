@@ -11,7 +11,15 @@ from queue import SimpleQueue
 from windlass.core.lifecycle import State
 from windlass.core.task import Task, TaskId
 from windlass.core.times import Micros
-from windlass.events import AttemptEnded, BreakerTurned, Event, PoolDecided, SessionEnded, StoreTroubled, WorkerMoved
+from windlass.events import (
+    AttemptEnded,
+    BreakerChanged,
+    Event,
+    PoolDecided,
+    SessionEnded,
+    StoreCallFailed,
+    WorkerStateChanged,
+)
 from windlass.stores.protocol import Store
 
 TOLD_ORDERS = (1, 2, 3, 10, 30, 100, 300)
@@ -41,11 +49,11 @@ class Story:
                 self.lines.put(f"⚠ {why}")
             case AttemptEnded():
                 self._ended(event)
-            case WorkerMoved(after="failed", worker=number, why=why):
+            case WorkerStateChanged(after="failed", worker=number, why=why):
                 self.lines.put(f"✗ worker {number} {why}: its task runs again, a new worker is on its way")
-            case BreakerTurned(why=why):
+            case BreakerChanged(why=why):
                 self.lines.put(f"⚡ {why}")
-            case StoreTroubled(doing=doing, error=error):
+            case StoreCallFailed(doing=doing, error=error):
                 self.lines.put(f"⚠ the store could not {doing}: {error}")
             case SessionEnded(why=why) if why != "closed":
                 self.lines.put(f"⚠ the node's session ended: {why}")

@@ -13,18 +13,18 @@ from prometheus_client import CollectorRegistry
 from windlass.core.lifecycle import State
 from windlass.events import (
     AttemptEnded,
-    BreakerTurned,
+    BreakerChanged,
     ControllerFailed,
     DutyFailed,
     Event,
-    NurseryBroke,
     PoolResized,
     ReportRefused,
     SessionEnded,
     SettingsRefused,
     SignalFailed,
-    StoreTroubled,
-    WorkerMoved,
+    StoreCallFailed,
+    WorkerParentFailed,
+    WorkerStateChanged,
 )
 from windlass.metrics.families import AROUND_ZERO, LONG, SHORT, Family, counter, gauge, histogram
 
@@ -117,7 +117,7 @@ class NodeMetrics:
         match event:
             case AttemptEnded():
                 self._ended(event)
-            case WorkerMoved():
+            case WorkerStateChanged():
                 self._moved(event)
             case PoolResized(pool=pool, before=before, after=after, why=why):
                 self._count(RESIZES, pool, "up" if after > before else "down", reason_of(why))
@@ -125,9 +125,9 @@ class NodeMetrics:
                 self._count(STALE, handler)
             case SessionEnded(why=why) if why != "closed":
                 self._count(LOST)
-            case StoreTroubled(doing=doing):
+            case StoreCallFailed(doing=doing):
                 self._count(TROUBLES, doing_of(doing))
-            case BreakerTurned(downstream=downstream, after=after):
+            case BreakerChanged(downstream=downstream, after=after):
                 self._count(TURNS, downstream, after)
             case DutyFailed(duty=duty):
                 self._count(DUTIES, duty)
@@ -135,7 +135,7 @@ class NodeMetrics:
                 self._count(CONTROLLER, pool)
             case SignalFailed(pool=pool, signal=signal):
                 self._count(SIGNALS, pool, signal)
-            case NurseryBroke():
+            case WorkerParentFailed():
                 self._count(NURSERY)
             case SettingsRefused():
                 self._count(SETTINGS)
@@ -157,7 +157,7 @@ class NodeMetrics:
             if event.deadline_slack < 0:
                 self._count(MISSED, event.queue)
 
-    def _moved(self, event: WorkerMoved) -> None:
+    def _moved(self, event: WorkerStateChanged) -> None:
         if event.before == "starting" and event.after == "idle":
             self._measure(STARTS, event.seconds, event.pool)
         elif event.after == "failed":

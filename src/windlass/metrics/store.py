@@ -17,13 +17,13 @@ from prometheus_client.metrics_core import Metric
 
 from windlass.clock import monotonic
 from windlass.core.lifecycle import State
-from windlass.downstreams import downstreams
 from windlass.errors import WindlassError
 from windlass.metrics import pools as pool_metrics
 from windlass.metrics.families import Family, Sample, exposed
-from windlass.pools import look_at
+from windlass.operations.breakers import downstreams
+from windlass.operations.pools import look_at
+from windlass.stores.coordination import Look
 from windlass.stores.protocol import Count, Session, Store
-from windlass.stores.steering import Look
 
 FRESH_SECONDS = 2.0
 PATIENCE = 5.0

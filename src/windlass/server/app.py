@@ -19,26 +19,27 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.clock import Clock, SystemClock
+from windlass.errors import Refused
+from windlass.operations.caller import ANYONE, LOCAL, Caller
+from windlass.operations.caller import Scope as Allowed
+from windlass.operations.handler_catalog import HandlerCatalog
+from windlass.operations.tokens import Keyring
 from windlass.refusals import refusals
-from windlass.server.bodies import JSON, NDJSON, check_media, read_body
-from windlass.server.calls import Call
-from windlass.server.feeds import Feed, Lines
-from windlass.server.guard import Guard
-from windlass.server.live import Flow, Live, last_of, unless_gone
-from windlass.server.news import Newsroom
-from windlass.server.offers import Offers
-from windlass.server.openapi import document
-from windlass.server.problems import Refused, wrong_shape
-from windlass.server.rates import Rates
-from windlass.server.routes import API, Route
-from windlass.server.scopes import ANYONE, LOCAL, Who
-from windlass.server.scopes import Scope as Allowed
+from windlass.server.broadcaster import Broadcaster
+from windlass.server.http.call import Call
+from windlass.server.http.feeds import Feed, Lines
+from windlass.server.http.json_body import decoded
+from windlass.server.http.live import Flow, Live, last_of, unless_gone
+from windlass.server.http.openapi import document
+from windlass.server.http.problems import wrong_shape
+from windlass.server.http.rate_limit import Rates
+from windlass.server.http.request_body import JSON, NDJSON, check_media, read_body
+from windlass.server.http.routing import API, Route
+from windlass.server.http.security_middleware import SecurityMiddleware
+from windlass.server.http.store_executor import StoreExecutor
+from windlass.server.http_workers import HttpWorkers
+from windlass.server.routes.table import TABLE
 from windlass.server.settings import ServerSettings
-from windlass.server.strict import decoded
-from windlass.server.table import TABLE
-from windlass.server.threads import Threads
-from windlass.server.tokens import Keyring
-from windlass.server.workforce import Workforce
 from windlass.stores.protocol import Store
 
 
@@ -47,12 +48,12 @@ class Service:
 
     def __init__(self, store: Store, settings: ServerSettings, clock: Clock | None = None) -> None:
         self.store, self.settings = store, settings
-        self.offers = Offers(store)
+        self.offers = HandlerCatalog(store)
         self.keyring = Keyring(store, clock)
         self.rates = Rates(settings.rate)
-        self.threads = Threads(settings.threads, settings.backlog, settings.request_seconds)
-        self.workforce = Workforce(store)
-        self.news = Newsroom(store, self.threads)
+        self.threads = StoreExecutor(settings.threads, settings.backlog, settings.request_seconds)
+        self.workforce = HttpWorkers(store)
+        self.news = Broadcaster(store, self.threads)
         self.clock = clock or SystemClock()
 
     def leave(self) -> None:
@@ -60,7 +61,7 @@ class Service:
         self.workforce.close()
         self.news.close()
 
-    async def who(self, request: Request) -> Who:
+    async def who(self, request: Request) -> Caller:
         """Who asks: by their token; without any token in the store, whoever reaches a server of this machine only."""
         if not self.keyring.is_fresh:
             await self.threads.run(self.keyring.read)
@@ -77,7 +78,7 @@ class Service:
             )
         return found
 
-    def check_may(self, who: Who, route: Route) -> None:
+    def check_may(self, who: Caller, route: Route) -> None:
         """Refuse what this caller's token does not allow."""
         scope = route.scope
         if scope is None:
@@ -90,7 +91,7 @@ class Service:
             raise Refused("forbidden", f"this is about all tenants and queues; the token {who.name} is limited to one")
 
 
-def create_app(store: Store, settings: ServerSettings | None = None, clock: Clock | None = None) -> Guard:
+def create_app(store: Store, settings: ServerSettings | None = None, clock: Clock | None = None) -> SecurityMiddleware:
     """The server for a store, which stays the caller's to close."""
     settings = settings or ServerSettings()
     service = Service(store, settings, clock)
@@ -108,7 +109,7 @@ def create_app(store: Store, settings: ServerSettings | None = None, clock: Cloc
     places = [Place(path, _Endpoint(service, routes)) for path, routes in paths.items()]
     places.append(Place(f"{API}/openapi.json", _openapi))
     router = Router(places, redirect_slashes=False, default=_not_served, lifespan=lifespan)
-    return Guard(router, settings, service.leave)
+    return SecurityMiddleware(router, settings, service.leave)
 
 
 class _Endpoint:

@@ -9,7 +9,6 @@ from msgspec import Struct
 from windlass.config import InvalidSettings
 
 MAX_BODY = 1_000_000
-MAX_BATCH = 10_000
 MAX_HEADERS = 16_384
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 

@@ -22,10 +22,10 @@ from windlass.core.settlement import Settlement
 from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import InvalidTask
-from windlass.stores.operating import CANCEL_GRACE as CANCEL_GRACE  # noqa: PLC0414 - a name of the protocol too
-from windlass.stores.operating import Filter, Operator
-from windlass.stores.operating import Which as Which  # noqa: PLC0414 - the same
-from windlass.stores.steering import Control, EntrySeen, Steering
+from windlass.stores.coordination import Control, Coordination, EntrySeen
+from windlass.stores.operator import CANCEL_GRACE as CANCEL_GRACE  # noqa: PLC0414 - a name of the protocol too
+from windlass.stores.operator import Filter, Operator
+from windlass.stores.operator import Selection as Selection  # noqa: PLC0414 - the same
 from windlass.stores.workflow_reads import WorkflowReader
 
 SESSION_TTL = timedelta(seconds=15)
@@ -79,7 +79,7 @@ class Swept(Struct, frozen=True, kw_only=True):
     worth a report."""
     carried_on: int = 0
     """Steps of operations over many tasks that somebody had decided and not finished."""
-    rings: int = 0
+    cycles: int = 0
     """Tasks failed because they waited for each other."""
     pruned: int = 0
     next_due: Micros | None = None
@@ -350,5 +350,5 @@ class TaskReader(WorkflowReader, Protocol):
         ...
 
 
-class Store(TaskStore, Steering, Operator, TaskReader, Protocol):
+class Store(TaskStore, Coordination, Operator, TaskReader, Protocol):
     """All four roles: what a store implements."""

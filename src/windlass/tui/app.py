@@ -19,19 +19,19 @@ from textual.widgets import ContentSwitcher, Footer, Static
 from windlass.clock import monotonic
 from windlass.core.lifecycle import State
 from windlass.errors import WindlassError
-from windlass.showing import DARK, LIGHT, Palette, Times, tame
+from windlass.operations.presentation import DARK, LIGHT, Palette, Times, tame
 from windlass.stores.protocol import Store
 from windlass.stores.read_only import read_only
-from windlass.tui.desk import Desk
 from windlass.tui.dialogs import Go, Keys, Question
 from windlass.tui.drawing import banners, plain
+from windlass.tui.live_table import LiveTable
 from windlass.tui.messages import Change, OpenTask
 from windlass.tui.nodes import NodesPage
 from windlass.tui.now import NowPage, Pace
 from windlass.tui.pool import PoolPage
 from windlass.tui.queues import QueuesPage
-from windlass.tui.reading import Details, Name, Reading, details, read
-from windlass.tui.rows import Rows
+from windlass.tui.snapshot import Details, Name, Snapshot, details, read
+from windlass.tui.store_thread import StoreThread
 from windlass.tui.task import TaskScreen
 from windlass.tui.tasks import TasksPage
 from windlass.tui.themes import DARK_THEME, LIGHT_THEME, STYLE, THEMES
@@ -85,10 +85,10 @@ class Top(App[None]):
         every: float = 1.0,
     ) -> None:
         super().__init__()
-        self._desk = Desk(open_store if writable else lambda: read_only(open_store()))
+        self._desk = StoreThread(open_store if writable else lambda: read_only(open_store()))
         self._by, self._writable, self._light, self._every = by, writable, light, every
         self._pace = Pace()
-        self._reading: Reading | None = None
+        self._reading: Snapshot | None = None
         self._trouble = ""
         self._asked: float | None = None
         self._again = False
@@ -136,7 +136,7 @@ class Top(App[None]):
             id = self.screen.task_id
             self._ask(lambda store: details(store, id), self._have_details)
 
-    def _have_read(self, found: Reading | Exception) -> None:
+    def _have_read(self, found: Snapshot | Exception) -> None:
         self._asked = None
         if isinstance(found, Exception):
             self._trouble = f"no answer from the store: {_told(found)}; trying again"
@@ -157,7 +157,7 @@ class Top(App[None]):
         def hand_over(found: T | Exception) -> None:
             self.post_message(Answer(then, found))
 
-        self._desk.ask(question, hand_over)
+        self._desk.submit(question, hand_over)
 
     def on_answer(self, event: Answer) -> None:
         event.then(event.found)
@@ -263,7 +263,7 @@ class Top(App[None]):
         switcher = self._main(ContentSwitcher)
         switcher.current = name
         page = switcher.query_one(f"#{name}")
-        (page if name == Name.NOW else page.query_one(Rows)).focus()
+        (page if name == Name.NOW else page.query_one(LiveTable)).focus()
         self._draw_head()
         self.on_again()
 
@@ -288,7 +288,7 @@ class Top(App[None]):
 
     def action_dark(self) -> None:
         self.theme = LIGHT_THEME if self.current_theme.dark else DARK_THEME
-        for rows in self.screen_stack[0].query(Rows):
+        for rows in self.screen_stack[0].query(LiveTable):
             rows.forget()
         self._draw()
 

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from windlass.tui.drawing import plain
-from windlass.tui.reading import Name
+from windlass.tui.snapshot import Name
 
 GO: Mapping[str, Name] = {"n": Name.NOW, "t": Name.TASKS, "q": Name.QUEUES, "p": Name.POOL, "o": Name.NODES}
 

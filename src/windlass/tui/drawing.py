@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from windlass.core.lifecycle import State
-from windlass.pools import PoolView
+from windlass.operations.pools import PoolView
+from windlass.operations.presentation import GLYPHS, Palette, Times, tame
 from windlass.redaction import redacted_text
-from windlass.showing import GLYPHS, Palette, Times, tame
-from windlass.stores.steering import EntrySeen
-from windlass.tui.reading import Reading
+from windlass.stores.coordination import EntrySeen
+from windlass.tui.snapshot import Snapshot
 
 STATES = (
     State.RUNNABLE,
@@ -40,7 +40,7 @@ def state_text(state: State, palette: Palette, count: int | None = None) -> Text
     return Text(f"{GLYPHS[state]} {state.value}{number}", palette.states[state])
 
 
-def by_state(reading: Reading) -> dict[State, int]:
+def by_state(reading: Snapshot) -> dict[State, int]:
     """How many tasks are in each state."""
     found = dict.fromkeys(State, 0)
     for count in reading.counts:
@@ -48,7 +48,7 @@ def by_state(reading: Reading) -> dict[State, int]:
     return found
 
 
-def banners(reading: Reading, palette: Palette) -> list[Text]:
+def banners(reading: Snapshot, palette: Palette) -> list[Text]:
     """What nobody should overlook on any page: queues and pools that somebody has stopped, with who and why."""
     found = [paused("queue", queue.name, queue.paused_by, queue.paused_why) for queue in reading.queues if queue.paused]
     found += [
@@ -67,7 +67,7 @@ def section(title: str, lines: Sequence[Text], palette: Palette) -> list[Text]:
     return [Text(""), Text(title, f"bold {palette.quiet}"), *(Text("  ") + line for line in lines)] if lines else []
 
 
-def entry_line(entry: EntrySeen, reading: Reading, palette: Palette) -> Text:
+def entry_line(entry: EntrySeen, reading: Snapshot, palette: Palette) -> Text:
     """One line of the ledger."""
     times = Times(now=reading.now)
     said = f"{entry.subject}  {entry.action}  {redacted_text(entry.text)}"

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from textual.message import Message
 
 from windlass.core.task import TaskId
-from windlass.tui.deeds import Deed
+from windlass.tui.actions import Action
 
 
 class Change(Message):
     """Somebody wants to change something. With `typed` there is a line to write on, and `deed` gets what is there."""
 
-    def __init__(self, question: str, deed: Callable[[str], Deed], typed: str | None = None) -> None:
+    def __init__(self, question: str, deed: Callable[[str], Action], typed: str | None = None) -> None:
         super().__init__()
         self.question, self.deed, self.typed = question, deed, typed
 

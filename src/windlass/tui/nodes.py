@@ -9,11 +9,11 @@ from textual.containers import Vertical
 from windlass.autoscale.reports import NodeReport
 from windlass.core.lifecycle import State
 from windlass.core.times import micros
-from windlass.showing import Palette, length
+from windlass.operations.presentation import Palette, length
 from windlass.stores.protocol import Session
 from windlass.tui.drawing import plain
-from windlass.tui.reading import Reading
-from windlass.tui.rows import Row, Rows
+from windlass.tui.live_table import LiveTable, Row
+from windlass.tui.snapshot import Snapshot
 
 HEADS = ("node", "pool", "queues", "workers", "running", "heard of", "notes")
 
@@ -22,16 +22,16 @@ class NodesPage(Vertical):
     """The nodes that are alive, and those that went of late."""
 
     def compose(self) -> ComposeResult:
-        yield Rows(HEADS, id="node-rows")
+        yield LiveTable(HEADS, id="node-rows")
 
-    def show(self, reading: Reading, palette: Palette) -> None:
+    def show(self, reading: Snapshot, palette: Palette) -> None:
         """Draw how things stand."""
         rows = [
             row
             for session in reading.sessions
             for row in node_rows(session, reading.reports.get(str(session.id)), palette)
         ]
-        self.query_one(Rows).show(rows)
+        self.query_one(LiveTable).show(rows)
 
 
 def node_rows(session: Session, report: NodeReport | None, palette: Palette) -> list[Row]:

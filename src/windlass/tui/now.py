@@ -13,10 +13,10 @@ from textual.widgets import Static
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros
-from windlass.pools import PoolView
-from windlass.showing import Palette, length, sparkline, tame
+from windlass.operations.pools import PoolView
+from windlass.operations.presentation import Palette, length, sparkline, tame
 from windlass.tui.drawing import STATES, by_state, entry_line, mode, plain, section, state_text
-from windlass.tui.reading import Reading
+from windlass.tui.snapshot import Snapshot
 
 REMEMBERED = 60
 """For how many readings the pace is shown."""
@@ -29,7 +29,7 @@ class Pace:
         self.rates: deque[float] = deque(maxlen=REMEMBERED)
         self._before: tuple[Micros, int] | None = None
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: Snapshot) -> None:
         """Take one more reading. What was pruned meanwhile is not taken for work undone."""
         here = (reading.now, by_state(reading)[State.COMPLETED])
         before, self._before = self._before or here, here
@@ -44,12 +44,12 @@ class NowPage(VerticalScroll):
     def compose(self) -> ComposeResult:
         yield Static(id="now-text")
 
-    def show(self, reading: Reading, pace: Pace, palette: Palette) -> None:
+    def show(self, reading: Snapshot, pace: Pace, palette: Palette) -> None:
         """Draw how things stand."""
         self.query_one("#now-text", Static).update(now_page(reading, pace.rates, palette))
 
 
-def now_page(reading: Reading, done: Sequence[float], palette: Palette) -> Text:
+def now_page(reading: Snapshot, done: Sequence[float], palette: Palette) -> Text:
     """Is it healthy?"""
     counts = by_state(reading)
     parts = [
@@ -67,7 +67,7 @@ def now_page(reading: Reading, done: Sequence[float], palette: Palette) -> Text:
     return Text("\n").join(parts)
 
 
-def _pace(reading: Reading, done: Sequence[float], palette: Palette) -> Text:
+def _pace(reading: Snapshot, done: Sequence[float], palette: Palette) -> Text:
     waits = [reading.now - look.oldest for look in reading.looks.values() if look.oldest is not None]
     oldest = length(max(0, *waits)) if waits else "–"
     rate = f"{done[-1]:,.0f}/s done" if done else "– done"
@@ -82,13 +82,13 @@ def _pool_line(pool: PoolView, palette: Palette) -> Text:
     )
 
 
-def _breakers(reading: Reading, palette: Palette) -> list[Text]:
+def _breakers(reading: Snapshot, palette: Palette) -> list[Text]:
     style = palette.states[State.RETRYING]
     shut = [each for each in reading.downstreams if each.breaker.state is not BreakerState.CLOSED]
     return [plain(f"⚠ {each.sentence}", style) for each in shut]
 
 
-def alerts(reading: Reading, palette: Palette) -> list[Text]:
+def alerts(reading: Snapshot, palette: Palette) -> list[Text]:
     """What a person should look at."""
     counts, warn = by_state(reading), palette.states[State.RETRYING]
     found = [plain(f"⚠ pool {pool.name}: {alert}", warn) for pool in reading.pools for alert in pool.alerts]

@@ -10,14 +10,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
-from windlass.pools import PoolView
-from windlass.showing import Palette
-from windlass.tui import deeds
-from windlass.tui.deeds import Deed
+from windlass.operations.pools import PoolView
+from windlass.operations.presentation import Palette
+from windlass.tui import actions
+from windlass.tui.actions import Action
 from windlass.tui.drawing import entry_line, facts_told, mode, paused, plain, section
+from windlass.tui.live_table import LiveTable
 from windlass.tui.messages import Change
-from windlass.tui.reading import Reading
-from windlass.tui.rows import Rows
+from windlass.tui.snapshot import Snapshot
 
 HEADS = ("pool", "workers", "running", "runnable", "oldest", "bounds", "decides", "queues")
 
@@ -34,17 +34,17 @@ class PoolPage(Vertical):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._shown: tuple[Reading, Palette] | None = None
+        self._shown: tuple[Snapshot, Palette] | None = None
 
     def compose(self) -> ComposeResult:
-        yield Rows(HEADS, id="pool-rows")
+        yield LiveTable(HEADS, id="pool-rows")
         with VerticalScroll():
             yield Static(id="pool-text")
 
-    def show(self, reading: Reading, palette: Palette) -> None:
+    def show(self, reading: Snapshot, palette: Palette) -> None:
         """Draw how things stand."""
         self._shown = reading, palette
-        self.query_one(Rows).show([(pool.name, pool_row(pool, palette)) for pool in reading.pools])
+        self.query_one(LiveTable).show([(pool.name, pool_row(pool, palette)) for pool in reading.pools])
         self._explain()
 
     def on_data_table_row_highlighted(self) -> None:
@@ -54,40 +54,40 @@ class PoolPage(Vertical):
         if self._shown is None:
             return
         reading, palette = self._shown
-        chosen = self.query_one(Rows).chosen
+        chosen = self.query_one(LiveTable).chosen
         pool = next((pool for pool in reading.pools if pool.name == chosen), None)
         nothing = Text("no pool yet: start a node with `windlass worker APP`")
         text = nothing if pool is None else pool_page(pool, reading, palette)
         self.query_one("#pool-text", Static).update(text)
 
     def action_set(self) -> None:
-        name = self.query_one(Rows).chosen
+        name = self.query_one(LiveTable).chosen
         if name is not None:
             question = f"Set the size of {name} for an hour: a number or a range as in 2-8, then why."
             self.post_message(Change(question, lambda typed: _set(name, typed), "size and why"))
 
     def action_freeze(self) -> None:
-        name = self.query_one(Rows).chosen
+        name = self.query_one(LiveTable).chosen
         if name is not None:
             question = f"Keep {name} at the size that it has now, until it is resumed?"
-            self.post_message(Change(question, lambda why: deeds.freeze_pool(name, why), "why"))
+            self.post_message(Change(question, lambda why: actions.freeze_pool(name, why), "why"))
 
     def action_pause(self) -> None:
-        name = self.query_one(Rows).chosen
+        name = self.query_one(LiveTable).chosen
         if name is not None:
             question = f"Pause {name}? It goes to 0 workers, and its queues fill until it is resumed."
-            self.post_message(Change(question, lambda why: deeds.pause_pool(name, why), "why"))
+            self.post_message(Change(question, lambda why: actions.pause_pool(name, why), "why"))
 
     def action_resume(self) -> None:
-        name = self.query_one(Rows).chosen
+        name = self.query_one(LiveTable).chosen
         if name is not None:
             question = f"Let {name} size itself again?"
-            self.post_message(Change(question, lambda why: deeds.resume_pool(name, why), "why"))
+            self.post_message(Change(question, lambda why: actions.resume_pool(name, why), "why"))
 
 
-def _set(name: str, typed: str) -> Deed:
+def _set(name: str, typed: str) -> Action:
     size, _, why = typed.strip().partition(" ")
-    return deeds.set_pool(name, deeds.size_of(size), why.strip())
+    return actions.set_pool(name, actions.size_of(size), why.strip())
 
 
 def pool_row(pool: PoolView, palette: Palette) -> list[Text]:
@@ -104,7 +104,7 @@ def pool_row(pool: PoolView, palette: Palette) -> list[Text]:
     ]
 
 
-def pool_page(pool: PoolView, reading: Reading, palette: Palette) -> Text:
+def pool_page(pool: PoolView, reading: Snapshot, palette: Palette) -> Text:
     """Why this many workers?"""
     facts = [
         ("now", f"{pool.starting} starting, {pool.draining} draining, {pool.asleep} asleep, {pool.threads} slots each"),

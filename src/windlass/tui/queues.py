@@ -10,13 +10,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from windlass.core.lifecycle import State
-from windlass.server.schemas import QueueShape
-from windlass.showing import Palette, length
-from windlass.tui import deeds
+from windlass.operations.presentation import Palette, length
+from windlass.tui import actions
 from windlass.tui.drawing import STATES, paused, plain
+from windlass.tui.live_table import LiveTable
 from windlass.tui.messages import Change
-from windlass.tui.reading import Reading
-from windlass.tui.rows import Rows
+from windlass.tui.snapshot import Snapshot
+from windlass.wire.schemas import QueueShape
 
 SHOWN = (*STATES[:5], State.FAILED)
 
@@ -28,27 +28,27 @@ class QueuesPage(Vertical):
 
     def compose(self) -> ComposeResult:
         heads = ("queue", *(state.value for state in SHOWN), "oldest wait", "strategy", "open")
-        yield Rows(heads, id="queue-rows")
+        yield LiveTable(heads, id="queue-rows")
 
-    def show(self, reading: Reading, palette: Palette) -> None:
+    def show(self, reading: Snapshot, palette: Palette) -> None:
         """Draw how things stand."""
         rows = [(queue.name, queue_row(queue, reading, palette)) for queue in reading.queues]
-        self.query_one(Rows).show(rows)
+        self.query_one(LiveTable).show(rows)
 
     def action_pause(self) -> None:
-        name = self.query_one(Rows).chosen
+        name = self.query_one(LiveTable).chosen
         if name is not None:
             question = f"Pause the queue {name}? What runs goes on, nothing new is claimed."
-            self.post_message(Change(question, lambda why: deeds.pause_queue(name, why), "why"))
+            self.post_message(Change(question, lambda why: actions.pause_queue(name, why), "why"))
 
     def action_resume(self) -> None:
-        name = self.query_one(Rows).chosen
+        name = self.query_one(LiveTable).chosen
         if name is not None:
             question = f"Let the tasks of {name} be claimed again?"
-            self.post_message(Change(question, lambda why: deeds.resume_queue(name, why), "why"))
+            self.post_message(Change(question, lambda why: actions.resume_queue(name, why), "why"))
 
 
-def queue_row(queue: QueueShape, reading: Reading, palette: Palette) -> list[Text]:
+def queue_row(queue: QueueShape, reading: Snapshot, palette: Palette) -> list[Text]:
     """A line of the page of queues."""
     look = reading.looks.get(queue.name)
     wait = "–" if look is None or look.oldest is None else length(max(0, reading.now - look.oldest))

@@ -14,12 +14,12 @@ from textual.widgets import Footer, Static
 
 from windlass.core.lifecycle import State
 from windlass.core.task import Attempt, TaskId
+from windlass.operations.presentation import Palette, Times, length, tame
 from windlass.redaction import redacted, redacted_text
-from windlass.showing import Palette, Times, length, tame
-from windlass.tui import deeds
+from windlass.tui import actions
 from windlass.tui.drawing import facts_told, plain, section, state_text
 from windlass.tui.messages import Change
-from windlass.tui.reading import Details
+from windlass.tui.snapshot import Details
 
 
 class TaskScreen(Screen[None]):
@@ -62,11 +62,11 @@ class TaskScreen(Screen[None]):
         view.scroll_down() if way == "down" else view.scroll_up()
 
     def action_retry(self) -> None:
-        self.post_message(Change(f"Retry {self.task_id}?", lambda _: deeds.retry(self.task_id)))
+        self.post_message(Change(f"Retry {self.task_id}?", lambda _: actions.retry(self.task_id)))
 
     def action_cancel(self) -> None:
         question = f"Cancel {self.task_id}? If it runs it is asked to stop."
-        self.post_message(Change(question, lambda _: deeds.cancel(self.task_id)))
+        self.post_message(Change(question, lambda _: actions.cancel(self.task_id)))
 
 
 def task_page(found: Details, palette: Palette) -> Text:

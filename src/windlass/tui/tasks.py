@@ -14,13 +14,13 @@ from textual.widgets import Input, Static
 from windlass.core.query import Query, parse
 from windlass.core.task import Task, TaskId
 from windlass.errors import InvalidFilter
+from windlass.operations.presentation import Palette, Times
 from windlass.redaction import redacted_text
-from windlass.showing import Palette, Times
-from windlass.tui import deeds
+from windlass.tui import actions
 from windlass.tui.drawing import plain, state_text
+from windlass.tui.live_table import LiveTable
 from windlass.tui.messages import Again, Change, OpenTask
-from windlass.tui.reading import SHOWN, Reading
-from windlass.tui.rows import Rows
+from windlass.tui.snapshot import SHOWN, Snapshot
 
 HEADS = ("state", "handler", "queue", "tenant", "prio", "tries", "submitted", "id", "note")
 NOTE = 60
@@ -48,21 +48,21 @@ class TasksPage(Vertical):
             placeholder='filter: state:failed queue:mail -tenant:demo age>10m "free text"', id="filter", compact=True
         )
         yield Static(id="matched")
-        yield Rows(HEADS, id="task-rows")
+        yield LiveTable(HEADS, id="task-rows")
 
     @property
     def chosen(self) -> TaskId | None:
         """The task under the cursor."""
-        key = self.query_one(Rows).chosen
+        key = self.query_one(LiveTable).chosen
         return None if key is None else TaskId(UUID(key))
 
-    def show(self, reading: Reading, palette: Palette) -> None:
+    def show(self, reading: Snapshot, palette: Palette) -> None:
         """Draw how things stand, if this reading has tasks."""
         page, times = reading.page, Times(now=reading.now)
         if page is None:
             return
         rows = [(str(task.id), task_row(task, times, palette)) for task in page.tasks]
-        self.query_one(Rows).show(rows)
+        self.query_one(LiveTable).show(rows)
         more = ", and there may be more" if page.after is not None else ""
         said = f"{len(rows)} shown{more}" if rows else f"no task matches{', of those looked at' if more else ''}"
         self._say(f"{said}  ·  the newest {SHOWN} at the most")
@@ -79,7 +79,7 @@ class TasksPage(Vertical):
             self._say(str(error))
             return
         self.post_message(Again())
-        self.query_one(Rows).focus()
+        self.query_one(LiveTable).focus()
 
     def on_data_table_row_selected(self) -> None:
         self.action_open()
@@ -88,7 +88,7 @@ class TasksPage(Vertical):
         self.query_one(Input).focus()
 
     def action_leave_filter(self) -> None:
-        self.query_one(Rows).focus()
+        self.query_one(LiveTable).focus()
 
     def action_open(self) -> None:
         if self.chosen is not None:
@@ -101,12 +101,12 @@ class TasksPage(Vertical):
     def action_retry(self) -> None:
         id = self.chosen
         if id is not None:
-            self.post_message(Change(f"Retry {id}?", lambda _: deeds.retry(id)))
+            self.post_message(Change(f"Retry {id}?", lambda _: actions.retry(id)))
 
     def action_cancel(self) -> None:
         id = self.chosen
         if id is not None:
-            self.post_message(Change(f"Cancel {id}? If it runs it is asked to stop.", lambda _: deeds.cancel(id)))
+            self.post_message(Change(f"Cancel {id}? If it runs it is asked to stop.", lambda _: actions.cancel(id)))
 
     def _say(self, text: str) -> None:
         self.query_one("#matched", Static).update(plain(text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.theme import Theme
 
 from windlass.core.lifecycle import State
-from windlass.showing import DARK, LIGHT, Palette
+from windlass.operations.presentation import DARK, LIGHT, Palette
 
 DARK_THEME, LIGHT_THEME = "windlass-dark", "windlass-light"
 

@@ -15,23 +15,23 @@ from typing import NamedTuple
 
 import msgspec
 
-from windlass.autoscale import documents, steering
+from windlass.autoscale import pool_tick, stored_state
 from windlass.autoscale.budget import Claim, shared
-from windlass.autoscale.documents import POOL, PoolDecision
+from windlass.autoscale.observe import members
 from windlass.autoscale.reports import NodeReport, PoolReport
 from windlass.autoscale.shares import Holding, held
-from windlass.autoscale.signals import members
+from windlass.autoscale.stored_state import POOL, PoolDecision
 from windlass.clock import monotonic
 from windlass.config import BudgetSettings, PoolSettings
 from windlass.errors import InvalidTask, SessionLost, StoreError
-from windlass.events import ControllerFailed, Events, PoolDecided, StoreTroubled
+from windlass.events import ControllerFailed, Events, PoolDecided, StoreCallFailed
+from windlass.stores.coordination import Look
 from windlass.stores.protocol import Store
-from windlass.stores.steering import Look
 from windlass.worker.breakers import Breakers
-from windlass.worker.crew import Crew
-from windlass.worker.hub import Hub
-from windlass.worker.keeper import Keeper
+from windlass.worker.dispatcher import Dispatcher
 from windlass.worker.pool import Pool
+from windlass.worker.session_keeper import SessionKeeper
+from windlass.worker.socket_hub import SocketHub
 
 logger = logging.getLogger("windlass.autoscaler")
 TICK_SECONDS = 1.0
@@ -58,7 +58,13 @@ class Autoscaler:
     """Sizes the pools of one node."""
 
     def __init__(
-        self, store: Store, hub: Hub, keeper: Keeper, breakers: Breakers, events: Events, budget: BudgetSettings
+        self,
+        store: Store,
+        hub: SocketHub,
+        keeper: SessionKeeper,
+        breakers: Breakers,
+        events: Events,
+        budget: BudgetSettings,
     ) -> None:
         self.turned = threading.Event()
         self.degraded: dict[str, str] = {}
@@ -85,7 +91,7 @@ class Autoscaler:
         except SessionLost:
             self._session = ""  # The keeper learns of it too, and opens another.
         except StoreError as error:
-            self._events.emit(StoreTroubled(doing="size the pools", error=str(error)))
+            self._events.emit(StoreCallFailed(doing="size the pools", error=str(error)))
             self._breakers.looked = True  # What cannot be judged must not stop anybody.
         if self._keeper.current is None:
             self._next_tick = monotonic() + NO_SESSION_SECONDS
@@ -96,7 +102,7 @@ class Autoscaler:
         with self._hub.lock:
             self._budget = budget
             for name, settings in pools.items():
-                self._hub.crew.pools[name].retune(settings)
+                self._hub.dispatcher.pools[name].retune(settings)
 
     def _tick(self) -> None:
         session = self._keeper.current
@@ -104,20 +110,20 @@ class Autoscaler:
             return
         self._session = str(session)
         with self._hub.lock:
-            report, draining = self._report(self._hub.crew), self._hub.crew.draining
+            report, draining = self._report(self._hub.dispatcher), self._hub.dispatcher.draining
         self._say(report)
         if draining:
             return  # It has said that it can have nobody any more, so that others take over its share at once.
         queues = sorted({queue for pool in report.pools.values() for queue in pool.queues})
         look = self._store.look(queues, ahead=AHEAD)
         self._breakers.step(look, self._session, want=1 if self._hungry() else 0)
-        nodes = {**steering.reports_of(look), self._session: report}
+        nodes = {**pool_tick.reports_of(look), self._session: report}
         for name in report.pools:
-            self._hub.crew.pools[name].situations = steering.situations(name, look, members(nodes, name))
+            self._hub.dispatcher.pools[name].situations = pool_tick.situations(name, look, members(nodes, name))
         found = {name: self._share(name, look, members(nodes, name)) for name in report.pools}
         self._apply({name: share for name, share in found.items() if share is not None})
 
-    def _report(self, crew: Crew) -> NodeReport:
+    def _report(self, crew: Dispatcher) -> NodeReport:
         now = monotonic()
         room = self._room(crew)
         pools = {name: pool.report(now, _left(room, pool, crew)) for name, pool in crew.pools.items()}
@@ -128,7 +134,7 @@ class Autoscaler:
         degraded = "; ".join(f"{name}: {why}" for name, why in troubles)
         return NodeReport(pools=pools, degraded=degraded)
 
-    def _room(self, crew: Crew) -> int | None:
+    def _room(self, crew: Dispatcher) -> int | None:
         """How many workers the node's budget allows in all; None for any number."""
         limits = [] if self._budget.workers is None else [self._budget.workers]
         if self._budget.memory is not None and crew.workers:
@@ -146,22 +152,22 @@ class Autoscaler:
 
     def _hungry(self) -> bool:
         with self._hub.lock:
-            return any(pool.hungry() for pool in self._hub.crew.pools.values())
+            return any(pool.hungry() for pool in self._hub.dispatcher.pools.values())
 
     def _share(self, name: str, look: Look, pool: Mapping[str, PoolReport]) -> Share | None:
         """This node's part of what is decided; None leaves the pool alone."""
         decision = self._decided(name, look, pool)
         if decision is None or not decision.tick:
             return None
-        size = steering.share(self._session, decision.target, pool)
+        size = pool_tick.share(self._session, decision.target, pool)
         return Share(size, decision.target, decision.sentence)
 
     def _decided(self, name: str, look: Look, pool: Mapping[str, PoolReport]) -> PoolDecision | None:
-        latest, _ = steering.latest(look, name)
+        latest, _ = pool_tick.latest(look, name)
         if monotonic() < self._not_before.get(name, 0.0):
             return latest
         try:
-            ruling = steering.rule(name, look, pool, self._keeper.node)
+            ruling = pool_tick.rule(name, look, pool, self._keeper.node)
         except Exception as error:  # noqa: BLE001 a broken controller must not take the node down; it is reported
             self._broke(name, look, error)
             return latest
@@ -169,7 +175,7 @@ class Autoscaler:
             self._failures.pop(name, None)
         if ruling is None:
             return latest
-        text = documents.written(ruling.decision)
+        text = stored_state.written(ruling.decision)
         try:
             if not self._store.put_control(POOL, name, text, expect=ruling.expect, entries=ruling.entries):
                 return None  # Another node has decided this tick; its word is read at the next.
@@ -195,22 +201,22 @@ class Autoscaler:
     def _apply(self, wanted: Mapping[str, Share]) -> None:
         now = monotonic()
         with self._hub.lock:
-            crew = self._hub.crew
+            crew = self._hub.dispatcher
             if crew.draining:
                 return
             sizes = {name: self._kept(name, now, share) for name, share in wanted.items()}
             for name, size in self._afforded(crew, sizes).items():
                 crew.resize(name, size, wanted[name].why)
-            at_rest = crew.resting
+            at_rest = crew.is_idle
         if not at_rest:
-            self._hub.rouse()
+            self._hub.resume_ticks()
 
     def _kept(self, name: str, now: float, share: Share) -> int:
         """This node's part, which does not shrink at once because another node has joined."""
         size, self._held[name] = held(now, self._held.get(name, Holding()), share.target, share.size)
         return size
 
-    def _afforded(self, crew: Crew, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    def _afforded(self, crew: Dispatcher, sizes: Mapping[str, int]) -> Mapping[str, int]:
         """The sizes that this node's budget allows: the higher priority first, the lower is shrunk by draining."""
         room = self._room(crew)
         if room is None:
@@ -226,7 +232,7 @@ class Autoscaler:
         return shared(claims, room)
 
 
-def _left(room: int | None, pool: Pool, crew: Crew) -> int:
+def _left(room: int | None, pool: Pool, crew: Dispatcher) -> int:
     """How many workers a pool may have: by the budget, of others that do not outrank it, only their floors are spared.
 
     Were it what nobody uses now, a pool that came first would keep all from those that it should make room for. A node

@@ -18,9 +18,9 @@ from windlass.core.breaker import Breaker, BreakerSettings, BreakerState
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, Stopped
 from windlass.core.task import Claim, Lease
 from windlass.core.times import Micros, micros
-from windlass.events import BreakerTurned, Events
+from windlass.events import BreakerChanged, Events
+from windlass.stores.coordination import MAX_TEXT, Entry, Look
 from windlass.stores.protocol import Store
-from windlass.stores.steering import MAX_TEXT, Entry, Look
 
 KIND = "breaker"
 WINDOW = micros(BreakerSettings().window)
@@ -66,13 +66,13 @@ class Breakers:
             self._allowed.clear()
             return found
 
-    def took(self, name: str, claims: Sequence[Claim], begun: int) -> None:
+    def record_probes(self, name: str, claims: Sequence[Claim], begun: int) -> None:
         """These were claimed as probes, of so many that might have been; the others can be made still."""
         with self._lock:
             self._probes.update((claim.lease, name) for claim in claims)
         self._allow(name, begun - len(claims))
 
-    def done(self, claim: Claim, outcome: Outcome) -> None:
+    def record_end(self, claim: Claim, outcome: Outcome) -> None:
         """An attempt has ended. A handler that gives up has had its answer: that is no fault of the downstream.
 
         What was given back or stopped tells nothing about the downstream at all.
@@ -113,9 +113,9 @@ class Breakers:
     ) -> Breaker:
         """The breaker after what this node has to say, written if it says anything."""
         ended, unused = self._take_heard(name, now, quiet=before.state is BreakerState.CLOSED and not before.errors)
-        breaker = rules.give_back(rules.without_dead(rules.turned(before, now), alive), me, unused)
+        breaker = rules.return_probes(rules.drop_dead_probes(rules.advance(before, now), alive), me, unused)
         for lot in ended:
-            breaker = rules.heard(
+            breaker = rules.record(
                 breaker,
                 lot.at or now,
                 attempts=lot.attempts,
@@ -125,7 +125,7 @@ class Breakers:
                 by=me,
                 error=lot.error,
             )
-        breaker, got = rules.take(breaker, now, me, want)
+        breaker, got = rules.take_probes(breaker, now, me, want)
         if breaker == before:
             self._allow(name, got)  # What went back unused was taken again.
             return before
@@ -137,7 +137,7 @@ class Breakers:
         self._allow(name, got)
         if breaker.state is not before.state:
             text = rules.sentence(name, breaker, now)
-            self._events.emit(BreakerTurned(downstream=name, before=before.state, after=breaker.state, why=text))
+            self._events.emit(BreakerChanged(downstream=name, before=before.state, after=breaker.state, why=text))
         return breaker
 
     def _take_heard(self, name: str, now: Micros, *, quiet: bool) -> tuple[list[_Ended], int]:

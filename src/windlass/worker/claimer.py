@@ -11,29 +11,29 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from windlass.clock import jitter, monotonic
-from windlass.core.order import order_of
-from windlass.core.references import referred, with_results
+from windlass.core.assignment import assignment_of
+from windlass.core.references import referenced_ids, with_results
 from windlass.core.retry import Error
 from windlass.core.serving import Serves
 from windlass.core.settlement import Outcome, Raised, Released
 from windlass.core.task import Claim, SessionId, TaskId
 from windlass.errors import CommitUnknown, InvalidPayload, SessionLost, StoreUnavailable
-from windlass.events import Events, StoreTroubled
+from windlass.events import Events, StoreCallFailed
 from windlass.stores.protocol import Store
+from windlass.worker.batch_delay import BatchDelay
 from windlass.worker.breakers import Breakers
 from windlass.worker.duty import NotRestartable
-from windlass.worker.given import Work
 from windlass.worker.holdings import Holdings, claimable
-from windlass.worker.hub import Hub
-from windlass.worker.keeper import Keeper
-from windlass.worker.pace import Pace
 from windlass.worker.pool import Pool
+from windlass.worker.running_attempt import ReadyTask
+from windlass.worker.session_keeper import SessionKeeper
 from windlass.worker.settler import Settler
+from windlass.worker.socket_hub import SocketHub
 
-BRISK_SECONDS = 0.1
+POLL_FAST_SECONDS = 0.1
 """How long after any work the store is asked again and again before the claimer sleeps."""
 
-BRISK_POLL = 0.01
+FAST_POLL = 0.01
 
 
 class Claimer:
@@ -43,8 +43,8 @@ class Claimer:
         self,
         store: Store,
         pool: Pool,
-        hub: Hub,
-        keeper: Keeper,
+        hub: SocketHub,
+        keeper: SessionKeeper,
         settler: Settler,
         breakers: Breakers,
         events: Events,
@@ -65,7 +65,7 @@ class Claimer:
         self._holdings = Holdings()
         settler.on_written.append(self._holdings.remove)
         self._brisk_until = 0.0
-        self._pace = Pace()
+        self._pace = BatchDelay()
 
     def step(self) -> None:
         """Claim for what room there is and hand it out; wait if there is no room, or nothing to claim."""
@@ -82,28 +82,28 @@ class Claimer:
             self.claiming = None
         if claimed is not None and claimed < limit:  # All there was: the next is told of, or found by the next poll.
             brisk = monotonic() < self._brisk_until
-            self._store.wait_for_work(queues, timedelta(seconds=BRISK_POLL if brisk else jitter(0.5, 1.0)))
+            self._store.wait_for_work(queues, timedelta(seconds=FAST_POLL if brisk else jitter(0.5, 1.0)))
 
     def _claim_and_hand_out(self, session: SessionId, queues: Sequence[str], limit: int) -> int | None:
         """Claim and hand out; return how many tasks that were, None if the store could not be asked."""
-        claimed_at = self._pace.keep()
+        claimed_at = self._pace.wait()
         try:
             claims = self._claim(session, queues, limit)
         except SessionLost:
-            self._keeper.lost(session, "it was swept")
+            self._keeper.mark_lost(session, "it was swept")
             return None
         except CommitUnknown as error:
-            self._events.emit(StoreTroubled(doing="claim", error=str(error)))
+            self._events.emit(StoreCallFailed(doing="claim", error=str(error)))
             self._keeper.retire(session)
             return None
         except StoreUnavailable as error:
-            self._events.emit(StoreTroubled(doing="claim", error=str(error)))
+            self._events.emit(StoreCallFailed(doing="claim", error=str(error)))
             self._wait_for_room()
             return None
-        self._pace.brought(len(claims))
+        self._pace.record(len(claims))
         if claims:
-            self._brisk_until = monotonic() + BRISK_SECONDS
-            self._hand_out(claims, self._results(session, claims), claimed_at)
+            self._brisk_until = monotonic() + POLL_FAST_SECONDS
+            self._assign(claims, self._results(session, claims), claimed_at)
         return len(claims)
 
     def _claim(self, session: SessionId, queues: Sequence[str], limit: int) -> list[Claim]:
@@ -114,7 +114,7 @@ class Claimer:
         for name, probes in self._breakers.begin_probes().items() if shut else ():
             serves = replace(can, only=name)
             found = self._probe(session, queues, min(probes, limit - len(claims)), serves)
-            self._breakers.took(name, found, probes)
+            self._breakers.record_probes(name, found, probes)
             claims += found
         return claims
 
@@ -123,7 +123,7 @@ class Claimer:
         try:
             return self._store.claim(session, queues, limit, serves=serves, merge=self._merge) if limit else []
         except StoreUnavailable as error:
-            self._events.emit(StoreTroubled(doing="claim", error=str(error)))
+            self._events.emit(StoreCallFailed(doing="claim", error=str(error)))
             return []
 
     @property
@@ -133,7 +133,7 @@ class Claimer:
     def _limit(self) -> int:
         """How many to claim; nothing as long as nobody is hungry and a larger claim will soon be worth more."""
         with self._hub.lock:
-            room = 0 if self._hub.crew.draining else self._pool.room(monotonic())
+            room = 0 if self._hub.dispatcher.draining else self._pool.room(monotonic())
             if room:
                 room = claimable(room, self._pool.slots, self._holdings.count(self._keeper.holds))
             return room if room and (self._pool.hungry() or room >= 100) else 0
@@ -142,12 +142,12 @@ class Claimer:
         with self._hub.freed:
             self._hub.freed.wait(0.05)
 
-    def _hand_out(self, claims: Sequence[Claim], results: dict[TaskId, str | None], claimed_at: float) -> None:
-        work: list[Work] = []
+    def _assign(self, claims: Sequence[Claim], results: dict[TaskId, str | None], claimed_at: float) -> None:
+        work: list[ReadyTask] = []
         refused: list[tuple[Claim, Outcome]] = []
         for claim in claims:
             ready = self._ready(claim, results, claimed_at)
-            if isinstance(ready, Work):
+            if isinstance(ready, ReadyTask):
                 work.append(ready)
             else:
                 refused.append((claim, ready))
@@ -155,33 +155,35 @@ class Claimer:
             if not self._keeper.holds(claims[0].lease.session):
                 return  # It was lost meanwhile, and these leases with it.
             self._holdings.add(claims)
-            self._pool.tally.took(claims)
+            self._pool.counters.record_claimed(claims)
             for claim, outcome in refused:
-                self._pool.tally.done(claim, outcome, 0.0)
-                self._breakers.done(claim, Released())  # It never came to its downstream.
+                self._pool.counters.record_ended(claim, outcome, 0.0)
+                self._breakers.record_end(claim, Released())  # It never came to its downstream.
                 self._settler.put(claim, outcome, seconds=0.0, log=None)
             try:
-                self._hub.crew.hand_out(self._pool, work, monotonic())
+                self._hub.dispatcher.assign(self._pool, work, monotonic())
             except Exception as error:
                 raise NotRestartable("who was given which task is not known any more") from error
-        self._hub.rouse()
+        self._hub.resume_ticks()
 
-    def _ready(self, claim: Claim, results: dict[TaskId, str | None], claimed_at: float) -> Work | Outcome:
+    def _ready(self, claim: Claim, results: dict[TaskId, str | None], claimed_at: float) -> ReadyTask | Outcome:
         """The task with its references resolved; or what becomes of it, because it cannot run."""
         try:
-            return Work(claim, order_of(claim, with_results(claim.task.args, results) if results else None), claimed_at)
+            return ReadyTask(
+                claim, assignment_of(claim, with_results(claim.task.args, results) if results else None), claimed_at
+            )
         except InvalidPayload as error:
             return Raised(Error(kind="InvalidPayload", message=str(error)), give_up=True)
 
     def _results(self, session: SessionId, claims: Sequence[Claim]) -> dict[TaskId, str | None]:
-        wanted = list(dict.fromkeys(id for claim in claims for id in referred(claim.task.args)))
+        wanted = list(dict.fromkeys(id for claim in claims for id in referenced_ids(claim.task.args)))
         if not wanted:
             return {}
         while self._keeper.holds(session):
             try:
                 found = self._store.get(wanted)
             except StoreUnavailable as error:  # The claims are ours: they are handed out when the store answers again.
-                self._events.emit(StoreTroubled(doing="read results", error=str(error)))
+                self._events.emit(StoreCallFailed(doing="read results", error=str(error)))
                 self._wait_for_room()
             else:
                 return {id: None if task is None else task.result for id, task in zip(wanted, found, strict=True)}

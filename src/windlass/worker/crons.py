@@ -21,7 +21,7 @@ from windlass.core.manifest import CronInfo, HandlerInfo
 from windlass.core.task import NewTask
 from windlass.core.times import Micros, micros, to_datetime, to_instant
 from windlass.errors import InvalidTask, KeyConflict, QueueFull, StoreError, UnknownCron
-from windlass.events import Events, StoreTroubled
+from windlass.events import Events, StoreCallFailed
 from windlass.stores.protocol import CronState, Store
 
 LATE = timedelta(minutes=1)
@@ -49,7 +49,7 @@ class Crons:
             if self.handlers:
                 self.fire(self._clock.now())
         except StoreError as error:
-            self._events.emit(StoreTroubled(doing="fire crons", error=str(error)))
+            self._events.emit(StoreCallFailed(doing="fire crons", error=str(error)))
         self.turned.wait(1.0 - self._clock.now() % 1_000_000 / 1e6)
 
     def fire(self, now: Micros) -> int:
@@ -62,7 +62,7 @@ class Crons:
         try:
             return self._fire(cron, now)
         except (*REFUSALS, CronSimError, ZoneInfoNotFoundError) as refusal:
-            self._events.emit(StoreTroubled(doing=f"fire the cron {cron.info.name}", error=str(refusal)))
+            self._events.emit(StoreCallFailed(doing=f"fire the cron {cron.info.name}", error=str(refusal)))
             return 0
 
     def _fire(self, cron: CronState, now: Micros) -> int:

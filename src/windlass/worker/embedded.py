@@ -15,14 +15,14 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 
-from windlass.access import is_importing, is_worker
-from windlass.app import App
+from windlass.client.app import App
+from windlass.client.app_store import is_importing, is_worker
 from windlass.config import InvalidSettings, NodeSettings, PoolSettings
 from windlass.core.times import duration
 from windlass.errors import NotAllowed
 from windlass.events import Events
 from windlass.stores.protocol import SESSION_TTL
-from windlass.worker.leaving import LEAVE, Leaving
+from windlass.worker.leaving import LEAVE, StopOnSignal
 from windlass.worker.locate import locate, modules_of
 from windlass.worker.logs import log_event
 from windlass.worker.node import AppBroken, Node, NodeFailed
@@ -173,7 +173,7 @@ def _signals_to(node: Node) -> Generator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    leaving = Leaving(node)
+    leaving = StopOnSignal(node)
     before = {number: signal.signal(number, leaving) for number in LEAVE}
     try:
         yield

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from windlass.clock import monotonic
 from windlass.health import Health, Part
 from windlass.worker.autoscaler import Autoscaler
-from windlass.worker.hub import Hub
-from windlass.worker.keeper import Keeper
+from windlass.worker.session_keeper import SessionKeeper
+from windlass.worker.socket_hub import SocketHub
 
 HUB_SECONDS = 30.0
 """How long the hub may be silent; it turns several times a second and waits for nobody."""
@@ -25,7 +25,9 @@ LOCK_SECONDS = 2.0
 class NodeHealth:
     """The health of one node."""
 
-    def __init__(self, hub: Hub, keeper: Keeper, autoscaler: Autoscaler, failure: Callable[[], str | None]) -> None:
+    def __init__(
+        self, hub: SocketHub, keeper: SessionKeeper, autoscaler: Autoscaler, failure: Callable[[], str | None]
+    ) -> None:
         self._hub = hub
         self._keeper = keeper
         self._autoscaler = autoscaler
@@ -77,8 +79,8 @@ class NodeHealth:
         if not self._hub.lock.acquire(timeout=LOCK_SECONDS):
             return Part(name="workers", ready=False, text="the node is too busy to look at them")
         try:
-            crew = self._hub.crew
-            if self._hub.broken is not None or not crew.warm:
+            crew = self._hub.dispatcher
+            if self._hub.broken is not None or not crew.has_parent:
                 return Part(name="workers", ready=False, text="the app is not imported")
             if crew.draining:
                 return Part(name="workers", ready=False, text="the node is draining")

@@ -16,7 +16,7 @@ from importlib import import_module
 from types import FrameType
 from typing import Any, TypeAlias
 
-from windlass.context import Cancelled, SoftTimeout
+from windlass.client.context import Cancelled, SoftTimeout
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Raised, Stopped

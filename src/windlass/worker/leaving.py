@@ -11,11 +11,11 @@ from windlass.worker.node import Node
 LEAVE = (signal.SIGTERM, signal.SIGINT)
 
 
-class Leaving:
+class StopOnSignal:
     """A signal handler: the first signal drains the node, the second hurries it, the third kills its workers."""
 
     def __init__(self, node: Node) -> None:
-        self._steps = (node.drain, node.hurry, node.kill)
+        self._steps = (node.drain, node.hasten_drain, node.kill)
         self._signals = 0
 
     def __call__(self, _number: int, _frame: FrameType | None) -> None:

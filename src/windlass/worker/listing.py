@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from windlass.clock import SystemClock, monotonic
 from windlass.core.times import Micros
 from windlass.core.worker_list import MAX_TASKS, MAX_WORKERS, RunningTask, WorkerList, WorkerProcess, encode_workers
-from windlass.worker.given import Given
-from windlass.worker.hub import Hub
+from windlass.worker.running_attempt import RunningAttempt
+from windlass.worker.socket_hub import SocketHub
 from windlass.worker.worker import Worker
 
 MEBIBYTE = 1 << 20
@@ -23,7 +23,7 @@ class WorkerListing:
     moments instead of ages, and memory is rounded.
     """
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: SocketHub) -> None:
         self._hub = hub
         self._offset = 0
 
@@ -31,7 +31,7 @@ class WorkerListing:
         """Return the list as a store keeps it."""
         self._follow_wall_clock()
         with self._hub.lock:
-            workers = list(self._hub.crew.workers.values())
+            workers = list(self._hub.dispatcher.workers.values())
             listed = workers[:MAX_WORKERS]
             rows = [self._describe(worker, MAX_TASKS // len(listed)) for worker in listed]
         # Memory is read without the lock: 256 files of the system take milliseconds.
@@ -39,7 +39,7 @@ class WorkerListing:
         return encode_workers(WorkerList(workers=tuple(rows), more=len(workers) - len(listed)))
 
     def _describe(self, worker: Worker, most_tasks: int) -> WorkerProcess:
-        begun = sorted(worker.begun, key=lambda given: given.begun_at or 0.0)
+        begun = sorted(worker.started, key=lambda given: given.begun_at or 0.0)
         return WorkerProcess(
             number=worker.number,
             pool=worker.pool,
@@ -51,7 +51,7 @@ class WorkerListing:
             tasks=tuple(self._running(given) for given in begun[:most_tasks]),
         )
 
-    def _running(self, given: Given) -> RunningTask:
+    def _running(self, given: RunningAttempt) -> RunningTask:
         task = given.work.claim.task
         return RunningTask(id=str(task.id), handler=task.handler, since=self._moment(given.begun_at or 0.0))
 

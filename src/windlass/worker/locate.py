@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from windlass.app import App, main_name
+from windlass.client.app import App, main_name
 from windlass.errors import WindlassError
 
 MAIN = "__main__"

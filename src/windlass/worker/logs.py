@@ -8,26 +8,26 @@ import msgspec
 
 from windlass.events import (
     AttemptEnded,
-    BreakerTurned,
+    BreakerChanged,
     ControllerFailed,
     DutyFailed,
     Event,
-    NurseryBroke,
     ReportRefused,
     SettingsRefused,
     SignalFailed,
-    StoreTroubled,
-    WorkerMoved,
+    StoreCallFailed,
+    WorkerParentFailed,
+    WorkerStateChanged,
 )
 
 logger = logging.getLogger("windlass")
 _LOUD = (
-    StoreTroubled,
-    NurseryBroke,
+    StoreCallFailed,
+    WorkerParentFailed,
     ReportRefused,
     ControllerFailed,
     DutyFailed,
-    BreakerTurned,
+    BreakerChanged,
     SettingsRefused,
     SignalFailed,
 )
@@ -46,7 +46,7 @@ def log_event(event: Event) -> None:
 
 def _is_routine(event: Event) -> bool:
     """Return whether it is a worker going between idle and busy, as with every task."""
-    return isinstance(event, WorkerMoved) and {event.before, event.after} == {"idle", "busy"}
+    return isinstance(event, WorkerStateChanged) and {event.before, event.after} == {"idle", "busy"}
 
 
 def _short(value: object) -> str:

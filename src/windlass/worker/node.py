@@ -24,19 +24,19 @@ from windlass.core.task import Claim, Lease, SessionId
 from windlass.errors import WindlassError
 from windlass.events import DutyFailed, Events, SettingsReloaded
 from windlass.stores.protocol import Store
-from windlass.sweeper import Sweeper
 from windlass.worker.autoscaler import Autoscaler
 from windlass.worker.breakers import Breakers
 from windlass.worker.claimer import Claimer
-from windlass.worker.clerk import Clerk
 from windlass.worker.crons import Crons
 from windlass.worker.duty import MOST_FAILURES, WITHIN_SECONDS, Duty, NotRestartable
+from windlass.worker.external_signals import ExternalSignals
+from windlass.worker.handler_calls import HandlerCalls
 from windlass.worker.health import NodeHealth
-from windlass.worker.hub import Hub
-from windlass.worker.keeper import Keeper
 from windlass.worker.listing import WorkerListing
+from windlass.worker.session_keeper import SessionKeeper
 from windlass.worker.settler import Settler
-from windlass.worker.signals import Signals
+from windlass.worker.socket_hub import SocketHub
+from windlass.worker.sweeper import Sweeper
 from windlass.worker.wire import Call
 from windlass.worker.worker import Worker
 
@@ -87,14 +87,14 @@ class Node:
         self._manifest: Manifest | None = None
         self._imported = threading.Event()
         self._drain_until = float("inf")
-        self._hub = Hub(settings, store_url, self, self.events)
+        self._hub = SocketHub(settings, store_url, self, self.events)
         self._settler = Settler(self._store, self.events)
-        self._clerk = Clerk(self._store, self._hub.answer, self.events)
+        self._clerk = HandlerCalls(self._store, self._hub.answer, self.events)
         self._sweeper = Sweeper(self._store, self.events)
         self._crons = Crons(self._store, self.events)
         name = settings.name or f"{socket.gethostname()}:{os.getpid()}"
-        self._keeper = Keeper(self._keepers_store, name, self._about, self.events, ttl=settings.session_ttl)
-        self._keeper.on_cancel, self._keeper.on_lost = self._cancel, self._forsake
+        self._keeper = SessionKeeper(self._keepers_store, name, self._about, self.events, ttl=settings.session_ttl)
+        self._keeper.on_cancel, self._keeper.on_lost = self._cancel, self._drop_session
         self._keeper.in_use = self._sessions
         self._keeper.workers = WorkerListing(self._hub).text
         self._keeper.mark, self._keeper.written = self._settler.mark, self._settler.written
@@ -102,11 +102,11 @@ class Node:
         self._autoscaler = Autoscaler(
             self._store, self._hub, self._keeper, self._breakers, self.events, settings.budget
         )
-        self._signals = Signals(self._hub, self.events)
+        self._signals = ExternalSignals(self._hub, self.events)
         tags = frozenset(settings.tags)
         self._claimers = {
             name: Claimer(self._store, pool, self._hub, self._keeper, self._settler, self._breakers, self.events, tags)
-            for name, pool in self._hub.crew.pools.items()
+            for name, pool in self._hub.dispatcher.pools.items()
         }
         self.health = NodeHealth(self._hub, self._keeper, self._autoscaler, lambda: self.failure)
         steps = {
@@ -153,9 +153,9 @@ class Node:
     def resize(self, pool: str, size: int, why: str = "by hand") -> None:
         """Give a pool a size of its own on this node, whatever it was told before; 0 pauses it."""
         with self._hub.lock:
-            settings = self._hub.crew.pools[pool].settings
-            self._hub.crew.pools[pool].retune(replace(settings, size=size))
-            self._hub.crew.resize(pool, size, why)
+            settings = self._hub.dispatcher.pools[pool].settings
+            self._hub.dispatcher.pools[pool].retune(replace(settings, size=size))
+            self._hub.dispatcher.resize(pool, size, why)
         self._hub.wake()
 
     def reload(self, settings: NodeSettings) -> None:
@@ -172,25 +172,25 @@ class Node:
     def grow(self, by: int) -> None:
         """Make every pool of a given size larger, or smaller, by so many workers. Others size themselves."""
         with self._hub.lock:
-            for pool in self._hub.crew.pools.values():
+            for pool in self._hub.dispatcher.pools.values():
                 if pool.settings.size is not None:
                     self.resize(pool.settings.name, max(0, pool.settings.size + by), "by a signal")
 
     def drain(self) -> None:
         """Begin to leave: take nothing new, end what runs, give back the rest. `ended` is set when that is done."""
         limit = self._settings.drain_timeout
-        self._leave_by(float("inf") if limit is None else monotonic() + limit.total_seconds())
+        self._stop_by(float("inf") if limit is None else monotonic() + limit.total_seconds())
         with self._hub.lock:
-            self._hub.crew.drain(monotonic())
+            self._hub.dispatcher.drain(monotonic())
         self._hub.wake()
 
-    def hurry(self) -> None:
+    def hasten_drain(self) -> None:
         """Leave sooner: what still runs in a few seconds is stopped and given back."""
-        self._leave_by(monotonic() + HURRY_SECONDS)
+        self._stop_by(monotonic() + HURRY_SECONDS)
 
     def kill(self) -> None:
         """Leave now: stop everything and give it back."""
-        self._leave_by(monotonic())
+        self._stop_by(monotonic())
 
     def close(self) -> None:
         """Stop every thread, end the nursery, close the sessions (what they hold is released).
@@ -209,19 +209,19 @@ class Node:
         for thread in self._threads:
             thread.join(max(0.0, give_up_at - monotonic()))
         self._hub.close()  # First: a session that is closed gives its tasks to others, who must not run beside ours.
-        last_words = threading.Thread(target=self._say_last_words, name="windlass-close", daemon=True)
+        last_words = threading.Thread(target=self._report_exit, name="windlass-close", daemon=True)
         last_words.start()
         last_words.join(max(LAST_SECONDS / 2, give_up_at - monotonic()))
         self._store.close()
         self._keepers_store.close()
 
-    # What the hub hands on (windlass.worker.hub.Office)
+    # What the hub hands on (windlass.worker.socket_hub.Office)
 
     def valid_until(self, session: SessionId) -> float:
         return self._keeper.valid_until(session)
 
     def settle(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
-        self._breakers.done(claim, outcome)
+        self._breakers.record_end(claim, outcome)
         self._settler.put(claim, outcome, seconds=seconds, log=log)
 
     def progress(self, lease: Lease, share: float | None, message: str | None) -> None:
@@ -241,7 +241,7 @@ class Node:
     def tick(self, now: float) -> None:
         self._keeper.overdue(now)
         self._clerk.tick(now)
-        crew = self._hub.crew
+        crew = self._hub.dispatcher
         if not crew.draining:
             return
         if now >= self._drain_until:
@@ -250,12 +250,12 @@ class Node:
         if nothing_left or now >= self._drain_until + LAST_SECONDS:
             self.ended.set()
 
-    def _leave_by(self, moment: float) -> None:
+    def _stop_by(self, moment: float) -> None:
         """The earliest moment counts, in whatever order signals are heard."""
         with self._hub.lock:
             self._drain_until = min(self._drain_until, moment)
 
-    def _say_last_words(self) -> None:
+    def _report_exit(self) -> None:
         self._settler.flush()
         self._keeper.close()
         self._clerk.close()
@@ -281,16 +281,16 @@ class Node:
 
     def _cancel(self, leases: list[Lease]) -> None:
         with self._hub.lock:
-            self._hub.crew.cancel(leases, monotonic())
+            self._hub.dispatcher.cancel(leases, monotonic())
 
-    def _forsake(self, session: SessionId, why: str) -> None:
+    def _drop_session(self, session: SessionId, why: str) -> None:
         with self._hub.lock:
-            self._hub.crew.forsake(session, why)
+            self._hub.dispatcher.drop_session(session, why)
 
     def _sessions(self) -> set[SessionId]:
         with self._hub.lock:
             claiming = {claimer.claiming for claimer in self._claimers.values() if claimer.claiming is not None}
-            return self._hub.crew.sessions() | claiming
+            return self._hub.dispatcher.sessions() | claiming
 
     def _about(self) -> str:
         pools = {

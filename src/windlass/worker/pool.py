@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from windlass.autoscale.reports import PoolReport
 from windlass.config import PoolSettings
 from windlass.situation import PoolSituation
-from windlass.worker.given import Work
+from windlass.worker.pool_counters import PoolCounters
+from windlass.worker.running_attempt import ReadyTask
 from windlass.worker.states import WorkerState
-from windlass.worker.tally import Tally
 from windlass.worker.worker import Worker
 
 READ_AHEAD_SECONDS = 0.05
@@ -29,7 +29,7 @@ class Pool:
         self.target = settings.floor
         self.asleep = 0
         """Workers within the target that left because nobody needed them."""
-        self.tally = Tally(settings.scale.wait)
+        self.counters = PoolCounters(settings.scale.wait)
         self.limit: int | None = None
         self.asked: int | None = None
         """The most workers, over all nodes, that signals allow; and the number that they ask for."""
@@ -40,7 +40,7 @@ class Pool:
         self.undecided: dict[str, str] = {}
         """Why others have no answer."""
         self.workers: dict[int, Worker] = {}
-        self.backlog: deque[Work] = deque()
+        self.backlog: deque[ReadyTask] = deque()
         """What came back from a worker unbegun and is to go to another one, or back to the store."""
         self._mean_seconds: float | None = None
         self._deaths_in_a_row = 0
@@ -50,13 +50,13 @@ class Pool:
     def retune(self, settings: PoolSettings) -> None:
         """Follow other settings. Workers that run keep their threads; the next ones have the new number."""
         self.settings = settings
-        self.tally.goal = settings.scale.wait
+        self.counters.goal = settings.scale.wait
 
     def report(self, now: float, left: int) -> PoolReport:
         """What the pool has done and how large it is, for whoever decides; `left` is what the budget leaves it."""
-        settings, tally = self.settings, self.tally
+        settings, tally = self.settings, self.counters
         states = [worker.state for worker in self.workers.values()]
-        begun = [one for worker in self.workers.values() for one in worker.begun]
+        begun = [one for worker in self.workers.values() for one in worker.started]
         return PoolReport(
             queues=settings.queues,
             threads=settings.threads,
@@ -126,7 +126,7 @@ class Pool:
     def room(self, now: float) -> int:
         """How many more tasks the pool can take, read-ahead included."""
         rooms = (
-            min(self.workers[number].left, capacity - self.workers[number].taken)
+            min(self.workers[number].runs_left, capacity - self.workers[number].taken)
             for number, capacity in self.capacities(now).items()
         )
         return max(0, sum(max(0, room) for room in rooms) - len(self.backlog))
@@ -151,16 +151,16 @@ class Pool:
         # Read-ahead is decided when claiming; here a whole claim is dealt out, so only a free slot may be asked for.
         return None if only_free and chosen.free < needs else chosen
 
-    def measured(self, seconds: float) -> None:
+    def record_run_time(self, seconds: float) -> None:
         """An attempt took so long."""
         mean = self._mean_seconds
         self._mean_seconds = seconds if mean is None else mean + 0.1 * (seconds - mean)
 
-    def lived(self) -> None:
+    def reset_back_off(self) -> None:
         """A worker has done something, so starting workers is no use of itself."""
         self._deaths_in_a_row = 0
 
-    def failed(self, now: float) -> float:
+    def back_off(self, now: float) -> float:
         """A worker died; how long the next start is put off. Only deaths without any work between them add up."""
         self._deaths_in_a_row += 1
         doubled = min(self._deaths_in_a_row - 2, 10)

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass import errors
-from windlass.context import current_lease
+from windlass.client.context import current_lease
 from windlass.core.task import Change, Lease, NewTask, TaskId
 from windlass.core.times import micros, to_datetime, to_instant
 from windlass.errors import NotAllowed, WindlassError
@@ -37,7 +37,7 @@ METHODS = frozenset(
 _SPAN, _MOMENT, _ID = 1, 2, 3
 
 
-class Given(Struct, frozen=True, array_like=True):
+class CallArguments(Struct, frozen=True, array_like=True):
     """The arguments of a call, each encoded by itself."""
 
     positional: list[msgspec.Raw]
@@ -114,12 +114,12 @@ def portable(value: Any) -> Any:
 def encode_call(positional: Sequence[Any], named: Mapping[str, Any]) -> bytes:
     """The arguments of a call."""
     raw = [msgspec.Raw(_encode(value)) for value in positional]
-    return _encode(Given(raw, {name: msgspec.Raw(_encode(value)) for name, value in named.items()}))
+    return _encode(CallArguments(raw, {name: msgspec.Raw(_encode(value)) for name, value in named.items()}))
 
 
 def decode_call(method: str, value: bytes) -> tuple[list[Any], dict[str, Any]]:
     """The inverse of `encode_call`, by the types of the store's method."""
-    given = msgspec.msgpack.decode(value, type=Given)
+    given = msgspec.msgpack.decode(value, type=CallArguments)
     hints = get_type_hints(getattr(Store, method))
     names = list(signature(getattr(Store, method)).parameters)[1:]
     positional = [_decode(raw, hints[name]) for name, raw in zip(names, given.positional, strict=False)]

@@ -16,9 +16,9 @@ from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Settlement, settle
 from windlass.core.task import Claim, Task
 from windlass.errors import CommitUnknown, StoreError, StoreUnavailable
-from windlass.events import AttemptEnded, Events, ReportRefused, StoreTroubled
+from windlass.events import AttemptEnded, Events, ReportRefused, StoreCallFailed
 from windlass.stores.protocol import LeaseLost, Store, Verdict
-from windlass.worker.pace import Pace
+from windlass.worker.batch_delay import BatchDelay
 
 MOST = 1_000
 SECOND = 1_000_000
@@ -48,7 +48,7 @@ class Settler:
         self._batch: list[Report] = []
         """What is being written; kept when that fails, so that the next step writes it again."""
         self._put = self._written = 0
-        self._pace = Pace()
+        self._pace = BatchDelay()
         self._closing = threading.Event()
 
     @property
@@ -95,12 +95,12 @@ class Settler:
 
     def _next_batch(self) -> list[Report]:
         first = self._reports.get()
-        self._pace.keep()
+        self._pace.wait()
         batch = [] if first is None else [first]
         while len(batch) < MOST and not self._reports.empty():  # Nobody else takes from it.
             if (more := self._reports.get()) is not None:
                 batch.append(more)
-        self._pace.brought(len(batch))
+        self._pace.record(len(batch))
         return batch
 
     def _write(self, batch: list[Report]) -> None:
@@ -112,7 +112,7 @@ class Settler:
                 return
             except (StoreUnavailable, CommitUnknown) as error:
                 # Writing the same end twice is harmless, so what is unknown is simply written again.
-                self._events.emit(StoreTroubled(doing="settle", error=str(error)))
+                self._events.emit(StoreCallFailed(doing="settle", error=str(error)))
             if self._closing.wait(jitter(0.5, 1.0) * wait):
                 return  # The leases of what is not written run out with their session.
             wait = min(_LONGEST_WAIT, 2 * wait)
@@ -126,7 +126,7 @@ class Settler:
             self._one_by_one(batch, error)
             return
         for report, verdict in zip(batch, verdicts, strict=True):
-            self._tell(report, verdict)
+            self._emit(report, verdict)
 
     def _one_by_one(self, batch: list[Report], error: StoreError) -> None:
         """The store refuses the batch: whichever report is at fault must not keep its neighbours from being written."""
@@ -135,13 +135,13 @@ class Settler:
                 self._write([report])
             return
         [report] = batch
-        self._events.emit(StoreTroubled(doing=f"settle {report.claim.task.id}", error=str(error)))
+        self._events.emit(StoreCallFailed(doing=f"settle {report.claim.task.id}", error=str(error)))
         refused = Error(kind=type(error).__name__, message=f"the end of the attempt could not be stored: {error}")
         failed = Settlement(state=State.FAILED, error=refused, reason=refused.message[:500], attempts=1)
         if report.settlement.state is not State.FAILED:
             self._write([report._replace(settlement=failed)])
 
-    def _tell(self, report: Report, verdict: Verdict) -> None:
+    def _emit(self, report: Report, verdict: Verdict) -> None:
         task = report.claim.task
         if isinstance(verdict, LeaseLost):
             self._events.emit(ReportRefused(lease=verdict.lease, handler=task.handler))

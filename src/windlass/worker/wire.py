@@ -16,9 +16,9 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Struct
 
+from windlass.core.assignment import Assignment
 from windlass.core.lifecycle import State
 from windlass.core.manifest import Manifest
-from windlass.core.order import Order
 from windlass.core.retry import Error, storable
 from windlass.core.settlement import Outcome, Raised, Released, Returned, Stopped
 from windlass.core.times import LONGEST, micros
@@ -63,40 +63,40 @@ class EndStray(Message, frozen=True):
     pid: int
 
 
-ToNursery: TypeAlias = Fork | Kill | EndStray
+ToParent: TypeAlias = Fork | Kill | EndStray
 
 
 # nursery → node
 
 
-class Ready(Message, frozen=True):
+class ParentReady(Message, frozen=True):
     """The app is imported."""
 
     manifest: Manifest
     seconds: float
 
 
-class Broken(Message, frozen=True):
+class ParentFailed(Message, frozen=True):
     """The app could not be imported, or a worker could not start; `text` says why, with a traceback."""
 
     text: str
 
 
-class Born(Message, frozen=True):
+class WorkerStarted(Message, frozen=True):
     """A worker was forked."""
 
     worker: int
     pid: int
 
 
-class Unborn(Message, frozen=True):
+class WorkerNotStarted(Message, frozen=True):
     """A worker could not be forked."""
 
     worker: int
     reason: str
 
 
-class Died(Message, frozen=True):
+class WorkerExited(Message, frozen=True):
     """A worker has ended. `code` is its exit status, or minus the signal that ended it."""
 
     worker: int
@@ -109,7 +109,7 @@ class Strays(Message, frozen=True):
     pids: list[int]
 
 
-FromNursery: TypeAlias = Ready | Broken | Born | Unborn | Died | Strays
+FromParent: TypeAlias = ParentReady | ParentFailed | WorkerStarted | WorkerNotStarted | WorkerExited | Strays
 
 
 # node → worker
@@ -118,7 +118,7 @@ FromNursery: TypeAlias = Ready | Broken | Born | Unborn | Died | Strays
 class Run(Message, frozen=True):
     """Run these, each when its ticket is taken from the queue of tickets (`windlass.worker.tickets`)."""
 
-    orders: list[tuple[int, Order]]
+    assignments: list[tuple[int, Assignment]]
 
 
 class Valid(Message, frozen=True):
@@ -128,7 +128,7 @@ class Valid(Message, frozen=True):
     until: float
 
 
-class Ask(Message, frozen=True):
+class RequestStop(Message, frozen=True):
     """Tell the handler that it should stop: `current().cancelled`."""
 
     ticket: int
@@ -156,7 +156,7 @@ class Measure(Message, frozen=True):
     situation: PoolSituation | None = None
 
 
-ToWorker: TypeAlias = Run | Valid | Ask | Interrupt | Answer | Measure
+ToWorker: TypeAlias = Run | Valid | RequestStop | Interrupt | Answer | Measure
 
 
 # worker → node
@@ -182,7 +182,7 @@ class Done(Message, frozen=True):
     log: str | None = None
 
 
-class Beat(Message, frozen=True):
+class Heartbeat(Message, frozen=True):
     """A handler reported progress."""
 
     ticket: int
@@ -207,7 +207,7 @@ class Measured(Message, frozen=True):
     error: str = ""
 
 
-FromWorker: TypeAlias = Hello | Broken | Done | Beat | Call | Measured
+FromWorker: TypeAlias = Hello | ParentFailed | Done | Heartbeat | Call | Measured
 
 
 def done(ticket: int, seconds: float, outcome: Outcome, log: str | None) -> Done:

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from windlass.core.task import SessionId
-from windlass.events import Events, WorkerMoved
-from windlass.worker.given import Given
+from windlass.events import Events, WorkerStateChanged
+from windlass.worker.running_attempt import RunningAttempt
 from windlass.worker.states import MOVES, WorkerState
 
 _ENDLESS = 1 << 30
@@ -27,11 +27,11 @@ class Worker:
         self.state = WorkerState.STARTING
         self.since = now
         self.pid = 0
-        self.given: dict[int, Given] = {}
+        self.running: dict[int, RunningAttempt] = {}
         self.announced: dict[SessionId, float] = {}
         """Until when the sessions of its orders are valid, as it was told."""
         self.ran = 0
-        self.weighed_at = now
+        self.measured_at = now
         self.busy_at = now
         """When it last had something to do, were it only to leave."""
         self.taken = 0
@@ -40,12 +40,12 @@ class Worker:
         """Why it was killed by us; None as long as it was not."""
         self.crash: str | None = None
         """What it did that counts as its crash, although its process has not ended by itself."""
-        self.gone_at: float | None = None
+        self.socket_closed_at: float | None = None
         """When its socket closed, if we do not know yet how it ended."""
         self._events = events
         self._used = 0
-        self._unbegun: deque[Given] = deque()
-        self._unoffered: deque[Given] = deque()
+        self._unbegun: deque[RunningAttempt] = deque()
+        self._unoffered: deque[RunningAttempt] = deque()
         self.unresponsive = False
         """Whether it did not begin what it had a free slot for, although it runs something. It is given nothing more
         until it is heard of."""
@@ -53,18 +53,18 @@ class Worker:
     @property
     def takes(self) -> bool:
         """Whether it may be given tasks. One that is as good as dead may not: its death would be charged to them."""
-        well = self.verdict is None and self.gone_at is None and not self.unresponsive
-        return self.state.working and well and self.left > 0
+        well = self.verdict is None and self.socket_closed_at is None and not self.unresponsive
+        return self.state.working and well and self.runs_left > 0
 
     @property
-    def left(self) -> int:
+    def runs_left(self) -> int:
         """How many more tasks it may be given before it is replaced."""
-        return _ENDLESS if self.lifetime is None else self.lifetime - self.ran - len(self.given)
+        return _ENDLESS if self.lifetime is None else self.lifetime - self.ran - len(self.running)
 
     @property
-    def begun(self) -> list[Given]:
+    def started(self) -> list[RunningAttempt]:
         """What it runs."""
-        return [one for one in self.given.values() if one.begun_at is not None]
+        return [one for one in self.running.values() if one.begun_at is not None]
 
     @property
     def free(self) -> int:
@@ -73,7 +73,7 @@ class Worker:
 
     def held_up(self, now: float, longest: float) -> int:
         """Return how many slots are held by what has run for longer than this."""
-        return sum(one.needs for one in self.begun if now - (one.begun_at or now) > longest)
+        return sum(one.needs for one in self.started if now - (one.begun_at or now) > longest)
 
     def offers(self) -> list[int]:
         """Return the tickets that it may take now and could not before.
@@ -91,9 +91,9 @@ class Worker:
         self._unoffered.clear()
         return tickets
 
-    def give(self, one: Given, now: float) -> None:
+    def add(self, one: RunningAttempt, now: float) -> None:
         """It was sent this order."""
-        self.given[one.ticket] = one
+        self.running[one.ticket] = one
         self.taken += one.needs
         self._unbegun.append(one)
         self._unoffered.append(one)
@@ -101,9 +101,9 @@ class Worker:
         if self.state is WorkerState.IDLE:
             self.move(WorkerState.BUSY, now)
 
-    def take(self, ticket: int, now: float) -> Given | None:
+    def take(self, ticket: int, now: float) -> RunningAttempt | None:
         """This order is over, or came back."""
-        one = self.given.pop(ticket, None)
+        one = self.running.pop(ticket, None)
         if one is None:
             return None
         self.taken -= one.needs
@@ -113,16 +113,16 @@ class Worker:
         else:
             self._used -= one.needs
         self._begin_next(now)
-        if not self.given and self.state is WorkerState.BUSY:
+        if not self.running and self.state is WorkerState.BUSY:
             self.move(WorkerState.IDLE, now)
         return one
 
-    def forget(self, given: Iterable[Given]) -> None:
+    def forget(self, given: Iterable[RunningAttempt]) -> None:
         """These orders count no more, whatever the worker says of them."""
         for one in given:
-            del self.given[one.ticket]
-        self._unbegun = deque(one for one in self._unbegun if one.ticket in self.given)
-        self._unoffered = deque(one for one in self._unoffered if one.ticket in self.given)
+            del self.running[one.ticket]
+        self._unbegun = deque(one for one in self._unbegun if one.ticket in self.running)
+        self._unoffered = deque(one for one in self._unoffered if one.ticket in self.running)
 
     def move(self, after: WorkerState, now: float, why: str = "") -> None:
         """Go to another state. One that the table does not have is a mistake of ours."""
@@ -130,7 +130,7 @@ class Worker:
         before, since, self.state, self.since = self.state, self.since, after, now
         self.busy_at = now
         self._events.emit(
-            WorkerMoved(
+            WorkerStateChanged(
                 pool=self.pool,
                 worker=self.number,
                 pid=self.pid,

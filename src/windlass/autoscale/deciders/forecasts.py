@@ -10,9 +10,9 @@ from math import sqrt
 from msgspec.structs import replace
 
 from windlass.autoscale.deciders.simple import plain
+from windlass.autoscale.load_overrides import Wish
 from windlass.autoscale.moment import Memory, Moment
 from windlass.autoscale.settings import Window
-from windlass.autoscale.wishes import Wish
 
 BIN = 300
 """Seconds of a bin of the day."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from windlass.autoscale.load_overrides import Wish
 from windlass.autoscale.moment import Memory, Moment
 from windlass.autoscale.sizing import staff
-from windlass.autoscale.wishes import Wish
 
 USE = 0.7
 """The utilisation that `target` and `pid` aim at."""
@@ -35,7 +35,7 @@ def use_of(moment: Moment) -> float:
 def threshold(moment: Moment) -> tuple[Wish, Memory]:
     """Above the upper mark for 5 s a quarter more, below the lower one for 60 s a tenth less; between them nothing."""
     marks, memory, size = moment.settings.thresholds, moment.memory, float(moment.current)
-    fading = memory.use.heard(moment.now, use_of(moment), marks.half_life)
+    fading = memory.use.record(moment.now, use_of(moment), marks.half_life)
     use, way = fading.value or 0.0, memory.direction
     # A step back from the last one needs a clearer sign than a step on.
     above = memory.above + 1 if use > marks.high + (marks.deadband if way < 0 else 0.0) else 0
@@ -63,7 +63,7 @@ def pid(moment: Moment) -> tuple[Wish, Memory]:
     """Utilisation to its aim. The integral stands still at a bound; the derivative acts on the measurement alone."""
     use, memory, current = use_of(moment), moment.memory, max(1.0, float(moment.current))
     error = use / USE - 1
-    fading = memory.use.heard(moment.now, use, HALF_LIFE)
+    fading = memory.use.record(moment.now, use, HALF_LIFE)
     smooth = fading.value if fading.value is not None else use
     change = smooth - (memory.measured if memory.measured is not None else smooth)
     step = GAIN * error + INTEGRAL * memory.integral + DERIVATIVE * change

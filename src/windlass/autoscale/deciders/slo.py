@@ -10,9 +10,9 @@ from __future__ import annotations
 from math import ceil
 
 from windlass.autoscale.backlog import Figures, figures, last_chance, left, react, urgent
+from windlass.autoscale.load_overrides import Wish
 from windlass.autoscale.moment import Memory, Moment
 from windlass.autoscale.sizing import guard, staff
-from windlass.autoscale.wishes import Wish
 
 PLAN, DRAIN, TRIGGER = 0.6, 0.8, 0.9
 """Shares of the goal: in which a surprise must clear, a backlog is drained, and action is due."""

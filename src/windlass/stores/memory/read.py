@@ -16,7 +16,7 @@ from windlass.core.times import micros
 from windlass.core.validation import check_id, check_ids
 from windlass.stores.memory.tables import Tables
 from windlass.stores.memory.workflows import MemoryWorkflows
-from windlass.stores.operating import check_filter
+from windlass.stores.operator import check_filter
 from windlass.stores.protocol import (
     SESSIONS_SHOWN,
     Count,

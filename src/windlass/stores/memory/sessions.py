@@ -7,8 +7,8 @@ from datetime import timedelta
 from threading import Condition, RLock
 
 from windlass.clock import Clock, entropy
+from windlass.core.fence import next_fence
 from windlass.core.ids import fresh_id
-from windlass.core.lease import next_fence
 from windlass.core.lifecycle import State
 from windlass.core.names import check_text
 from windlass.core.retry import storable
@@ -17,10 +17,10 @@ from windlass.core.settlement import let_go
 from windlass.core.task import Claim, Lease, SessionId, TaskId
 from windlass.core.times import Micros, span
 from windlass.errors import SessionLost
-from windlass.stores.memory.endings import end_attempt, resolve
+from windlass.stores.coordination import check_renewal, check_report
+from windlass.stores.memory.settle import end_attempt, resolve
 from windlass.stores.memory.tables import Session, Tables
 from windlass.stores.protocol import SESSION_TTL
-from windlass.stores.steering import check_renewal, check_report
 
 
 class MemorySessions:

@@ -16,15 +16,15 @@ from msgspec.structs import replace
 
 from windlass.clock import Clock, SystemClock, entropy
 from windlass.core.admission import check_placeholders, check_prerequisites, check_room, cycle, new_drafts
-from windlass.core.amend import Version, amend, brought_back, version_of
-from windlass.core.graph import End, find_ring
+from windlass.core.graph import End, find_cycle
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import QUEUED, State
 from windlass.core.names import check_name, check_text
 from windlass.core.ordering import Queue, check_queue, place
 from windlass.core.settlement import Settlement, stands_already
-from windlass.core.submission import Birth, Draft, begins, born, draft
+from windlass.core.submission import Draft, InitialState, begins, draft, initial_state
 from windlass.core.task import Change, Lease, NewTask, Task, TaskId
+from windlass.core.task_update import Version, retried_fields, update_fields, version_of
 from windlass.core.times import Micros, micros, span
 from windlass.core.validation import check_change, check_flag, check_id
 from windlass.errors import (
@@ -34,30 +34,30 @@ from windlass.errors import (
     StaleLease,
     UnknownTask,
 )
-from windlass.stores.memory.endings import end_attempt, resolve, resolve_edges, taken_down_by
-from windlass.stores.memory.notes import MemoryNotes
+from windlass.stores.coordination import Entry, check_entries
+from windlass.stores.memory.coordination import MemoryCoordination
+from windlass.stores.memory.manifest import MemoryManifest
 from windlass.stores.memory.read import MemoryReader
 from windlass.stores.memory.sessions import MemorySessions
-from windlass.stores.memory.steering import MemorySteering
+from windlass.stores.memory.settle import end_attempt, resolve, resolve_edges, taken_down_by
 from windlass.stores.memory.sweep import sweep
 from windlass.stores.memory.tables import Placeholder, Tables, Workflow
-from windlass.stores.operating import check_which
+from windlass.stores.operator import check_which
 from windlass.stores.protocol import (
     CANCEL_GRACE,
     RETENTION,
     Filter,
     LeaseLost,
     Receipt,
+    Selection,
     Settled,
     Signal,
     Swept,
     Verdict,
-    Which,
 )
-from windlass.stores.steering import Entry, check_entries
 
 
-class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
+class MemoryStore(MemorySessions, MemoryCoordination, MemoryReader, MemoryManifest):
     """The specification of a store, and a fast store for tests and for work that may be lost with the process.
 
     >>> store = MemoryStore()
@@ -134,7 +134,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             self._work.notify_all()
 
     def cancel(
-        self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE, entries: Sequence[Entry] = ()
+        self, which: Selection, *, reason: str, grace: timedelta = CANCEL_GRACE, entries: Sequence[Entry] = ()
     ) -> int:
         check_text("reason", reason)
         check_which(which)
@@ -166,7 +166,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             if expect not in (None, version_of(old)):
                 raise Conflict(f"task {task}")
             first_due = self._tables.first_due[task]
-            changed = amend(old, first_due, self._tables.queue(old.queue), change, now)
+            changed = update_fields(old, first_due, self._tables.queue(old.queue), change, now)
             self._tables.note(checked if changed.differs(old, first_due) else [], now)
             self._tables.first_due[task] = changed.first_due
             self._tables.places[task] = changed.place
@@ -182,7 +182,7 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
             return updated
 
     def retry(
-        self, which: Which, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+        self, which: Selection, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
     ) -> int:
         check_which(which)
         checked = check_entries(entries)
@@ -198,12 +198,12 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
                 waiting = task.waiting + self._reopen(id, coming_back)
                 if task.workflow is not None and (task.reason or "").startswith(CYCLE_REASON):
                     self._tables.workflows[workflow_id(task.tenant, task.workflow)].check_later = True
-                self._tables.move(id, **brought_back(task, waiting, now))
+                self._tables.move(id, **retried_fields(task, waiting, now))
             self._tables.note(checked if coming_back else [], now)
             self._work.notify_all()
             return len(coming_back)
 
-    def purge(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+    def purge(self, which: Selection, *, entries: Sequence[Entry] = ()) -> int:
         check_which(which)
         checked = check_entries(entries)
         with self._lock:
@@ -300,11 +300,11 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
     def _queued(self, queue: str) -> list[tuple[str, str, State]]:
         return [key for key in self._tables.counts if key[0] == queue and key[2] in QUEUED]
 
-    def _born(self, one: Draft, now: Micros, nth: int, batch: Mapping[TaskId, NewTask]) -> Birth:
+    def _born(self, one: Draft, now: Micros, nth: int, batch: Mapping[TaskId, NewTask]) -> InitialState:
         ends: dict[UUID, End] = {
             above: end for above in one.prerequisites if (end := self._tables.end_of(above)) is not None
         }
-        return born(one, self._tables.queue(one.new.queue), now, nth, ends, self._seal(one, batch))
+        return initial_state(one, self._tables.queue(one.new.queue), now, nth, ends, self._seal(one, batch))
 
     def _seal(self, one: Draft, batch: Mapping[TaskId, NewTask]) -> Iterable[UUID]:
         """The roots of an unsealed workflow wait for its seal as for one more prerequisite."""
@@ -329,13 +329,13 @@ class MemoryStore(MemorySessions, MemorySteering, MemoryReader, MemoryNotes):
         for one in fresh:
             if one.id not in self._tables.placeholders or not one.prerequisites:
                 continue
-            ring, complete = find_ring(one.id, above)
+            ring, complete = find_cycle(one.id, above)
             if ring:
                 raise cycle(ring, key_of)
             if not complete:
                 self._tables.workflows[workflow_id(one.new.tenant, one.new.workflow or "")].check_later = True
 
-    def _chosen(self, which: Which) -> list[Task]:
+    def _chosen(self, which: Selection) -> list[Task]:
         tasks = self._tables.tasks
         if isinstance(which, Filter):
             now = self._clock.now()

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from windlass.core.graph import End, find_any_ring
+from windlass.core.graph import End, find_any_cycle
 from windlass.core.lifecycle import EXPIRED, State
-from windlass.core.settlement import OVERSTAYED, lost
+from windlass.core.settlement import CANCEL_OVERDUE, lost
 from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
 from windlass.errors import CycleFound
-from windlass.stores.memory.endings import end_attempt, resolve, resolve_edges
+from windlass.stores.coordination import AUDIT_KEPT
+from windlass.stores.memory.settle import end_attempt, resolve, resolve_edges
 from windlass.stores.memory.tables import Tables
 from windlass.stores.protocol import Swept
-from windlass.stores.steering import AUDIT_KEPT
 
 
 def sweep(tables: Tables, now: Micros, retention: Micros) -> Swept:
@@ -29,7 +29,7 @@ def sweep(tables: Tables, now: Micros, retention: Micros) -> Swept:
         expired=_expire(tables, now),
         due=_make_due_runnable(tables, now),
         missing=_end_placeholders(tables, now),
-        rings=_fail_rings(tables, now),
+        cycles=_fail_cycles(tables, now),
         pruned=_prune(tables, now - retention),
         next_due=(tables.next_due() or (None,))[0],
     )
@@ -55,7 +55,7 @@ def _force_cancels(tables: Tables, now: Micros) -> int:
     late = [id for id, by in tables.cancel_by.items() if by <= now]
     for id in late:
         task = tables.tasks[id]
-        end_attempt(tables, task, OVERSTAYED, now)
+        end_attempt(tables, task, CANCEL_OVERDUE, now)
         # The fence goes up so that the attempt, should it still run, can no longer report anything.
         tables.change(id, fence=task.fence + 1)
     resolve(tables, late, now)
@@ -87,10 +87,10 @@ def _end_placeholders(tables: Tables, now: Micros) -> int:
     return len(late)
 
 
-def _fail_rings(tables: Tables, now: Micros) -> int:
+def _fail_cycles(tables: Tables, now: Micros) -> int:
     failed = 0
     for id, workflow in tables.workflows.items():
-        while workflow.check_later and (ring := find_any_ring(_open_edges(tables, id))):
+        while workflow.check_later and (ring := find_any_cycle(_open_edges(tables, id))):
             reason = str(CycleFound(ring))
             for member in ring:
                 tables.move(member, State.FAILED, finished=now, reason=reason)

@@ -16,11 +16,11 @@ from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import MOVES, State
 from windlass.core.manifest import CronState, HandlerSeen
 from windlass.core.ordering import Place, Queue
-from windlass.core.submission import Birth
+from windlass.core.submission import InitialState
 from windlass.core.task import Attempt, Lease, SessionId, Task, TaskId
 from windlass.core.times import Micros
+from windlass.stores.coordination import Control, Entry, EntrySeen
 from windlass.stores.protocol import Log, ProgressSeen
-from windlass.stores.steering import Control, Entry, EntrySeen
 
 
 class Session(Struct, kw_only=True):
@@ -91,7 +91,7 @@ class Tables:
         """A queue's settings, or the defaults."""
         return self.queues.get(name) or Queue(name=name)
 
-    def insert(self, birth: Birth, fingerprint: bytes | None) -> None:
+    def insert(self, birth: InitialState, fingerprint: bytes | None) -> None:
         """Take in a new task with its edges."""
         task = birth.task
         self.places[task.id] = birth.place

@@ -24,8 +24,8 @@ from windlass.core.times import Micros
 from windlass.errors import CommitUnknown, StoreError, StoreUnavailable, WindlassError
 from windlass.stores.postgres.address import connection_info
 from windlass.stores.postgres.caller import callers_connection
-from windlass.stores.postgres.lots import Lots
-from windlass.stores.postgres.notify import Hints
+from windlass.stores.postgres.claim_partitions import ClaimPartitions
+from windlass.stores.postgres.notify import Notifications
 from windlass.stores.postgres.schema import check_durability, migrate
 from windlass.stores.postgres.transaction import Connection, PostgresTransaction
 from windlass.stores.sql.database import Asked, Transaction, Values
@@ -57,11 +57,11 @@ _PASSING = ("40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300", "2350
 """What is worth another try: conflicts, deadlocks, a server that restarts, and a key that was taken just now."""
 
 
-class Lines(NamedTuple):
+class Connections(NamedTuple):
     """What one process has open to the server."""
 
     pool: ConnectionPool[Connection]
-    hints: Hints
+    hints: Notifications
 
 
 class PostgresDatabase:
@@ -74,14 +74,14 @@ class PostgresDatabase:
         self._pooler = pooler
         self._statements = dict(load("postgres", "$"))
         self._shortcuts = load("postgres", "$", folder="shortcuts")
-        self._lots = Lots()
+        self._lots = ClaimPartitions()
         self._connections = connections
         # Behind a pooler nothing may be set for the session, and nothing prepared in it.
         self._info = connection_info(url, name="windlass", settings=None if pooler else {**SETTINGS, **PLANNING})
         self._options: dict[str, Any] = {"prepare_threshold": None} if pooler else {}
         heard_at = listen_url or (None if pooler else url)
         self._listen_info = None if heard_at is None else connection_info(heard_at, name="windlass-listen")
-        self._lines_by_process: dict[int, Lines] = {}
+        self._lines_by_process: dict[int, Connections] = {}
         self._closed = False
         self._start()
 
@@ -114,7 +114,7 @@ class PostgresDatabase:
         """
         try:
             with self._connection() as connection, _autocommit(connection):
-                return PostgresTransaction(connection, self._shortcuts).ask(statement, batch, **scalars).rows()
+                return PostgresTransaction(connection, self._shortcuts).query(statement, batch, **scalars).rows()
         except psycopg.Error:
             return None
 
@@ -133,7 +133,7 @@ class PostgresDatabase:
                     if self._pooler:
                         _set_locally(connection)
                     transaction = PostgresTransaction(connection, self._statements)
-                    answers = [transaction.ask(statement, **scalars) for statement, scalars in asked]
+                    answers = [transaction.query(statement, **scalars) for statement, scalars in asked]
                     connection.commit()
                 return [answer.rows() for answer in answers]
 
@@ -155,16 +155,16 @@ class PostgresDatabase:
     def boot(self) -> str:
         return ""
 
-    def ring(self, queues: Collection[str]) -> None:
-        self._lines().hints.ring(queues)
+    def notify(self, queues: Collection[str]) -> None:
+        self._lines().hints.notify(queues)
 
     def silent(self, queues: Collection[str]) -> list[str]:
         """Those of the queues for which a hint is due, for a statement that sends it along."""
         return self._lines().hints.silent(queues)
 
-    def rang(self, queues: Collection[str]) -> None:
+    def notified(self, queues: Collection[str]) -> None:
         """A statement has sent these hints along."""
-        self._lines().hints.rang(queues)
+        self._lines().hints.notified(queues)
 
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
         return self._lines().hints.wait(queues, timeout)
@@ -251,7 +251,7 @@ class PostgresDatabase:
             finally:
                 pool.putconn(connection)
 
-    def _lines(self) -> Lines:
+    def _lines(self) -> Connections:
         """This process's connections. Those made before a fork are the parent's, and are left alone."""
         lines = self._lines_by_process.get(os.getpid())
         if lines is None:
@@ -270,7 +270,9 @@ class PostgresDatabase:
                 open=False,
             )
             # Threads that come here together agree on one, and opening that twice does nothing.
-            lines = self._lines_by_process.setdefault(os.getpid(), Lines(pool, Hints(self._listen_info, self._notify)))
+            lines = self._lines_by_process.setdefault(
+                os.getpid(), Connections(pool, Notifications(self._listen_info, self._notify))
+            )
             lines.pool.open()
         return lines
 

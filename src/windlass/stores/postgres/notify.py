@@ -22,7 +22,7 @@ QUIET = 0.015
 log = logging.getLogger(__name__)
 
 
-class Hints:
+class Notifications:
     """Sends hints for a store, and hears them in one thread for everyone in this process who waits."""
 
     def __init__(self, listen_url: str | None, notify: Callable[[Collection[str]], None]) -> None:
@@ -35,7 +35,7 @@ class Hints:
         self._listener: threading.Thread | None = None
         self._closed = threading.Event()
 
-    def ring(self, queues: Collection[str]) -> None:
+    def notify(self, queues: Collection[str]) -> None:
         """Send a hint for each of the queues that has been silent. A hint that cannot be sent is only logged.
 
         Whoever waits in this process hears it at once, with or without a server that can notify.
@@ -43,7 +43,7 @@ class Hints:
         for queue in queues:
             self._tell(queue)
         silent = self.silent(queues)
-        self.rang(silent)
+        self.notified(silent)
         if silent:
             try:
                 self._notify(silent)
@@ -55,7 +55,7 @@ class Hints:
         now = monotonic()
         return [queue for queue in queues if now - self._rung.get(queue, 0.0) >= QUIET]
 
-    def rang(self, queues: Collection[str]) -> None:
+    def notified(self, queues: Collection[str]) -> None:
         """A hint has gone out for these."""
         self._rung.update(dict.fromkeys(queues, monotonic()))
 

@@ -9,7 +9,7 @@ from windlass.clock import Clock
 from windlass.core.submission import CHUNK, Draft
 from windlass.core.task import Lease
 from windlass.stores.postgres.database import PostgresDatabase
-from windlass.stores.postgres.plain import PlainSubmits
+from windlass.stores.postgres.fast_submit import FastSubmits
 from windlass.stores.protocol import RETENTION
 from windlass.stores.sql.store import SqlStore
 from windlass.stores.sql.submit import Submit, Submitted
@@ -37,7 +37,7 @@ class PostgresStore(SqlStore):
         db = PostgresDatabase(url, clock, pooler=pooler, listen_url=listen_url, connections=connections)
         super().__init__(db, retention)
         self._postgres = db
-        self._plain = None if pooler else PlainSubmits(db)
+        self._plain = None if pooler else FastSubmits(db)
 
     def horizon_age(self) -> float:
         """For how many seconds somebody's open transaction, ours or not, has kept the server from cleaning up."""

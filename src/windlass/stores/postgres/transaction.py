@@ -33,7 +33,7 @@ class PostgresTransaction:
         self._connection = connection
         self._statements = statements
 
-    def ask(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Rows:
+    def query(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Rows:
         known = self._statements[statement]
         values = bound(known, batch, scalars)
         cursor = RawCursor(self._connection, row_factory=tuple_row)
@@ -46,9 +46,9 @@ class PostgresTransaction:
         finally:
             self._connection.execute("RESET plan_cache_mode")
 
-    def tell(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
+    def execute(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
         if batch is None or batch:
-            self.ask(statement, batch, **scalars)
+            self.query(statement, batch, **scalars)
 
 
 def bound(statement: Statement, batch: Sequence[Values] | None, scalars: Mapping[str, object]) -> list[object]:

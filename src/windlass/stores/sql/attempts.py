@@ -14,16 +14,16 @@ from windlass.core.graph import End
 from windlass.core.ids import fresh_id
 from windlass.core.lifecycle import State
 from windlass.core.retry import storable
-from windlass.core.settlement import Settlement, conclude, let_go, stands_already
+from windlass.core.settlement import Settlement, apply_store_facts, let_go, stands_already
 from windlass.core.submission import decode_rules
 from windlass.core.task import Lease, SessionId, TaskId
 from windlass.core.times import Micros, span
 from windlass.errors import SessionLost
+from windlass.stores.coordination import check_renewal
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql.database import Database, Dialect, Transaction, Values
 from windlass.stores.sql.graph import LEVELS, Asked, Resolver, reach, resolve, resolve_some
 from windlass.stores.sql.rows import Counts, Row, rows_from, uuids
-from windlass.stores.steering import check_renewal
 
 CHUNK = 500
 _error = msgspec.json.Encoder()
@@ -34,7 +34,7 @@ def open_session(db: Database, node: str, ttl: timedelta, about: str) -> Session
     length = span(ttl, "ttl")
     session = SessionId(fresh_id(SystemClock().now(), entropy(1)()))
     row: dict[str, Any] = {"session": session, "node": node, "ttl": length, "about": storable(about)}
-    db.transact(lambda tx: tx.tell("open_session", **row, now=db.lease_now(), boot=db.boot()))
+    db.transact(lambda tx: tx.execute("open_session", **row, now=db.lease_now(), boot=db.boot()))
     return session
 
 
@@ -43,8 +43,8 @@ def renew(db: Database, session: SessionId, about: str | None, workers: str | No
     texts: dict[str, Any] = {**check_renewal(about, workers)}
 
     def work(tx: Transaction) -> list[Lease]:
-        renewed = tx.ask("renew", session=session, now=db.lease_now(), **texts)
-        cancelling = tx.ask("cancelling", session=session)
+        renewed = tx.query("renew", session=session, now=db.lease_now(), **texts)
+        cancelling = tx.query("cancelling", session=session)
         if not renewed.rows():
             raise SessionLost(session)
         return [Lease(TaskId(db.uuid(id)), fence, session) for id, fence in cancelling.rows()]
@@ -54,8 +54,8 @@ def renew(db: Database, session: SessionId, about: str | None, workers: str | No
 
 def close_session(db: Database, session: SessionId) -> None:
     """End a session, then release what it holds: in this order no claim of it can slip in between."""
-    db.transact(lambda tx: tx.tell("lose_session", session=session))
-    while found := db.read(lambda tx: tx.ask("held", session=session, limit=CHUNK).rows()):
+    db.transact(lambda tx: tx.execute("lose_session", session=session))
+    while found := db.read(lambda tx: tx.query("held", session=session, limit=CHUNK).rows()):
         _let_go(db, session, {db.uuid(id): decode_rules(rules).at_most_once for id, rules in found})
 
 
@@ -85,7 +85,7 @@ def _complete(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tupl
     batch = [(id, lease.fence, lease.session) for id, (lease, _) in sorted(plain.items())]
 
     def work(tx: Transaction) -> tuple[set[TaskId], Written]:
-        completed = tx.ask("complete", batch, now=db.now())
+        completed = tx.query("complete", batch, now=db.now())
         waiting = reach(tx, plain)  # In the same round trip, though not all of them may have been completed.
         endings = Endings(0)
         done: set[TaskId] = set()
@@ -113,14 +113,14 @@ def _settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[
 def _tell_more(db: Database, written: Written, repeated: Sequence[UUID] = ()) -> bool:
     """After the commit: one more transaction for whoever could not be told in it; whether even more are left."""
     done = resolve_some(db, [*written.untold(), *repeated], rounds=1, levels=LEVELS)
-    db.ring(written.wake | done.wake)
+    db.notify(written.wake | done.wake)
     return done.left
 
 
 def ended(db: Dialect, tx: Transaction, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], Endings]:
     """Lock the tasks of these reports and decide about each; what is to be written comes back with the verdicts."""
-    asked = tx.ask("now", now=db.now())
-    held = tx.ask("hold", [(id,) for id in sorted({lease.task for lease, _ in reports})])
+    asked = tx.query("now", now=db.now())
+    held = tx.query("lock_tasks", [(id,) for id in sorted({lease.task for lease, _ in reports})])
     [(now,)] = asked.rows()
     rows = {row.id: row for row in rows_from(db, held.rows())}
     endings = Endings(now)
@@ -133,8 +133,8 @@ def end_in_chunk(
     """End the attempts of these leased tasks as `decide` says, for those it gives a settlement; how many."""
 
     def work(tx: Transaction) -> tuple[int, Written]:
-        asked = tx.ask("now", now=db.now())
-        seized = tx.ask("seize", [(id,) for id in sorted(ids)])
+        asked = tx.query("now", now=db.now())
+        seized = tx.query("lock_tasks_skip", [(id,) for id in sorted(ids)])
         [(now,)] = asked.rows()
         endings = Endings(now)
         count = 0
@@ -146,7 +146,7 @@ def end_in_chunk(
         return count, endings.write(db, tx)
 
     count, written = db.transact(work)
-    db.ring(written.wake | resolve(db, written.untold()))
+    db.notify(written.wake | resolve(db, written.untold()))
     return count
 
 
@@ -176,7 +176,7 @@ class Endings:
 
     def end(self, row: Row, settlement: Settlement, *, bump_fence: bool = False) -> Row:
         """Note the end of one attempt of a locked, leased task."""
-        end = conclude(row, settlement, self._now)
+        end = apply_store_facts(row, settlement, self._now)
         state, final = end.state, end.state.final
         new = row._replace(
             state=state,
@@ -238,14 +238,14 @@ class Endings:
     def write_joined(self, tx: Transaction) -> None:
         """Write all of it inside a caller's transaction, which cannot know who waits: every end is noted."""
         self._write_all_but_the_news(tx)
-        tx.tell("note_ended", self._final)
+        tx.execute("note_ended", self._final)
 
     def _write_all_but_the_news(self, tx: Transaction) -> None:
-        tx.tell("settle", self._settled)
-        tx.tell("bump_fences", self._bumps)
-        tx.tell("record_attempts", self._attempts)
-        tx.tell("record_results", self._results)
-        tx.tell("record_logs", self._logs)
+        tx.execute("settle", self._settled)
+        tx.execute("bump_fences", self._bumps)
+        tx.execute("record_attempts", self._attempts)
+        tx.execute("record_results", self._results)
+        tx.execute("record_logs", self._logs)
         self.counts.write(tx)
 
 

@@ -21,7 +21,7 @@ from windlass.core.ids import fresh_id
 from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
 from windlass.errors import CommitUnknown
-from windlass.stores.sql.acts import Act
+from windlass.stores.sql.audited_change import AuditedChange
 from windlass.stores.sql.database import Database, Transaction, Values
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.rows import uuids
@@ -73,7 +73,7 @@ class BulkOperation:
         """A fresh one."""
         bulk = cls(db, fresh_id(SystemClock().now(), entropy(1)()), action, reason, grace)
         row: dict[str, object] = {"action": action, "reason": reason, "grace": grace, "patience": PATIENCE}
-        db.transact(lambda tx: tx.tell("open_bulk", None, bulk=bulk._id, now=db.now(), **row))
+        db.transact(lambda tx: tx.execute("open_bulk", None, bulk=bulk._id, now=db.now(), **row))
         return bulk
 
     def choose(self, pages: Iterable[Collection[TaskId]], *, dependents: bool = False) -> None:
@@ -94,7 +94,7 @@ class BulkOperation:
         """How many tasks it is about."""
         return self._step(lambda tx: self._count(tx, _IN))
 
-    def run(self, act: Act) -> int:
+    def run(self, act: AuditedChange) -> int:
         """Decide it and carry it out; how many tasks it has changed."""
         self._step(lambda tx: self._decide(tx, act))
         while self.carry_on():
@@ -106,20 +106,20 @@ class BulkOperation:
     def carry_on(self) -> bool:
         """One step of what was decided; whether there may be more."""
         changed, announced, wake = until_still(lambda: self._step(self._carry_on))
-        self._db.ring(wake | resolve(self._db, announced))
+        self._db.notify(wake | resolve(self._db, announced))
         return changed
 
     def drop(self) -> None:
         """Forget it. A task without its operation would be dropped by nobody, so the operation goes last."""
         with suppress(OperationDropped):
             self._repeat(lambda tx: bool(self._ask(tx, "drop_bulk_tasks", limit=CHUNK)))
-            self._db.transact(lambda tx: tx.tell("drop_bulk", bulk=self._id))
+            self._db.transact(lambda tx: tx.execute("drop_bulk", bulk=self._id))
 
     def drop_overdue(self, *, decided: bool) -> None:
         """Forget what its owner has left. From the first moment on the owner, should it come back, gets `Gone`."""
 
         def work(tx: Transaction) -> None:
-            left = tx.ask("abandon_bulk", bulk=self._id, decided=decided, now=self._db.now()).rows()
+            left = tx.query("abandon_bulk", bulk=self._id, decided=decided, now=self._db.now()).rows()
             if not left:
                 raise OperationDropped(self._action)
 
@@ -127,8 +127,8 @@ class BulkOperation:
         self._action = DROP
         self.drop()
 
-    def _decide(self, tx: Transaction, act: Act) -> None:
-        tx.tell("decide_bulk", bulk=self._id)
+    def _decide(self, tx: Transaction, act: AuditedChange) -> None:
+        tx.execute("decide_bulk", bulk=self._id)
         act.note(tx, self._count(tx, _IN))
 
     def _carry_on(self, tx: Transaction) -> tuple[bool, list[UUID], set[str]]:
@@ -185,11 +185,11 @@ class BulkOperation:
         batch = [(id,) for id in sorted(ids)]
         if not batch:
             return {}
-        return {self._db.uuid(id): stage for id, stage in tx.ask("bulk_stages", batch, bulk=self._id).rows()}
+        return {self._db.uuid(id): stage for id, stage in tx.query("bulk_stages", batch, bulk=self._id).rows()}
 
     def _step(self, work: Callable[[Transaction], T]) -> T:
         def alone(tx: Transaction) -> T:
-            if not tx.ask(
+            if not tx.query(
                 "renew_bulk", bulk=self._id, action=self._action, now=self._db.now(), patience=self._patience
             ).rows():
                 raise OperationDropped(self._action)
@@ -215,18 +215,18 @@ class BulkOperation:
         return uuids(self._db, self._rows(tx, statement, **scalars))
 
     def _rows(self, tx: Transaction, statement: str, **scalars: object) -> Sequence[Values]:
-        return tx.ask(statement, None, bulk=self._id, **scalars).rows()
+        return tx.query(statement, None, bulk=self._id, **scalars).rows()
 
     def _tell(
         self, tx: Transaction, statement: str, batch: Sequence[tuple[UUID]] | None = None, **scalars: object
     ) -> None:
-        tx.tell(statement, batch, bulk=self._id, **scalars)
+        tx.execute(statement, batch, bulk=self._id, **scalars)
 
 
 def finish_overdue(db: Database, now: Micros) -> int:
     """Carry out what somebody has decided and not finished, and drop what was never decided; how many steps."""
     steps = 0
-    for id, action, decided, reason, grace in db.read(lambda tx: tx.ask("overdue_bulks", now=now, limit=1).rows()):
+    for id, action, decided, reason, grace in db.read(lambda tx: tx.query("overdue_bulks", now=now, limit=1).rows()):
         bulk = BulkOperation(db, db.uuid(id), action, reason, grace, patience=0)
         with suppress(OperationDropped):
             while decided and action != DROP and bulk.carry_on():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.core.lease import next_fence
+from windlass.core.fence import next_fence
 from windlass.core.lifecycle import State
 from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.submission import decode_rules
@@ -49,7 +49,7 @@ class Claims:
                         chosen.extend(self._next(tx, session, queue, limit - len(chosen), serves))
             if chosen:
                 _grant(tx, session, chosen)
-            elif not tx.ask("session_is_alive", session=session).rows():
+            elif not tx.query("session_is_alive", session=session).rows():
                 raise SessionLost(session)
             return list(chosen)
 
@@ -61,7 +61,7 @@ class Claims:
             if not chosen:
                 return None
             ids = sorted((one.lease.task,) for one in chosen)
-            held = db.transact(lambda tx: tx.ask("hold", ids).rows())
+            held = db.transact(lambda tx: tx.query("lock_tasks", ids).rows())
             stored = {row.id: (row.fence, row.session) for row in rows_from(db, held)}
             stand = [one for one in chosen if stored.get(one.lease.task) == (one.lease.fence, session)]
             return stand or None
@@ -76,7 +76,7 @@ class Claims:
             if not all_served:
                 return self._by_kind(tx, session, kinds, limit)
             self._mixed.discard(mixed)
-        asked = tx.ask("claim", queue=queue, session=session, limit=limit, now=self._db.now())
+        asked = tx.query("claim", queue=queue, session=session, limit=limit, now=self._db.now())
         claims = self._claims(session, asked.rows())
         if serves == EVERYTHING or all(serves.can_run(claim.task.handler, claim.task.rules) for claim in claims):
             return claims
@@ -87,14 +87,14 @@ class Claims:
 
     def _kinds(self, tx: Transaction, queue: str, serves: Serves) -> tuple[list[Values], bool]:
         """The kinds of a queue's runnable tasks that the claimer serves, and whether these are all."""
-        there = tx.ask("kinds", queue=queue).rows()
+        there = tx.query("kinds", queue=queue).rows()
         served = [(queue, kind) for kind, handler, rules in there if serves.can_run(handler, decode_rules(rules))]
         return served, len(served) == len(there)
 
     def _by_kind(self, tx: Transaction, session: SessionId, kinds: Sequence[Values], limit: int) -> list[Claim]:
         if not kinds:
             return []
-        asked = tx.ask("claim_kinds", kinds, session=session, limit=limit, reach=REACH * limit, now=self._db.now())
+        asked = tx.query("claim_kinds", kinds, session=session, limit=limit, reach=REACH * limit, now=self._db.now())
         return self._claims(session, sorted(asked.rows(), key=place_of)[:limit])
 
     def _claims(self, session: SessionId, lines: Sequence[Values]) -> list[Claim]:
@@ -115,5 +115,5 @@ def _grant(tx: Transaction, session: SessionId, claims: Sequence[Claim]) -> None
         counts.add(claim.task.queue, claim.task.tenant, State.RUNNABLE, -1)
         counts.add(claim.task.queue, claim.task.tenant, State.LEASED, 1)
     grants = [(claim.lease.task, claim.lease.fence) for claim in claims]
-    tx.tell("lease", grants, session=session, now=claims[0].task.claimed)
+    tx.execute("lease", grants, session=session, now=claims[0].task.claimed)
     counts.write(tx)

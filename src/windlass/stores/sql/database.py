@@ -29,11 +29,11 @@ class Answer(Protocol):
 class Transaction(Protocol):
     """One transaction under way."""
 
-    def ask(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Answer:
+    def query(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Answer:
         """Run a statement whose rows are wanted; over every row of `batch` if one is given."""
         ...
 
-    def tell(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
+    def execute(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
         """Run a statement whose rows are not wanted. An empty batch is not sent at all."""
         ...
 
@@ -77,7 +77,7 @@ class Database(Dialect, Protocol):
         """Which start of the machine the sessions' clock counts from; empty where there is only one clock."""
         ...
 
-    def ring(self, queues: Collection[str]) -> None:
+    def notify(self, queues: Collection[str]) -> None:
         """Hint to everyone who waits that these queues may have work. Never fails, never blocks for long."""
         ...
 

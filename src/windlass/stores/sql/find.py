@@ -14,8 +14,8 @@ from windlass.core.task import Task, TaskId
 from windlass.core.times import FOREVER, Micros
 from windlass.stores.protocol import SCANNED, Cursor, Filter, Page, check_limit
 from windlass.stores.sql.database import Database
+from windlass.stores.sql.filter_prefetch import Prefetch, prefetch
 from windlass.stores.sql.rows import task_from
-from windlass.stores.sql.sieve import Sieve, sieve
 
 CHUNK = 500
 _FIRST, _LAST = TaskId(UUID(int=0)), TaskId(UUID(int=2**128 - 1))
@@ -26,7 +26,7 @@ def find(db: Database, filter: Filter, limit: int, after: Cursor | None) -> Page
     check_limit(limit)
     limit = min(limit, SCANNED)
     now = _now(db) if filter.query is not None and filter.query.timed else 0
-    wanted = sieve(filter, now)
+    wanted = prefetch(filter, now)
     if wanted.empty:
         return Page([], None)
     start = min(after or Cursor(FOREVER, _LAST), Cursor(wanted.before, _FIRST), key=_key)
@@ -41,7 +41,7 @@ def find(db: Database, filter: Filter, limit: int, after: Cursor | None) -> Page
 
 
 def _now(db: Database) -> Micros:
-    [(now,)] = db.read(lambda tx: tx.ask("now", now=db.now()).rows())
+    [(now,)] = db.read(lambda tx: tx.query("now", now=db.now()).rows())
     return now
 
 
@@ -59,10 +59,10 @@ def _page(matching: Iterator[Task], limit: int, end: Cursor | None) -> Page:
     return Page(tasks, end)
 
 
-def _known(db: Database, wanted: Sieve) -> list[tuple[Micros, TaskId]] | None:
+def _known(db: Database, wanted: Prefetch) -> list[tuple[Micros, TaskId]] | None:
     """When and what: all tasks that can match, newest first; None when that is not known, or they are many."""
     if wanted.ids is not None:
-        rows = db.read(lambda tx: tx.ask("get", [(id,) for id in wanted.ids or ()]).rows())
+        rows = db.read(lambda tx: tx.query("get", [(id,) for id in wanted.ids or ()]).rows())
         tasks = [task_from(db, line) for line in rows]
         return sorted(((task.submitted, task.id) for task in tasks), reverse=True)
     workflows = wanted.workflows or []
@@ -72,7 +72,7 @@ def _known(db: Database, wanted: Sieve) -> list[tuple[Micros, TaskId]] | None:
     flags = {state: state in states for state in ("failed", "leased", "runnable")}
     due = not states.isdisjoint({"scheduled", "retrying"})
     asked: dict[str, object] = {**flags, "due": due, "workflows": workflows, "limit": SCANNED + 1}
-    found = db.read(lambda tx: tx.ask("few", None, **asked).rows())
+    found = db.read(lambda tx: tx.query("indexed_candidates", None, **asked).rows())
     if len(found) > SCANNED:
         return None
     # A task that is just being pruned has no body any more.
@@ -82,27 +82,27 @@ def _known(db: Database, wanted: Sieve) -> list[tuple[Micros, TaskId]] | None:
 def _by_id(db: Database, ids: Sequence[TaskId]) -> Iterator[Task]:
     for first in range(0, len(ids), CHUNK):
         chunk = ids[first : first + CHUNK]
-        rows = db.read(lambda tx, chunk=chunk: tx.ask("get", [(id,) for id in sorted(chunk)]).rows())
+        rows = db.read(lambda tx, chunk=chunk: tx.query("get", [(id,) for id in sorted(chunk)]).rows())
         found = {task.id: task for task in (task_from(db, line) for line in rows)}
         yield from (found[id] for id in chunk if id in found)
 
 
-def _end(db: Database, wanted: Sieve, start: Cursor) -> Cursor | None:
+def _end(db: Database, wanted: Prefetch, start: Cursor) -> Cursor | None:
     """The last task that this call looks at, if there are more behind it.
 
     It is found first, because tasks that are submitted meanwhile must not move it.
     """
     at, id = start.submitted, start.id
-    rows = db.read(lambda tx: tx.ask("scanned", submitted=at, id=id, since=wanted.since, skip=SCANNED - 1).rows())
+    rows = db.read(lambda tx: tx.query("scanned", submitted=at, id=id, since=wanted.since, skip=SCANNED - 1).rows())
     return Cursor(rows[0][0], TaskId(db.uuid(rows[0][1]))) if len(rows) > 1 else None
 
 
-def _newest(db: Database, wanted: Sieve, start: Cursor, end: Cursor, limit: int) -> Iterator[Task]:
+def _newest(db: Database, wanted: Prefetch, start: Cursor, end: Cursor, limit: int) -> Iterator[Task]:
     """The tasks from `start` down to `end`; as many as fill a page at first, and then more at a time."""
     chunk = limit + 1
     while True:
         rows = db.read(
-            lambda tx, start=start, chunk=chunk: tx.ask(
+            lambda tx, start=start, chunk=chunk: tx.query(
                 "find",
                 submitted=start.submitted,
                 id=start.id,

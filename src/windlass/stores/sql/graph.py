@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from windlass.core.graph import End, find_any_ring, unblock
+from windlass.core.graph import End, find_any_cycle, unblock
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.core.times import Micros
@@ -116,11 +116,11 @@ class Resolver:
                 finished=after.finished,
                 reason=after.reason,
             )
-        self._tx.tell("resolve_edges", sorted(self._edges))
+        self._tx.execute("resolve_edges", sorted(self._edges))
         moves.write(self._tx)
         self.wake |= moves.counts.wake
         left = sorted((id, end.value) for id, end in self._left.items())
-        return self._tx.ask("announce", left) if left else None
+        return self._tx.query("announce", left) if left else None
 
     def _reached(self, asked: Asked, ends: Mapping[UUID, End]) -> dict[UUID, End]:
         seen: dict[UUID, int] = {}
@@ -143,7 +143,7 @@ class Resolver:
 def reach(tx: Transaction, ends: Collection[UUID]) -> Asked:
     """Ask who waits for these ends. They must be locked, or ended by this transaction."""
     share = _share(ends)
-    return Asked(tx.ask("reach", [(id,) for id in sorted(ends)], limit=share), share)
+    return Asked(tx.query("reach", [(id,) for id in sorted(ends)], limit=share), share)
 
 
 def _share(ends: Collection[object]) -> int:
@@ -171,44 +171,44 @@ def resolve_some(db: Database, ended: Sequence[UUID], *, rounds: int = ROUNDS, l
         if not todo:
             break
         batch, todo = todo[:EDGES], todo[EDGES:]
-        done = db.transact(lambda tx, batch=batch: _tell(db, tx, batch, levels))
+        done = db.transact(lambda tx, batch=batch: _resolve_edges(db, tx, batch, levels))
         edges += done.edges
         wake |= done.wake
         todo += done.remaining + (uuids(db, done.announced.rows()) if done.announced else [])
     return Resolved(edges, wake, bool(todo))
 
 
-def adopt(db: Database) -> int:
+def resolve_joined(db: Database) -> int:
     """Look again at tasks that came inside a caller's transaction: what they wait for may have ended meanwhile."""
-    children = uuids(db, db.read(lambda tx: tx.ask("joining", limit=EDGES).rows()))
+    children = uuids(db, db.read(lambda tx: tx.query("joining", limit=EDGES).rows()))
     if not children:
         return 0
     announced = db.transact(lambda tx: _adopt(db, tx, children))
-    db.ring(resolve(db, announced))
+    db.notify(resolve(db, announced))
     return len(children)
 
 
-def fail_rings(db: Database) -> int:
+def fail_cycles(db: Database) -> int:
     """End the tasks that wait for each other in workflows whose cycle search had run out of its budget."""
     failed = 0
-    for id, tenant, name in db.read(lambda tx: tx.ask("unchecked_workflows").rows()):
+    for id, tenant, name in db.read(lambda tx: tx.query("unchecked_workflows").rows()):
         workflow = db.uuid(id)
-        while ring := db.transact(lambda tx, w=workflow, t=tenant, n=name: _fail_one_ring(db, tx, w, t, n)):
+        while ring := db.transact(lambda tx, w=workflow, t=tenant, n=name: _fail_one_cycle(db, tx, w, t, n)):
             failed += len(ring)
             resolve(db, ring)
     return failed
 
 
-def _tell(db: Database, tx: Transaction, ended: Sequence[UUID], levels: int) -> PassResult:
-    asked = tx.ask("now", now=db.now())
-    taken = tx.ask("take_ended", [(parent,) for parent in sorted(ended)])
+def _resolve_edges(db: Database, tx: Transaction, ended: Sequence[UUID], levels: int) -> PassResult:
+    asked = tx.query("now", now=db.now())
+    taken = tx.query("take_ended", [(parent,) for parent in sorted(ended)])
     [(now,)] = asked.rows()
     ends = {db.uuid(parent): (End(how), db.uuid(after)) for parent, how, after in taken.rows()}
     if not ends:
         return PassResult(0, [], None, set())
     share = _share(ends)
     # One more than there is room for, to know whether an end has more.
-    asked = tx.ask("open_edges", [(parent, after) for parent, (_, after) in sorted(ends.items())], limit=share + 1)
+    asked = tx.query("open_edges", [(parent, after) for parent, (_, after) in sorted(ends.items())], limit=share + 1)
     waiting: dict[UUID, list[TaskId]] = {parent: [] for parent in ends}
     for parent, child in asked.rows():
         waiting[db.uuid(parent)].append(TaskId(db.uuid(child)))
@@ -222,45 +222,45 @@ def _tell(db: Database, tx: Transaction, ended: Sequence[UUID], levels: int) -> 
             cut.append((parent, children[share - 1]))
     telling = Resolver(db, tx, now)
     if reached:
-        held = tx.ask("hold", [(child,) for child in sorted(reached)])
+        held = tx.query("lock_tasks", [(child,) for child in sorted(reached)])
         telling.resolve_levels(telling.apply(rows_from(db, held.rows()), reached), levels)
     announced = telling.write()
     remaining = [parent for parent, _ in cut]
-    tx.tell("close_ended", [(parent,) for parent in sorted(ends.keys() - set(remaining))])
-    tx.tell("advance_ended", cut)
+    tx.execute("close_ended", [(parent,) for parent in sorted(ends.keys() - set(remaining))])
+    tx.execute("advance_ended", cut)
     return PassResult(telling.edges, remaining, announced, telling.wake)
 
 
 def _adopt(db: Database, tx: Transaction, children: Sequence[UUID]) -> list[UUID]:
-    taken = uuids(db, tx.ask("take_joining", [(child,) for child in sorted(children)]).rows())
+    taken = uuids(db, tx.query("take_joining", [(child,) for child in sorted(children)]).rows())
     if not taken:
         return []
-    above = set(uuids(db, tx.ask("open_prerequisites", [(child,) for child in taken]).rows()))
+    above = set(uuids(db, tx.query("open_prerequisites", [(child,) for child in taken]).rows()))
     batch = [(id,) for id in sorted(above)]
     if not batch:
         return []
-    sealed = {db.uuid(id): bool(done) for id, done, _ in tx.ask("hold_workflows", batch).rows()}
-    states = {db.uuid(id): State(state) for id, _, _, state, *_ in tx.ask("parents", batch).rows()}
-    to_come = set(uuids(db, tx.ask("open_placeholders", batch).rows()))
+    sealed = {db.uuid(id): bool(done) for id, done, _ in tx.query("hold_workflows", batch).rows()}
+    states = {db.uuid(id): State(state) for id, _, _, state, *_ in tx.query("parents", batch).rows()}
+    to_come = set(uuids(db, tx.query("open_placeholders", batch).rows()))
     ends = [(id, End.SEALED) for id, done in sealed.items() if done]
     ends += [(id, End(state.value)) for id, state in states.items() if state.final]
     ends += [(id, End.MISSING) for id in above - sealed.keys() - states.keys() - to_come]
     if not ends:
         return []
-    return uuids(db, tx.ask("announce", [(id, end.value) for id, end in sorted(ends)]).rows())
+    return uuids(db, tx.query("announce", [(id, end.value) for id, end in sorted(ends)]).rows())
 
 
-def _fail_one_ring(db: Database, tx: Transaction, workflow: UUID, tenant: str, name: str) -> list[TaskId]:
-    tx.ask("lock_workflows", [(workflow,)]).rows()
-    [(now,)] = tx.ask("now", now=db.now()).rows()
+def _fail_one_cycle(db: Database, tx: Transaction, workflow: UUID, tenant: str, name: str) -> list[TaskId]:
+    tx.query("lock_workflows", [(workflow,)]).rows()
+    [(now,)] = tx.query("now", now=db.now()).rows()
     waiting: dict[TaskId, list[TaskId]] = {}
-    for child, parent in tx.ask("workflow_edges", workflow=name, tenant=tenant).rows():
+    for child, parent in tx.query("workflow_edges", workflow=name, tenant=tenant).rows():
         waiting.setdefault(TaskId(db.uuid(child)), []).append(TaskId(db.uuid(parent)))
-    ring = find_any_ring(waiting)
+    ring = find_any_cycle(waiting)
     if not ring:
-        tx.tell("check_later", [(workflow, False)])
+        tx.execute("check_later", [(workflow, False)])
         return []
-    held = rows_from(db, tx.ask("hold", [(id,) for id in sorted(ring)]).rows())
+    held = rows_from(db, tx.query("lock_tasks", [(id,) for id in sorted(ring)]).rows())
     if len(held) < len(ring) or any(row.state is not State.WAITING for row in held):
         return []  # Somebody has broken the ring meanwhile; the next sweep looks again.
     reason = str(CycleFound(ring))
@@ -269,5 +269,5 @@ def _fail_one_ring(db: Database, tx: Transaction, workflow: UUID, tenant: str, n
         for row in part:
             moves.move(row, State.FAILED, finished=now, reason=reason)
         moves.write(tx)
-        tx.ask("announce", [(row.id, State.FAILED.value) for row in part]).rows()
+        tx.query("announce", [(row.id, State.FAILED.value) for row in part]).rows()
     return ring

@@ -34,20 +34,20 @@ def get(db: Database, ids: Sequence[TaskId]) -> list[Task | None]:
     if not ids:
         return []
     batch = [(id,) for id in sorted(set(ids))]
-    found = (task_from(db, line) for line in db.read(lambda tx: tx.ask("get", batch).rows()))
+    found = (task_from(db, line) for line in db.read(lambda tx: tx.query("get", batch).rows()))
     tasks = {task.id: task for task in found}
     return [tasks.get(id) for id in ids]
 
 
 def counts(db: Database) -> list[Count]:
     """How many tasks there are."""
-    rows = db.read(lambda tx: tx.ask("counts").rows())
+    rows = db.read(lambda tx: tx.query("counts").rows())
     return [Count(queue, tenant, State(state), tasks) for queue, tenant, state, tasks in rows]
 
 
 def attempts(db: Database, task: TaskId) -> list[Attempt]:
     """Every ended attempt of a task."""
-    rows = db.read(lambda tx: tx.ask("attempts", task=task).rows())
+    rows = db.read(lambda tx: tx.query("attempts", task=task).rows())
     return [
         Attempt(
             fence=fence,
@@ -63,40 +63,40 @@ def attempts(db: Database, task: TaskId) -> list[Attempt]:
 
 def logs(db: Database, task: TaskId) -> list[Log]:
     """What each ended attempt of a task printed."""
-    return [Log(fence, text) for fence, text in db.read(lambda tx: tx.ask("logs", task=task).rows())]
+    return [Log(fence, text) for fence, text in db.read(lambda tx: tx.query("logs", task=task).rows())]
 
 
 def progress_of(db: Database, ids: Sequence[TaskId]) -> list[ProgressSeen | None]:
     """How far tasks have come, in the order asked for."""
     if not ids:
         return []
-    found = db.read(lambda tx: tx.ask("progress_of", [(id,) for id in sorted(set(ids))]).rows())
+    found = db.read(lambda tx: tx.query("progress_of", [(id,) for id in sorted(set(ids))]).rows())
     seen = {db.uuid(id): ProgressSeen(*rest) for id, *rest in found}
     return [seen.get(id) for id in ids]
 
 
 def neighbourhood(db: Database, task: TaskId, limit: int) -> Neighbourhood:
     """What stands around a task."""
-    above = db.read(lambda tx: tx.ask("prerequisites", task=task, limit=limit).rows())
-    below = db.read(lambda tx: tx.ask("dependents", task=task, limit=limit).rows())
+    above = db.read(lambda tx: tx.query("prerequisites", task=task, limit=limit).rows())
+    below = db.read(lambda tx: tx.query("dependents", task=task, limit=limit).rows())
     return Neighbourhood(_neighbours(db, above), _neighbours(db, below))
 
 
 def ahead(db: Database, task: TaskId, limit: int) -> int | None:
     """How many stand before a task; None if it stands where no claim looks."""
-    [(count,)] = db.read(lambda tx: tx.ask("ahead", task=task, limit=limit).rows())
+    [(count,)] = db.read(lambda tx: tx.query("count_ahead", task=task, limit=limit).rows())
     return count
 
 
 def queues(db: Database) -> list[Queue]:
     """The settings of all queues that were configured."""
-    return [queue_from(line) for line in db.read(lambda tx: tx.ask("queues").rows())]
+    return [queue_from(line) for line in db.read(lambda tx: tx.query("queues").rows())]
 
 
 def sessions(db: Database, *, workers: bool = False) -> list[Session]:
     """The sessions that are alive, and those closed or lost of late."""
     asked: dict[str, Any] = {"age": micros(SESSIONS_SHOWN), "workers": workers}
-    rows = db.read(lambda tx: tx.ask("sessions", now=db.lease_now(), boot=db.boot(), **asked).rows())
+    rows = db.read(lambda tx: tx.query("sessions", now=db.lease_now(), boot=db.boot(), **asked).rows())
     return [
         Session(
             id=SessionId(db.uuid(id)),
@@ -112,7 +112,7 @@ def sessions(db: Database, *, workers: bool = False) -> list[Session]:
 
 def handlers(db: Database) -> list[HandlerSeen]:
     """Every handler that was published."""
-    rows = db.read(lambda tx: tx.ask("handlers").rows())
+    rows = db.read(lambda tx: tx.query("handlers").rows())
     return [
         HandlerSeen(
             name=name,
@@ -130,7 +130,7 @@ def handlers(db: Database) -> list[HandlerSeen]:
 
 def crons(db: Database) -> list[CronState]:
     """Every cron that was published."""
-    rows = db.read(lambda tx: tx.ask("crons").rows())
+    rows = db.read(lambda tx: tx.query("crons").rows())
     return [
         CronState(
             info=CronInfo(name=name, handler=handler, schedule=schedule, timezone=timezone, misfire=misfire, args=args),

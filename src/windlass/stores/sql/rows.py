@@ -194,7 +194,7 @@ class Counts:
 
     def write(self, tx: Transaction) -> None:
         """Append what has come together."""
-        tx.tell("count", [(*key, tasks) for key, tasks in sorted(self._deltas.items()) if tasks])
+        tx.execute("count", [(*key, tasks) for key, tasks in sorted(self._deltas.items()) if tasks])
 
     @property
     def wake(self) -> set[str]:
@@ -238,7 +238,7 @@ class Moves:
 
     def write(self, tx: Transaction) -> None:
         """Write what has come together."""
-        tx.tell("move", self._rows)
+        tx.execute("move", self._rows)
         self.counts.write(tx)
 
 

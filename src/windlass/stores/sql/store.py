@@ -7,7 +7,6 @@ from datetime import timedelta
 from threading import Event
 
 from windlass.clock import SystemClock, entropy
-from windlass.core.amend import Version
 from windlass.core.lifecycle import State
 from windlass.core.manifest import CronState, HandlerSeen, Manifest
 from windlass.core.names import check_name, check_text
@@ -16,9 +15,11 @@ from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.settlement import Settlement
 from windlass.core.submission import Draft, chunks, draft
 from windlass.core.task import Attempt, Change, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
+from windlass.core.task_update import Version
 from windlass.core.times import Micros, micros
 from windlass.core.validation import check_change, check_flag, check_id, check_ids
-from windlass.stores.operating import check_filter, check_which
+from windlass.stores.coordination import Control, Entry, EntrySeen, Look
+from windlass.stores.operator import check_filter, check_which
 from windlass.stores.protocol import (
     CANCEL_GRACE,
     SESSION_TTL,
@@ -30,14 +31,15 @@ from windlass.stores.protocol import (
     Page,
     ProgressSeen,
     Receipt,
+    Selection,
     Session,
     Signal,
     Swept,
     Verdict,
-    Which,
     check_limit,
 )
-from windlass.stores.sql import attempts, notes, operate, read, settings, steering
+from windlass.stores.sql import attempts, coordination, operate, read, updates
+from windlass.stores.sql import manifest as manifests
 from windlass.stores.sql import workflows as workflow_pages
 from windlass.stores.sql.claims import Claims
 from windlass.stores.sql.database import Database
@@ -45,7 +47,6 @@ from windlass.stores.sql.find import find
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.submit import Fire, Submit, Submitted
 from windlass.stores.sql.sweep import Sweep
-from windlass.stores.steering import Control, Entry, EntrySeen, Look
 from windlass.stores.workflow_reads import (
     SCANNED,
     EdgeCursor,
@@ -91,7 +92,7 @@ class SqlStore:
 
     def _after(self, submitted: Submitted) -> list[Receipt]:
         """What follows the commit of a batch: those that wait are told, and nodes are woken."""
-        self._db.ring(submitted.wake | resolve(self._db, submitted.announced))
+        self._db.notify(submitted.wake | resolve(self._db, submitted.announced))
         return self._as_resolved(submitted.receipts) if submitted.announced else submitted.receipts
 
     def _as_resolved(self, receipts: Sequence[Receipt]) -> list[Receipt]:
@@ -130,7 +131,7 @@ class SqlStore:
         return verdicts
 
     def progress(self, reports: Sequence[Progress]) -> list[Lease]:
-        return notes.progress(self._db, reports)
+        return manifests.progress(self._db, reports)
 
     def sweep(self) -> Swept:
         return self._sweep()
@@ -142,21 +143,21 @@ class SqlStore:
         self._db.close()
 
     def report(self, session: SessionId, text: str) -> None:
-        steering.report(self._db, session, text)
+        coordination.report(self._db, session, text)
 
     def look(self, queues: Sequence[str], *, ahead: timedelta) -> Look:
-        return steering.look(self._db, queues, ahead)
+        return coordination.look(self._db, queues, ahead)
 
     def put_control(
         self, kind: str, name: str, value: str | None, *, expect: int, entries: Sequence[Entry] = ()
     ) -> bool:
-        return steering.put_control(self._db, kind, name, value, expect, entries)
+        return coordination.put_control(self._db, kind, name, value, expect, entries)
 
     def note(self, entries: Sequence[Entry]) -> None:
-        steering.note(self._db, entries)
+        coordination.note(self._db, entries)
 
     def cancel(
-        self, which: Which, *, reason: str, grace: timedelta = CANCEL_GRACE, entries: Sequence[Entry] = ()
+        self, which: Selection, *, reason: str, grace: timedelta = CANCEL_GRACE, entries: Sequence[Entry] = ()
     ) -> int:
         check_text("reason", reason)
         check_which(which)
@@ -167,21 +168,21 @@ class SqlStore:
     ) -> Task:
         check_id(task)
         check_change(change)
-        return settings.update(self._db, task, change, expect, entries)
+        return updates.update(self._db, task, change, expect, entries)
 
     def retry(
-        self, which: Which, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+        self, which: Selection, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
     ) -> int:
         check_which(which)
         return operate.retry(self._db, which, entries, dependents=dependents, dry_run=dry_run)
 
-    def purge(self, which: Which, *, entries: Sequence[Entry] = ()) -> int:
+    def purge(self, which: Selection, *, entries: Sequence[Entry] = ()) -> int:
         check_which(which)
         return operate.purge(self._db, which, entries)
 
     def configure(self, queue: Queue, *, expect: Queue | None = None, entries: Sequence[Entry] = ()) -> None:
         check_queue(queue)
-        settings.configure(self._db, queue, expect, entries)
+        updates.configure(self._db, queue, expect, entries)
 
     def open_workflow(
         self,
@@ -206,14 +207,14 @@ class SqlStore:
         operate.seal_workflow(self._db, workflow, tenant, missing=missing, entries=entries)
 
     def publish(self, manifest: Manifest) -> None:
-        notes.publish(self._db, manifest)
+        manifests.publish(self._db, manifest)
 
     def pause_cron(
         self, name: str, paused: bool, *, by: str = "", why: str = "", entries: Sequence[Entry] = ()
     ) -> None:
         check_text("cron", name)
         check_flag("paused", paused)
-        notes.pause_cron(self._db, name, paused, by, why, entries)
+        manifests.pause_cron(self._db, name, paused, by, why, entries)
 
     def raise_epoch(self) -> int:
         return operate.raise_epoch(self._db)
@@ -298,7 +299,7 @@ class SqlStore:
         return read.crons(self._db)
 
     def controls(self, kind: str) -> list[Control]:
-        return steering.controls(self._db, kind)
+        return coordination.controls(self._db, kind)
 
     def audit(self, subject: str | None = None, *, limit: int = 100, before: int | None = None) -> list[EntrySeen]:
-        return steering.audit(self._db, subject, limit, before)
+        return coordination.audit(self._db, subject, limit, before)

@@ -15,12 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass.core.admission import check_placeholders, check_prerequisites, check_room, cycle, new_drafts
-from windlass.core.graph import CYCLE_BUDGET, End, find_ring
+from windlass.core.graph import CYCLE_BUDGET, End, find_cycle
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
 from windlass.core.serving import kind_of
-from windlass.core.submission import CHUNK, Birth, Draft, begins, born, chunks, encode_rules, is_named
+from windlass.core.submission import CHUNK, Draft, InitialState, begins, chunks, encode_rules, initial_state, is_named
 from windlass.core.task import Lease, NewTask, Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import NotAllowed, StaleLease, UnknownCron
@@ -91,7 +91,7 @@ class Submit:
 
     def __call__(self, tx: Transaction) -> Submitted:
         self._again, self._tried = self._tried, True
-        prepared = tx.ask("prepare", queues=sorted({one.new.queue for one in self._drafts}), now=self._db.now())
+        prepared = tx.query("prepare", queues=sorted({one.new.queue for one in self._drafts}), now=self._db.now())
         opened = self._workflows(tx)
         known = self._known(tx)
         now, sees_commits, queues = self._prepared(prepared)
@@ -112,14 +112,14 @@ class Submit:
         batch = sorted((workflow_id(tenant, name),) for tenant, name in names if name is not None)
         if not batch:
             return {}
-        opened = self._opened(tx.ask("workflows", batch))
+        opened = self._opened(tx.query("workflows", batch))
         if self._joined:
             return opened
         # Only what a seal, or a second submit with forward references, could change meanwhile has to be held.
         if any(one.forward is not None for one in opened.values()):
-            return self._opened(tx.ask("lock_workflows", batch))
+            return self._opened(tx.query("lock_workflows", batch))
         if any(not one.sealed for one in opened.values()):
-            return self._opened(tx.ask("hold_workflows", batch))
+            return self._opened(tx.query("hold_workflows", batch))
         return opened
 
     def _opened(self, answer: Answer) -> dict[UUID, Opened]:
@@ -138,7 +138,7 @@ class Submit:
             return {}
         statement = "peek_parents" if self._joined else "parents"
         # In parts, but all of them in the order of their ids, in which every lock on tasks is taken.
-        answers = [tx.ask(statement, [(id,) for id in some]) for some in chunks(sorted(wanted, key=_number))]
+        answers = [tx.query(statement, [(id,) for id in some]) for some in chunks(sorted(wanted, key=_number))]
         return {
             TaskId(self._db.uuid(id)): Known(
                 tenant, workflow, State(state), self._bytes(fingerprint), fence, self._uuid(session)
@@ -173,7 +173,7 @@ class Submit:
         for name, queue in queues.items():
             more = sum(one.new.queue == name for one in fresh)
             if queue.max_waiting is not None and more:
-                [(queued,)] = tx.ask("queued", queue=name).rows()
+                [(queued,)] = tx.query("queued", queue=name).rows()
                 check_room(queue, queued, more)
 
     def _check_prerequisites(
@@ -196,10 +196,10 @@ class Submit:
         if ahead:
             again = Counter(
                 ahead[TaskId(id)][0]
-                for id in uuids(self._db, tx.ask("open_placeholders", [(id,) for id in sorted(ahead)]).rows())
+                for id in uuids(self._db, tx.query("open_placeholders", [(id,) for id in sorted(ahead)]).rows())
             )
             there = {
-                workflow: tx.ask("count_placeholders", workflow=workflow).rows()[0][0] - again[workflow]
+                workflow: tx.query("count_placeholders", workflow=workflow).rows()[0][0] - again[workflow]
                 for workflow in sorted({workflow for workflow, _ in ahead.values()})
             }
             check_placeholders(ahead, fresh, there)
@@ -212,7 +212,7 @@ class Submit:
         opened: Mapping[UUID, Opened],
         queues: Mapping[str, Queue],
         now: Micros,
-    ) -> Iterator[tuple[int, Birth]]:
+    ) -> Iterator[tuple[int, InitialState]]:
         """Inside a caller's transaction every prerequisite counts as open: nothing keeps it as it was seen."""
         ends: dict[UUID, End] = {}
         if not self._joined:
@@ -223,7 +223,7 @@ class Submit:
         # In id order, so that two submits of the same keys wait for each other instead of deadlocking.
         for nth in sorted(range(len(fresh)), key=lambda nth: fresh[nth].id.int):
             one = fresh[nth]
-            yield nth, born(one, settings[one.new.queue], now, nth, ends, _seal(one, batch, opened))
+            yield nth, initial_state(one, settings[one.new.queue], now, nth, ends, _seal(one, batch, opened))
 
     def _receipts(self, states: Sequence[State], known: Mapping[TaskId, Known]) -> list[Receipt]:
         """In the order of the batch; what an earlier try of this very submit has written counts as created by it."""
@@ -236,7 +236,7 @@ class Submit:
         ]
 
     def _write(
-        self, tx: Transaction, fresh: Sequence[Draft], births: Iterator[tuple[int, Birth]], *, sees_commits: bool
+        self, tx: Transaction, fresh: Sequence[Draft], births: Iterator[tuple[int, InitialState]], *, sees_commits: bool
     ) -> Written:
         """Write the tasks chunk by chunk: a large batch never exists as rows all at once."""
         written = Written(len(fresh))
@@ -252,18 +252,18 @@ class Submit:
                 bodies.append(_body_row(task, fresh[nth]))
                 edges += [(task.id, above, ended) for above, ended in birth.edges]
                 written.add(nth, task)
-            tx.tell("submit", tasks)
-            tx.tell("submit_bodies", bodies)
+            tx.execute("submit", tasks)
+            tx.execute("submit_bodies", bodies)
             for lines in chunks(edges):
-                tx.tell("submit_edges", lines)
+                tx.execute("submit_edges", lines)
             if self._joined:
                 outside = sorted({child for child, above, _ in edges if above not in own})
-                tx.tell("submit_joining", [(child,) for child in outside])
+                tx.execute("submit_joining", [(child,) for child in outside])
             elif len(fresh) > CHUNK:
                 # Let the database keep up: wait for the chunk before this one, or all of them would pile up unsent.
                 if sent is not None:
                     sent.rows()
-                sent = tx.ask("now", now=self._db.now())
+                sent = tx.query("now", now=self._db.now())
         written.counts.write(tx)
         return written
 
@@ -277,26 +277,26 @@ class Submit:
         """Refuse a task that closes a cycle through a placeholder it fills."""
         if not fresh or not any(one.forward is not None for one in opened.values()):
             return
-        tx.tell("add_placeholders", [(id, workflow, expires) for id, (workflow, expires) in sorted(ahead.items())])
-        filled = set(uuids(self._db, tx.ask("fill_placeholders", [(one.id,) for one in fresh]).rows()))
+        tx.execute("add_placeholders", [(id, workflow, expires) for id, (workflow, expires) in sorted(ahead.items())])
+        filled = set(uuids(self._db, tx.query("fill_placeholders", [(one.id,) for one in fresh]).rows()))
         for one in fresh:
             if one.id in filled and one.prerequisites and not self._is_free_of_rings(tx, one.id):
-                tx.tell("check_later", [(workflow_id(one.new.tenant, one.new.workflow or ""), True)])
+                tx.execute("check_later", [(workflow_id(one.new.tenant, one.new.workflow or ""), True)])
 
     def _announce(self, tx: Transaction, ended: Sequence[tuple[TaskId, str]]) -> list[UUID]:
         """Some tasks are over when they are born; others of the batch, or earlier ones, may wait for them."""
-        answers = [tx.ask("announce", some) for some in chunks(sorted(ended))]
+        answers = [tx.query("announce", some) for some in chunks(sorted(ended))]
         return [id for answer in answers for id in uuids(self._db, answer.rows())]
 
     def _is_free_of_rings(self, tx: Transaction, task: TaskId) -> bool:
         """Whether all above a task was seen and it is not among it; a ring is refused."""
-        edges = tx.ask("ancestors", task=task, limit=CYCLE_BUDGET + 1).rows()
+        edges = tx.query("ancestors", task=task, limit=CYCLE_BUDGET + 1).rows()
         upwards: dict[TaskId, list[TaskId]] = {}
         for child, parent in edges:
             upwards.setdefault(TaskId(self._db.uuid(child)), []).append(TaskId(self._db.uuid(parent)))
-        ring, _ = find_ring(task, lambda id: upwards.get(id, ()))
+        ring, _ = find_cycle(task, lambda id: upwards.get(id, ()))
         if ring:
-            keys = {TaskId(self._db.uuid(id)): key for id, key in tx.ask("keys", [(id,) for id in ring]).rows()}
+            keys = {TaskId(self._db.uuid(id)): key for id, key in tx.query("keys", [(id,) for id in ring]).rows()}
             raise cycle(ring, keys.get)
         return len(edges) <= CYCLE_BUDGET
 
@@ -314,8 +314,8 @@ class Fire:
 
     def __call__(self, tx: Transaction) -> Submitted | None:
         self._again, self._tried = self._tried, True
-        moved = tx.ask("fire", name=self._cron, nominal=self._nominal).rows()
-        if not moved and not tx.ask("cron_is_known", name=self._cron).rows():
+        moved = tx.query("fire", name=self._cron, nominal=self._nominal).rows()
+        if not moved and not tx.query("cron_is_known", name=self._cron).rows():
             raise UnknownCron(self._cron)
         if not moved and not self._was_here(tx):
             return None
@@ -325,12 +325,12 @@ class Fire:
         """Whether an earlier try of this very call has committed, and only its answer was lost."""
         if not self._again or not self._drafts:
             return False
-        return len(tx.ask("peek_parents", [(one.id,) for one in self._drafts]).rows()) == len(self._drafts)
+        return len(tx.query("peek_parents", [(one.id,) for one in self._drafts]).rows()) == len(self._drafts)
 
 
-def _portions(births: Iterable[tuple[int, Birth]]) -> Iterator[list[tuple[int, Birth]]]:
+def _portions(births: Iterable[tuple[int, InitialState]]) -> Iterator[list[tuple[int, InitialState]]]:
     """Cut births into parts of a bounded number and size."""
-    some: list[tuple[int, Birth]] = []
+    some: list[tuple[int, InitialState]] = []
     size = 0
     for nth, birth in births:
         some.append((nth, birth))
@@ -359,7 +359,7 @@ def _put_off(task: Task) -> Task:
     return replace(task, state=State.SCHEDULED) if task.state is State.RUNNABLE else task
 
 
-def _task_row(task: Task, birth: Birth) -> Values:
+def _task_row(task: Task, birth: InitialState) -> Values:
     """A line of `task`, as the statement `submit` takes it."""
     return (
         task.id,

@@ -12,17 +12,17 @@ from uuid import UUID
 
 from windlass.core.graph import End
 from windlass.core.lifecycle import EXPIRED, State
-from windlass.core.settlement import OVERSTAYED, lost
+from windlass.core.settlement import CANCEL_OVERDUE, lost
 from windlass.core.submission import decode_rules
 from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
+from windlass.stores.coordination import AUDIT_KEPT
 from windlass.stores.protocol import SESSIONS_SHOWN, Swept
 from windlass.stores.sql.attempts import end_in_chunk
 from windlass.stores.sql.bulk import finish_overdue
 from windlass.stores.sql.database import Database, Transaction
-from windlass.stores.sql.graph import adopt, fail_rings, resolve, resolve_some
+from windlass.stores.sql.graph import fail_cycles, resolve, resolve_joined, resolve_some
 from windlass.stores.sql.rows import Counts, Moves, Row, rows_from, uuids
-from windlass.stores.steering import AUDIT_KEPT
 
 CHUNK = 1_000
 TURNS = 5
@@ -54,7 +54,7 @@ class Sweep:
 
     def __call__(self) -> Swept:
         db = self._db
-        [(now,)] = db.read(lambda tx: tx.ask("now", now=db.now()).rows())
+        [(now,)] = db.read(lambda tx: tx.query("now", now=db.now()).rows())
         done = Swept(
             lost_sessions=self._mark_lost_sessions(),
             requeued=self._requeue_lost(),
@@ -62,11 +62,11 @@ class Sweep:
             expired=self._move("expired", now, _expire),
             due=self._move("due", now, _make_runnable),
             missing=self._end_placeholders(now),
-            rings=fail_rings(db),
-            resolved=adopt(db) + self._resolve_pending(),
+            cycles=fail_cycles(db),
+            resolved=resolve_joined(db) + self._resolve_pending(),
             healed=self._heal(now) + self._keep_up(),
             pruned=self._prune(now),
-            next_due=db.read(lambda tx: tx.ask("next_due").rows())[0][0],
+            next_due=db.read(lambda tx: tx.query("next_due").rows())[0][0],
             carried_on=finish_overdue(db, now),  # Last: one that cannot be carried out must not keep the rest undone.
         )
         self._forget_audit(now)
@@ -76,13 +76,13 @@ class Sweep:
     def _mark_lost_sessions(self) -> int:
         """First of two steps, committed by itself: from here on the session can neither claim nor renew."""
         db = self._db
-        lost = db.transact(lambda tx: tx.ask("lost_sessions", now=db.lease_now(), boot=db.boot()).rows())
+        lost = db.transact(lambda tx: tx.query("lost_sessions", now=db.lease_now(), boot=db.boot()).rows())
         if lost:
-            db.transact(lambda tx: tx.tell("forget_sessions", now=db.lease_now(), age=_FORGET_SESSIONS_AFTER))
+            db.transact(lambda tx: tx.execute("forget_sessions", now=db.lease_now(), age=_FORGET_SESSIONS_AFTER))
         return len(lost)
 
     def _requeue_lost(self) -> int:
-        found = self._db.read(lambda tx: tx.ask("lost_leases", limit=CHUNK).rows())
+        found = self._db.read(lambda tx: tx.query("lost_leases", limit=CHUNK).rows())
         if not found:
             return 0
         holder = {TaskId(self._db.uuid(id)): self._db.uuid(session) for id, session, _ in found}
@@ -100,7 +100,7 @@ class Sweep:
         return end_in_chunk(
             self._db,
             late,
-            lambda row: OVERSTAYED if row.cancel_by is not None and row.cancel_by <= now else None,
+            lambda row: CANCEL_OVERDUE if row.cancel_by is not None and row.cancel_by <= now else None,
             bump_fence=True,
         )
 
@@ -109,30 +109,30 @@ class Sweep:
         if not ids:
             return 0
         moved, ended, wake = self._db.transact(lambda tx: _move_some(self._db, tx, ids, now, step))
-        self._db.ring(wake | resolve(self._db, ended))
+        self._db.notify(wake | resolve(self._db, ended))
         return moved
 
     def _end_placeholders(self, now: Micros) -> int:
         def work(tx: Transaction) -> list[UUID]:
-            late = uuids(self._db, tx.ask("late_placeholders", now=now, limit=CHUNK).rows())
-            tx.tell("announce", [(id, End.MISSING.value) for id in sorted(late)])
+            late = uuids(self._db, tx.query("late_placeholders", now=now, limit=CHUNK).rows())
+            tx.execute("announce", [(id, End.MISSING.value) for id in sorted(late)])
             return late
 
         late = self._db.transact(work) if self._look("overdue_placeholders", now) else []
-        self._db.ring(resolve(self._db, late))
+        self._db.notify(resolve(self._db, late))
         return len(late)
 
     def _resolve_pending(self) -> int:
         """What was left to be told by a caller that died, or that had more than its share to tell."""
-        pending = uuids(self._db, self._db.read(lambda tx: tx.ask("pending", limit=CHUNK).rows()))
+        pending = uuids(self._db, self._db.read(lambda tx: tx.query("pending", limit=CHUNK).rows()))
         done = resolve_some(self._db, pending, rounds=TURNS)
-        self._db.ring(done.wake)
+        self._db.notify(done.wake)
         return done.edges
 
     def _heal(self, now: Micros) -> int:
         """The stall detector: a task that ended a while ago, and that somebody still waits for without being told."""
         child, parent = self._edges_seen_to
-        seen = self._db.read(lambda tx: tx.ask("edges_after", child=child, parent=parent, limit=CHUNK).rows())
+        seen = self._db.read(lambda tx: tx.query("edges_after", child=child, parent=parent, limit=CHUNK).rows())
         whole = len(seen) < CHUNK
         self._edges_seen_to = (_NOBODY, _NOBODY) if whole else (self._db.uuid(seen[-1][0]), self._db.uuid(seen[-1][1]))
         untold = {
@@ -141,14 +141,14 @@ class Sweep:
             if not resolved and not noted and not joining and finished is not None and finished < now - _LATE
         }
         if untold:
-            self._db.transact(lambda tx: tx.tell("announce", sorted(untold.items())))
-            self._db.ring(resolve(self._db, list(untold)))
+            self._db.transact(lambda tx: tx.execute("announce", sorted(untold.items())))
+            self._db.notify(resolve(self._db, list(untold)))
         return len(untold)
 
     def _keep_up(self) -> int:
         """The database's own upkeep; how many runnable tasks it found where no claim looks."""
         rescued = self._db.upkeep()
-        self._db.ring(rescued.keys())
+        self._db.notify(rescued.keys())
         return sum(rescued.values())
 
     def _prune(self, now: Micros) -> int:
@@ -170,47 +170,47 @@ class Sweep:
         finished, id = self._pruned_to
 
         def work(tx: Transaction) -> list[tuple[UUID, Micros, str, str | None]]:
-            rows = tx.ask("finished_before", limit_time=limit, finished=finished, id=id, limit=CHUNK).rows()
+            rows = tx.query("finished_before", limit_time=limit, finished=finished, id=id, limit=CHUNK).rows()
             return [(self._db.uuid(id), when, tenant, workflow) for id, when, tenant, workflow in rows]
 
         return work
 
     def _is_busy(self, tenant: str, workflow: str) -> bool:
-        return bool(self._db.read(lambda tx: tx.ask("workflow_is_busy", tenant=tenant, workflow=workflow).rows()))
+        return bool(self._db.read(lambda tx: tx.query("workflow_is_busy", tenant=tenant, workflow=workflow).rows()))
 
     def _forget_audit(self, now: Micros) -> None:
         """The first entry tells whether there is anything to forget: those behind it are hardly older."""
         if not self._old_entries(now, 1):
             return
         old = self._old_entries(now, CHUNK)
-        self._db.transact(lambda tx: tx.tell("forget_entries", [(number,) for number in old]))
+        self._db.transact(lambda tx: tx.execute("forget_entries", [(number,) for number in old]))
 
     def _old_entries(self, now: Micros, limit: int) -> list[int]:
-        first = self._db.read(lambda tx: tx.ask("first_entries", limit=limit).rows())
+        first = self._db.read(lambda tx: tx.query("first_entries", limit=limit).rows())
         return [number for number, at in first if at < now - _FORGET_AUDIT_AFTER]
 
     def _fold(self) -> None:
-        [(deltas,)] = self._db.read(lambda tx: tx.ask("unfolded", limit=FOLD_ABOVE + 1).rows())
+        [(deltas,)] = self._db.read(lambda tx: tx.query("unfolded", limit=FOLD_ABOVE + 1).rows())
         if deltas > FOLD_ABOVE:
             self._db.transact(_fold_some)
 
     def _look(self, statement: str, now: Micros) -> list[UUID]:
-        return uuids(self._db, self._db.read(lambda tx: tx.ask(statement, now=now, limit=CHUNK).rows()))
+        return uuids(self._db, self._db.read(lambda tx: tx.query(statement, now=now, limit=CHUNK).rows()))
 
 
 def forget(db: Database, tx: Transaction, ids: Sequence[UUID]) -> int:
     """Remove these tasks, if they have ended and everyone has been told, and everything about them; how many."""
     batch = [(id,) for id in sorted(ids)]
     # Locked first: a retry that makes somebody wait for one of them again has it locked until then.
-    rows = rows_from(db, tx.ask("seize", batch).rows())
-    untold = set(uuids(db, tx.ask("untold", batch).rows()))
+    rows = rows_from(db, tx.query("lock_tasks_skip", batch).rows())
+    untold = set(uuids(db, tx.query("unnotified", batch).rows()))
     gone = [row for row in rows if row.state.final and row.id not in untold]
     counts = Counts()
     for row in gone:
         counts.add(row.queue, row.tenant, row.state, -1)
     batch = [(row.id,) for row in gone]
     for statement in _FORGET:
-        tx.tell(statement, batch)
+        tx.execute(statement, batch)
     counts.write(tx)
     return len(gone)
 
@@ -220,12 +220,14 @@ def _move_some(
 ) -> tuple[int, list[UUID], set[str]]:
     moves = Moves()
     moved = [
-        row for row in rows_from(db, tx.ask("seize", [(id,) for id in sorted(ids)]).rows()) if step(moves, row, now)
+        row
+        for row in rows_from(db, tx.query("lock_tasks_skip", [(id,) for id in sorted(ids)]).rows())
+        if step(moves, row, now)
     ]
     moves.write(tx)
     if step is not _expire or not moved:
         return len(moved), [], moves.counts.wake
-    announced = tx.ask("announce", [(row.id, State.EXPIRED.value) for row in moved])
+    announced = tx.query("announce", [(row.id, State.EXPIRED.value) for row in moved])
     return len(moved), uuids(db, announced.rows()), set()
 
 
@@ -246,6 +248,6 @@ def _make_runnable(moves: Moves, row: Row, now: Micros) -> bool:
 
 def _fold_some(tx: Transaction) -> None:
     counts = Counts()
-    for queue, tenant, state, tasks in tx.ask("fold", limit=100_000).rows():
+    for queue, tenant, state, tasks in tx.query("fold", limit=100_000).rows():
         counts.add(queue, tenant, State(state), tasks)
     counts.write(tx)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
-from windlass.core.amend import brought_back
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
+from windlass.core.task_update import retried_fields
 from windlass.core.times import Micros
 from windlass.errors import StoreUnavailable
 from windlass.stores.sql.database import Database, Transaction
@@ -52,8 +52,8 @@ def cancel_some(
     db: Database, tx: Transaction, ids: Collection[UUID], reason: str, grace: Micros, *, announce: bool
 ) -> Done:
     """Cancel those that are unfinished; leased ones are asked to stop."""
-    asked = tx.ask("now", now=db.now())
-    held = tx.ask("hold", [(id,) for id in sorted(ids)])
+    asked = tx.query("now", now=db.now())
+    held = tx.query("lock_tasks", [(id,) for id in sorted(ids)])
     [(now,)] = asked.rows()
     moves = Moves()
     changed = [row for row in rows_from(db, held.rows()) if not row.state.final and not row.cancel_requested]
@@ -64,15 +64,15 @@ def cancel_some(
             moves.move(row, State.CANCELLED, finished=now, reason=reason)
     moves.write(tx)
     ended = [(row.id, State.CANCELLED.value) for row in changed if announce and row.state is not State.LEASED]
-    announced = uuids(db, tx.ask("announce", ended).rows()) if ended else []
+    announced = uuids(db, tx.query("announce", ended).rows()) if ended else []
     return Done(changed, moves.counts.wake, announced)
 
 
 def announce_cancelled(db: Database, tx: Transaction, ids: Collection[UUID]) -> list[UUID]:
     """Note the ends of those that `cancel_some` has cancelled without a word; which somebody waits for."""
-    held = rows_from(db, tx.ask("hold", [(id,) for id in sorted(ids)]).rows())
+    held = rows_from(db, tx.query("lock_tasks", [(id,) for id in sorted(ids)]).rows())
     ended = [(row.id, row.state.value) for row in held if row.state is State.CANCELLED]
-    return uuids(db, tx.ask("announce", ended).rows()) if ended else []
+    return uuids(db, tx.query("announce", ended).rows()) if ended else []
 
 
 def bring_back(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stages | None = None) -> Done:
@@ -82,15 +82,15 @@ def bring_back(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stage
     count too. Tasks and prerequisites are locked in one set and in id order, after the notes of who is still to be
     told of their ends: whoever tells locks in this order.
     """
-    asked = tx.ask("now", now=db.now())
-    told = tx.ask("resolved_edges", [(id,) for id in sorted(ids)])
+    asked = tx.query("now", now=db.now())
+    told = tx.query("resolved_edges", [(id,) for id in sorted(ids)])
     _check_cycles_again(tx, ids)
     [(now,)] = asked.rows()
     everyone = [(id,) for id in sorted({*ids, *(above for _, above in _edges(db, told.rows()))})]
-    untold = tx.ask("hold_ended", everyone)
-    held = tx.ask("hold", everyone)
+    untold = tx.query("hold_ended", everyone)
+    held = tx.query("lock_tasks", everyone)
     # Once more: until they were locked, these tasks may have been told of ends.
-    told = tx.ask("resolved_edges", [(id,) for id in sorted(ids)])
+    told = tx.query("resolved_edges", [(id,) for id in sorted(ids)])
     rows = {row.id: row for row in rows_from(db, held.rows())}
     edges = _edges(db, told.rows())
     if not {(above,) for _, above in edges} <= set(everyone):
@@ -106,14 +106,14 @@ def bring_back(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stage
     more = Counter(child for child, _ in reopened)
     moves = Moves()
     for row in back:
-        moves.move(row, **brought_back(row, row.waiting + more[row.id], now))
-    tx.tell("reopen_edges", sorted(reopened))
+        moves.move(row, **retried_fields(row, row.waiting + more[row.id], now))
+    tx.execute("reopen_edges", sorted(reopened))
     # Whoever has not been told of the old end waits for the new one instead.
-    tx.tell("close_ended", [(above,) for above in uuids(db, untold.rows()) if above in coming])
+    tx.execute("close_ended", [(above,) for above in uuids(db, untold.rows()) if above in coming])
     moves.write(tx)
     # What came back earlier in this operation and ended badly meanwhile is an end like any other.
     ended = sorted((id, rows[id].state.value) for id in again & {above for _, above in reopened})
-    announced = uuids(db, tx.ask("announce", ended).rows()) if ended else []
+    announced = uuids(db, tx.query("announce", ended).rows()) if ended else []
     return Done(back, moves.counts.wake, announced)
 
 
@@ -122,9 +122,9 @@ def _check_cycles_again(tx: Transaction, ids: Sequence[UUID]) -> None:
 
     Workflows are locked before tasks, here as in a submit.
     """
-    found = tx.ask("failed_by_cycle", [(id,) for id in sorted(ids)]).rows()
+    found = tx.query("failed_by_cycle", [(id,) for id in sorted(ids)]).rows()
     workflows = {workflow_id(tenant, name) for tenant, name in found}
-    tx.tell("check_later", [(id, True) for id in sorted(workflows)])
+    tx.execute("check_later", [(id, True) for id in sorted(workflows)])
 
 
 def _edges(db: Database, lines: Sequence[tuple[object, ...]]) -> list[tuple[TaskId, TaskId]]:

@@ -53,7 +53,7 @@ def workflows(db: Database, tenant: str | None, limit: int, after: WorkflowCurso
 def workflow_tenants(db: Database, workflow: str, limit: int) -> list[str]:
     """Who has a workflow of this name."""
     return [
-        tenant for (tenant,) in db.read(lambda tx: tx.ask("workflow_tenants", workflow=workflow, limit=limit).rows())
+        tenant for (tenant,) in db.read(lambda tx: tx.query("workflow_tenants", workflow=workflow, limit=limit).rows())
     ]
 
 
@@ -66,7 +66,7 @@ def workflow_steps(
 
     def work(tx: Transaction) -> tuple[list[Values], StepCursor | None]:
         end = None if wanted is None else _end(db, tx, workflow, tenant, start, SCANNED)
-        rows = tx.ask(
+        rows = tx.query(
             "step_list",
             None,
             **_window(workflow, tenant, start, end),
@@ -88,7 +88,7 @@ def workflow_groups(db: Database, workflow: str, tenant: str, limit: int, after:
     def work(tx: Transaction) -> tuple[list[Values], StepCursor | None]:
         start = after or _START
         end = _end(db, tx, workflow, tenant, start, min(limit, SCANNED))
-        return list(tx.ask("step_groups", None, **_window(workflow, tenant, start, end)).rows()), end
+        return list(tx.query("step_groups", None, **_window(workflow, tenant, start, end)).rows()), end
 
     rows, end = db.read(work)
     return GroupPage(sorted(map(_group, rows), key=lambda group: (group.queue, group.handler, group.state)), end)
@@ -98,7 +98,7 @@ def workflow_edges(db: Database, workflow: str, tenant: str, limit: int, after: 
     """A page of edges. Every row counts for the limit, those of steps without an edge too."""
     limit, start = min(limit, SCANNED), after or EdgeCursor(-1, _FIRST, None)
     rows = db.read(
-        lambda tx: tx.ask(
+        lambda tx: tx.query(
             "step_edges",
             workflow=workflow,
             tenant=tenant,
@@ -119,7 +119,9 @@ def workflow_edges(db: Database, workflow: str, tenant: str, limit: int, after: 
 def _submits(db: Database, start: WorkflowCursor, number: int) -> list[Values]:
     at, workflow, tenant = start.submitted, start.workflow, start.tenant
     return list(
-        db.read(lambda tx: tx.ask("workflow_list", submitted=at, workflow=workflow, tenant=tenant, limit=number).rows())
+        db.read(
+            lambda tx: tx.query("workflow_list", submitted=at, workflow=workflow, tenant=tenant, limit=number).rows()
+        )
     )
 
 
@@ -139,7 +141,7 @@ def _end(
     db: Database, tx: Transaction, workflow: str, tenant: str, start: StepCursor, number: int
 ) -> StepCursor | None:
     """The last of the next `number` steps, if there are more behind it."""
-    rows = tx.ask(
+    rows = tx.query(
         "step_scanned",
         workflow=workflow,
         tenant=tenant,

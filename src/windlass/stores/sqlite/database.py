@@ -26,8 +26,8 @@ from windlass.core.times import Micros
 from windlass.errors import NotAllowed, StoreError, StoreUnavailable
 from windlass.stores.migrate import pending
 from windlass.stores.sql.database import Asked, Transaction, Values
-from windlass.stores.sqlite.bell import Bell
 from windlass.stores.sqlite.fork import FORKS
+from windlass.stores.sqlite.wakeup import Wakeup
 from windlass.stores.statements import Statement, load
 
 BUSY_TIMEOUT_MS = 10_000
@@ -44,7 +44,7 @@ class Rows:
         return self._found
 
 
-class Link:
+class Connection:
     """One connection, used by one thread of one process. Also the transaction that runs on it."""
 
     def __init__(self, path: str, statements: dict[str, Statement], *, create: bool) -> None:
@@ -75,16 +75,16 @@ class Link:
         if self.pid == os.getpid():
             self.close()
 
-    def ask(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Rows:
+    def query(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Rows:
         known = self._statements[statement]
         fixed = tuple(_bindable(scalars[name]) for name in known.scalars)
         if batch is None:
             return Rows(self._connection.execute(known.text, fixed).fetchall())
         return Rows(self._connection.executemany(known.text, _bound(known, batch, fixed)).fetchall())
 
-    def tell(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
+    def execute(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
         if batch is None or batch:
-            self.ask(statement, batch, **scalars)
+            self.query(statement, batch, **scalars)
 
     @contextmanager
     def writing(self) -> Generator[None]:
@@ -160,9 +160,9 @@ class SQLiteDatabase:
         self._lease_clock = clock or BootClock()
         self._boot = "" if clock else boot_id()
         self._statements = dict(load("sqlite", "?"))
-        self._bell = Bell(self._path)
+        self._bell = Wakeup(self._path)
         self._thread = threading.local()
-        self._links: WeakSet[Link] = WeakSet()  # each is its thread's, and ends with it
+        self._links: WeakSet[Connection] = WeakSet()  # each is its thread's, and ends with it
         self._closed = False
         with _errors(self._path):
             if not Path(self._path).parent.is_dir():
@@ -180,7 +180,7 @@ class SQLiteDatabase:
 
     def snapshot(self, asked: Sequence[Asked]) -> list[Sequence[Values]]:
         with self._using() as link, link.reading():
-            return [link.ask(statement, **scalars).rows() for statement, scalars in asked]
+            return [link.query(statement, **scalars).rows() for statement, scalars in asked]
 
     def join(self, conn: object, work: Callable[[Transaction], T]) -> T:
         raise NotAllowed("conn= joins a PostgreSQL transaction; this store is a SQLite file")
@@ -197,9 +197,9 @@ class SQLiteDatabase:
     def boot(self) -> str:
         return self._boot
 
-    def ring(self, queues: Collection[str]) -> None:
+    def notify(self, queues: Collection[str]) -> None:
         if queues:
-            self._bell.ring()
+            self._bell.notify()
 
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
         return self._bell.wait(timeout)
@@ -219,7 +219,7 @@ class SQLiteDatabase:
         self._thread = threading.local()
 
     @contextmanager
-    def _using(self) -> Generator[Link]:
+    def _using(self) -> Generator[Connection]:
         with _errors(self._path):
             link = self._link()
             link.busy = True
@@ -228,9 +228,9 @@ class SQLiteDatabase:
             finally:
                 link.busy = False
 
-    def _link(self, *, create: bool = False) -> Link:
+    def _link(self, *, create: bool = False) -> Connection:
         """This thread's connection. One made before a fork belongs to the parent and is left alone."""
-        link: Link | None = getattr(self._thread, "link", None)
+        link: Connection | None = getattr(self._thread, "link", None)
         if link is None or link.pid != os.getpid():
             if self._closed:
                 raise StoreError(f"{self._path}: this store is closed; open another one")
@@ -239,7 +239,7 @@ class SQLiteDatabase:
                     f"{self._path}: this process was forked while another thread was at work in a SQLite store; fork "
                     "first, or start the process anew"
                 )
-            link = self._thread.link = Link(self._path, self._statements, create=create)
+            link = self._thread.link = Connection(self._path, self._statements, create=create)
             self._links.add(link)
         return link
 

@@ -1,0 +1,176 @@
+"""From a wish to a target: growth at once, shrinking after a hold and within a budget of resizes.
+
+Late growth costs the goal, early shrinking costs a second start; so growth is never blocked and only pays, and
+shrinking waits as long as a start would have cost (the ski rental rule).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from windlass.autoscale.estimators import horizon
+from windlass.autoscale.load_overrides import Step, Wish, whole
+from windlass.autoscale.observations import Observation
+from windlass.autoscale.settings import Settings
+
+HOLD = 15.0
+BUDGET = 30 / 3600
+"""Resizes that are earned in a second."""
+TOKENS_MOST, TOKENS_LEAST = 6.0, -6.0
+FLAP_WINDOW, FLAPS = 600.0, 2
+REVERSALS = 12
+"""How many reversals are remembered at most."""
+DEADBAND, DEADBAND_MOST = 0.05, 0.4
+"""The deadband of a flapping pool: it doubles with each further reversal, up to the second number."""
+OVERDUE = 300.0
+"""Seconds after the last growth when three quarters of a pool may go, whatever is left of the budget."""
+DECISIVE = 1.15
+"""A growth that comes on top of workers still starting must be at least this much."""
+FALLING = 20.0
+"""Seconds that a shrink waits when the hold is about to end for more of it."""
+
+
+class Pace(Struct, frozen=True, kw_only=True, gc=False):
+    """What has lately been needed and done."""
+
+    steady: list[tuple[float, float]] = []
+    """(when, size) of `keep`, falling: the first is the maximum over the hold."""
+    peaks: list[tuple[float, float]] = []
+    tokens: float = 2.0
+    """Resizes that were earned and not made. A pool begins with one up and one down, not with a full bucket, or its
+    first hour would have more of them than any other."""
+    at: float = 0.0
+    grown: float = -1e9
+    """When the pool last grew."""
+    shrunk: float = -1e9
+    reversals: list[float] = []
+    """When a growth followed a shrink, within the window."""
+    calm_at: float = 0.0
+    """Until when the size is not lowered because it went up and down too often."""
+    falling: float | None = None
+    """Since when a shrink waits for the hold to end."""
+
+    @property
+    def flaps(self) -> int:
+        """By how many the latest reversals exceed what is normal."""
+        return max(0, len(self.reversals) - FLAPS)
+
+    @property
+    def deadband(self) -> float:
+        """The share of the pool below which a shrink is no step: wider, the more often the size went up and down."""
+        return min(DEADBAND_MOST, DEADBAND * 2**self.flaps) if self.flaps else 0.0
+
+
+def hold_of(observed: Observation, wait: float | None = None) -> float:
+    """How long a peak is remembered; the steady need twice as long, if the goal leaves little time for a start."""
+    hold = max(HOLD, 2 * observed.start_delay)
+    return 2 * hold if wait is not None and wait < 1.5 * horizon(observed) else hold
+
+
+def remember(line: list[tuple[float, float]], now: float, need: float, hold: float) -> list[tuple[float, float]]:
+    """The line of maxima after one more value: what is older than the hold or below a later value is gone.
+
+    Whole workers only, so that the line is never longer than the pool is large.
+    """
+    size, last = float(whole(need)), len(line)
+    while last and line[last - 1][1] <= size:
+        last -= 1
+    first = 0
+    while first < last and line[first][0] < now - hold:
+        first += 1
+    return [*line[first:last], (now, size)]
+
+
+def apply_pacing(
+    now: float, wish: Wish, observed: Observation, pace: Pace, current: int, settings: Settings, adopting: bool = False
+) -> tuple[Step, Pace]:
+    """The size that follows with what decided it, and the new pace."""
+    hold, slow = hold_of(observed), settings.wait < horizon(observed)
+    pace = replace(
+        pace,
+        steady=remember(pace.steady, now, wish.keep, hold_of(observed, settings.wait)),
+        peaks=remember(pace.peaks, now, max(wish.keep, wish.peak), hold),
+        tokens=min(TOKENS_MOST, pace.tokens + BUDGET * (now - pace.at if pace.at else 0.0)),
+        at=now,
+        reversals=[at for at in pace.reversals if at > now - FLAP_WINDOW],
+    )
+    if wish.must <= current and adopting:
+        return Step(size=current, why="held: the controller has just begun", word="adopting"), pace
+    if wish.must <= current:
+        return shrink(now, whole(max(pace.steady[0][1], pace.peaks[0][1])), current, pace, hold, settings)
+    if not slow and observed.starting and current < whole(wish.want) < DECISIVE * current:
+        return Step(size=current, why="held: what starts is nearly enough", word="starting"), pace
+    return grow(now, whole(wish.want), current, pace, hold, settings)
+
+
+def grow(now: float, want: int, current: int, pace: Pace, hold: float, settings: Settings) -> tuple[Step, Pace]:
+    """Grow at once, as far as a user's own limits allow."""
+    if want <= current:
+        return Step(size=current, why="steady"), pace
+    if now - pace.grown < settings.cooldown_up:
+        why = f"held: it grew {now - pace.grown:.0f} s ago, and rests for {settings.cooldown_up:g} s"
+        return Step(size=current, why=why, word="cooldown"), pace
+    size = want if settings.step_up is None else min(want, current + settings.step_up)
+    # What was ordered is held like what was needed, or the next tick would send it away again.
+    pace = replace(pace, peaks=remember(pace.peaks, now, size, hold))
+    return Step(size=size, why=f"grow {current} → {size}", word="step"), grown(now, pace)
+
+
+def grown(now: float, pace: Pace) -> Pace:
+    """The pace after a growth. One that follows a shrink is a reversal, and too many of them make shrinking wait."""
+    reversals = [*pace.reversals, now] if pace.shrunk > pace.grown else pace.reversals
+    pace = replace(pace, tokens=spend(pace), grown=now, reversals=reversals[-REVERSALS:], falling=None)
+    return replace(pace, calm_at=now + min(300.0, 5.0 * 2**pace.flaps)) if pace.flaps else pace
+
+
+def spend(pace: Pace) -> float:
+    """The tokens after one resize."""
+    return max(TOKENS_LEAST, pace.tokens - 1)
+
+
+def shrink(now: float, target: int, current: int, pace: Pace, hold: float, settings: Settings) -> tuple[Step, Pace]:
+    """Shrink as far as the hold and a user's own limits allow, if the step is worth a resize."""
+    if target >= current:
+        return Step(size=current, why="steady", word="hold"), replace(pace, falling=None)
+    since = now if pace.falling is None else pace.falling
+    kept = kept_by(now, target, current, pace, settings)
+    if kept is not None:
+        return kept, pace
+    if now - since < FALLING and soon(pace, now, hold) < target:
+        return Step(size=current, why="held: about to fall further", word="hold"), replace(pace, falling=since)
+    size = target if settings.step_down is None else max(target, current - settings.step_down)
+    step = Step(size=size, why=f"shrink {current} → {size}", word="hold" if size == target else "step")
+    return step, replace(pace, tokens=spend(pace), shrunk=now, falling=None)
+
+
+def kept_by(now: float, target: int, current: int, pace: Pace, settings: Settings) -> Step | None:
+    """What keeps a pool from shrinking now, if anything does."""
+    changed = max(pace.grown, pace.shrunk)
+    if now - changed < settings.cooldown_down:
+        why = f"held: it changed {now - changed:.0f} s ago, and rests for {settings.cooldown_down:g} s"
+        return Step(size=current, why=why, word="cooldown")
+    if now < pace.calm_at:
+        return Step(size=current, why="held: the size went up and down too often", word="flapping")
+    if current - target < pace.deadband * current:
+        why = f"held: the size went up and down too often, so less than {pace.deadband:.0%} is no step"
+        return Step(size=current, why=why, word="flapping")
+    overdue = target <= current / 4 and now >= pace.grown + OVERDUE
+    if pace.tokens < price(current, target) and not overdue:
+        why = "held: too small a step for what is left of the budget of resizes"
+        return Step(size=current, why=why, word="budget")
+    return None
+
+
+def price(current: int, target: int) -> float:
+    """The tokens that must be there for a step down: small steps only when resizes are plenty."""
+    share = (current - target) / current
+    if share < 0.1 or current - target < 2:
+        return 4.0
+    return 2.0 if share < 0.2 else 0.0
+
+
+def soon(pace: Pace, now: float, hold: float) -> int:
+    """The size that the hold will allow a little later, if nothing new comes."""
+    later = [size for line in (pace.steady, pace.peaks) for at, size in line if at >= now - hold + FALLING]
+    return whole(max(later, default=0.0))

@@ -1,0 +1,98 @@
+"""What the store keeps about a pool, as JSON: what was decided last, and what people have ordered.
+
+The two are apart because they have different writers: a decision is written by whichever node takes the tick, an order
+by a person, and neither may undo the other.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import fields, replace
+
+from windlass.autoscale.observe import Seen
+from windlass.autoscale.overrides import Override
+from windlass.autoscale.settings import Settings
+from windlass.autoscale.state import State
+from windlass.core.times import Micros
+
+POOL, ORDER = "pool", "order"
+"""The kinds of control under which they are kept; the pool's name is the control's."""
+
+
+class Paused(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who has set the pool to 0, when, and why."""
+
+    by: str
+    at: Micros
+    why: str = ""
+
+
+class PoolOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What people want of a pool."""
+
+    override: Override | None = None
+    paused: Paused | None = None
+    tuned: dict[str, float | int | str | list[str | dict[str, float | int | list[int]]]] = {}
+    """Settings that count more than what the nodes' files say, by the names in `Settings`."""
+
+    def tune(self, settings: Settings) -> Settings:
+        """The settings with what was tuned. What this version does not know is left alone."""
+        known = {field.name for field in fields(Settings)}
+        changes = {name: value for name, value in self.tuned.items() if name in known}
+        return msgspec.convert({**msgspec.to_builtins(settings), **changes}, Settings) if changes else settings
+
+
+class PoolDecision(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The latest tick of a pool, and all that the next one needs."""
+
+    tick: int = 0
+    """The second that it decided about, on the store's clock."""
+    by: str = ""
+    """The node that decided."""
+    target: int = 0
+    """Workers, over all nodes."""
+    slots: int = 0
+    """Tasks that so many workers run at once."""
+    threads: int = 1
+    queues: tuple[str, ...] = ()
+    settings: Settings = Settings()
+    """What was in force, bounds in slots."""
+    order: int = 0
+    """The version of the order that was followed."""
+    idle: bool = False
+    """Nothing was there to be run, and the size could not become smaller: until that changes, nothing is written."""
+    sentence: str = ""
+    reasons: tuple[str, ...] = ()
+    alerts: tuple[str, ...] = ()
+    needs: float = 0.0
+    told: str = ""
+    """What limited the size when a hold was last entered in the ledger, and when that was."""
+    told_at: int = 0
+    state: State = State()
+    seen: Seen = Seen()
+
+    def ordered(self, order: PoolOrder) -> State:
+        """The controller's state with what people have ordered in it, in slots."""
+        override = order.override
+        if override is not None:
+            override = replace(override, least=override.least * self.threads, most=override.most * self.threads)
+        return replace(self.state, override=override, paused=order.paused is not None)
+
+
+Document = TypeVar("Document", PoolDecision, PoolOrder)
+
+
+def read(text: str, kind: type[Document]) -> Document:
+    """A stored document. One that cannot be read, from another version or a wrong hand, counts as new."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.DecodeError:
+        return kind()
+
+
+def written(document: PoolDecision | PoolOrder) -> str:
+    """The text that is stored."""
+    return msgspec.json.encode(document).decode()

@@ -1,0 +1,1 @@
+"""What an application uses: apps, handlers, handles, workflows, and the way to the store."""

@@ -1,0 +1,165 @@
+"""Workflows: tasks that depend on each other, written down in Python and submitted whole.
+
+A step that is passed as an argument, also inside of lists, dicts and dataclasses, is a prerequisite, and becomes its
+result when the task runs. Nothing is written before the block is left, and nothing at all if it is left by an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, TypeVar
+from uuid import UUID
+
+import msgspec
+from msgspec.structs import replace
+
+from windlass.client.app_store import AppStore
+from windlass.client.arguments import PLAIN, marks, refuse_marks
+from windlass.client.async_bridge import in_thread
+from windlass.client.handle import Handle
+from windlass.client.handlers import Using
+from windlass.client.options import prerequisites
+from windlass.client.signature import Signature
+from windlass.clock import SystemClock, entropy
+from windlass.core.ids import fresh_id, keyed_id
+from windlass.core.names import check_name, check_text, check_type
+from windlass.core.references import reference
+from windlass.core.submission import MAX_BATCH
+from windlass.core.task import NewTask, OnFailure, TaskId
+from windlass.core.validation import check_task
+from windlass.errors import NotAllowed
+
+R_co = TypeVar("R_co", covariant=True)
+
+_PART = 10_000
+"""How many tasks are submitted at once when a workflow is too large for one batch."""
+
+
+class Step(Handle[R_co]):
+    """A task of a workflow: a reference while it is built, a handle once it is submitted."""
+
+    __slots__ = ()
+
+
+class Workflow:
+    """The builder; see `App.workflow`."""
+
+    def __init__(self, access: AppStore, name: str, tenant: str, conn: Any = None) -> None:
+        check_text("workflow", name)
+        check_name("tenant", tenant)
+        self.name = name
+        self.tenant = tenant
+        self.steps: list[Step[Any]] = []
+        self._access = access
+        self._conn = conn
+        self._tasks: list[NewTask] = []
+        self._is_open = True
+
+    def add(
+        self,
+        handler: Using[..., R_co],
+        *args: Any,
+        after: Iterable[Any] = (),
+        on_failure: OnFailure | Literal["cancel", "run"] | None = None,
+        key: str | None = None,
+        **kwargs: Any,
+    ) -> Step[R_co]:
+        """Add a task. Further options come by `handler.using(...)`; steps among the arguments are prerequisites."""
+        if not self._is_open:
+            raise NotAllowed(f"the workflow {self.name!r} is submitted already; open it again to add to it")
+        check_type("handler", handler, Using, "pass a function decorated with @app.task")
+        encoded, referred = _encode(handler.signature, args, kwargs)
+        fields: dict[str, Any] = {**handler.fields, "tenant": self.tenant, "workflow": self.name}
+        task = NewTask(args=encoded, **fields)
+        waits_for = dict.fromkeys([*task.prerequisites, *prerequisites(after), *referred])
+        task = replace(
+            task,
+            prerequisites=tuple(waits_for),
+            key=task.key if key is None else key,
+            on_failure=task.on_failure if on_failure is None else on_failure,
+        )
+        task = check_task(task)
+        step: Step[R_co] = Step(self._access, self._id_of(task))
+        self._tasks.append(task if task.key is not None else replace(task, id=step.id))
+        self.steps.append(step)
+        return step
+
+    def __enter__(self) -> Workflow:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._is_open = False
+        if kind is None and self._tasks:
+            self._submit()
+
+    async def __aenter__(self) -> Workflow:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._is_open = False
+        if kind is not None or not self._tasks:
+            return
+        if len(self._tasks) <= MAX_BATCH:
+            await self._access.asubmit(self._tasks, self._conn)
+        else:
+            await in_thread(self._submit)
+
+    def _id_of(self, task: NewTask) -> TaskId:
+        if task.key is not None:
+            return keyed_id(self.tenant, self.name, task.key)
+        return fresh_id(SystemClock().now(), entropy(1)())
+
+    def _submit(self) -> None:
+        if len(self._tasks) <= MAX_BATCH:
+            self._access.submit(self._tasks, self._conn)
+            return
+        if self._conn is not None:
+            raise NotAllowed(f"a workflow of more than {MAX_BATCH:,} tasks is submitted in parts, so not with conn=")
+        store = self._access.store
+        store.open_workflow(self.name, tenant=self.tenant, sealed=False)
+        written = 0
+        try:
+            for written in range(0, len(self._tasks), _PART):
+                self._access.submit(self._tasks[written : written + _PART])
+        except BaseException:
+            # Its roots wait for the seal, so nothing of it has begun; taken back, it is as if it had never come.
+            ids = [step.id for step in self.steps[:written]]
+            for start in range(0, written, _PART):
+                store.cancel(ids[start : start + _PART], reason="the rest of its workflow was refused")
+            raise
+        store.seal_workflow(self.name, tenant=self.tenant)
+
+
+def _encode(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], list[UUID]]:
+    """The arguments as JSON with references in them, and the tasks to which they refer."""
+    given = signature.by_name(args, kwargs)
+    referred: list[UUID] = []
+    for name, value in given.items():
+        found, with_references = _with_references(value)
+        if found and marks(with_references) != len(found):
+            refuse_marks(name)
+        referred += found
+        given[name] = with_references if found else signature.kind(name).encode(value, name)
+    return given, referred
+
+
+def _with_references(value: Any) -> tuple[list[UUID], Any]:
+    found: list[UUID] = []
+    if type(value) in PLAIN:
+        return found, value
+    try:
+        return found, msgspec.to_builtins(value, str_keys=True, enc_hook=_referring(found))
+    except (TypeError, ValueError, RecursionError):
+        return [], value  # refused by its annotation, with a message that names the argument
+
+
+def _referring(found: list[UUID]) -> Callable[[Any], Any]:
+    def hook(value: Any) -> Any:
+        if isinstance(value, Handle):
+            found.append(value.id)
+            return reference(value.id)
+        if hasattr(value, "model_dump"):
+            return value.model_dump(mode="json")
+        raise TypeError(f"a {type(value).__qualname__} is not JSON")
+
+    return hook

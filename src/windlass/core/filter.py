@@ -1,0 +1,263 @@
+"""Which tasks a filter means, as conditions that a task meets or not. Pure, and the specification of every store.
+
+`core.query` makes them from text. `Query.matches` decides; what it says of names, states and times apart is there so
+that a store can look in the right place first, and never leaves out a task that matches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from windlass.core.lifecycle import State
+from windlass.core.task import Task
+from windlass.core.times import LATEST, Micros, format_duration
+
+_BARE = re.compile(r'[^\s",*\\]+')
+_BARE_WORD = re.compile(r'(?!-)[^\s",*\\:~<>=]+')
+
+
+class Op(StrEnum):
+    """How a value is compared."""
+
+    IS = ":"
+    """Equal, or like a pattern."""
+    HAS = "~"
+    """Contains, whatever the case of its letters."""
+    OVER = ">"
+    AT_LEAST = ">="
+    UNDER = "<"
+    AT_MOST = "<="
+
+    @property
+    def compares(self) -> bool:
+        """Whether it needs an order."""
+        return self not in (Op.IS, Op.HAS)
+
+
+class Pattern(Struct, frozen=True):
+    """Text with stars, each of which stands for any text: the parts between them. One part is plain text."""
+
+    parts: tuple[str, ...]
+
+    @property
+    def literal(self) -> str | None:
+        """The text, if it has no star."""
+        return self.parts[0] if len(self.parts) == 1 else None
+
+    def fits(self, text: str) -> bool:
+        """Whether all of the text is like this."""
+        first, *rest = self.parts
+        if not rest:
+            return text == first
+        *middle, last = rest
+        at, end = len(first), len(text) - len(last)
+        if at > end or not text.startswith(first) or not text.endswith(last):
+            return False
+        for part in middle:
+            found = text.find(part, at, end)
+            if found < 0:
+                return False
+            at = found + len(part)
+        return True
+
+    def within(self, text: str) -> bool:
+        """Whether some of the text is like this, whatever the case of its letters."""
+        return Pattern(("", *(part.casefold() for part in self.parts), "")).fits(text.casefold())
+
+
+FREE = ""
+"""The field of words that stand alone."""
+TEXT_FIELDS = ("queue", "tenant", "handler", "workflow", "key", "id", "downstream", "error")
+NUMBER_FIELDS = ("attempts", "crashes", "losses", "priority")
+AGE = "age"
+STATE = "state"
+ARGS = "args."
+
+
+class Condition(Struct, frozen=True, kw_only=True):
+    """One thing that must be so of a task, or with `excluded` must not."""
+
+    field: str
+    op: Op
+    values: tuple[Pattern | int | float, ...]
+    """Any of them will do. Text is a pattern, a length of time is microseconds."""
+    excluded: bool = False
+
+    def holds(self, task: Task, now: Micros) -> bool:
+        """Whether the task meets it."""
+        return self._any(task, now) is not self.excluded
+
+    def _any(self, task: Task, now: Micros) -> bool:
+        return any(self._compared(value, task, now) for value in self.values)
+
+    def _compared(self, value: Pattern | float, task: Task, now: Micros) -> bool:
+        if self.field.startswith(ARGS):
+            return any(_meets(self.op, each, value) for each in _arguments(task, self.field))
+        if isinstance(value, Pattern):
+            return any(_alike(self.op, text, value) for text in _texts(task, self.field))
+        return _in_order(self.op, now - task.submitted if self.field == AGE else _number(task, self.field), value)
+
+    def __str__(self) -> str:
+        bare = _BARE_WORD if self.field == FREE else _BARE
+        name = "" if self.field == FREE else f"{self.field}{self.op.value}"
+        values = ",".join(self._shown(value, bare) for value in self.values)
+        return f"{'-' if self.excluded else ''}{name}{values}"
+
+    def _shown(self, value: Pattern | float, bare: re.Pattern[str]) -> str:
+        if isinstance(value, Pattern):
+            return "*".join(_quoted(part, bare) for part in value.parts) if value.parts != ("",) else '""'
+        return format_duration(int(value)) if self.field == AGE else repr(value)
+
+
+class Query(Struct, frozen=True):
+    """The tasks that meet every condition. `str(query)` is the text that means the same."""
+
+    conditions: tuple[Condition, ...] = ()
+
+    def matches(self, task: Task, now: Micros) -> bool:
+        """Whether the task is one of them."""
+        return all(condition.holds(task, now) for condition in self.conditions)
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.conditions))
+
+    def names(self, field: str) -> frozenset[str] | None:
+        """All values that a text field, or the state, can have in a task that matches; None when that is not known."""
+        named: frozenset[str] | None = None
+        for each in self.conditions:
+            texts = [value.literal for value in each.values if isinstance(value, Pattern)]
+            if each.field == field and each.op is Op.IS and not each.excluded and None not in texts:
+                these = frozenset(text for text in texts if text is not None)
+                named = these if named is None else named & these
+        return named
+
+    def submitted(self, now: Micros) -> tuple[Micros, Micros]:
+        """From when on, and before when, every task that matches was submitted."""
+        since, before = -LATEST, LATEST + 1
+        for each in self.conditions:
+            if each.field != AGE or each.excluded:
+                continue
+            [age] = [int(value) for value in each.values if not isinstance(value, Pattern)]
+            match each.op:
+                case Op.OVER:
+                    before = min(before, now - age)
+                case Op.AT_LEAST:
+                    before = min(before, now - age + 1)
+                case Op.UNDER:
+                    since = max(since, now - age + 1)
+                case _:
+                    since = max(since, now - age)
+        return since, before
+
+    @property
+    def timed(self) -> bool:
+        """Whether the answer changes with the time alone."""
+        return any(each.field == AGE for each in self.conditions)
+
+
+def _texts(task: Task, field: str) -> tuple[str, ...]:
+    """What a field says; what is not there is empty text."""
+    match field:
+        case "state":
+            return (task.state.value,)
+        case "error":
+            return (task.reason or "",)
+        case "downstream":
+            return (task.rules.downstream or "",)
+        case "":
+            names = (str(task.id), task.handler, task.queue, task.tenant)
+            return (*names, task.workflow or "", task.key or "", task.args, task.reason or "")
+        case _:
+            value: object = getattr(task, field)
+            return ("" if value is None else str(value),)
+
+
+def _number(task: Task, field: str) -> int:
+    value: int = getattr(task, field)
+    return value
+
+
+def _arguments(task: Task, field: str) -> Iterator[Any]:
+    """What the arguments have at a path. A list stands for its elements, unless the path goes on with a number."""
+    found: list[Any] = [msgspec.json.decode(task.args)]
+    for step in field.removeprefix(ARGS).split("."):
+        found = [below for value in found for below in _below(value, step)]
+    for value in found:
+        if isinstance(value, list):
+            yield from value
+        else:
+            yield value
+
+
+def _below(value: Any, step: str) -> list[Any]:
+    if isinstance(value, dict):
+        return [value[step]] if step in value else []
+    if not isinstance(value, list):
+        return []
+    elements = cast("list[Any]", value)
+    if step.isdecimal():
+        return elements[int(step) :][:1] if len(step) < 10 else []
+    return [each[step] for each in elements if isinstance(each, dict) and step in each]
+
+
+def _meets(op: Op, found: Any, value: Pattern | float) -> bool:
+    """Whether an argument is as wanted; a number is one however it is written."""
+    number = found if isinstance(found, int | float) and not isinstance(found, bool) else None
+    if not isinstance(value, Pattern):
+        return number is not None and _in_order(op, number, value)
+    text = found if isinstance(found, str) else msgspec.json.encode(found).decode()
+    if _alike(op, text, value):
+        return True
+    wanted = None if number is None or op is not Op.IS or value.literal is None else as_number(value.literal)
+    return wanted is not None and wanted == number
+
+
+def as_number(text: str) -> int | float | None:
+    """Text as a number, if it is a plain one."""
+    if re.fullmatch(r"-?[0-9]{1,15}", text):
+        return int(text)
+    if re.fullmatch(r"-?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?", text):
+        return float(text)
+    return None
+
+
+def _alike(op: Op, text: str, pattern: Pattern) -> bool:
+    return pattern.within(text) if op is Op.HAS else pattern.fits(text)
+
+
+def _in_order(op: Op, number: float, bound: float) -> bool:
+    match op:
+        case Op.OVER:
+            return number > bound
+        case Op.AT_LEAST:
+            return number >= bound
+        case Op.UNDER:
+            return number < bound
+        case Op.AT_MOST:
+            return number <= bound
+        case _:
+            return number == bound
+
+
+def _quoted(text: str, bare: re.Pattern[str]) -> str:
+    """Text as a filter takes it back."""
+    if not text or bare.fullmatch(text):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def allowed_states(query: Query) -> frozenset[State]:
+    """The states in which a task that matches can be; all of them when it says nothing."""
+    allowed = frozenset(State)
+    for each in query.conditions:
+        if each.field == STATE:
+            named = frozenset(State(value.literal) for value in each.values if isinstance(value, Pattern))
+            allowed = allowed - named if each.excluded else allowed & named
+    return allowed

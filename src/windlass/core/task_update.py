@@ -1,0 +1,111 @@
+"""What people make of a task by hand: a change of what they have seen, and bringing it back."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from windlass.core.lifecycle import State
+from windlass.core.ordering import Place, Queue, place
+from windlass.core.task import Change, Task
+from windlass.core.times import Micros, when
+from windlass.core.validation import check_priority
+from windlass.errors import NotAllowed
+
+
+class Version(Struct, frozen=True, kw_only=True):
+    """All that a person may have had in mind when they changed a task: its lease, its state, what can be changed."""
+
+    generation: int
+    fence: int
+    state: State
+    cancel_requested: bool
+    priority: int
+    deadline: Micros | None
+    due: Micros
+    expires: Micros | None
+
+
+def version_of(task: Task) -> Version:
+    """The task as it was seen."""
+    return Version(**{field: getattr(task, field) for field in Version.__struct_fields__})
+
+
+class UpdatedFields(Struct, frozen=True, kw_only=True):
+    """The task's fields after the change, and its new place."""
+
+    state: State
+    priority: int
+    deadline: Micros | None
+    expires: Micros | None
+    due: Micros
+    first_due: Micros
+    place: Place
+
+    def version(self, before: Task) -> Version:
+        """The task as it will be seen."""
+        changed = {"state": self.state, "priority": self.priority, "deadline": self.deadline, "due": self.due}
+        return replace(version_of(before), **changed, expires=self.expires)
+
+    def differs(self, before: Task, first_due: Micros) -> bool:
+        """Whether anything is changed at all."""
+        return self.version(before) != version_of(before) or self.first_due != first_due
+
+
+def update_fields(task: Task, first_due: Micros, queue: Queue, change: Change, now: Micros) -> UpdatedFields:
+    """Apply a change. A due time in the future makes a runnable task scheduled, one in the past the reverse."""
+    if task.state.final:
+        raise NotAllowed(f"task {task.id} is {task.state}; only an unfinished task can be changed")
+    priority = task.priority if isinstance(change.priority, UnsetType) else change.priority
+    check_priority(priority)
+    deadline = task.deadline if change.deadline is UNSET else when(change.deadline, now, "deadline")
+    expires = task.expires if change.expires is UNSET else when(change.expires, now, "expires")
+    due, state = task.due, task.state
+    if change.at is not UNSET:
+        first_due = due = when(change.at, now, "at") or now
+        state = _state_when_due(task.state, later=due > now)
+    return UpdatedFields(
+        state=state,
+        priority=priority,
+        deadline=deadline,
+        expires=expires,
+        due=due,
+        first_due=first_due,
+        place=place(queue, priority=priority, deadline=deadline, due=first_due),
+    )
+
+
+class EndedTask(Protocol):
+    """A task that has ended badly, as a store has it."""
+
+    @property
+    def generation(self) -> int: ...
+    @property
+    def expires(self) -> Micros | None: ...
+
+
+def retried_fields(task: EndedTask, waiting: int, now: Micros) -> dict[str, Any]:
+    """What an operator's retry changes of a task, by field: fresh counters, and a hard limit only if it lies ahead."""
+    return {
+        "state": State.WAITING if waiting else State.RUNNABLE,
+        "waiting": waiting,
+        "generation": task.generation + 1,
+        "attempts": 0,
+        "crashes": 0,
+        "losses": 0,
+        "cancel_requested": False,
+        "reason": None,
+        "finished": None,
+        "due": now,
+        "expires": None if task.expires is not None and task.expires <= now else task.expires,
+    }
+
+
+def _state_when_due(state: State, *, later: bool) -> State:
+    if state is State.RUNNABLE and later:
+        return State.SCHEDULED
+    if state in (State.SCHEDULED, State.RETRYING) and not later:
+        return State.RUNNABLE
+    return state

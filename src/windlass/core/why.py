@@ -1,0 +1,257 @@
+"""Why a task does not run: the gates on its way, in the order in which it meets them. Pure.
+
+Each gate says whether it is open, what it saw, and what would open it. The first closed one is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec import Struct
+
+from windlass.core.breaker import Breaker, BreakerState, sentence
+from windlass.core.forecast import Forecast
+from windlass.core.lifecycle import State
+from windlass.core.ordering import Queue
+from windlass.core.serving import Serves
+from windlass.core.task import Task, TaskId
+from windlass.core.times import to_datetime
+
+NO_BREAKERS: Mapping[str, Breaker] = {}
+NO_POOLS: Mapping[str, str] = {}
+
+
+class Gate(Struct, frozen=True, kw_only=True):
+    """One thing that must be so before the task runs."""
+
+    name: str
+    open: bool
+    text: str
+    fix: str | None = None
+    """What would open it, where anything would."""
+
+
+class Prerequisite(Struct, frozen=True):
+    """One task that another waits for; `state` is None when it was named but not submitted yet."""
+
+    id: TaskId
+    state: State | None
+
+
+class Serving(Struct, frozen=True):
+    """A node that is alive, and which tasks it can take; None for what it does not say."""
+
+    node: str
+    queues: frozenset[str] | None = None
+    slots: Mapping[str, int] | None = None
+    """How many slots a worker has that serves a queue."""
+    tags: frozenset[str] | None = None
+    handlers: frozenset[str] | None = None
+    pools: Mapping[str, frozenset[str]] | None = None
+    """Its pools, and the queues that each serves."""
+    merged: frozenset[str] = frozenset()
+    """Those of its pools that go by the deadlines in all of their queues."""
+
+    def lacks(self, task: Task) -> str:
+        """What it has not that the task needs, apart from its queue; empty when it can run it."""
+        slots = None if self.slots is None else self.slots.get(task.queue)
+        return Serves(handlers=self.handlers, labels=self.tags, slots=slots).lacks(task.handler, task.rules)
+
+
+class Why(Struct, frozen=True, kw_only=True):
+    """The answer. `str(why)` is for people."""
+
+    task: Task
+    gates: tuple[Gate, ...]
+    outlook: Forecast | None = None
+    """When it will start, if nothing but its turn holds it and its pool has been measured."""
+
+    @property
+    def closed(self) -> Gate | None:
+        """The gate at which the task stands; None when nothing holds it."""
+        return next((gate for gate in self.gates if not gate.open), None)
+
+    def __str__(self) -> str:
+        task = self.task
+        lines = [f"{task.handler} · {task.id} · queue {task.queue} · tenant {task.tenant} · {task.state.value}"]
+        for gate in self.gates:
+            here = "●" if gate is self.closed else "✓" if gate.open else "○"
+            lines.append(f"  {here} {gate.name}: {gate.text}")
+        if self.outlook is not None:
+            lines.append(f"  {self.outlook}")
+        if self.closed is not None and self.closed.fix is not None:
+            lines.append(f"  fix: {self.closed.fix}")
+        return "\n".join(lines)
+
+
+def gates(
+    task: Task,
+    *,
+    queue: Queue | None,
+    prerequisites: Sequence[Prerequisite],
+    handlers: Collection[str],
+    serving: Sequence[Serving],
+    breakers: Mapping[str, Breaker] = NO_BREAKERS,
+    stopped: Mapping[str, str] = NO_POOLS,
+    in_sight: bool = True,
+) -> tuple[Gate, ...]:
+    """Every gate on the task's way, in order. `stopped` are the pools of size 0, and who has made them so.
+
+    `in_sight` says whether claims look where the store keeps the task.
+    """
+    if task.state.final:
+        return (_ended(task),)
+    if task.state is State.LEASED:
+        return (_running(task),)
+    return (
+        _prerequisites(task, prerequisites),
+        _due(task),
+        *(() if in_sight else (_OUT_OF_SIGHT,)),
+        _queue(task, queue),
+        *_downstream(task, breakers),
+        _handler(task, handlers),
+        _node(task, serving),
+        *_pool(task, serving, stopped),
+        _turn(task, serving),
+    )
+
+
+_OUT_OF_SIGHT = Gate(
+    name="store",
+    open=False,
+    text="it is stored where no claim looks, which is damage to the database",
+    fix="keep a node running: its sweep moves the task; `windlass db check` lists all of them",
+)
+
+
+def _ended(task: Task) -> Gate:
+    if task.state is State.COMPLETED:
+        return Gate(name="end", open=False, text="it has run and is completed")
+    return Gate(
+        name="end",
+        open=False,
+        text=f"it is {task.state.value}: {task.reason or 'no reason is recorded'}",
+        fix=f"windlass tasks retry {task.id}",
+    )
+
+
+def _running(task: Task) -> Gate:
+    since = "" if task.claimed is None else f" since {to_datetime(task.claimed):%Y-%m-%d %H:%M:%S} UTC"
+    asked = ", and is asked to stop" if task.cancel_requested else ""
+    return Gate(name="lease", open=True, text=f"it runs now, in attempt {task.attempts + 1}{since}{asked}")
+
+
+def _prerequisites(task: Task, prerequisites: Sequence[Prerequisite]) -> Gate:
+    if task.state is not State.WAITING:
+        return Gate(name="prerequisites", open=True, text="none is open")
+    still = [each for each in prerequisites if each.state is None or not each.state.final]
+    if not still:
+        return Gate(
+            name="prerequisites",
+            open=False,
+            text=f"{task.waiting} open: its workflow is not sealed yet, or their end was not passed on yet",
+            fix="seal the workflow, or keep a node running: its sweep passes ends on",
+        )
+    shown = ", ".join(f"{each.id} ({'not submitted' if each.state is None else each.state})" for each in still[:3])
+    more = f" and {len(still) - 3} more" if len(still) > 3 else ""
+    return Gate(
+        name="prerequisites",
+        open=False,
+        text=f"{task.waiting} open: {shown}{more}",
+        fix=f"windlass why {still[0].id}",
+    )
+
+
+def _due(task: Task) -> Gate:
+    moment = f"{to_datetime(task.due):%Y-%m-%d %H:%M:%S} UTC"
+    if task.state is State.SCHEDULED:
+        return Gate(name="due", open=False, text=f"not before {moment}", fix="update its due time (at)")
+    if task.state is State.RETRYING:
+        text = f"attempt {task.attempts} went wrong; the next one is due at {moment}"
+        return Gate(name="due", open=False, text=text, fix="update its due time (at)")
+    return Gate(name="due", open=True, text=f"due since {moment}")
+
+
+def _queue(task: Task, queue: Queue | None) -> Gate:
+    if queue is None or not queue.paused:
+        return Gate(name="queue", open=True, text=f"{task.queue} is not paused")
+    by = f" by {queue.paused_by}" if queue.paused_by else ""
+    reason = f': "{queue.paused_why}"' if queue.paused_why else ""
+    fix = f"windlass queues resume {task.queue}"
+    return Gate(name="queue", open=False, text=f"{task.queue} is paused{by}{reason}", fix=fix)
+
+
+def _downstream(task: Task, breakers: Mapping[str, Breaker]) -> tuple[Gate, ...]:
+    """Only of a task that names a downstream: to others it means nothing."""
+    name = task.rules.downstream
+    if name is None:
+        return ()
+    breaker = breakers.get(name, Breaker())
+    if breaker.state is BreakerState.CLOSED:
+        return (Gate(name="downstream", open=True, text=f"{name} is closed, and lets everything through"),)
+    # As it was written: whether its time is over by now is the store's clock to say, and the text names the moment.
+    text = sentence(name, breaker, breaker.since)
+    then = "; then a few probes run" if breaker.state is BreakerState.OPEN else "; only a few probes run at a time"
+    return (Gate(name="downstream", open=False, text=text + then, fix=f"windlass breaker close {name}"),)
+
+
+def _handler(task: Task, handlers: Collection[str]) -> Gate:
+    if task.handler in handlers:
+        return Gate(name="handler", open=True, text=f"{task.handler} is known")
+    return Gate(
+        name="handler",
+        open=False,
+        text=f"no node has ever offered a handler {task.handler}",
+        fix="start a worker whose app registers it, or mend its name",
+    )
+
+
+def _node(task: Task, serving: Sequence[Serving]) -> Gate:
+    if not serving:
+        return Gate(name="node", open=False, text="no node is alive", fix=_command(task))
+    here = [each for each in serving if each.queues is None or task.queue in each.queues]
+    able = [each.node for each in here if not each.lacks(task)]
+    if able:
+        return Gate(name="node", open=True, text=f"served by {', '.join(able[:3])}")
+    text = f"{len(serving)} node(s) alive, and none serves the queue {task.queue}"
+    if here:
+        lacking = "; ".join(f"{each.node} {each.lacks(task)}" for each in here[:3])
+        text = f"none of the {len(here)} node(s) that serve the queue {task.queue} can run it: {lacking}"
+    return Gate(name="node", open=False, text=text, fix=_command(task))
+
+
+def _pool(task: Task, serving: Sequence[Serving], stopped: Mapping[str, str]) -> tuple[Gate, ...]:
+    """Whether a pool that serves the queue has workers; where no node names its pools there is no such gate."""
+    able = [each for each in serving if not each.lacks(task)]
+    pools = {name for each in able for name, queues in (each.pools or {}).items() if task.queue in queues}
+    if not pools:
+        return ()
+    running = sorted(pools - stopped.keys())
+    if running:
+        return (Gate(name="pool", open=True, text=f"{', '.join(running[:3])} has workers for it"),)
+    name = min(pools)
+    text = f"{name} has no workers: {stopped[name]}"
+    return (Gate(name="pool", open=False, text=text, fix=f"windlass pool resume {name}"),)
+
+
+def _turn(task: Task, serving: Sequence[Serving]) -> Gate:
+    """Its turn comes; order holds within a queue, unless a pool goes by the deadlines in all of its queues."""
+    here = [
+        (name in each.merged, len(queues))
+        for each in serving
+        for name, queues in (each.pools or {}).items()
+        if task.queue in queues
+    ]
+    text = "it runs when the tasks before it in its queue have been taken"
+    if any(merged for merged, _ in here):
+        text = "it runs when the tasks with earlier deadlines in all queues of its pool have been taken"
+    elif any(queues > 1 for _, queues in here):
+        text += "; its pool asks its queues in turn, so tasks of other queues may run before it (order: deadline)"
+    return Gate(name="turn", open=True, text=text)
+
+
+def _command(task: Task) -> str:
+    """What starts a node that can run the task."""
+    tags = "".join(f" --tag {tag}" for tag in task.rules.requires)
+    threads = f" --threads {task.rules.slots}" if task.rules.slots > 1 else ""
+    return f"windlass worker APP --queues {task.queue}{tags}{threads}"

@@ -1,0 +1,118 @@
+"""What `core.gates` and `core.forecast` need to know about a task, read from the store."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from windlass.autoscale.pool_tick import reports_of
+from windlass.autoscale.reports import PoolReport
+from windlass.autoscale.stored_state import ORDER, PoolOrder, read
+from windlass.core.breaker import Breaker, decode
+from windlass.core.forecast import Forecast, forecast
+from windlass.core.lifecycle import State
+from windlass.core.task import Task
+from windlass.core.why import Prerequisite, Serving, Why, gates
+from windlass.stores.protocol import Session, Store
+
+COUNTED = 10_000
+"""Tasks ahead of one that are counted; beyond that it is far away in any case."""
+MEASURED = 5
+"""Ends of attempts from which on a mean run time means anything."""
+SECOND = 1_000_000
+
+
+class _Pool(msgspec.Struct):
+    queues: frozenset[str]
+    threads: int | None = None
+    order: str = "queues"
+
+
+class _About(msgspec.Struct):
+    """What of a node's words about itself matters here."""
+
+    queues: frozenset[str] | None = None
+    pools: dict[str, _Pool] | None = None
+    tags: frozenset[str] | None = None
+    handlers: frozenset[str] | None = None
+    slots: int = 1
+    """Of a worker over HTTP, which has no pool of processes to say so."""
+
+
+def explain(store: Store, task: Task) -> Why:
+    """Why this task does not run, as things stand; and if only its turn has not come, when it will."""
+    waits = task.state is State.WAITING
+    ahead = store.ahead(task.id, limit=COUNTED) if task.state is State.RUNNABLE else 0
+    around = store.neighbourhood(task.id).prerequisites if waits else []
+    found = gates(
+        task,
+        queue=next((queue for queue in store.queues() if queue.name == task.queue), None),
+        prerequisites=[Prerequisite(each.id, each.state) for each in around],
+        handlers={handler.name for handler in store.handlers()},
+        serving=[_serving(session) for session in store.sessions() if not session.lost],
+        breakers=_breakers(store, task),
+        stopped=_stopped(store),
+        in_sight=ahead is not None,
+    )
+    why = Why(task=task, gates=found)
+    if ahead is None or task.state is not State.RUNNABLE or why.closed is not None:
+        return why
+    return msgspec.structs.replace(why, outlook=_outlook(store, task, ahead))
+
+
+def _breakers(store: Store, task: Task) -> dict[str, Breaker]:
+    if task.rules.downstream is None:
+        return {}
+    return {control.name: decode(control.value) for control in store.controls("breaker")}
+
+
+def _stopped(store: Store) -> dict[str, str]:
+    """The pools that people have stopped, and in whose words. One that has gone to 0 by itself wakes by itself."""
+    orders = {control.name: read(control.value, PoolOrder) for control in store.controls(ORDER)}
+    found: dict[str, str] = {}
+    for name, order in orders.items():
+        if order.paused is not None:
+            found[name] = f"paused by {order.paused.by}" + (f": {order.paused.why}" if order.paused.why else "")
+        elif order.override is not None and order.override.most == 0:
+            found[name] = order.override.told()
+    return found
+
+
+def _outlook(store: Store, task: Task, before: int) -> Forecast | None:
+    """When its turn comes, by what the nodes have measured; None before they have measured anything.
+
+    Its own queue may be served before all others of its pool, or after them: that is part of the range.
+    """
+    here = store.look([task.queue], ahead=timedelta(0))
+    pools = [pool for node in reports_of(here).values() for pool in node.pools.values() if task.queue in pool.queues]
+    slots = sum((pool.ready + pool.asleep + pool.starting) * pool.threads for pool in pools)
+    seconds = _run_time(pools)
+    if not slots or seconds is None:
+        return None
+    slack = None if task.deadline is None else (task.deadline - here.now) / SECOND
+    others = sorted({queue for pool in pools for queue in pool.queues} - {task.queue})
+    beside = sum(queue.runnable for queue in store.look(others, ahead=timedelta(0)).queues) if others else 0
+    more = before >= COUNTED
+    best = forecast(before, slots, seconds, more=more, slack=slack)
+    worst = forecast(before + beside, slots, seconds, more=more, slack=slack)
+    return msgspec.structs.replace(worst, ahead=before, soonest=best.soonest)
+
+
+def _run_time(pools: list[PoolReport]) -> float | None:
+    ended = sum(pool.ended for pool in pools)
+    return sum(pool.busy for pool in pools) / ended if ended >= MEASURED else None
+
+
+def _serving(session: Session) -> Serving:
+    try:
+        about = msgspec.json.decode(session.about, type=_About)
+    except msgspec.DecodeError:
+        about = _About()
+    slots = dict.fromkeys(about.queues or (), about.slots) if about.pools is None else {}
+    for pool in (about.pools or {}).values():  # Of several pools that serve a queue, the largest counts.
+        threads = about.slots if pool.threads is None else pool.threads
+        slots |= {queue: max(threads, slots.get(queue, 0)) for queue in pool.queues}
+    named = None if about.pools is None else {name: pool.queues for name, pool in about.pools.items()}
+    merged = frozenset(name for name, pool in (about.pools or {}).items() if pool.order == "deadline")
+    return Serving(session.node, about.queues, slots, about.tags, about.handlers, named, merged)

@@ -1,0 +1,102 @@
+"""The circuit breakers as workers over HTTP meet them: what is shut, the probes they may make, and what they heard.
+
+Nodes collect what they hear and write it once a second; here each request writes what it has to say, and only while a
+downstream is in trouble. Of two who write at once the later one tries again a few times and then lets it be: what is
+lost is one attempt's word, and the next one says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from windlass.core import breaker as rules
+from windlass.core.breaker import Breaker, BreakerState
+from windlass.core.serving import Serves
+from windlass.core.settlement import Outcome, Raised, Released
+from windlass.core.task import Claim, SessionId, Task
+from windlass.core.times import Micros
+from windlass.stores.coordination import Entry
+from windlass.stores.protocol import Store
+
+KIND = "breaker"
+TRIES = 3
+
+
+def claim(store: Store, session: SessionId, queues: Sequence[str], limit: int, now: Micros, can: Serves) -> list[Claim]:
+    """What may be claimed: nothing that stands behind a breaker, but for one probe of whatever is half-open."""
+    known = {each.name: rules.advance(rules.decode(each.value), now) for each in store.controls(KIND)}
+    shut = tuple(name for name, breaker in known.items() if breaker.state is not BreakerState.CLOSED)
+    claims = store.claim(session, queues, limit, serves=replace(can, shut=frozenset(shut)))
+    for name in shut:
+        if len(claims) < limit and known[name].state is BreakerState.HALF_OPEN:
+            claims += _probe(store, session, queues, name, now, can)
+    return claims
+
+
+def heard(store: Store, session: SessionId, ended: Iterable[tuple[Task, Outcome]], now: Micros) -> None:
+    """Tell the breakers how attempts ended. Whoever gives up has had its answer: no fault of the downstream."""
+    known = {each.name: rules.decode(each.value) for each in store.controls(KIND)}
+    for task, outcome in ended:
+        name = task.rules.downstream
+        failed = isinstance(outcome, Raised) and not outcome.give_up
+        # A healthy downstream costs no writes: successes count only once something has failed.
+        if name is not None and (failed or _is_watched(known.get(name))):
+            _changed(store, name, session, now, _listening(str(session), outcome, now, failed=failed))
+
+
+def _probe(store: Store, session: SessionId, queues: Sequence[str], name: str, now: Micros, can: Serves) -> list[Claim]:
+    me, got = str(session), 0
+    alive = {str(each.id) for each in store.sessions() if not each.lost}
+
+    def take(breaker: Breaker) -> Breaker:
+        nonlocal got
+        breaker, got = rules.take_probes(rules.drop_dead_probes(breaker, alive), now, me, 1)
+        return breaker
+
+    if not _changed(store, name, session, now, take) or not got:
+        return []
+    claims = store.claim(session, queues, 1, serves=replace(can, only=name))
+    if not claims:
+        _changed(store, name, session, now, lambda breaker: rules.return_probes(breaker, me, 1))
+    return claims
+
+
+def _listening(me: str, outcome: Outcome, now: Micros, *, failed: bool) -> Callable[[Breaker], Breaker]:
+    error = outcome.error.kind if isinstance(outcome, Raised) else ""
+
+    def listen(breaker: Breaker) -> Breaker:
+        probe = me in breaker.probing
+        if isinstance(outcome, Released):
+            return rules.return_probes(breaker, me, int(probe))
+        if probe:
+            return rules.record(breaker, now, probes=1, probe_errors=int(failed), by=me, error=error)
+        return rules.record(breaker, now, attempts=1, errors=int(failed), by=me, error=error)
+
+    return listen
+
+
+def _is_watched(breaker: Breaker | None) -> bool:
+    return breaker is not None and (breaker.state is not BreakerState.CLOSED or breaker.errors > 0)
+
+
+def _changed(store: Store, name: str, session: SessionId, now: Micros, change: Callable[[Breaker], Breaker]) -> bool:
+    """Write what becomes of a breaker; whether that was possible."""
+    for _ in range(TRIES):
+        control = next((each for each in store.controls(KIND) if each.name == name), None)
+        before = Breaker() if control is None else rules.decode(control.value)
+        after = change(rules.advance(before, now))
+        if after == before:
+            return True
+        entries = [] if after.state is before.state else [_entry(name, after, now, session)]
+        expect = 0 if control is None else control.version
+        if store.put_control(KIND, name, rules.encode(after), expect=expect, entries=entries):
+            return True
+    return False
+
+
+def _entry(name: str, breaker: Breaker, now: Micros, session: SessionId) -> Entry:
+    actions = {BreakerState.OPEN: "opened", BreakerState.HALF_OPEN: "probes", BreakerState.CLOSED: "closed"}
+    text = rules.sentence(name, breaker, now)[:2_000]
+    return Entry(subject=f"breaker/{name}", action=actions[breaker.state], text=text, by=f"session {session}")

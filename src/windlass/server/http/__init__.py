@@ -1,0 +1,1 @@
+"""The machinery of the HTTP server: routing, OpenAPI, middleware, authentication, streaming."""

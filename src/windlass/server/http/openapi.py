@@ -1,0 +1,140 @@
+"""The OpenAPI 3.1 document, made from the same table of routes that serves the requests."""
+
+from __future__ import annotations
+
+import http
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from windlass.server.http.problems import status_of
+from windlass.server.http.routing import Route
+from windlass.wire.schemas import Problem
+
+_REFERENCE = "#/components/schemas/{name}"
+_HEADERS: Mapping[str, str] = {
+    "Idempotency-Key": "Taken as the task's key when the body has none: the same key means the same task.",
+    "Last-Event-ID": "The number of the last entry that the listener has seen: it is told what it has missed.",
+    "If-Match": "The ETag of what the caller has seen; if it has changed since, nothing is done (412).",
+}
+
+
+def document(routes: Iterable[Route]) -> dict[str, Any]:
+    """All of it."""
+    table = list(routes)
+    schemas = _Schemas(table)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in table:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Windlass",
+            "version": version("windlass"),
+            "summary": "A durable task scheduler with a worker pool that sizes itself.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas.shown(),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+class _Schemas:
+    """The JSON schemas of everything that the routes take and answer."""
+
+    def __init__(self, table: Iterable[Route]) -> None:
+        self._queries: dict[int, str] = {}
+        types: dict[int, Any] = {id(Problem): Problem}
+        for route in table:
+            types |= {id(kind): kind for kind in (route.body, route.answer, route.query) if kind is not None}
+            types |= {id(kind): kind for kind in route.places.values()}
+        found, self._components = msgspec.json.schema_components(types.values(), ref_template=_REFERENCE)
+        self._schemas = dict(zip(types, found, strict=True))
+        self._hidden = {self._name(route.query) for route in table if route.query is not None}
+
+    def of(self, kind: Any) -> dict[str, Any]:
+        """The schema of a type."""
+        return self._schemas[id(kind)]
+
+    def members(self, struct: Any) -> dict[str, Any]:
+        """The schemas of a struct's fields, for parameters."""
+        return self._components[self._name(struct)]["properties"]
+
+    def shown(self) -> dict[str, Any]:
+        """Those that others refer to."""
+        return {name: schema for name, schema in self._components.items() if name not in self._hidden}
+
+    def _name(self, struct: Any) -> str:
+        return self._schemas[id(struct)]["$ref"].rpartition("/")[2]
+
+
+def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
+    summary, _, more = route.summary.partition("\n")
+    found: dict[str, Any] = {"operationId": route.name, "tags": [route.tag], "summary": summary.strip()}
+    if more.strip():
+        found["description"] = more.strip()
+    if parameters := [*_places(route, schemas), *_queries(route, schemas), *_headers(route)]:
+        found["parameters"] = parameters
+    if route.streams:
+        found["requestBody"] = {"required": True, "content": {"application/x-ndjson": _lines(schemas, route.body)}}
+    elif route.body is not None:
+        content = {"application/json": {"schema": schemas.of(route.body)}}
+        found["requestBody"] = {"required": not route.body_optional, "content": content}
+    found["responses"] = _responses(route, schemas)
+    found["security"] = [] if route.scope is None else [{"token": []}]
+    if route.scope is not None:
+        found["x-scope"] = route.scope.value
+    return found
+
+
+def _places(route: Route, schemas: _Schemas) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": schemas.of(kind)}
+        for name, kind in route.places.items()
+    ]
+
+
+def _queries(route: Route, schemas: _Schemas) -> list[dict[str, Any]]:
+    if route.query is None:
+        return []
+    return [
+        {"name": name, "in": "query", "required": False, "schema": schema}
+        for name, schema in schemas.members(route.query).items()
+    ]
+
+
+def _headers(route: Route) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "header", "required": False, "description": _HEADERS[name], "schema": {"type": "string"}}
+        for name in route.headers
+    ]
+
+
+def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
+    content: dict[str, Any] = {"application/json": {"schema": schemas.of(route.answer)}}
+    if route.streams:
+        content = {"application/x-ndjson": _lines(schemas, route.answer)}
+    elif route.tells and not route.text:
+        content["application/x-ndjson"] = _lines(schemas, route.answer)
+    elif route.text:
+        content = {route.text.partition(";")[0]: {"schema": {"type": "string"}}}
+    good = {
+        str(status): {"description": http.HTTPStatus(status).phrase, "content": content}
+        for status in (route.status, *route.also)
+    }
+    problem = {"application/problem+json": {"schema": schemas.of(Problem)}}
+    codes: dict[int, list[str]] = {}
+    for code in route.errors:
+        codes.setdefault(status_of(code), []).append(code)
+    bad = {str(status): {"description": ", ".join(names), "content": problem} for status, names in codes.items()}
+    return {**good, **bad, "default": {"description": "A problem, by its code.", "content": problem}}
+
+
+def _lines(schemas: _Schemas, kind: Any) -> dict[str, Any]:
+    """OpenAPI has no words for lines of JSON: the body is text, and what each line holds is said beside it."""
+    return {"schema": {"type": "string"}, "x-line-schema": schemas.of(kind)}

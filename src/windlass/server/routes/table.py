@@ -1,0 +1,44 @@
+"""Every route there is. A new module of routes is named here, and nowhere else."""
+
+from __future__ import annotations
+
+from windlass.server.http.routing import Route
+from windlass.server.routes import (
+    breakers,
+    bulk,
+    crons,
+    dead_letters,
+    events,
+    health,
+    manifest,
+    metrics,
+    nodes,
+    pools,
+    publishing,
+    queues,
+    task_stream,
+    tasks,
+    whatif,
+    work,
+    workflows,
+)
+
+TABLE: tuple[Route, ...] = (
+    *tasks.route,
+    *task_stream.route,
+    *bulk.route,
+    *dead_letters.route,
+    *workflows.route,
+    *queues.route,
+    *manifest.route,
+    *crons.route,
+    *nodes.route,
+    *pools.route,
+    *whatif.route,
+    *breakers.route,
+    *work.route,
+    *publishing.route,
+    *events.route,
+    *health.route,
+    *metrics.route,
+)

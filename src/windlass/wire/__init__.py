@@ -1,0 +1,1 @@
+"""The JSON shapes that HTTP responses and `--json` share."""

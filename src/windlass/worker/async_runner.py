@@ -1,0 +1,87 @@
+"""Where `async def` handlers run: one event loop in a thread of its own, made when the first of them comes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import traceback
+from concurrent.futures import Future
+
+from windlass.client.app import App
+from windlass.client.context import Channel
+from windlass.client.execution import aperform, interrupt
+from windlass.core.assignment import Assignment
+from windlass.core.retry import Error
+from windlass.core.settlement import Outcome, Raised
+from windlass.worker.interrupts import Interruption, Interrupts, interrupted
+
+_BY_ITSELF = Raised(Error(kind="CancelledError", message="the handler cancelled itself"))
+
+
+class AsyncRunner:
+    """An event loop that outlives each single attempt, so that what handlers keep on it (sessions, pools) does too."""
+
+    def __init__(self, interrupts: Interrupts) -> None:
+        self._interrupts = interrupts
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._making = threading.Lock()
+        self._closing = False
+
+    def perform(self, ticket: int, app: App, order: Assignment, channel: Channel) -> Outcome:
+        """Run one attempt on the loop, and wait for its end."""
+        loop = self._running()
+        over: Future[Outcome] = Future()
+        reasons: list[Interruption] = []
+
+        running: list[asyncio.Task[None]] = []
+
+        async def attempt() -> None:
+            running.extend(filter(None, [asyncio.current_task()]))
+            try:
+                over.set_result(await aperform(app, order, channel))
+            except asyncio.CancelledError:
+                over.set_result(interrupted(reasons[-1]) if reasons else _BY_ITSELF)
+            except BaseException as error:  # noqa: BLE001 - the waiting thread must hear of it
+                over.set_exception(error)
+
+        def cancel() -> None:
+            """Cancelled before its first step, a coroutine would not even reach its own `except`: so wait for that."""
+            if running:
+                interrupt(running[0], reasons[-1]())
+            else:
+                loop.call_soon(cancel)
+
+        def on_interrupt(error: Interruption) -> None:
+            reasons.append(error)
+            loop.call_soon_threadsafe(cancel)
+
+        asyncio.run_coroutine_threadsafe(attempt(), loop)
+        with self._interrupts.coroutine(ticket, on_interrupt):
+            return over.result()
+
+    def close(self) -> None:
+        """Stop the loop and wait for its thread."""
+        if self._loop is not None and self._thread is not None:
+            self._closing = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._making:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._run, args=(self._loop,), name="windlass-loop", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run the loop until it is closed. A handler that stops it stops it for nobody."""
+        try:
+            while not self._closing:
+                loop.run_forever()
+        except BaseException:  # noqa: BLE001 - as when a handler has closed its descriptors: nothing on it can go on
+            traceback.print_exc()
+            os._exit(1)

@@ -1,0 +1,107 @@
+"""One end of a Unix socket that never makes its owner wait: what cannot be sent now is kept and sent later."""
+
+from __future__ import annotations
+
+import array
+import errno
+import socket
+import threading
+from collections import deque
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+from windlass.clock import monotonic
+from windlass.worker.wire import Frames, Message, frame
+
+T = TypeVar("T")
+
+
+class Connection(Generic[T]):
+    """The node's end of the socket to a worker, or to the nursery. Any thread may send; one receives."""
+
+    def __init__(self, end: socket.socket, kind: object) -> None:
+        end.setblocking(False)
+        self.socket = end
+        self.partial_since: float | None = None
+        """When the last bytes came, if what has come ends in the middle of a frame."""
+        self._frames: Frames[T] = Frames(kind)
+        self._sending = threading.Lock()
+        self._unsent: deque[tuple[memoryview, list[int]]] = deque()
+
+    @property
+    def broken(self) -> str | None:
+        """What the other end has sent that is not a message, if it has."""
+        return self._frames.broken
+
+    def send(self, message: Message, *descriptors: int) -> bool:
+        """Send, or keep for later; True when something is left to be flushed. The descriptors are closed once sent."""
+        with self._sending:
+            self._unsent.append((memoryview(frame(message)), list(descriptors)))
+            return self._flush()
+
+    def flush(self) -> bool:
+        """Send what was kept; True when something is still left."""
+        with self._sending:
+            return self._flush()
+
+    def receive(self) -> tuple[list[T], bool]:
+        """Return what has come in, and whether more may come: False when the other end has gone, or is `broken`."""
+        messages: list[T] = []
+        while True:
+            try:
+                data = self.socket.recv(1 << 18)
+            except BlockingIOError:
+                return messages, True
+            except OSError:
+                return messages, False
+            if not data:
+                return messages, False
+            messages += self._frames.feed(data)
+            self.partial_since = monotonic() if self._frames.partial else None
+            if self.broken is not None:
+                return messages, False
+            if len(data) < 1 << 18:
+                return messages, True
+
+    def close(self) -> None:
+        """Hang up."""
+        with self._sending:
+            self._forget()
+            self.socket.close()
+
+    def _flush(self) -> bool:
+        while self._unsent:
+            data, descriptors = self._unsent[0]
+            try:
+                sent = self._send(data, descriptors)
+            except BlockingIOError:
+                return True
+            except OSError as error:
+                if error.errno == errno.ETOOMANYREFS:  # Too many sockets are on their way; some will have arrived soon.
+                    return True
+                self._forget()  # The other end has gone; whoever receives finds out.
+                return False
+            if sent < len(data):
+                self._unsent[0] = (data[sent:], [])
+            else:
+                self._unsent.popleft()
+        return False
+
+    def _forget(self) -> None:
+        for _, descriptors in self._unsent:
+            _close(descriptors)
+        self._unsent.clear()
+
+    def _send(self, data: memoryview, descriptors: list[int]) -> int:
+        if not descriptors:
+            return self.socket.send(data)
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
+        sent = self.socket.sendmsg([data], [rights])
+        _close(descriptors)  # The kernel has a copy on the way; ours has done its part.
+        return sent
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        with suppress(OSError):
+            socket.close(descriptor)

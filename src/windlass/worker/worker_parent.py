@@ -1,0 +1,334 @@
+"""The warm parent: it imports the app once, and forks workers that have it already.
+
+A program of its own with one thread: `python -m windlass.worker.worker_parent SOCKET IMPORTS`. It reports to the node
+what it found in the app, or why the import failed. After that it only forks, kills and reports exits. When the node's
+socket closes, it kills every worker's process group and exits, so nothing outlives a killed node. If the parent itself
+dies, the kernel kills the workers.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import gc
+import importlib
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from windlass.client.app import App, forbid_stores
+from windlass.clock import monotonic
+from windlass.worker.parent_client import Imports
+from windlass.worker.wire import (
+    EndStray,
+    Fork,
+    Frames,
+    Kill,
+    Message,
+    ParentFailed,
+    ParentReady,
+    Strays,
+    ToParent,
+    WorkerExited,
+    WorkerNotStarted,
+    WorkerStarted,
+    frame,
+)
+from windlass.worker.worker_main import work
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_LOOK_SECONDS = 1.0
+"""How often strays are looked for."""
+_OOM_SCORE = 300
+"""How much sooner than others the kernel shall choose a worker when memory runs out."""
+
+
+IGNORED_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+"""What nursery and workers do not heed. A terminal or a service manager may send it to every process of a service; the
+node then drains, and tells us. A program that a handler starts heeds it, as handlers of signals do not outlive `exec`.
+"""
+
+
+def main(descriptor: str, encoded: str) -> int:
+    """Be the nursery of the node at the other end of this socket."""
+    imports = msgspec.json.decode(encoded, type=Imports)
+    with socket.socket(fileno=int(descriptor)) as node:
+        began = monotonic()
+        _ignore_signals()
+        try:
+            forbid_stores("the app is being imported: enqueue from a function, not from the module itself")
+            if imports.path:
+                sys.path[:] = imports.path
+            app = load(imports.app)
+            for module in imports.modules:
+                importlib.import_module(module)
+            ready = ParentReady(app.manifest(), monotonic() - began)
+        except BaseException as error:  # noqa: BLE001 - whatever the app raises, the node must hear of it
+            _send(node, ParentFailed(import_failure(imports.app, error)))
+            return 1
+        _send(node, ready)
+        WorkerParent(node, app).run()
+    return 0
+
+
+def load(target: str) -> App:
+    """The app that `module:name` names; the name may be left out when it is `app`."""
+    module, _, name = target.partition(":")
+    if os.getcwd() not in sys.path:  # noqa: PTH109 - compared with text
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109
+    found: object = importlib.import_module(module)
+    for part in (name or "app").split("."):
+        found = getattr(found, part)
+    if not isinstance(found, App):
+        raise TypeError(f"{target} is a {type(found).__name__}; give the windlass.App of your program, as in shop:app")
+    return found
+
+
+class WorkerParent:
+    """Forks, kills and buries workers as the node says."""
+
+    def __init__(self, node: socket.socket, app: App) -> None:
+        self._node = node
+        self._app = app
+        self._workers: dict[int, int] = {}
+        self._spared = _children()
+        """Children that are not ours to kill: what importing the app has started, and what is another user's now."""
+        self._strays: set[int] = set()
+        self._look_at = 0.0
+        self._frames: Frames[ToParent] = Frames(ToParent)
+        self._descriptors: deque[int] = deque()
+        self._deaths, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        _ignore_signals()  # Once more: the app may have changed them.
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+    def run(self) -> None:
+        """Serve until the node has gone."""
+        gc.collect()
+        gc.freeze()  # What is shared with every worker is not looked at again, and so stays shared.
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._node, selectors.EVENT_READ)
+            selector.register(self._deaths, selectors.EVENT_READ)
+            served = True
+            while served:
+                for key, _ in selector.select(_LOOK_SECONDS):
+                    served = self._serve(key.fd) and served
+                if served:
+                    self._report_strays()
+        for pid in self._workers.values():
+            _kill_group(pid)
+        for pid in self._workers.values():  # What they have left behind is ours only once they are gone.
+            os.waitpid(pid, 0)
+        self._workers.clear()
+        self._spared.clear()  # Nothing of the app outlives us either.
+        self._kill_all_orphans()
+
+    def _serve(self, ready: int) -> bool:
+        """Handle what has come; False when the node has gone."""
+        if ready == self._deaths:
+            os.read(self._deaths, 4_096)
+            self._reap()
+            return True
+        data = self._receive()
+        for message in self._frames.feed(data):
+            match message:
+                case Fork():
+                    self._fork(message)
+                case Kill(worker):
+                    if worker in self._workers:
+                        _kill_group(self._workers[worker])
+                case EndStray(pid):
+                    if pid in self._orphans():
+                        self._kill_orphans({pid})
+        return bool(data) and self._frames.broken is None
+
+    def _receive(self) -> bytes:
+        room = socket.CMSG_SPACE(64 * array.array("i").itemsize)
+        try:
+            data, extra, _, _ = self._node.recvmsg(65_536, room)
+        except ConnectionResetError:
+            return b""
+        for level, kind, payload in extra:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                self._descriptors.extend(array.array("i", payload))
+        return data
+
+    def _fork(self, order: Fork) -> None:
+        line, tickets = socket.socket(fileno=self._descriptors.popleft()), self._descriptors.popleft()
+        with line, _closing(tickets):
+            others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+            if others:
+                reason = f"importing the app started threads ({', '.join(others)}); start them in @app.on_worker_start"
+                self._send(WorkerNotStarted(order.worker, reason))
+                return
+            try:
+                pid = os.fork()
+            except OSError as error:
+                self._send(WorkerNotStarted(order.worker, f"the system gave no process: {error}"))
+                return
+            if pid == 0:
+                self._run_worker(line, tickets, order.threads)
+        self._workers[order.worker] = pid
+        with suppress(OSError):  # The child does it too; whoever comes first.
+            os.setpgid(pid, pid)
+        self._send(WorkerStarted(order.worker, pid))
+
+    def _run_worker(self, line: socket.socket, tickets: int, threads: int) -> None:
+        """In the child: become a process of its own, run orders, never come back."""
+        status = 1
+        try:
+            parent = os.getppid()
+            os.setpgid(0, 0)
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(1)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _restore_signals()
+            os.close(self._deaths)
+            self._node.close()
+            with suppress(OSError):
+                Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
+            status = work(self._app, line, tickets, threads)
+        except BaseException:  # noqa: BLE001 - the end of the process: whoever reads its errors must see this
+            traceback.print_exc()
+        finally:
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(status)
+
+    def _reap(self) -> None:
+        """Report who has died, after killing what they left behind: until we look, no other process has their id."""
+        by_pid = {pid: worker for worker, pid in self._workers.items()}
+        while (dead := _next_dead()) is not None:
+            worker = by_pid.get(dead)
+            if worker is not None:
+                _kill_group(dead)
+            _, status = os.waitpid(dead, 0)
+            self._spared.discard(dead)
+            if worker is not None:
+                del self._workers[worker]
+                self._kill_all_orphans()
+                self._send(WorkerExited(worker, os.waitstatus_to_exitcode(status)))
+
+    def _report_strays(self) -> None:
+        """Tell the node, once for each and soon after, about processes that have lost their parents."""
+        if monotonic() < self._look_at:
+            return
+        self._look_at = monotonic() + _LOOK_SECONDS
+        strays = self._orphans()
+        if new := strays - self._strays:
+            self._send(Strays(sorted(new)))
+        self._strays = strays
+
+    def _kill_all_orphans(self) -> None:
+        """Kill what workers have left behind outside their process groups, and what that leaves behind in its turn.
+
+        As their reaper, we are the parent of what has lost its own.
+        """
+        while orphans := self._orphans():
+            self._kill_orphans(orphans)
+
+    def _kill_orphans(self, orphans: set[int]) -> None:
+        for pid in orphans:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except PermissionError:  # It has become another user, as by sudo.
+                self._spared.add(pid)
+        for pid in orphans - self._spared:
+            os.waitpid(pid, 0)
+
+    def _orphans(self) -> set[int]:
+        """Our children that are neither workers nor spared. Nobody but us waits for them, so their ids stay theirs."""
+        return _children() - {*self._workers.values()} - self._spared
+
+    def _send(self, message: Message) -> None:
+        _send(self._node, message)
+
+
+@contextmanager
+def _closing(descriptor: int) -> Generator[None]:
+    """Close the descriptor at the end of the block."""
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _send(node: socket.socket, message: Message) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):  # Then the next read finds that the node has gone.
+        node.sendall(frame(message))
+
+
+def _ignore_signals() -> None:
+    for number in IGNORED_SIGNALS:
+        signal.signal(number, lambda _number, _frame: None)
+
+
+def _restore_signals() -> None:
+    """From now on, whoever sends a signal to a process that we fork means it. One that comes too early waits."""
+
+    def unblock() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED_SIGNALS)
+
+    def heed() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        unblock()
+
+    def block() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED_SIGNALS)
+
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=heed)
+
+
+def _children() -> set[int]:
+    try:
+        return {*map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())}
+    except OSError:
+        return set()
+
+
+def _next_dead() -> int | None:
+    """A child that has ended and not been waited for."""
+    try:
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return None if found is None else found.si_pid
+
+
+def _kill_group(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # It may not have become the leader of its group yet.
+        os.kill(pid, signal.SIGKILL)
+
+
+def import_failure(target: str, error: BaseException) -> str:
+    """Why the app could not be imported, with the frames that are the app's own."""
+    frames = error.__traceback__
+    while frames is not None and _is_machinery(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    shown = "".join(traceback.format_exception(type(error), error, frames))
+    return f"{target} could not be imported: {type(error).__name__}: {error}\n{shown}"
+
+
+def _is_machinery(file: str) -> bool:
+    return file in (__file__, importlib.__file__) or file.startswith("<frozen importlib")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))

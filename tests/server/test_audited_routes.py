@@ -1,0 +1,115 @@
+"""What people do over HTTP: each deed and its entry are one write, and a change is of what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import API, Client, problem
+from tests.support.builders import in_state, submit_one, task_of
+from windlass.core.lifecycle import State
+from windlass.core.ordering import Queue
+from windlass.core.task import Change, TaskId
+from windlass.errors import StoreUnavailable
+from windlass.operations.dead_letters import groups
+from windlass.stores.memory import MemoryStore
+from windlass.stores.protocol import Store
+
+pytestmark = pytest.mark.anyio
+
+Prepare = Callable[[Store], object]
+
+
+def a_failure(store: Store) -> TaskId:
+    return in_state(store, State.FAILED)
+
+
+def a_bug(store: Store) -> str:
+    a_failure(store)
+    [found] = groups(store)
+    return found.id
+
+
+ACTS: list[tuple[str, Prepare, str, dict[str, Any], str]] = [
+    ("PATCH", submit_one, "/tasks/{}", {"priority": 4}, "changed"),
+    ("POST", submit_one, "/tasks/{}/cancel", {"why": "enough"}, "cancelled"),
+    ("POST", a_failure, "/tasks/{}/retry", {}, "retried"),
+    ("POST", submit_one, "/tasks:cancel", {"q": "handler:work"}, "cancelled"),
+    ("POST", a_failure, "/tasks:retry", {"q": "handler:work"}, "retried"),
+    ("POST", a_failure, "/tasks:purge", {"q": "handler:work"}, "purged"),
+    ("POST", a_bug, "/dead/{}/retry", {}, "retried"),
+    ("POST", a_bug, "/dead/{}/drop", {}, "dropped"),
+    ("PUT", lambda store: "mail", "/queues/{}", {"weight": 3}, "configured"),
+    ("POST", lambda store: "mail", "/queues/{}/pause", {"why": "down"}, "paused"),
+    ("POST", lambda store: "daily", "/crons/{}/pause", {"why": "down"}, "paused"),
+    ("POST", lambda store: store.open_workflow("w", sealed=False), "/workflows/w/seal", {}, "sealed"),
+]
+
+
+@pytest.fixture
+def no_notes(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store in which nothing can be written down afterwards."""
+
+    def refuse(entries: object) -> None:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(store, "note", refuse)
+
+
+@pytest.mark.usefixtures("no_notes")
+@pytest.mark.parametrize(
+    ("method", "prepare", "path", "body", "action"),
+    ACTS,
+    ids=[" ".join(part for part in act if isinstance(part, str)) for act in ACTS],
+)
+async def test_a_deed_is_written_down_in_the_same_stroke_and_only_if_it_is_one(
+    client: Client, store: Store, method: str, prepare: Prepare, path: str, body: dict[str, Any], action: str
+) -> None:
+    url = f"{API}{path.format(prepare(store))}"
+
+    done = await client.request(method, url, json=body)
+    told = [(entry.action, entry.by) for entry in store.audit()]
+    await client.request(method, url, json=body)
+
+    assert done.status_code == 200, done.text
+    assert told == [(action, "local")]
+    assert len(store.audit()) == 1
+
+
+async def test_a_change_between_the_look_and_the_write_is_seen(
+    client: Client, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = submit_one(store)
+    seen = (await client.get(f"{API}/tasks/{id}")).headers["etag"]
+    update = store.update
+
+    def overtaken(task: TaskId, change: Change, **given: Any) -> Any:
+        update(task, Change(priority=7))
+        return update(task, change, **given)
+
+    monkeypatch.setattr(store, "update", overtaken)
+    late = await client.patch(f"{API}/tasks/{id}", json={"priority": 1}, headers={"If-Match": seen})
+    anyway = await client.patch(f"{API}/tasks/{id}", json={"priority": 2})
+
+    problem(late, 412, "version_conflict")
+    assert (anyway.json()["priority"], task_of(store, id).priority) == (2, 2)
+    assert [entry.action for entry in store.audit()] == ["changed"]
+
+
+async def test_a_queue_that_another_changes_at_the_same_time_keeps_both_changes(
+    client: Client, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, others = store.queues, [Queue(name="mail", weight=9)]
+
+    def overtaken() -> list[Queue]:
+        found = read()
+        while others:
+            store.configure(others.pop())
+        return found
+
+    monkeypatch.setattr(store, "queues", overtaken)
+    await client.post(f"{API}/queues/mail/pause", json={"by": "ann"})
+
+    assert store.queues() == [Queue(name="mail", weight=9, paused=True, paused_by="ann")]

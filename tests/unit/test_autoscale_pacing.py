@@ -1,0 +1,122 @@
+"""The pace: holds, the budget of resizes, and the shared budget of several pools."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from msgspec.structs import replace
+
+from windlass.autoscale.budget import Claim, affordable, shared
+from windlass.autoscale.load_overrides import Step, Wish
+from windlass.autoscale.observations import Observation
+from windlass.autoscale.pacing import Pace, apply_pacing, price, remember
+from windlass.autoscale.settings import Settings
+from windlass.autoscale.shares import shares
+
+CALM = Observation(ready=20, start_delay=0.05)
+
+
+def wish(size: float) -> Wish:
+    return Wish(must=size, want=size, keep=size, peak=size)
+
+
+def test_the_line_of_maxima_starts_with_the_largest_of_the_hold() -> None:
+    line: list[tuple[float, float]] = []
+    for at, size in enumerate([5.0, 9.0, 3.0, 4.0, 1.0]):
+        line = remember(line, at, size, 3.0)
+
+    assert line == [(1, 9.0), (3, 4.0), (4, 1.0)]
+
+
+def test_growth_is_at_once_and_shrinking_waits_for_the_hold() -> None:
+    step, pace = apply_pacing(1.0, wish(20), CALM, Pace(), 4, Settings())
+    assert step.size == 20
+
+    sizes: list[int] = []
+    for second in range(2, 60):
+        step, pace = apply_pacing(float(second), wish(4), CALM, pace, step.size, Settings())
+        sizes.append(step.size)
+
+    assert sizes[12] == 20
+    assert sizes[-1] == 4
+
+
+def test_small_steps_need_more_of_the_budget() -> None:
+    assert price(20, 19) > price(20, 17) > price(20, 10)
+
+
+def test_an_empty_budget_stops_small_steps_but_not_growth() -> None:
+    pace = Pace(tokens=-6.0, at=1.0)
+
+    kept, _ = apply_pacing(100.0, wish(18), CALM, pace, 20, Settings())
+    grown, _ = apply_pacing(100.0, wish(30), CALM, pace, 20, Settings())
+
+    assert (kept.size, grown.size) == (20, 30)
+    assert "budget of resizes" in kept.why
+
+
+def flapped(times: int, at: float = 1000.0) -> Pace:
+    """A pool that has gone down and up so often in the last minutes."""
+    return Pace(reversals=[at - 100.0 + each for each in range(times)], at=at, tokens=6.0, grown=at - 350.0)
+
+
+def test_a_pool_that_flaps_shrinks_only_for_more() -> None:
+    def settled(need: float, reversals: int) -> tuple[int, str]:
+        pace, step = flapped(reversals), Step(size=20)
+        for second in range(1, 40):
+            step, pace = apply_pacing(1000.0 + second, wish(need), CALM, pace, step.size, Settings())
+        return step.size, step.word
+
+    assert settled(17, 2) == (17, "hold")
+    assert settled(17, 4) == (20, "flapping")
+    assert settled(10, 4) == (10, "hold")
+
+
+def test_the_deadband_widens_with_each_reversal_up_to_a_bound() -> None:
+    bands = [flapped(times).deadband for times in (0, 2, 3, 4, 5, 11)]
+
+    assert bands == [0.0, 0.0, 0.1, 0.2, 0.4, 0.4]
+
+
+def test_the_reversals_of_the_window_are_counted_and_forgotten() -> None:
+    pace = Pace()
+    for round_ in range(5):
+        at = 1000.0 + 60 * round_
+        _, pace = apply_pacing(at, wish(20), CALM, pace, 4, Settings())
+        pace = replace(pace, tokens=6.0, shrunk=at + 1)
+    assert pace.flaps == 2
+
+    _, later = apply_pacing(2000.0, wish(4), CALM, pace, 4, Settings())
+    assert later.flaps == 0
+
+
+def test_a_budget_serves_the_higher_class_first_and_floors_always() -> None:
+    claims = [Claim(pool="mail", floor=1, must=5, want=8, priority=1), Claim(pool="bulk", floor=1, must=5, want=50)]
+
+    assert shared(claims, 8) == {"mail": 5, "bulk": 3}
+    assert shared(claims, 100) == {"mail": 8, "bulk": 50}
+    assert shared(claims, 1) == {"mail": 1, "bulk": 1}
+
+
+def test_a_class_shares_by_weight() -> None:
+    claims = [Claim(pool="a", must=30, want=30, weight=2.0), Claim(pool="b", must=30, want=30)]
+
+    assert shared(claims, 9) == {"a": 6, "b": 3}
+
+
+def test_the_lowest_class_does_not_starve() -> None:
+    claims = [Claim(pool="high", must=100, want=100, priority=1), Claim(pool="low", must=10, want=10, waited=11.0)]
+
+    assert shared(claims, 40) == {"high": 38, "low": 2}
+
+
+def test_money_makes_a_ceiling() -> None:
+    assert affordable(36.0, 3600.0, 0.01) == pytest.approx(1.5)
+    assert affordable(36.0, 3600.0, 0.0) == inf
+
+
+def test_the_shares_of_nodes_add_up_and_a_lost_node_is_replaced() -> None:
+    assert shares(10, {"a": 8, "b": 8, "c": 8}) == {"a": 4, "b": 3, "c": 3}
+    assert shares(10, {"a": 8, "b": 8}) == {"a": 5, "b": 5}
+    assert shares(100, {"a": 8, "b": 4}) == {"a": 8, "b": 4}

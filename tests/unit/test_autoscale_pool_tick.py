@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from windlass.autoscale import pool_tick
+from windlass.autoscale.overrides import Override
+from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.settings import Settings
+from windlass.autoscale.shares import HOLD, Holding, held
+from windlass.autoscale.stored_state import Paused, PoolDecision, PoolOrder, written
+from windlass.core.breaker import Breaker, BreakerState, encode
+from windlass.core.task import SessionId
+from windlass.stores.coordination import Control, Look, QueueLook, Report
+
+START = 1_800_000_000
+ME, OTHER = (str(UUID(int=number)) for number in (1, 2))
+
+
+class Floor:
+    """A store and its nodes in one hand: looks, rules, writes."""
+
+    def __init__(self, **reports: PoolReport) -> None:
+        self.second = START
+        self.queue = QueueLook(queue="mail")
+        self.controls: dict[tuple[str, str], Control] = {}
+        self.reports = {"1": PoolReport(queues=("mail",), floor=1, ceiling=8, most=8, ready=1, target=1), **reports}
+        self.told: list[tuple[str, str]] = []
+
+    def look(self) -> Look:
+        reports = [
+            Report(
+                session=SessionId(UUID(int=int(session))),
+                node=f"node-{session}",
+                report=msgspec.json.encode(NodeReport(pools={"mail": report})).decode(),
+                age=timedelta(0),
+            )
+            for session, report in self.reports.items()
+        ]
+        return Look(
+            now=self.second * 1_000_000,
+            queues=[self.queue],
+            due=[],
+            controls=list(self.controls.values()),
+            reports=reports,
+        )
+
+    def put(self, kind: str, value: str) -> None:
+        known = self.controls.get((kind, "mail"))
+        version = known.version + 1 if known else 1
+        self.controls[kind, "mail"] = Control(kind=kind, name="mail", version=version, value=value, changed=0)
+
+    def order(self, **fields: Any) -> None:
+        self.put("order", written(PoolOrder(**fields)))
+
+    def tick(self, by: int = 1) -> pool_tick.Ruling | None:
+        """Let time pass and rule; what was ruled is written."""
+        self.second += by
+        look = self.look()
+        members = {str(UUID(int=int(session))): report for session, report in self.reports.items()}
+        ruling = pool_tick.rule("mail", look, members, "node-1")
+        if ruling is not None:
+            self.put("pool", written(ruling.decision))
+            self.told += [(entry.action, entry.text) for entry in ruling.entries]
+            ready = ruling.decision.target
+            self.reports["1"] = replace(self.reports["1"], ready=ready, target=ready)
+        return ruling
+
+    @property
+    def decision(self) -> PoolDecision:
+        decision, _ = pool_tick.latest(self.look(), "mail")
+        return decision
+
+
+def test_a_tick_is_decided_once() -> None:
+    floor = Floor()
+    floor.queue = QueueLook(queue="mail", runnable=1, oldest=0)
+    assert floor.tick() is not None
+
+    assert floor.tick(by=0) is None
+    assert floor.tick() is not None
+
+
+def test_a_clock_that_was_set_back_does_not_stop_the_controller() -> None:
+    floor = Floor()
+    floor.queue = QueueLook(queue="mail", runnable=1, oldest=0)
+    floor.tick(by=1_000)
+
+    assert floor.tick(by=-3) is None, "a little earlier: another node's clock"
+    assert floor.tick(by=-900) is not None
+
+
+def test_a_backlog_makes_the_pool_grow_and_the_ledger_says_why() -> None:
+    floor = Floor()
+    for _ in range(5):
+        floor.tick()
+    floor.queue = QueueLook(queue="mail", runnable=400, oldest=floor.second * 1_000_000)
+
+    while floor.decision.target == 1:
+        floor.tick()
+
+    action, text = floor.told[-2] if floor.told[-1][0] == "alert" else floor.told[-1]
+    assert action == "grew"
+    assert text.startswith(f"▲ 1→{floor.decision.target}  400 runnable, oldest")
+    assert floor.decision.target <= 8
+
+
+def test_a_quiet_pool_at_its_floor_writes_nothing_for_a_minute() -> None:
+    floor = Floor()
+    while not floor.decision.idle:
+        floor.tick()
+        assert floor.second < START + 300
+
+    silent = [floor.tick() for _ in range(pool_tick.IDLE_WRITES - 1)]
+
+    assert silent == [None] * (pool_tick.IDLE_WRITES - 1)
+    assert floor.tick() is not None, "and then it says that it is alive"
+
+
+def test_a_burst_after_silence_is_a_batch_and_not_a_rate() -> None:
+    """The quiet seconds that nobody wrote are lived through first; without them 600 in one second would be a rate."""
+    floor = Floor()
+    while not floor.decision.idle:
+        floor.tick()
+    floor.second += 50
+
+    floor.queue = QueueLook(queue="mail", runnable=600, oldest=floor.second * 1_000_000)
+    floor.tick()
+
+    assert floor.decision.state.estimates.rates.rate < 1
+    assert floor.decision.state.estimates.rates.excess
+
+
+def test_an_override_counts_at_once_also_while_the_pool_is_quiet() -> None:
+    floor = Floor()
+    while not floor.decision.idle:
+        floor.tick()
+
+    floor.order(override=Override.pin(5, until=floor.second + 3.0, author="ops", why="a sale"))
+    floor.tick()
+    pinned = floor.decision.target
+    for _ in range(4):
+        floor.tick()
+
+    assert pinned == 5
+    assert any("ops" in text and "a sale" in text for _, text in floor.told)
+    assert floor.decision.target == 1, "its time is over"
+
+
+def test_a_pause_outranks_an_override() -> None:
+    floor = Floor()
+    floor.tick()
+
+    floor.order(override=Override.pin(5, until=floor.second + 60.0), paused=Paused(by="ops", at=0))
+    floor.tick()
+
+    assert floor.decision.target == 0
+
+
+def test_a_fixed_pool_changes_only_by_order_and_writes_only_then() -> None:
+    floor = Floor()
+    floor.reports["1"] = PoolReport(queues=("mail",), floor=3, ceiling=3, most=64, fixed=True, ready=3)
+    floor.queue = QueueLook(queue="mail", runnable=10_000, oldest=0)
+    floor.tick()
+    assert floor.decision.target == 3
+    assert [floor.tick() for _ in range(3)] == [None] * 3
+
+    floor.order(override=Override.pin(12, until=floor.second + 60.0, author="ops"))
+    floor.tick()
+
+    assert floor.decision.target == 12
+    assert pool_tick.share(ME, 12, {ME: floor.reports["1"]}) == 12, "an order may go beyond its size, up to the most"
+
+
+def test_bounds_are_the_sum_of_all_nodes_and_what_was_tuned_counts_more() -> None:
+    report = PoolReport(queues=("mail",), floor=1, ceiling=8, threads=2, settings=Settings(wait=3.0))
+    members = {ME: report, OTHER: replace(report, settings=Settings(wait=9.0))}
+
+    told = pool_tick.in_force(members, PoolOrder())
+    tuned = pool_tick.in_force(members, PoolOrder(tuned={"ceiling": 5, "wait": 1.5, "of_a_later_version": 3}))
+
+    assert (told.floor, told.ceiling, told.wait) == (4, 32, 9.0), "in slots; the newest node's goal"
+    assert (tuned.floor, tuned.ceiling, tuned.wait) == (4, 10, 1.5)
+
+
+def test_a_hold_against_a_wish_is_entered_once_and_not_every_second() -> None:
+    floor = Floor()
+    for _ in range(3):
+        floor.tick()
+    floor.order(override=Override.pin(2, until=floor.second + 600.0, author="ops"))
+    floor.queue = QueueLook(queue="mail", runnable=4_000, oldest=floor.second * 1_000_000)
+
+    for _ in range(60):
+        floor.tick()
+
+    held = [text for action, text in floor.told if action == "held" and "ops" in text]
+    assert len(held) <= 2
+
+
+def test_what_a_downstream_can_bear_is_a_ceiling_that_is_kept_at_once() -> None:
+    floor = Floor()
+    floor.reports["1"] = replace(floor.reports["1"], ready=6, target=6)
+    for _ in range(3):
+        floor.tick()
+    assert floor.decision.target == 6
+
+    floor.reports["1"] = replace(floor.reports["1"], limit=2)
+    floor.tick()
+
+    assert floor.decision.target == 2
+
+
+def test_the_breaker_of_the_only_downstream_is_seen() -> None:
+    floor = Floor()
+    report = replace(floor.reports["1"], downstream="payments")
+    broken = Breaker(state=BreakerState.OPEN, since=floor.second * 1_000_000, until=(floor.second + 30) * 1_000_000)
+    control = Control(kind="breaker", name="payments", version=1, value=encode(broken), changed=0)
+    floor.controls["breaker", "payments"] = control
+
+    assert pool_tick.breaker_of(floor.look(), {ME: report}) == "open"
+    assert pool_tick.breaker_of(floor.look(), {ME: report, OTHER: floor.reports["1"]}) == "closed"
+
+
+def test_a_decision_that_cannot_be_read_counts_as_none() -> None:
+    floor = Floor()
+    floor.put("pool", '{"tick": "nonsense"}')
+
+    ruling = floor.tick()
+
+    assert ruling is not None
+    assert ruling.expect == 1, "it is written over, not beside"
+
+
+@pytest.mark.parametrize("report", ["", "{", '{"pools": 3}', '{"pools": {"mail": {"ready": "many"}}}'])
+def test_a_report_that_cannot_be_read_is_as_good_as_none(report: str) -> None:
+    look = replace(
+        Floor().look(),
+        reports=[Report(session=SessionId(UUID(int=1)), node="here", report=report, age=timedelta(0))],
+    )
+
+    assert pool_tick.reports_of(look) == {}
+
+
+def test_a_node_keeps_its_workers_for_a_while_when_another_joins() -> None:
+    size, holding = held(0.0, Holding(), 8, 8)
+    assert size == 8
+
+    joined, holding = held(1.0, holding, 8, 4)
+    almost, holding = held(HOLD, holding, 8, 4)
+    after, holding = held(1.0 + HOLD, holding, 8, 4)
+
+    assert (joined, almost, after) == (8, 8, 4)
+
+
+def test_a_node_shrinks_at_once_when_the_pool_does() -> None:
+    _, holding = held(0.0, Holding(), 8, 8)
+
+    size, _ = held(1.0, holding, 6, 3)
+
+    assert size == 3
+
+
+def test_a_node_that_came_and_went_moves_nobody() -> None:
+    _, holding = held(0.0, Holding(), 8, 8)
+    _, holding = held(1.0, holding, 8, 4)
+    gone, holding = held(20.0, holding, 8, 8)
+    again, _ = held(1.0 + HOLD, holding, 8, 4)
+
+    assert (gone, again) == (8, 8), "the hold begins anew"

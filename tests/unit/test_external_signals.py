@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from windlass.worker.external_signals import STALE, _Reading, queried, smoothed  # pyright: ignore[reportPrivateUsage]
+
+
+@contextmanager
+def prometheus(answer: Any) -> Iterator[tuple[str, list[str]]]:
+    """A server that answers every query alike, and the queries it was asked."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(parse_qs(urlsplit(self.path).query)["query"][0])
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def a_vector(*values: str) -> dict[str, Any]:
+    return {"status": "success", "data": {"resultType": "vector", "result": [{"value": [1, each]} for each in values]}}
+
+
+def test_the_series_of_a_query_are_added_up() -> None:
+    with prometheus(a_vector("2", "3.5")) as (url, asked):
+        assert queried(url, 'sum(free{db="a b"})') == 5.5
+        assert asked == ['sum(free{db="a b"})']
+
+
+def test_a_scalar_is_taken_as_it_is() -> None:
+    with prometheus({"status": "success", "data": {"resultType": "scalar", "result": [1, "7"]}}) as (url, _):
+        assert queried(url, "7") == 7.0
+
+
+@pytest.mark.parametrize(
+    "answer", [a_vector(), a_vector("NaN"), a_vector("+Inf"), {"status": "error"}, [], a_vector("x")]
+)
+def test_an_answer_without_a_number_is_refused(answer: Any) -> None:
+    with prometheus(answer) as (url, _), pytest.raises(ValueError):  # noqa: PT011 msgspec's own errors among them
+        queried(url, "free")
+
+
+def test_a_reading_moves_half_of_the_way_in_one_half_life() -> None:
+    reading = _Reading(value=100.0, at=0.0)
+
+    assert smoothed(reading, 0.0, 10.0, half_life=10.0) == 50.0
+    assert smoothed(reading, 0.0, 10.0, half_life=0.0) == 0.0
+    assert smoothed(reading, 0.0, 2 * STALE, half_life=1e9) == 0.0, "what was known is too old to count"

@@ -1,0 +1,252 @@
+"""What people order of pools: what is written, what is refused, and that every refusal names field and value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.test_pools import a_store, report_of
+from windlass.autoscale import pool_tick
+from windlass.autoscale.stored_state import PoolOrder, read
+from windlass.clock import ManualClock
+from windlass.errors import ChangedMeanwhile, InvalidTask, UnknownPool
+from windlass.operations import pool_overrides, pools
+from windlass.stores.memory import MemoryStore
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store(clock: ManualClock) -> MemoryStore:
+    """A store with one node that has the pool `mail`."""
+    return a_store(clock, mail=report_of(target=2))
+
+
+def stored(store: MemoryStore) -> PoolOrder:
+    [control] = store.controls("order")
+    return read(control.value, PoolOrder)
+
+
+def test_a_size_is_set_for_an_hour_with_author_and_reason(store: MemoryStore, clock: ManualClock) -> None:
+    pool_overrides.pin(store, "mail", 12, by="ann", why="a sale")
+
+    override = stored(store).override
+    assert override is not None
+    assert (override.least, override.most, override.author, override.why) == (12, 12, "ann", "a sale")
+    assert override.until == clock.now() / 1e6 + 3_600
+    [entry] = store.audit("pool/mail")
+    assert (entry.action, entry.by, entry.text) == ("set", "ann", "set to 12 by ann for 1:00:00: a sale")
+    assert read(entry.data, PoolOrder) == stored(store)
+
+
+def test_a_range_may_be_set_and_without_end(store: MemoryStore, clock: ManualClock) -> None:
+    pool_overrides.pin(store, "mail", 2, 8, by="ann", lasts=None)
+    clock.advance(timedelta(days=400))
+
+    override = stored(store).override
+    assert override is not None
+    assert (override.least, override.most) == (2, 8)
+    assert override.holds(clock.now() / 1e6)
+    assert store.audit("pool/mail")[0].text == "set to 2 to 8 by ann until it is resumed"
+
+
+def test_an_override_that_has_run_out_is_no_longer_shown(store: MemoryStore, clock: ManualClock) -> None:
+    pool_overrides.pin(store, "mail", 5, by="ann", lasts="10s")
+    assert pools.pool(store, "mail").override is not None
+
+    clock.advance(timedelta(seconds=10))
+
+    assert pools.pool(store, "mail").override is None
+
+
+def test_a_freeze_keeps_the_present_size_until_it_is_resumed(store: MemoryStore) -> None:
+    order = pool_overrides.freeze(store, "mail", by="ann")
+
+    assert order.override is not None
+    assert (order.override.least, order.override.most) == (2, 2)
+    assert "frozen" in store.audit("pool/mail")[0].text
+    assert pool_overrides.resume(store, "mail", by="bob").override is None
+
+
+def test_a_pause_is_shown_with_its_author_and_ends_by_a_resume(store: MemoryStore, clock: ManualClock) -> None:
+    pool_overrides.pause(store, "mail", by="ann", why="a migration")
+    paused = pools.pool(store, "mail").paused
+    pool_overrides.resume(store, "mail", by="bob", why="done")
+
+    assert paused is not None
+    assert (paused.by, paused.why, paused.at) == ("ann", "a migration", clock.now())
+    assert pools.pool(store, "mail").paused is None
+    assert [(entry.action, entry.by) for entry in store.audit("pool/mail")] == [("resumed", "bob"), ("paused", "ann")]
+
+
+def test_a_pause_leaves_an_override_and_what_was_tuned_alone(store: MemoryStore) -> None:
+    pool_overrides.pin(store, "mail", 5, by="ann")
+    pool_overrides.tune(store, "mail", {"wait": "2s"}, by="ann")
+    pool_overrides.pause(store, "mail", by="ann")
+
+    assert stored(store).override is not None
+    assert stored(store).tuned == {"wait": 2.0}
+    pool_overrides.resume(store, "mail", by="ann")
+    assert stored(store).tuned == {"wait": 2.0}, "settings are no order to end"
+
+
+def test_settings_are_tuned_together_and_go_back_one_by_one(store: MemoryStore) -> None:
+    pool_overrides.tune(
+        store, "mail", {"wait": "1m30s", "ceiling": 12, "deciders": ["slo", "due"]}, by="ann", why="peak"
+    )
+    tuned = stored(store).tuned
+    shown = pools.pool(store, "mail")
+    pool_overrides.tune(store, "mail", {"ceiling": None}, by="ann")
+
+    assert tuned == {"wait": 90.0, "ceiling": 12, "deciders": ["slo", "due"]}
+    assert (shown.wait, shown.ceiling) == (90.0, 12)
+    assert stored(store).tuned == {"wait": 90.0, "deciders": ["slo", "due"]}
+    assert pools.pool(store, "mail").ceiling == 8
+    assert "wait = 90.0, ceiling = 12" in store.audit("pool/mail")[1].text
+    assert "ceiling = as the nodes say" in store.audit("pool/mail")[0].text
+
+
+@pytest.mark.parametrize(
+    ("order", "named"),
+    [
+        (lambda store: pool_overrides.pin(store, "mail", -1, by="ann"), ["size", "-1"]),
+        (lambda store: pool_overrides.pin(store, "mail", 5, 3, by="ann"), ["size", "5..3"]),
+        (lambda store: pool_overrides.pin(store, "mail", 10_001, by="ann"), ["size", "10001"]),
+        (lambda store: pool_overrides.pin(store, "mail", 5, by="ann", lasts="soon"), ["for", "'soon'"]),
+        (lambda store: pool_overrides.pin(store, "mail", 5, by="ann", lasts="0s"), ["for", "'0s'"]),
+        (lambda store: pool_overrides.pin(store, "mail", 5, by="ann", lasts=-3), ["for", "-3"]),
+        (lambda store: pool_overrides.pin(store, "mail", 5, by="ann", lasts="99999w"), ["for", "'99999w'"]),
+        (lambda store: pool_overrides.pin(store, "mail", 5, by="ann", why="x" * 501), ["why", "xxx"]),
+        (lambda store: pool_overrides.pin(store, "mail", 5, by="ann", why="two\nlines"), ["why", "two\\nlines"]),
+        (lambda store: pool_overrides.pin(store, "mail", 5, by="y" * 200), ["by", "yyy"]),
+        (lambda store: pool_overrides.pin(store, "mail", 5, by=""), ["by", "''"]),
+        (lambda store: pool_overrides.freeze(store, "mail", by="ann", lasts="ever"), ["for", "'ever'"]),
+        (lambda store: pool_overrides.pause(store, "mail", by="ann", why="x" * 501), ["why", "xxx"]),
+        (lambda store: pool_overrides.resume(store, "mail", by=""), ["by", "''"]),
+    ],
+)
+def test_an_order_that_cannot_be_followed_is_refused_and_nothing_is_written(
+    store: MemoryStore, order: Callable[[MemoryStore], object], named: list[str]
+) -> None:
+    with pytest.raises(InvalidTask) as refused:
+        order(store)
+
+    assert [word for word in named if word not in str(refused.value)] == []
+    assert (store.controls("order"), store.audit("pool/mail")) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("colour", "red"),
+        ("wait", "soon"),
+        ("wait", 0),
+        ("wait", -1),
+        ("wait", True),
+        ("wait", float("nan")),
+        ("wait", float("inf")),
+        ("late", 1),
+        ("late", "some"),
+        ("floor", -1),
+        ("floor", 2.5),
+        ("floor", "many"),
+        ("ceiling", 10_001),
+        ("service", 0),
+        ("service", float("nan")),
+        ("service", float("inf")),
+        ("idle", -1),
+        ("idle", float("nan")),
+        ("idle", float("inf")),
+        ("deciders", []),
+        ("deciders", ["slo", "oracle"]),
+        ("deciders", "slo"),
+        ("windows", "always"),
+        ("windows", [{"begin": 9, "end": 17}]),
+        ("windows", [{"begin": 9, "end": float("nan"), "least": 3}]),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_by_name_and_value(store: MemoryStore, field: str, value: Any) -> None:
+    pool_overrides.pause(store, "mail", by="ann")
+    before = stored(store)
+
+    with pytest.raises(InvalidTask) as refused:
+        pool_overrides.tune(store, "mail", {field: value}, by="ann")
+
+    assert field in str(refused.value)
+    shown = value[-1] if isinstance(value, list) and value and isinstance(value[-1], str) else value
+    assert value == [] or field in ("colour", "windows") or str(shown) in str(refused.value)
+    assert stored(store) == before
+
+
+def test_windows_of_a_schedule_can_be_tuned_and_what_was_ordered_before_stands(store: MemoryStore) -> None:
+    pool_overrides.pause(store, "mail", by="ann")
+
+    pool_overrides.tune(
+        store, "mail", {"windows": [{"begin": 0, "end": 3_600, "least": 3}], "deciders": ["schedule"]}, by="b"
+    )
+
+    order, _ = pool_tick.order_for(pools.look_at(store), "mail")
+    assert order.paused is not None
+    [window] = pool_tick.in_force({"1": report_of()}, order).windows
+    assert (window.begin, window.end, window.least) == (0, 3_600, 3)
+
+
+def test_a_floor_above_the_ceiling_is_refused_also_when_they_come_one_by_one(store: MemoryStore) -> None:
+    pool_overrides.tune(store, "mail", {"ceiling": 3}, by="ann")
+
+    with pytest.raises(InvalidTask, match="floor=5 is above ceiling=3"):
+        pool_overrides.tune(store, "mail", {"floor": 5}, by="ann")
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        lambda store: pool_overrides.pin(store, "post", 3, by="ann"),
+        lambda store: pool_overrides.freeze(store, "post", by="ann"),
+        lambda store: pool_overrides.pause(store, "post", by="ann"),
+        lambda store: pool_overrides.resume(store, "post", by="ann"),
+        lambda store: pool_overrides.tune(store, "post", {"wait": 1}, by="ann"),
+    ],
+)
+def test_an_order_to_a_pool_that_nobody_has_is_refused(
+    store: MemoryStore, order: Callable[[MemoryStore], object]
+) -> None:
+    with pytest.raises(UnknownPool, match=r"post.*mail"):
+        order(store)
+
+
+def test_two_who_order_at_once_undo_nothing_of_each_other(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    put, others = store.put_control, [lambda: pool_overrides.tune(store, "mail", {"wait": 2}, by="bob")]
+
+    def late(*args: Any, **kwargs: Any) -> bool:
+        if others:
+            others.pop()()
+        return put(*args, **kwargs)
+
+    monkeypatch.setattr(store, "put_control", late)
+    pool_overrides.pin(store, "mail", 5, by="ann")
+
+    assert stored(store).tuned == {"wait": 2}
+    assert stored(store).override is not None
+    assert [entry.by for entry in store.audit("pool/mail")] == ["ann", "bob"]
+
+
+def test_who_is_overtaken_again_and_again_is_told(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "put_control", lambda *_args, **_kwargs: False)
+
+    with pytest.raises(ChangedMeanwhile, match="mail"):
+        pool_overrides.pin(store, "mail", 5, by="ann")
+
+
+def test_what_is_stored_is_plain_json(store: MemoryStore) -> None:
+    pool_overrides.tune(store, "mail", {"wait": timedelta(seconds=90)}, by="ann")
+
+    [control] = store.controls("order")
+    assert msgspec.json.decode(control.value) == {"tuned": {"wait": 90.0}}

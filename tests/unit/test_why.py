@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.unit.values import a_stored_task
+from windlass.core.breaker import Breaker, BreakerState, advance, force, record
+from windlass.core.lifecycle import State
+from windlass.core.task import Rules, Task
+from windlass.core.why import Gate, Serving, Why, gates
+
+SECOND = 1_000_000
+NOON = 1_794_830_400 * SECOND
+OPEN = record(Breaker(), NOON, attempts=10, errors=10, error="TimeoutError")
+
+PAYS = a_stored_task(state=State.RUNNABLE, rules=Rules(downstream="payments"))
+
+
+def gates_of(task: Task, breakers: Mapping[str, Breaker]) -> dict[str, Gate]:
+    found = gates(task, queue=None, prerequisites=(), handlers={"work"}, serving=[Serving("node-1")], breakers=breakers)
+    return {gate.name: gate for gate in found}
+
+
+def test_the_downstream_stands_between_the_queue_and_the_handler() -> None:
+    assert [*gates_of(PAYS, {})] == ["prerequisites", "due", "queue", "downstream", "handler", "node", "turn"]
+
+
+def test_a_task_without_a_downstream_does_not_meet_that_gate() -> None:
+    assert "downstream" not in gates_of(a_stored_task(state=State.RUNNABLE), {"payments": OPEN})
+
+
+@pytest.mark.parametrize(
+    "breakers",
+    [
+        {},
+        {"mail": OPEN},
+        {"payments": Breaker()},
+        {"payments": force(OPEN, NOON, BreakerState.CLOSED, by="ann")},
+    ],
+)
+def test_the_gate_is_open_unless_its_own_breaker_says_otherwise(breakers: Mapping[str, Breaker]) -> None:
+    assert gates_of(PAYS, breakers)["downstream"].open
+
+
+def test_an_open_breaker_says_since_when_until_when_why_and_what_would_help() -> None:
+    gate = gates_of(PAYS, {"payments": OPEN})["downstream"]
+
+    assert gate == Gate(
+        name="downstream",
+        open=False,
+        text="payments is open since 12:00:00 UTC until 12:00:30 UTC: 10 attempts in a row failed, "
+        "lately with TimeoutError; then a few probes run",
+        fix="windlass breaker close payments",
+    )
+
+
+def test_a_half_open_breaker_holds_tasks_too() -> None:
+    gate = gates_of(PAYS, {"payments": advance(OPEN, NOON + 60 * SECOND)})["downstream"]
+
+    assert not gate.open
+    assert gate.text.startswith("payments is half-open since 12:00:30 UTC")
+    assert gate.text.endswith("; only a few probes run at a time")
+
+
+def test_it_is_the_answer_when_nothing_before_it_is_closed() -> None:
+    found = gates_of(PAYS, {"payments": force(Breaker(), NOON, BreakerState.OPEN, by="ann", why="maintenance")})
+    why = Why(task=PAYS, gates=tuple(found.values()))
+
+    assert why.closed == found["downstream"]
+    assert '  ● downstream: payments is held open by ann since 12:00:00 UTC until somebody lifts it: "maintenance"' in (
+        str(why)
+    )

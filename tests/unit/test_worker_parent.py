@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from windlass import App
+from windlass.worker import worker_parent as module
+from windlass.worker.worker_parent import WorkerParent
+
+LEFT_BEHIND = 4_711
+
+
+def test_an_orphan_that_has_become_another_user_does_not_end_the_nursery(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node's end of the socket is closed from the start, so `run` only cleans up."""
+    children: list[set[int]] = [set(), {LEFT_BEHIND}, {LEFT_BEHIND}]
+
+    def refuse(_pid: int, _signal: int) -> None:
+        raise PermissionError
+
+    node, end = socket.socketpair()
+    node.close()
+    monkeypatch.setattr(module, "_children", lambda: children.pop(0))
+    monkeypatch.setattr(module, "signal", Untouched())
+    monkeypatch.setattr(module.gc, "freeze", lambda: None)
+    monkeypatch.setattr(module.ctypes, "CDLL", lambda _name: Untouched())
+    monkeypatch.setattr(os, "kill", refuse)
+
+    with end:
+        WorkerParent(end, App("memory:")).run()
+
+    assert children == []
+
+
+class Untouched:
+    """Stands for what the nursery changes of its process, which is the tests' own here."""
+
+    def __getattr__(self, _name: str) -> Untouched:
+        return self
+
+    def __call__(self, *_: object, **__: object) -> Untouched:
+        return self
