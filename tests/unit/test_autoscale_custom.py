@@ -17,7 +17,7 @@ from windlass.autoscale.observe import decided
 from windlass.autoscale.reports import PoolReport
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.state import State
-from windlass.situation import PoolSituation, checked_answer
+from windlass.custom_decider import PoolSituation, check_answer
 
 OWN = Settings(deciders=("app:mine",), ceiling=20)
 
@@ -79,12 +79,12 @@ def test_a_function_of_the_app_is_taken_beside_others() -> None:
 
 @pytest.mark.parametrize("answer", [None, "3", True, math.nan, math.inf, -1, 10_001, [1]])
 def test_nonsense_is_no_answer(answer: object) -> None:
-    with pytest.raises(ValueError, match="it returned"):
-        checked_answer(answer)
+    with pytest.raises(ValueError, match="The decider returned"):
+        check_answer(answer)
 
 
 def test_a_number_of_workers_is_an_answer() -> None:
-    assert [checked_answer(answer) for answer in (0, 2, 2.5)] == [0.0, 2.0, 2.5]
+    assert [check_answer(answer) for answer in (0, 2, 2.5)] == [0.0, 2.0, 2.5]
 
 
 def test_a_decision_by_the_app_is_in_the_ledger_with_its_input() -> None:

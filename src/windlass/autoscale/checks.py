@@ -6,7 +6,7 @@ import re
 
 from windlass.autoscale.deciders import DECIDERS
 from windlass.autoscale.settings import Settings
-from windlass.situation import PREFIX
+from windlass.custom_decider import PREFIX
 
 TIMES = ("wait", "idle", "service", "cooldown_up", "cooldown_down")
 """The settings that are seconds, and that people write as times."""

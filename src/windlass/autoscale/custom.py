@@ -14,7 +14,7 @@ from windlass.autoscale.load_overrides import Wish
 from windlass.autoscale.observations import Observation
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.state import State
-from windlass.situation import PREFIX, PoolSituation
+from windlass.custom_decider import PREFIX, PoolSituation
 
 MINUTE = 60.0
 

@@ -24,7 +24,7 @@ from windlass.autoscale.shares import shares
 from windlass.autoscale.state import State
 from windlass.autoscale.stored_state import ORDER, POOL, PoolDecision, PoolOrder, read
 from windlass.core import breaker as breakers
-from windlass.situation import PoolSituation
+from windlass.custom_decider import PoolSituation
 from windlass.stores.coordination import Control, Entry, Look
 
 IDLE_WRITES = 60

@@ -24,7 +24,7 @@ from windlass.operations.caller import ANYONE, LOCAL, Caller
 from windlass.operations.caller import Scope as Allowed
 from windlass.operations.handler_catalog import HandlerCatalog
 from windlass.operations.tokens import Keyring
-from windlass.refusals import refusals
+from windlass.refused_submits import refused_submits
 from windlass.server.broadcaster import Broadcaster
 from windlass.server.http.call import Call
 from windlass.server.http.feeds import Feed, Lines
@@ -125,7 +125,7 @@ class _Endpoint:
             allowed = ", ".join(sorted(self._routes))
             text = f"{request.method} is not served here; {allowed} would be"
             raise Refused("method_not_allowed", text, headers={"Allow": allowed})
-        with refusals.counting() if route.scope is Allowed.SUBMIT else nullcontext():
+        with refused_submits.counting() if route.scope is Allowed.SUBMIT else nullcontext():
             response = await _answer(self._service, route, request)
         await response(scope, receive, send)
 

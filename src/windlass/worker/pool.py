@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from windlass.autoscale.reports import PoolReport
 from windlass.config import PoolSettings
-from windlass.situation import PoolSituation
+from windlass.custom_decider import PoolSituation
 from windlass.worker.pool_counters import PoolCounters
 from windlass.worker.running_attempt import ReadyTask
 from windlass.worker.states import WorkerState
