@@ -6,7 +6,7 @@ from math import ceil, sqrt
 
 from msgspec import Struct
 
-from windlass.autoscale.estimators import horizon, offered, surprise
+from windlass.autoscale.estimators import compute_reaction_time, compute_offered_load, compute_surprise
 from windlass.autoscale.moment import Moment
 
 RECOVERY, LATE_RECOVERY = 1.5, 0.5
@@ -36,25 +36,25 @@ class Figures(Struct, frozen=True, kw_only=True, gc=False):
         return self.goal >= 2 * self.reach
 
 
-def figures(moment: Moment) -> Figures:
+def compute_figures(moment: Moment) -> Figures:
     """The numbers of this tick."""
     observed, estimates = moment.observed, moment.estimates
-    goal, reach, service = moment.settings.wait, horizon(observed), moment.service
+    goal, reach, service = moment.settings.wait, compute_reaction_time(observed), moment.service
     # What is ordered too little can be ordered later, as far as the goal leaves time for it.
-    rate = estimates.jumps.counted(estimates.rates.rate, goal / reach)
+    rate = estimates.jumps.discount(estimates.rates.rate, goal / reach)
     return Figures(
         goal=goal, reach=reach, rate=rate, service=service,
-        load=offered(rate, service, observed, reach), sigma=surprise(estimates, reach) * service,
+        load=compute_offered_load(rate, service, observed, reach), sigma=compute_surprise(estimates, reach) * service,
         due=observed.due_within(reach),
     )  # fmt: skip
 
 
-def predicted(moment: Moment, size: int) -> float:
+def predict_wait(moment: Moment, size: int) -> float:
     """Seconds that a task which comes now will wait, if that many workers serve those before it."""
     return moment.observed.queued * moment.service / max(1, size)
 
 
-def left(moment: Moment, at: Figures) -> float:
+def estimate_remaining_work(moment: Moment, at: Figures) -> float:
     """The worker-seconds of backlog, arrivals and what is due that will be left after the reaction time."""
     observed = moment.observed
     work = (observed.queued + at.due) * at.service + at.load * at.reach
@@ -62,13 +62,13 @@ def left(moment: Moment, at: Figures) -> float:
     return max(0.0, work - coming)
 
 
-def react(moment: Moment, at: Figures, patience: float) -> float:
+def size_for_backlog(moment: Moment, at: Figures, patience: float) -> float:
     """The workers that clear in that time what will be left, though no faster than it pays."""
     recovery = RECOVERY if at.goal >= at.reach else LATE_RECOVERY
-    return left(moment, at) / max(patience, recovery * at.reach)
+    return estimate_remaining_work(moment, at) / max(patience, recovery * at.reach)
 
 
-def urgent(moment: Moment, at: Figures, goal: float) -> float:
+def size_for_queue(moment: Moment, at: Figures, goal: float) -> float:
     """The workers with which every queued task starts in time, if they serve after the reaction time.
 
     A task that came some seconds ago starts after those queued before it, so each age asks for its own number.
@@ -83,7 +83,7 @@ def urgent(moment: Moment, at: Figures, goal: float) -> float:
     return most
 
 
-def last_chance(moment: Moment, at: Figures) -> float:
+def size_for_oldest(moment: Moment, at: Figures) -> float:
     """The workers that keep the oldest tasks from being late, when tasks are few and long."""
     observed, span = moment.observed, CHANCE * at.goal - at.reach - 2
     if not observed.queued or not 0 < span < len(moment.estimates.raw) or at.service <= 0:

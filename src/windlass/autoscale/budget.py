@@ -17,7 +17,7 @@ AGED = 10.0
 KEPT = 0.05
 
 
-class Claim(Struct, frozen=True, kw_only=True):
+class SlotRequest(Struct, frozen=True, kw_only=True):
     """What one pool asks of the budget."""
 
     pool: str
@@ -31,30 +31,30 @@ class Claim(Struct, frozen=True, kw_only=True):
     """The wait of its oldest task, in multiples of its goal."""
 
 
-def shared(claims: Sequence[Claim], slots: int) -> dict[str, int]:
+def divide_slots(claims: Sequence[SlotRequest], slots: int) -> dict[str, int]:
     """Workers for each pool: never more than it wants, and together never more than there are beyond the floors."""
     given = {claim.pool: claim.floor for claim in claims}
     classes = sorted({claim.priority for claim in claims}, reverse=True)
     left = slots - sum(given.values())
-    kept = aged(claims, classes, slots)
+    kept = reserve_for_lowest(claims, classes, slots)
     for level in ("must", "want"):
         for priority in classes:
             inside = [claim for claim in claims if claim.priority == priority]
             open_to = left if priority == classes[-1] else left - kept
             wishes = {claim.pool: max(0, getattr(claim, level) - given[claim.pool]) for claim in inside}
-            for pool, more in fair(wishes, {claim.pool: claim.weight for claim in inside}, open_to).items():
+            for pool, more in divide_by_weight(wishes, {claim.pool: claim.weight for claim in inside}, open_to).items():
                 given[pool] += more
                 left -= more
     return given
 
 
-def aged(claims: Sequence[Claim], classes: Sequence[int], slots: int) -> int:
+def reserve_for_lowest(claims: Sequence[SlotRequest], classes: Sequence[int], slots: int) -> int:
     """What is kept for the lowest class, if it has waited far too long and there is a higher one."""
     waits = len(classes) > 1 and any(claim.waited > AGED for claim in claims if claim.priority == classes[-1])
     return max(1, int(slots * KEPT)) if waits else 0
 
 
-def fair(wishes: Mapping[str, int], weights: Mapping[str, float], slots: int) -> dict[str, int]:
+def divide_by_weight(wishes: Mapping[str, int], weights: Mapping[str, float], slots: int) -> dict[str, int]:
     """Weighted max-min: each next slot goes to the one that has least for its weight and still wishes."""
     given = dict.fromkeys(wishes, 0)
     for _ in range(max(0, min(slots, sum(wishes.values())))):
@@ -63,7 +63,7 @@ def fair(wishes: Mapping[str, int], weights: Mapping[str, float], slots: int) ->
     return given
 
 
-def affordable(money_left: float, seconds_left: float, price: float, burst: float = 1.5) -> float:
+def spread_money(money_left: float, seconds_left: float, price: float, burst: float = 1.5) -> float:
     """The most workers that the rest of the money allows, spent evenly with some room for bursts."""
     if price <= 0 or seconds_left <= 0:
         return inf

@@ -8,7 +8,7 @@ from windlass.autoscale.deciders import DECIDERS
 from windlass.autoscale.settings import Settings
 from windlass.situation import PREFIX
 
-TIMES = ("wait", "idle", "service", "cooldown_up", "cooldown_down")
+TIME_SETTINGS = ("wait", "idle", "service", "cooldown_up", "cooldown_down")
 """The settings that are seconds, and that people write as times."""
 
 _OWN = re.compile(rf"{PREFIX}[A-Za-z_]\w{{0,99}}")
@@ -16,7 +16,7 @@ _OWN = re.compile(rf"{PREFIX}[A-Za-z_]\w{{0,99}}")
 DAY, LONGEST = 86_400, 31 * 86_400
 
 
-def faults(settings: Settings) -> list[str]:
+def find_setting_errors(settings: Settings) -> list[str]:
     """Every fault, with the field, its value and what would be right."""
     found: list[str] = []
     if not 0.01 <= settings.wait <= 86_400:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from windlass.autoscale.budget import affordable
+from windlass.autoscale.budget import spread_money
 from windlass.autoscale.observations import Observation
 from windlass.autoscale.settings import Settings
 
@@ -32,10 +32,10 @@ def charge(now: float, observed: Observation, bill: Bill, settings: Settings) ->
     return Bill(began=bill.began, at=now, spent=spent)
 
 
-def affordable_workers(bill: Bill, settings: Settings) -> int | None:
+def count_affordable_workers(bill: Bill, settings: Settings) -> int | None:
     """The most workers that the rest of the hour's money pays for; None if money is no matter."""
     if settings.cost_per_hour is None or settings.price <= 0:
         return None
     left = settings.cost_per_hour - bill.spent
     hours = (HOUR - (bill.at - bill.began)) / HOUR
-    return int(min(affordable(left, hours, settings.price), settings.ceiling))
+    return int(min(spread_money(left, hours, settings.price), settings.ceiling))

@@ -12,8 +12,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from windlass.autoscale.load_overrides import Step, Wish
-from windlass.autoscale.state import State
+from windlass.autoscale.load_overrides import Step, Recommendation
+from windlass.autoscale.state import ControllerState
 
 
 class Decision(Struct, frozen=True, kw_only=True, gc=False):
@@ -22,23 +22,23 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
     target: int
     reasons: tuple[str, ...]
     """The chain, in the order in which it was decided; the last one settled it."""
-    state: State
+    state: ControllerState
     alerts: tuple[str, ...] = ()
-    wish: Wish | None = None
+    recommendation: Recommendation | None = None
     wanted: int = 0
     """The size that the deciders asked for, before any veto or limit."""
     needs: float = 0.0
     """The same before rounding."""
     limited_by: str = ""
     """The word of the last step that moved the size away from what was wanted; empty if it is what was wanted."""
-    why: str = ""
+    limit_reason: str = ""
     """What that step says."""
     predicted_wait: float = 0.0
     """Seconds that a task which comes now will wait, with the size that the pool shall have."""
 
-    def sentence(self, before: int) -> str:
+    def summarize(self, before: int) -> str:
         """The decision in one line, for a pool that had `before` workers."""
-        limit = f" (wanted {self.wanted}): {self.why}" if self.limited_by else ""
+        limit = f" (wanted {self.wanted}): {self.limit_reason}" if self.limited_by else ""
         if self.target == before and limit:
             return f"= {self.target}{limit}"
         sign = "=" if self.target == before else "▲" if self.target > before else "▼"
@@ -46,21 +46,21 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
         return f"{sign} {size}  {self.reasons[0]}: needs {self.needs:.1f}{limit}"
 
 
-def decided(
-    steps: Sequence[Step], state: State, wish: Wish | None = None, alerts: Sequence[str] = (), predicted: float = 0.0
+def build_decision(
+    steps: Sequence[Step], state: ControllerState, wish: Recommendation | None = None, alerts: Sequence[str] = (), predicted: float = 0.0
 ) -> Decision:
     """The decision that these steps make; the first is what was wanted, the last is the target."""
     first, last = steps[0], steps[-1]
     moved = [step for before, step in pairwise(steps) if step.size != before.size] if last.size != first.size else []
     return Decision(
         target=last.size,
-        reasons=tuple(step.why for step in steps if step.why),
+        reasons=tuple(step.reason for step in steps if step.reason),
         state=state,
         alerts=tuple(alerts),
-        wish=wish,
+        recommendation=wish,
         predicted_wait=predicted,
         wanted=first.size,
         needs=first.needs,
-        limited_by=moved[-1].word if moved else "",
-        why=moved[-1].why if moved else "",
+        limited_by=moved[-1].limit if moved else "",
+        limit_reason=moved[-1].reason if moved else "",
     )

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from windlass.autoscale.jumps import Jumps, record_jumps
 from windlass.autoscale.observations import Observation
-from windlass.autoscale.rates import BLOCK, Rates, record
+from windlass.autoscale.rates import BLOCK, Rates, record_arrivals
 from windlass.autoscale.settings import Settings
 
 REACTION = 2.0
@@ -89,18 +89,18 @@ class Estimates(Struct, frozen=True, kw_only=True, gc=False):
         return max(SHORTEST, measured, begun)
 
 
-def horizon(observed: Observation) -> float:
+def compute_reaction_time(observed: Observation) -> float:
     """The reaction time H: from a change to the worker that serves it."""
     return observed.start_delay + REACTION
 
 
 def learn(estimates: Estimates, observed: Observation, settings: Settings) -> Estimates:
     """The estimates after one more tick."""
-    estimates = recall(attempts(estimates, observed), observed, settings)
-    reach = horizon(observed)
+    estimates = record_history(record_attempts(estimates, observed), observed, settings)
+    reach = compute_reaction_time(observed)
     ticks = int(reach)
     arrivals = observed.arrivals - observed.scheduled
-    rates = record(estimates.rates, arrivals, 0.8 * (settings.wait - reach))
+    rates = record_arrivals(estimates.rates, arrivals, 0.8 * (settings.wait - reach))
     error = estimates.error
     if len(estimates.forecasts) >= ticks:
         missed = max(0.0, rates.last(ticks) - estimates.forecasts[0] * ticks)
@@ -115,7 +115,7 @@ def learn(estimates: Estimates, observed: Observation, settings: Settings) -> Es
     )
 
 
-def attempts(estimates: Estimates, observed: Observation) -> Estimates:
+def record_attempts(estimates: Estimates, observed: Observation) -> Estimates:
     """Run time and failures after one more tick. Failing attempts teach nothing about the run time."""
     fade = 1 - min(0.1, observed.completions / 20)
     failed, tried = estimates.failed * fade + observed.errors, estimates.tried * fade + observed.completions
@@ -133,7 +133,7 @@ def attempts(estimates: Estimates, observed: Observation) -> Estimates:
     )
 
 
-def recall(estimates: Estimates, observed: Observation, settings: Settings) -> Estimates:
+def record_history(estimates: Estimates, observed: Observation, settings: Settings) -> Estimates:
     """What the last half hour saw, after one more tick. The later tasks were, the higher a peak is kept ready for."""
     late, started = estimates.late * RECALL + observed.late, estimates.started * RECALL + observed.started
     estimates = replace(estimates, late=late, started=started)
@@ -142,10 +142,10 @@ def recall(estimates: Estimates, observed: Observation, settings: Settings) -> E
         return replace(estimates, block=block)
     history = [*estimates.history[1 - HISTORY :], sum(block)]
     share = max(RECALL_LEAST, RECALL_MOST * (1 - estimates.late_share / settings.late))
-    return replace(estimates, block=[], history=history, warm=quantile(history, share) / BLOCK)
+    return replace(estimates, block=[], history=history, warm=find_quantile(history, share) / BLOCK)
 
 
-def quantile(blocks: list[float], share: float) -> float:
+def find_quantile(blocks: list[float], share: float) -> float:
     """The block size above which only that share of all tasks arrived."""
     left = share * sum(blocks)
     for count in sorted(blocks, reverse=True):
@@ -155,7 +155,7 @@ def quantile(blocks: list[float], share: float) -> float:
     return 0.0
 
 
-def offered(rate: float, service: float, observed: Observation, reach: float) -> float:
+def compute_offered_load(rate: float, service: float, observed: Observation, reach: float) -> float:
     """The offered load R; of long tasks without a queue, what of the present will still run after the reaction time."""
     if observed.queued or service <= 0:
         return rate * service
@@ -163,7 +163,7 @@ def offered(rate: float, service: float, observed: Observation, reach: float) ->
     return observed.running * stay + rate * service * (1 - stay) if stay > 0.1 else rate * service
 
 
-def surprise(estimates: Estimates, reach: float) -> float:
+def compute_surprise(estimates: Estimates, reach: float) -> float:
     """One sigma of the arrivals in one reaction time: what chance explains, or what past forecasts missed."""
     expected = estimates.rates.rate * reach
     return sqrt(max(expected, min(estimates.error, expected * expected)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from windlass.autoscale.load_overrides import Step, Wish, held, limit, lowered
+from windlass.autoscale.load_overrides import Step, Recommendation, hold_at, make_step, cap_at
 from windlass.autoscale.moment import Moment
 
 MINUTE = 60.0
@@ -36,7 +36,7 @@ class Health(Struct, frozen=True, kw_only=True, gc=False):
         return sum(count for _, count in self.deaths) > DEATHS
 
 
-def record(moment: Moment, health: Health) -> Health:
+def record_health(moment: Moment, health: Health) -> Health:
     """The health after one more tick."""
     observed, now = moment.observed, moment.now
     deaths = [(at, count) for at, count in health.deaths if now - MINUTE < at <= now]
@@ -49,15 +49,15 @@ def record(moment: Moment, health: Health) -> Health:
     return Health(deaths=deaths, moved=health.moved, service=health.service, stalled=now - health.moved > patience)
 
 
-def update_health(moment: Moment, wish: Wish, health: Health) -> tuple[Wish, list[Step], Health]:
+def apply_health_vetoes(moment: Moment, wish: Recommendation, health: Health) -> tuple[Recommendation, list[Step], Health]:
     """The wish as the workers' health allows it."""
-    health, steps = record(moment, health), list[Step]()
+    health, steps = record_health(moment, health), list[Step]()
     if health.stalled:
-        wish = held(wish, moment.current)
+        wish = hold_at(wish, moment.current)
         why = f"veto: nothing has ended for {moment.now - (health.moved or 0.0):.0f} s though all are busy"
-        steps.append(limit(wish, moment.current, "veto:stalled", why))
+        steps.append(make_step(wish, moment.current, "veto:stalled", why))
     if health.crashing:
-        wish = lowered(wish, moment.current)
+        wish = cap_at(wish, moment.current)
         count = sum(count for _, count in health.deaths)
-        steps.append(limit(wish, moment.current, "veto:crashes", f"veto: {count} workers died within a minute"))
+        steps.append(make_step(wish, moment.current, "veto:crashes", f"veto: {count} workers died within a minute"))
     return wish, steps, health

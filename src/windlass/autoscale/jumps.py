@@ -28,7 +28,7 @@ class Jumps(Struct, frozen=True, kw_only=True, gc=False):
     """The arrivals that it promised for one reaction time, and those that came."""
     came: float = 0.0
 
-    def counted(self, rate: float, mendable: float) -> float:
+    def discount(self, rate: float, mendable: float) -> float:
         """The rate to plan for. The more of an error could not be mended in time, the more of a rise counts."""
         if not self.young or rate <= self.before:
             return rate

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 
-class Wish(Struct, frozen=True, kw_only=True, gc=False):
+class Recommendation(Struct, frozen=True, kw_only=True, gc=False):
     """The answer of one decider at one tick."""
 
     must: float
@@ -21,7 +21,7 @@ class Wish(Struct, frozen=True, kw_only=True, gc=False):
     """What it needs with the backlog: shrink no further than its maximum over the short hold."""
     reason: str = ""
 
-    def asks(self, current: int) -> float:
+    def choose_size(self, current: int) -> float:
         """The size that it asks of a pool of that size: more if it must, less if it may, else the same."""
         if self.must > current:
             return max(self.want, current)
@@ -32,19 +32,19 @@ class Step(Struct, frozen=True, kw_only=True, gc=False):
     """One link of the chain from a wish to a target: the size after it, and what made it so."""
 
     size: int
-    why: str = ""
-    word: str = ""
+    reason: str = ""
+    limit: str = ""
     """What it is called in metrics, if it limits."""
     needs: float = 0.0
     """For the first link, the size before rounding."""
 
 
-def whole(size: float) -> int:
+def round_up(size: float) -> int:
     """Whole workers, with room for the error of sums."""
     return ceil(size - 1e-9)
 
 
-def lowered(wish: Wish, most: float) -> Wish:
+def cap_at(wish: Recommendation, most: float) -> Recommendation:
     """The wish with nothing above a number of workers."""
     return replace(
         wish,
@@ -55,7 +55,7 @@ def lowered(wish: Wish, most: float) -> Wish:
     )
 
 
-def raised(wish: Wish, least: float) -> Wish:
+def raise_to(wish: Recommendation, least: float) -> Recommendation:
     """The wish with nothing below a number of workers."""
     return replace(
         wish,
@@ -66,21 +66,21 @@ def raised(wish: Wish, least: float) -> Wish:
     )
 
 
-def held(wish: Wish, size: int) -> Wish:
+def hold_at(wish: Recommendation, size: int) -> Recommendation:
     """The wish for neither more nor less than a size."""
-    return replace(lowered(wish, size), keep=float(size))
+    return replace(cap_at(wish, size), keep=float(size))
 
 
-def limit(wish: Wish, current: int, word: str, why: str) -> Step:
+def make_step(wish: Recommendation, current: int, word: str, why: str) -> Step:
     """The step of something that has changed a wish."""
-    return Step(size=whole(wish.asks(current)), why=why, word=word)
+    return Step(size=round_up(wish.choose_size(current)), reason=why, limit=word)
 
 
-def largest(wishes: list[Wish]) -> Wish:
+def take_largest(wishes: list[Recommendation]) -> Recommendation:
     """Several wishes as one: the largest counts, and its reason is told."""
     if len(wishes) == 1:
         return wishes[0]
-    return Wish(
+    return Recommendation(
         must=max(wish.must for wish in wishes),
         want=max(wish.want for wish in wishes),
         keep=max(wish.keep for wish in wishes),

@@ -10,7 +10,7 @@ from windlass.autoscale.settings import Settings
 from windlass.autoscale.smoothing import Fading
 
 
-class Memory(Struct, frozen=True, kw_only=True, gc=False):
+class DeciderMemory(Struct, frozen=True, kw_only=True, gc=False):
     """What the simple deciders remember; the default one remembers `Estimates` only."""
 
     above: int = 0
@@ -51,7 +51,7 @@ class Moment(Struct, frozen=True, kw_only=True, gc=False):
     observed: Observation
     estimates: Estimates
     settings: Settings
-    memory: Memory
+    memory: DeciderMemory
     current: int
     """The size that the pool has or is about to have."""
 

@@ -20,7 +20,7 @@ COUNTED = Totals.__struct_fields__
 SECOND = 1_000_000
 
 
-class Seen(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Baseline(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the last tick saw, against which the next one counts."""
 
     queued: int | None = None
@@ -32,28 +32,28 @@ class Seen(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Arrivals that were counted too many, because one side of the sum was older than the other."""
 
 
-def members(reports: Mapping[str, NodeReport], pool: str) -> dict[str, PoolReport]:
+def select_members(reports: Mapping[str, NodeReport], pool: str) -> dict[str, PoolReport]:
     """The nodes that have this pool, by session, in the order in which shares are dealt out."""
     return {session: reports[session].pools[pool] for session in sorted(reports) if pool in reports[session].pools}
 
 
-def observed(look: Look, pool: Mapping[str, PoolReport], seen: Seen) -> tuple[Observation, Seen]:
+def observe(look: Look, pool: Mapping[str, PoolReport], seen: Baseline) -> tuple[Observation, Baseline]:
     """The second since the last tick, and what the next tick counts from."""
     queues = {queue for report in pool.values() for queue in report.queues}
     counts = [each for each in look.queues if each.queue in queues]
     open_ones = [each for each in counts if not each.paused]
     queued = sum(each.runnable for each in open_ones)
     retrying = sum(each.retrying for each in counts)
-    changes = grown(pool, seen.sessions)
+    changes = count_changes(pool, seen.sessions)
     retried = max(0, int(changes.retrying) - (retrying - seen.retrying)) if seen.queued is not None else 0
     arrivals = (
         0 if seen.queued is None else queued - seen.queued + changes.claimed - changes.returned - retried - seen.owed
     )
-    scheduled, due = upcoming(look, queues, State.SCHEDULED), upcoming(look, queues)
+    scheduled, due = list_due(look, queues, State.SCHEDULED), list_due(look, queues)
     threads = max((report.threads for report in pool.values()), default=1)
     observation = Observation(
         queued=queued,
-        oldest=oldest(look.now, [each.oldest for each in open_ones]),
+        oldest=compute_oldest_wait(look.now, [each.oldest for each in open_ones]),
         arrivals=max(0, arrivals),
         scheduled=min(max(0, arrivals), seen.expected),
         retried=retried,
@@ -68,26 +68,26 @@ def observed(look: Look, pool: Mapping[str, PoolReport], seen: Seen) -> tuple[Ob
         draining=sum(report.draining * report.threads for report in pool.values()),
         start_delay=max((report.start_delay for report in pool.values()), default=0.0),
         due=due,
-        limit=slots(min, [report.limit for report in pool.values()], threads),
-        asked=slots(max, [report.asked for report in pool.values()], threads),
+        limit=choose_slots(min, [report.limit for report in pool.values()], threads),
+        asked=choose_slots(max, [report.asked for report in pool.values()], threads),
         deaths=changes.deaths,
-        decided=decided(pool, threads),
+        decided=collect_answers(pool, threads),
     )
-    return observation, Seen(
+    return observation, Baseline(
         queued=queued,
         retrying=retrying,
-        sessions={session: totals(report) for session, report in pool.items()},
+        sessions={session: copy_totals(report) for session, report in pool.items()},
         expected=sum(tasks for ahead, tasks in scheduled if ahead <= 1),
         owed=max(0, -arrivals),
     )
 
 
-def totals(report: PoolReport) -> Totals:
+def copy_totals(report: PoolReport) -> Totals:
     """The counters of a report."""
     return Totals(**{field: getattr(report, field) for field in COUNTED})
 
 
-def grown(pool: Mapping[str, PoolReport], before: Mapping[str, Totals]) -> Totals:
+def count_changes(pool: Mapping[str, PoolReport], before: Mapping[str, Totals]) -> Totals:
     """By how much the counters have grown. A session that was not there before begins to count now."""
     sums = dict.fromkeys(COUNTED, 0)
     for session, report in pool.items():
@@ -97,13 +97,13 @@ def grown(pool: Mapping[str, PoolReport], before: Mapping[str, Totals]) -> Total
     return Totals(**sums)
 
 
-def oldest(now: Micros, since: Sequence[Micros | None]) -> float:
+def compute_oldest_wait(now: Micros, since: Sequence[Micros | None]) -> float:
     """For how many seconds the task that has waited longest has waited."""
     known = [moment for moment in since if moment is not None]
     return max(0.0, (now - min(known)) / SECOND) if known else 0.0
 
 
-def upcoming(look: Look, queues: set[str], state: State | None = None) -> tuple[tuple[float, int], ...]:
+def list_due(look: Look, queues: set[str], state: State | None = None) -> tuple[tuple[float, int], ...]:
     """What comes due, as (seconds from now, tasks): retries too, for they need workers like all others."""
     ahead: dict[float, int] = {}
     for due in look.due:
@@ -112,13 +112,13 @@ def upcoming(look: Look, queues: set[str], state: State | None = None) -> tuple[
     return tuple(sorted(ahead.items()))
 
 
-def decided(pool: Mapping[str, PoolReport], threads: int) -> dict[str, float]:
+def collect_answers(pool: Mapping[str, PoolReport], threads: int) -> dict[str, float]:
     """Return what the app's deciders ask for, in slots; of several nodes the largest answer counts."""
     answers = [answer for report in pool.values() for answer in report.decided.items()]
     return {name: threads * max(size for each, size in answers if each == name) for name, _ in answers}
 
 
-def slots(choose: Callable[[list[int]], int], workers: Sequence[int | None], threads: int) -> int | None:
+def choose_slots(choose: Callable[[list[int]], int], workers: Sequence[int | None], threads: int) -> int | None:
     """The smallest or largest number of workers that any node has heard of, in slots."""
     known = [number * threads for number in workers if number is not None]
     return choose(known) if known else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.autoscale.load_overrides import Step, Wish, held, limit, raised
+from windlass.autoscale.load_overrides import Step, Recommendation, hold_at, make_step, raise_to
 from windlass.autoscale.moment import Moment
 
 HELD = 30.0
@@ -26,35 +26,35 @@ class Outage(Struct, frozen=True, kw_only=True, gc=False):
     """The size that the outage found."""
 
 
-def broken(moment: Moment, wish: Wish, outage: Outage) -> tuple[Wish, list[Step], Outage]:
+def apply_breaker_veto(moment: Moment, wish: Recommendation, outage: Outage) -> tuple[Recommendation, list[Step], Outage]:
     """The wish under the breaker's state, what that says, and what to remember."""
     state, now, floor = moment.observed.breaker, moment.now, moment.settings.floor
     if state == "closed":
-        return closed(moment, wish, outage)
+        return restore_size(moment, wish, outage)
     if outage.since is None:
         outage = Outage(since=now, size=max(moment.current, outage.size))
     word = "veto:breaker"
     if state == "half_open":
         wish = plain(floor + 1)
-        return wish, [limit(wish, moment.current, word, "veto: the breaker is half open, one to probe with")], outage
+        return wish, [make_step(wish, moment.current, word, "veto: the breaker is half open, one to probe with")], outage
     if now - (outage.since or 0.0) < HELD:
-        wish = held(wish, moment.current)
-        return wish, [limit(wish, moment.current, word, "veto: the breaker is open, the size is held")], outage
+        wish = hold_at(wish, moment.current)
+        return wish, [make_step(wish, moment.current, word, "veto: the breaker is open, the size is held")], outage
     wish = plain(floor)
-    return wish, [limit(wish, moment.current, word, "veto: the breaker is open, down to the floor")], outage
+    return wish, [make_step(wish, moment.current, word, "veto: the breaker is open, down to the floor")], outage
 
 
-def plain(size: int) -> Wish:
+def plain(size: int) -> Recommendation:
     """A wish for exactly that many."""
-    return Wish(must=size, want=size, keep=size, peak=size)
+    return Recommendation(must=size, want=size, keep=size, peak=size)
 
 
-def closed(moment: Moment, wish: Wish, outage: Outage) -> tuple[Wish, list[Step], Outage]:
+def restore_size(moment: Moment, wish: Recommendation, outage: Outage) -> tuple[Recommendation, list[Step], Outage]:
     """The wish after an outage: what it found, for long enough that the load can speak for itself."""
     if outage.since is not None:
         outage = replace(outage, since=None, closed=moment.now)
     if outage.closed is None or moment.now - outage.closed >= HELD:
         return wish, [], Outage()
-    wish = raised(wish, outage.size)
+    wish = raise_to(wish, outage.size)
     said = f"the breaker has closed, back to {outage.size}"
-    return wish, [limit(wish, moment.current, "restored", said)], outage
+    return wish, [make_step(wish, moment.current, "restored", said)], outage

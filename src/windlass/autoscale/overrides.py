@@ -19,15 +19,15 @@ class Override(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Exactly this size."""
         return cls(least=size, most=size, until=until, author=author, why=why)
 
-    def holds(self, now: float) -> bool:
+    def is_active(self, now: float) -> bool:
         """Whether it still counts."""
         return now < self.until
 
-    def applied(self, size: int) -> int:
+    def apply(self, size: int) -> int:
         """The size that it makes of another."""
         return max(self.least, min(self.most, size))
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """In one sentence."""
         size = str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
         return f"set to {size} by {self.author or 'somebody'}" + (f": {self.why}" if self.why else "")

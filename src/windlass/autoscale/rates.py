@@ -57,13 +57,13 @@ class Rates(Struct, frozen=True, kw_only=True, gc=False):
         return (newer - older) / half**2 if newer - older > 2 * sqrt(newer + older) else 0.0
 
 
-def record(rates: Rates, arrivals: float, patience: float) -> Rates:
+def record_arrivals(rates: Rates, arrivals: float, patience: float) -> Rates:
     """The window after one more tick. Changes shorter than `patience` seconds are not looked for."""
     if rates.span:
         rates = damp_jump(rates, arrivals)
     else:
         rates = Rates(ticks=[arrivals])
-    return changed(trim(rates), patience)
+    return drop_before_change(trim(rates), patience)
 
 
 def damp_jump(rates: Rates, arrivals: float) -> Rates:
@@ -95,7 +95,7 @@ def trim(rates: Rates) -> Rates:
     return Rates(ticks=ticks, blocks=blocks[drop:], excess=rates.excess)
 
 
-def changed(rates: Rates, patience: float) -> Rates:
+def drop_before_change(rates: Rates, patience: float) -> Rates:
     """The window without what an abrupt change has made irrelevant."""
     span = rates.span
     count = sum(rates.ticks) + sum(rates.blocks)

@@ -13,7 +13,7 @@ HOLD = 30.0
 """Seconds for which a node keeps its workers when others join, so that a node that comes and goes moves nobody."""
 
 
-def shares(target: int, ceilings: Mapping[str, int]) -> dict[str, int]:
+def divide_target(target: int, ceilings: Mapping[str, int]) -> dict[str, int]:
     """Workers for each session by the weight of its ceiling: largest remainder, ties in the order of session ids."""
     total = sum(ceilings.values())
     target = min(target, total)
@@ -36,7 +36,7 @@ class Holding(Struct, frozen=True, kw_only=True):
     """Since when others could have a part of it."""
 
 
-def held(now: float, holding: Holding, target: int, share: int) -> tuple[int, Holding]:
+def hold_share(now: float, holding: Holding, target: int, share: int) -> tuple[int, Holding]:
     """The size of this node's part: smaller at once if the pool is, only after a hold if others have joined."""
     since = now if holding.since is None else holding.since
     if share >= holding.share or target < holding.target or now - since >= HOLD:

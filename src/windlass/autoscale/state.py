@@ -10,14 +10,14 @@ from msgspec import Struct
 from windlass.autoscale.costs import Bill
 from windlass.autoscale.estimators import Estimates
 from windlass.autoscale.health import Health
-from windlass.autoscale.moment import Memory
+from windlass.autoscale.moment import DeciderMemory
 from windlass.autoscale.outages import Outage
 from windlass.autoscale.overrides import Override
 from windlass.autoscale.pacing import Pace
 from windlass.autoscale.vetoes import Futility
 
 
-class State(Struct, frozen=True, kw_only=True, gc=False):
+class ControllerState(Struct, frozen=True, kw_only=True, gc=False):
     """The memory of one pool's controller."""
 
     version: int = 1
@@ -32,7 +32,7 @@ class State(Struct, frozen=True, kw_only=True, gc=False):
     outage: Outage = Outage()
     health: Health = Health()
     bill: Bill = Bill()
-    memory: Memory = Memory()
+    memory: DeciderMemory = DeciderMemory()
     sizes: list[int] = []
     """One size for each minute of the last half hour, for times without data."""
     sized: float = 0.0

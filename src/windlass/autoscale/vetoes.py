@@ -12,7 +12,7 @@ from math import ceil, inf
 from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.autoscale.load_overrides import Step, Wish, held, limit, lowered
+from windlass.autoscale.load_overrides import Step, Recommendation, hold_at, make_step, cap_at
 from windlass.autoscale.moment import Moment
 
 SLOWER = 1.3
@@ -50,27 +50,27 @@ class Futility(Struct, frozen=True, kw_only=True, gc=False):
     step: float = STEP
 
 
-def apply_vetoes(moment: Moment, wish: Wish, futility: Futility) -> tuple[Wish, list[Step], Futility]:
+def apply_load_vetoes(moment: Moment, wish: Recommendation, futility: Futility) -> tuple[Recommendation, list[Step], Futility]:
     """The wish after all vetoes, their steps, and what is now known about futility."""
     steps: list[Step] = []
     if moment.estimates.failing:
-        wish = held(wish, moment.current)
+        wish = hold_at(wish, moment.current)
         why = "veto: most attempts fail, so no growth, and no shrinking by their short run times"
-        steps.append(limit(wish, moment.current, "veto:errors", why))
-    futility = watch(moment, futility)
-    most = allowed(moment, futility)
+        steps.append(make_step(wish, moment.current, "veto:errors", why))
+    futility = watch_throughput(moment, futility)
+    most = compute_cap(moment, futility)
     if max(wish.want, wish.keep) > most:
-        wish = lowered(wish, most)
+        wish = cap_at(wish, most)
         why = f"veto: saturated and slower than usual, so at most {most} until growth is seen to help"
-        steps.append(limit(wish, moment.current, "veto:futile", why))
+        steps.append(make_step(wish, moment.current, "veto:futile", why))
     bears = moment.observed.limit
     if bears is not None and max(wish.want, wish.keep) > bears:
-        wish = lowered(wish, bears)
-        steps.append(limit(wish, moment.current, "veto:limit", f"veto: the downstream bears {bears}"))
+        wish = cap_at(wish, bears)
+        steps.append(make_step(wish, moment.current, "veto:limit", f"veto: the downstream bears {bears}"))
     return wish, steps, futility
 
 
-def allowed(moment: Moment, futility: Futility) -> float:
+def compute_cap(moment: Moment, futility: Futility) -> float:
     """The most workers that futility allows."""
     if futility.since is None:
         return inf
@@ -83,7 +83,7 @@ def allowed(moment: Moment, futility: Futility) -> float:
     return max(load, ceil(futility.step * futility.size) if futility.size == futility.watched else futility.watched)
 
 
-def watch(moment: Moment, futility: Futility) -> Futility:
+def watch_throughput(moment: Moment, futility: Futility) -> Futility:
     """Learn the usual run time while all is well, and test each growth while it is not."""
     observed, service = moment.observed, moment.service
     rate = futility.throughput + (observed.completions - futility.throughput) * THROUGHPUT_MEMORY
@@ -105,10 +105,10 @@ def watch(moment: Moment, futility: Futility) -> Futility:
     if futility.since is None or observed.alive != futility.watched:
         # Every change of size starts the clock anew: only a settled size has a throughput of its own.
         return replace(futility, usual=usual, throughput=rate, since=moment.now, watched=observed.alive)
-    return tested(moment, replace(futility, usual=usual, throughput=rate), service)
+    return evaluate_growth(moment, replace(futility, usual=usual, throughput=rate), service)
 
 
-def tested(moment: Moment, futility: Futility, service: float) -> Futility:
+def evaluate_growth(moment: Moment, futility: Futility, service: float) -> Futility:
     """Compare the throughput of a settled size with that of the size before."""
     since = futility.since if futility.since is not None else moment.now
     if moment.now < since + moment.observed.start_delay + service + max(15.0, 2 * service):
