@@ -15,8 +15,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from windlass.autoscale.checks import TIME_SETTINGS, find_setting_errors
-from windlass.autoscale.settings import Settings
+from windlass.autoscale.settings import TIME_SETTINGS, Settings, find_setting_errors
 from windlass.core.names import check_name
 from windlass.core.ordering import Strategy
 from windlass.core.times import duration

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from tests.support.builders import a_session, submit_one
 from tests.support.processes import open_store
-from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.stored_state import PoolDecision, encode_document
 from windlass.cli.main import main

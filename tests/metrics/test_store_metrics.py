@@ -11,7 +11,7 @@ import pytest
 
 from tests.metrics.values import read
 from tests.support.builders import NO_RETRY, RAISED, a_session, claim_one, report, submit_one
-from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.stored_state import POOL, PoolDecision, encode_document
 from windlass.clock import ManualClock

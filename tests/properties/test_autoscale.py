@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.autoscale.budget import SlotRequest, divide_slots
+from tests.support.builders import a_pin
 from windlass.autoscale.controller import ControllerState, tick
 from windlass.autoscale.deciders import DECIDERS
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.overrides import Override
+from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.shares import divide_target
+from windlass.autoscale.shares import SlotRequest, divide_slots, divide_target
 from windlass.simulation.ours import windlass
 from windlass.simulation.scenarios import SCENARIOS
 from windlass.simulation.world import World
@@ -94,7 +93,7 @@ def test_a_state_that_was_stored_decides_the_same(life: list[Observation], pool:
 @given(lives, pools, st.integers(0, 80), st.integers(1, 100))
 @settings(max_examples=30, deadline=None)
 def test_an_override_is_respected_until_its_end(life: list[Observation], pool: Settings, size: int, until: int) -> None:
-    state = ControllerState(override=Override.pin(size, until=float(until)))
+    state = ControllerState(override=a_pin(size, until=float(until)))
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
         state = decision.state

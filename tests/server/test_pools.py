@@ -8,7 +8,7 @@ import pytest
 
 from tests.server.conftest import API, Client, problem
 from tests.support.builders import a_session, a_task, claim_all, complete, submit
-from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.autoscale.stored_state import POOL, PoolDecision, encode_document
 from windlass.clock import ManualClock
 from windlass.server.routes import whatif

@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 
+from tests.support.builders import a_pin
 from tests.unit.test_autoscale_controller import busy, played
 from windlass.autoscale.controller import ControllerState, tick
-from windlass.autoscale.costs import Bill, count_affordable_workers, charge
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.overrides import Override
+from windlass.autoscale.observe import Observation
+from windlass.autoscale.pacing import Bill, charge, count_affordable_workers
 from windlass.autoscale.settings import Settings, Window
 
 HEAVY = {"queued": 400, "oldest": 9.0}
@@ -100,7 +100,7 @@ def test_a_pool_never_costs_more_than_its_hour_and_says_what_that_means() -> Non
 
 def test_orders_of_people_outrank_every_limit() -> None:
     settings = Settings(step_up=1, cooldown_up=100.0, price=1.0, cost_per_hour=12.0)
-    state = ControllerState(override=Override.pin(40, until=1e9))
+    state = ControllerState(override=a_pin(40, until=1e9))
 
     [decision] = played([busy(10, 11, breaker="open", deaths=9)], state, settings)
 

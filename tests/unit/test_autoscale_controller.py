@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from windlass.autoscale.controller import Decision, ControllerState, tick
+from tests.support.builders import a_pin
+from windlass.autoscale.controller import ControllerState, Decision, tick
 from windlass.autoscale.deciders import DECIDERS
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.overrides import Override
+from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings, Window
 
 SETTINGS = Settings(wait=5.0, ceiling=50)
@@ -26,7 +26,9 @@ def busy(rate: int, size: int, **more: object) -> Observation:
     return msgspec.convert({**told, **more}, Observation)
 
 
-def played(seconds: Iterable[Observation], state: ControllerState | None = None, settings: Settings = SETTINGS) -> list[Decision]:
+def played(
+    seconds: Iterable[Observation], state: ControllerState | None = None, settings: Settings = SETTINGS
+) -> list[Decision]:
     decisions: list[Decision] = []
     state = state or ControllerState()
     begin = 1000.0 if state.at is None else state.at
@@ -108,7 +110,7 @@ def test_a_controller_that_has_just_begun_adopts_what_it_finds() -> None:
 
 
 def test_an_override_counts_until_its_end() -> None:
-    override = Override.pin(12, until=1005.0, author="kim", why="a release")
+    override = a_pin(12, until=1005.0, author="kim", why="a release")
     decisions = played([busy(3, 4)] * 10, ControllerState(override=override))
 
     assert [decision.target for decision in decisions[:4]] == [12] * 4
@@ -118,7 +120,7 @@ def test_an_override_counts_until_its_end() -> None:
 
 
 def test_a_pause_is_size_zero_and_outranks_an_override() -> None:
-    paused = ControllerState(paused=True, override=Override.pin(12, until=2000.0))
+    paused = ControllerState(paused=True, override=a_pin(12, until=2000.0))
 
     [decision] = played([busy(10, 11, queued=500, oldest=50.0)], paused)
 

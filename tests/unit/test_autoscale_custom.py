@@ -10,19 +10,17 @@ from msgspec.structs import replace
 
 import windlass
 from tests.unit.test_autoscale_pool_tick import Floor
-from windlass.autoscale.checks import find_setting_errors
-from windlass.autoscale.controller import tick
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.observe import collect_answers
-from windlass.autoscale.reports import PoolReport
-from windlass.autoscale.settings import Settings
-from windlass.autoscale.state import ControllerState
+from windlass.autoscale.controller import ControllerState, tick
+from windlass.autoscale.observe import Observation, PoolReport, collect_answers
+from windlass.autoscale.settings import Settings, find_setting_errors
 from windlass.situation import PoolSituation, checked_answer
 
 OWN = Settings(deciders=("app:mine",), ceiling=20)
 
 
-def target(observed: Observation, state: ControllerState | None = None, settings: Settings = OWN) -> tuple[int, tuple[str, ...]]:
+def target(
+    observed: Observation, state: ControllerState | None = None, settings: Settings = OWN
+) -> tuple[int, tuple[str, ...]]:
     decision = tick(100.0, observed, state or ControllerState(), settings)
     return decision.target, decision.reasons
 

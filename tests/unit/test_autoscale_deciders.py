@@ -8,11 +8,12 @@ from random import Random
 from msgspec.structs import replace
 
 from tests.unit.test_autoscale_controller import busy
-from windlass.autoscale.deciders.forecasts import BIN, SEASON, forecast_rate, holt_winters, learn_bin, is_trusted
+from windlass.autoscale.deciders import DECIDERS
+from windlass.autoscale.deciders.forecasts import BIN, SEASON, forecast_rate, holt_winters, is_trusted, learn_bin
 from windlass.autoscale.deciders.simple import threshold
-from windlass.autoscale.estimators import Estimates
-from windlass.autoscale.moment import DeciderMemory, Moment
-from windlass.autoscale.settings import Settings, Thresholds
+from windlass.autoscale.estimates import Estimates
+from windlass.autoscale.recommendation import DeciderMemory, Moment
+from windlass.autoscale.settings import BUILT_IN_DECIDERS, Settings, Thresholds
 
 
 def seen(now: float, size: int, running: int, memory: DeciderMemory, settings: Settings) -> Moment:
@@ -99,3 +100,7 @@ def test_a_forecast_that_is_worse_than_the_present_keeps_silent() -> None:
     wish, _ = holt_winters(seen(0.0, 10, 1, memory, Settings()))
 
     assert wish.want == 0.0
+
+
+def test_the_settings_accept_exactly_the_built_in_deciders() -> None:
+    assert set(BUILT_IN_DECIDERS) == set(DECIDERS)

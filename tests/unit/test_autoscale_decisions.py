@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from tests.support.builders import a_pin
 from tests.unit.test_autoscale_controller import SETTINGS, busy, played
-from windlass.autoscale.controller import Decision, ControllerState
-from windlass.autoscale.decisions import build_decision
-from windlass.autoscale.load_overrides import Step
-from windlass.autoscale.overrides import Override
+from windlass.autoscale.controller import ControllerState, Decision, build_decision
+from windlass.autoscale.recommendation import Step
 from windlass.autoscale.settings import Settings
 
 
@@ -22,13 +21,21 @@ def after(state: ControllerState, settings: Settings = SETTINGS, **more: object)
 
 
 def test_a_growth_tells_what_it_saw_and_what_it_needs() -> None:
-    steps = [Step(size=4, reason="412 runnable, oldest 1.9 s, goal 1.0 s", needs=3.7), Step(size=4, reason="grow 2 → 4")]
+    steps = [
+        Step(size=4, reason="412 runnable, oldest 1.9 s, goal 1.0 s", needs=3.7),
+        Step(size=4, reason="grow 2 → 4"),
+    ]
 
-    assert build_decision(steps, ControllerState()).summarize(2) == "▲ 2→4  412 runnable, oldest 1.9 s, goal 1.0 s: needs 3.7"
+    assert (
+        build_decision(steps, ControllerState()).summarize(2)
+        == "▲ 2→4  412 runnable, oldest 1.9 s, goal 1.0 s: needs 3.7"
+    )
 
 
 def test_a_shrink_points_down_and_a_steady_size_stands() -> None:
-    decision = build_decision([Step(size=3, reason="0 runnable, oldest 0.0 s, goal 1.0 s", needs=2.5)], ControllerState())
+    decision = build_decision(
+        [Step(size=3, reason="0 runnable, oldest 0.0 s, goal 1.0 s", needs=2.5)], ControllerState()
+    )
 
     assert decision.summarize(4) == "▼ 4→3  0 runnable, oldest 0.0 s, goal 1.0 s: needs 2.5"
     assert decision.summarize(3) == "= 3  0 runnable, oldest 0.0 s, goal 1.0 s: needs 2.5"
@@ -68,8 +75,8 @@ def test_a_ceiling_that_binds_is_the_limit() -> None:
 
 
 def test_people_are_named_as_the_limit() -> None:
-    pinned = after(replace(calm(), override=Override.pin(7, until=1e9, author="kim")))
-    paused = after(replace(calm(), override=Override.pin(7, until=1e9), paused=True))
+    pinned = after(replace(calm(), override=a_pin(7, until=1e9, author="kim")))
+    paused = after(replace(calm(), override=a_pin(7, until=1e9), paused=True))
 
     assert (pinned.limited_by, pinned.summarize(7)) == ("override", "= 7 (wanted 11): set to 7 by kim")
     assert (paused.limited_by, paused.target) == ("paused", 0)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.unit.test_autoscale_controller import busy, played
 from windlass.autoscale.controller import ControllerState
-from windlass.autoscale.jumps import Jumps, record_jumps
-from windlass.autoscale.rates import Rates
+from windlass.autoscale.estimates import Jumps, Rates, record_jumps
 from windlass.autoscale.settings import Settings
 
 

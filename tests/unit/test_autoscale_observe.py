@@ -3,8 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-from windlass.autoscale.observe import Baseline, observe
-from windlass.autoscale.reports import PoolReport
+from windlass.autoscale.observe import Baseline, PoolReport, observe
 from windlass.core.lifecycle import State
 from windlass.core.task import SessionId
 from windlass.stores.coordination import Due, Look, QueueLook, Report

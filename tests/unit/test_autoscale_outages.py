@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from tests.unit.test_autoscale_controller import busy, played
-from windlass.autoscale.controller import Decision, ControllerState
+from windlass.autoscale.controller import ControllerState, Decision
 from windlass.autoscale.settings import Settings
 
 SETTINGS = Settings(wait=5.0, floor=2, ceiling=100)

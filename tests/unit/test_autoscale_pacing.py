@@ -7,12 +7,11 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from windlass.autoscale.budget import SlotRequest, spread_money, divide_slots
-from windlass.autoscale.load_overrides import Step, Recommendation
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.pacing import Pace, apply_pacing, compute_price, remember
+from windlass.autoscale.observe import Observation
+from windlass.autoscale.pacing import Pace, apply_pacing, compute_price, remember, spread_money
+from windlass.autoscale.recommendation import Recommendation, Step
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.shares import divide_target
+from windlass.autoscale.shares import SlotRequest, divide_slots, divide_target
 
 CALM = Observation(ready=20, start_delay=0.05)
 
@@ -92,7 +91,10 @@ def test_the_reversals_of_the_window_are_counted_and_forgotten() -> None:
 
 
 def test_a_budget_serves_the_higher_class_first_and_floors_always() -> None:
-    claims = [SlotRequest(pool="mail", floor=1, must=5, want=8, priority=1), SlotRequest(pool="bulk", floor=1, must=5, want=50)]
+    claims = [
+        SlotRequest(pool="mail", floor=1, must=5, want=8, priority=1),
+        SlotRequest(pool="bulk", floor=1, must=5, want=50),
+    ]
 
     assert divide_slots(claims, 8) == {"mail": 5, "bulk": 3}
     assert divide_slots(claims, 100) == {"mail": 8, "bulk": 50}
@@ -106,7 +108,10 @@ def test_a_class_shares_by_weight() -> None:
 
 
 def test_the_lowest_class_does_not_starve() -> None:
-    claims = [SlotRequest(pool="high", must=100, want=100, priority=1), SlotRequest(pool="low", must=10, want=10, waited=11.0)]
+    claims = [
+        SlotRequest(pool="high", must=100, want=100, priority=1),
+        SlotRequest(pool="low", must=10, want=10, waited=11.0),
+    ]
 
     assert divide_slots(claims, 40) == {"high": 38, "low": 2}
 

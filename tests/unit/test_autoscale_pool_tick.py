@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.support.builders import a_pin
 from windlass.autoscale import pool_tick
-from windlass.autoscale.overrides import Override
-from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.shares import HOLD, Holding, hold_share
 from windlass.autoscale.stored_state import PauseRequest, PoolDecision, PoolOverrides, encode_document
@@ -141,7 +141,7 @@ def test_an_override_counts_at_once_also_while_the_pool_is_quiet() -> None:
     while not floor.decision.idle:
         floor.tick()
 
-    floor.order(override=Override.pin(5, until=floor.second + 3.0, author="ops", why="a sale"))
+    floor.order(override=a_pin(5, until=floor.second + 3.0, author="ops", why="a sale"))
     floor.tick()
     pinned = floor.decision.target
     for _ in range(4):
@@ -156,7 +156,7 @@ def test_a_pause_outranks_an_override() -> None:
     floor = Floor()
     floor.tick()
 
-    floor.order(override=Override.pin(5, until=floor.second + 60.0), paused=PauseRequest(by="ops", at=0))
+    floor.order(override=a_pin(5, until=floor.second + 60.0), paused=PauseRequest(by="ops", at=0))
     floor.tick()
 
     assert floor.decision.target == 0
@@ -170,11 +170,13 @@ def test_a_fixed_pool_changes_only_by_order_and_writes_only_then() -> None:
     assert floor.decision.target == 3
     assert [floor.tick() for _ in range(3)] == [None] * 3
 
-    floor.order(override=Override.pin(12, until=floor.second + 60.0, author="ops"))
+    floor.order(override=a_pin(12, until=floor.second + 60.0, author="ops"))
     floor.tick()
 
     assert floor.decision.target == 12
-    assert pool_tick.compute_share(ME, 12, {ME: floor.reports["1"]}) == 12, "an order may go beyond its size, up to the most"
+    assert pool_tick.compute_share(ME, 12, {ME: floor.reports["1"]}) == 12, (
+        "an order may go beyond its size, up to the most"
+    )
 
 
 def test_bounds_are_the_sum_of_all_nodes_and_what_was_tuned_counts_more() -> None:
@@ -182,7 +184,9 @@ def test_bounds_are_the_sum_of_all_nodes_and_what_was_tuned_counts_more() -> Non
     members = {ME: report, OTHER: replace(report, settings=Settings(wait=9.0))}
 
     told = pool_tick.resolve_settings(members, PoolOverrides())
-    tuned = pool_tick.resolve_settings(members, PoolOverrides(tuned={"ceiling": 5, "wait": 1.5, "of_a_later_version": 3}))
+    tuned = pool_tick.resolve_settings(
+        members, PoolOverrides(tuned={"ceiling": 5, "wait": 1.5, "of_a_later_version": 3})
+    )
 
     assert (told.floor, told.ceiling, told.wait) == (4, 32, 9.0), "in slots; the newest node's goal"
     assert (tuned.floor, tuned.ceiling, tuned.wait) == (4, 10, 1.5)
@@ -192,7 +196,7 @@ def test_a_hold_against_a_wish_is_entered_once_and_not_every_second() -> None:
     floor = Floor()
     for _ in range(3):
         floor.tick()
-    floor.order(override=Override.pin(2, until=floor.second + 600.0, author="ops"))
+    floor.order(override=a_pin(2, until=floor.second + 600.0, author="ops"))
     floor.queue = QueueLook(queue="mail", runnable=4_000, oldest=floor.second * 1_000_000)
 
     for _ in range(60):

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from windlass.autoscale.rates import Rates, record_arrivals
+from windlass.autoscale.estimates import Rates, record_arrivals
 
 
 def fed(counts: list[int], patience: float = 0.0) -> Rates:

@@ -9,7 +9,7 @@ import msgspec
 from tests.unit.test_autoscale_controller import busy, played
 from windlass.autoscale.controller import ControllerState, tick
 from windlass.autoscale.deciders import DECIDERS
-from windlass.autoscale.observations import Observation
+from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings
 
 LARGEST = 20_000

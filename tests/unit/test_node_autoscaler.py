@@ -372,7 +372,7 @@ def test_a_controller_that_breaks_keeps_the_size_says_so_backs_off_and_recovers(
         raise ZeroDivisionError("no load")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "windlass.autoscaler"):
-        patch.setattr(pool_tick, "rule", breaks)
+        patch.setattr(pool_tick, "decide_tick", breaks)
         began = town.seconds
         town.tick(40)
 
@@ -394,8 +394,8 @@ def test_a_decision_that_the_store_cannot_take_harms_the_controller_and_not_the_
 ) -> None:
     node = town.node()
     town.tick(3)
-    monkeypatch.setattr(pool_tick, "sign", lambda *_: "x" * 5_000)
-    monkeypatch.setattr(pool_tick.Decision, "sentence", lambda *_: "x" * 5_000)
+    monkeypatch.setattr(pool_tick, "format_change", lambda *_: "x" * 5_000)
+    monkeypatch.setattr(pool_tick.Decision, "summarize", lambda *_: "x" * 5_000)
 
     pool_overrides.pin(town.store, "default", 5, by="ops")
     town.tick(2)

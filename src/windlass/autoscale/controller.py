@@ -1,36 +1,130 @@
-"""One tick of the controller: what was observed → how large the pool shall be, why, and what to remember.
+"""All that a controller remembers from tick to tick: plain values, stored as JSON and read by any node.
 
-The order is fixed: deciders wish and the largest wish counts, vetoes lower it, the pace makes a step of it, bounds
-hold, people overrule, and a pause outranks all. Nothing here reads a clock or a store, so the simulator runs this very
-code, and whichever node takes the tick goes on where the last one stopped.
+A state that another version wrote still loads: fields it lacks have defaults, and fields it has too many are left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+from math import ceil
 from statistics import median_high
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.autoscale.backlog import predict_wait
-from windlass.autoscale.bounds import Bounds, compute_bounds, apply_ceiling, find_alerts
-from windlass.autoscale.costs import charge
-from windlass.autoscale.custom import read_app_decider
 from windlass.autoscale.deciders import DECIDERS
-from windlass.autoscale.deciders.simple import recommend_size
-from windlass.autoscale.decisions import Decision, build_decision
-from windlass.autoscale.estimators import learn
-from windlass.autoscale.health import apply_health_vetoes
-from windlass.autoscale.load_overrides import Step, Recommendation, take_largest, round_up
-from windlass.autoscale.moment import Moment
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.outages import apply_breaker_veto
-from windlass.autoscale.pacing import apply_pacing, compute_hold
-from windlass.autoscale.rates import Rates
+from windlass.autoscale.deciders.simple import read_app_decider, recommend_size
+from windlass.autoscale.estimates import Estimates, Rates, learn
+from windlass.autoscale.observe import Observation
+from windlass.autoscale.pacing import (
+    Bill,
+    Bounds,
+    Pace,
+    apply_ceiling,
+    apply_pacing,
+    charge,
+    compute_bounds,
+    compute_hold,
+)
+from windlass.autoscale.recommendation import (
+    DeciderMemory,
+    Moment,
+    Recommendation,
+    Step,
+    predict_wait,
+    round_up,
+    take_largest,
+)
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.state import ControllerState
-from windlass.autoscale.vetoes import apply_load_vetoes
+from windlass.autoscale.vetoes import (
+    Futility,
+    Health,
+    Outage,
+    apply_breaker_veto,
+    apply_health_vetoes,
+    apply_load_vetoes,
+)
+from windlass.situation import PoolSituation
 
-__all__ = ["Decision", "ControllerState", "tick"]
+
+class ControllerState(Struct, frozen=True, kw_only=True, gc=False):
+    """The memory of one pool's controller."""
+
+    version: int = 1
+    target: int | None = None
+    at: float | None = None
+    began: float = 0.0
+    arrivals: int = 0
+    last_task: float | None = None
+    estimates: Estimates = Estimates()
+    pace: Pace = Pace()
+    futility: Futility = Futility()
+    outage: Outage = Outage()
+    health: Health = Health()
+    bill: Bill = Bill()
+    memory: DeciderMemory = DeciderMemory()
+    sizes: list[int] = []
+    """One size for each minute of the last half hour, for times without data."""
+    sized: float = 0.0
+    """When the last of them was taken."""
+    override: Override | None = None
+    paused: bool = False
+
+
+class Decision(Struct, frozen=True, kw_only=True, gc=False):
+    """The target of one tick, and all that a ledger tells about it."""
+
+    target: int
+    reasons: tuple[str, ...]
+    """The chain, in the order in which it was decided; the last one settled it."""
+    state: ControllerState
+    alerts: tuple[str, ...] = ()
+    recommendation: Recommendation | None = None
+    wanted: int = 0
+    """The size that the deciders asked for, before any veto or limit."""
+    needs: float = 0.0
+    """The same before rounding."""
+    limited_by: str = ""
+    """The word of the last step that moved the size away from what was wanted; empty if it is what was wanted."""
+    limit_reason: str = ""
+    """What that step says."""
+    predicted_wait: float = 0.0
+    """Seconds that a task which comes now will wait, with the size that the pool shall have."""
+
+    def summarize(self, before: int) -> str:
+        """The decision in one line, for a pool that had `before` workers."""
+        limit = f" (wanted {self.wanted}): {self.limit_reason}" if self.limited_by else ""
+        if self.target == before and limit:
+            return f"= {self.target}{limit}"
+        sign = "=" if self.target == before else "▲" if self.target > before else "▼"
+        size = f"{before}→{self.target}" if self.target != before else f"{before}"
+        return f"{sign} {size}  {self.reasons[0]}: needs {self.needs:.1f}{limit}"
+
+
+def build_decision(
+    steps: Sequence[Step],
+    state: ControllerState,
+    wish: Recommendation | None = None,
+    alerts: Sequence[str] = (),
+    predicted: float = 0.0,
+) -> Decision:
+    """The decision that these steps make; the first is what was wanted, the last is the target."""
+    first, last = steps[0], steps[-1]
+    moved = [step for before, step in pairwise(steps) if step.size != before.size] if last.size != first.size else []
+    return Decision(
+        target=last.size,
+        reasons=tuple(step.reason for step in steps if step.reason),
+        state=state,
+        alerts=tuple(alerts),
+        recommendation=wish,
+        predicted_wait=predicted,
+        wanted=first.size,
+        needs=first.needs,
+        limited_by=moved[-1].limit if moved else "",
+        limit_reason=moved[-1].reason if moved else "",
+    )
+
 
 GAP = 5.0
 """Seconds without a tick after which the latest arrivals say nothing about now."""
@@ -54,7 +148,7 @@ def tick(now: float, observed: Observation | None, state: ControllerState, setti
     moment = make_moment(now, observed, state, settings, current)
     granted, vetoes, state = apply_vetoes(moment, wish, state)
     # A growth beyond the ceiling must not be paid for, tick after tick.
-    bounds = compute_bounds(moment, state)
+    bounds = compute_bounds(moment, state.bill)
     granted, ceiling = apply_ceiling(moment, granted, bounds)
     step, pace = apply_pacing(now, granted, observed, state.pace, current, settings, is_adopting(now, observed, state))
     steps += [*vetoes, ceiling, step, apply_bounds(now, step.size, observed, state, bounds)]
@@ -82,7 +176,9 @@ def decide_without_data(now: float, state: ControllerState, settings: Settings) 
     return build_decision([step, *orders], state, alerts=["signal_stale"] if stale else [])
 
 
-def apply_vetoes(moment: Moment, wish: Recommendation, state: ControllerState) -> tuple[Recommendation, list[Step], ControllerState]:
+def apply_vetoes(
+    moment: Moment, wish: Recommendation, state: ControllerState
+) -> tuple[Recommendation, list[Step], ControllerState]:
     """The wish after every veto. The breaker is first, since what it restores may still be more than is healthy."""
     wish, breaker, outage = apply_breaker_veto(moment, wish, state.outage)
     wish, vetoes, futility = apply_load_vetoes(moment, wish, state.futility)
@@ -172,3 +268,61 @@ def apply_override(now: float, size: int, state: ControllerState) -> tuple[list[
     if state.paused:
         steps.append(Step(size=0, reason="paused", limit="paused"))
     return steps, state
+
+
+def describe_situation(
+    pool: str, now: float, observed: Observation, state: ControllerState, settings: Settings, threads: int, slots: int
+) -> PoolSituation:
+    """Return a pool as its decider sees it; the controller counts in slots, people in workers."""
+    return PoolSituation(
+        pool=pool,
+        now=now,
+        workers=ceil(slots / threads),
+        least=settings.floor // threads,
+        most=settings.ceiling // threads,
+        threads=threads,
+        wait=settings.wait,
+        queued=observed.queued,
+        oldest=observed.oldest,
+        running=observed.running,
+        arrivals=state.estimates.rates.rate,
+        service=state.estimates.service(settings),
+        due=observed.due_within(MINUTE),
+    )
+
+
+def find_alerts(state: ControllerState, wish: Recommendation, bounds: Bounds, size: int) -> list[str]:
+    """The alerts of a decided tick."""
+    alerts: list[str] = []
+    if wish.must > size >= bounds.ceiling:
+        alerts.append("cost_capped" if bounds.limit == "cost" else "ceiling_bound")
+    if state.pace.flaps:
+        alerts.append("flapping")
+    if state.health.stalled:
+        alerts.append("stalled")
+    if state.health.crashing:
+        alerts.append("crash_loop")
+    return alerts
+
+
+class Override(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A size, or a range of sizes, that somebody has set until some moment."""
+
+    least: int
+    most: int
+    until: float
+    author: str = ""
+    why: str = ""
+
+    def is_active(self, now: float) -> bool:
+        """Whether it still counts."""
+        return now < self.until
+
+    def apply(self, size: int) -> int:
+        """The size that it makes of another."""
+        return max(self.least, min(self.most, size))
+
+    def describe(self) -> str:
+        """In one sentence."""
+        size = str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+        return f"set to {size} by {self.author or 'somebody'}" + (f": {self.why}" if self.why else "")

@@ -1,20 +1,127 @@
-"""From what the store sees and what the nodes report to one observation of one pool.
+"""What the controller is told at each tick: counts since the last tick, and sizes as they are now.
 
-Arrivals are nowhere counted: a tally of them would be one more write for every task. They follow from what is: what is
-queued now, less what was, and what was taken meanwhile. What is a moment older on one side evens out a tick later.
+Every number is about one pool over all nodes. Whoever observes fills it in; the controller reads nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.reports import NodeReport, PoolReport, Totals
+from windlass.autoscale.settings import Settings
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros
 from windlass.stores.coordination import Look
+
+
+class Observation(Struct, frozen=True, kw_only=True, gc=False):
+    """One second in the life of a pool. Seconds are floats, counts are integers."""
+
+    queued: int = 0
+    """Runnable tasks that nobody runs yet."""
+    oldest: float = 0.0
+    """How long the one that has waited longest has waited, in seconds."""
+    arrivals: int = 0
+    """Tasks that became runnable for the first time, with those from the schedule."""
+    scheduled: int = 0
+    """How many of the arrivals came from the schedule, and were known ahead."""
+    retried: int = 0
+    """Tasks that became runnable again after a failure. They follow errors, not demand: no arrivals."""
+    completions: int = 0
+    """Attempts that ended, well or not."""
+    errors: int = 0
+    busy: float = 0.0
+    """Worker-seconds spent on tasks since the last tick, those of unfinished tasks too."""
+    started: int = 0
+    late: int = 0
+    """How many of the started had waited longer than the goal."""
+    ready: int = 0
+    running: int = 0
+    """How many of the ready are at work now."""
+    starting: int = 0
+    draining: int = 0
+    start_delay: float = 0.0
+    """How long a worker takes to start, as lately measured."""
+    due: tuple[tuple[float, int], ...] = ()
+    """What the schedule holds: (seconds from now, tasks), nearest first, as far ahead as the observer looks."""
+    limit: int | None = None
+    """The most workers that a downstream can bear, if it says so."""
+    asked: int | None = None
+    """The workers that signals from outside ask for, if there are any."""
+    breaker: Literal["closed", "open", "half_open"] = "closed"
+    """The circuit breaker of the downstream that all tasks of this pool need."""
+    deaths: int = 0
+    """Workers that died unasked since the last tick."""
+    decided: dict[str, float] = {}
+    """What deciders of the app ask for, in slots, by name as in `app:by_orders`; one without an answer is not in it."""
+
+    @property
+    def alive(self) -> int:
+        """The workers that serve or soon will: those still starting are not ordered a second time."""
+        return self.ready + self.starting
+
+    def due_within(self, seconds: float) -> int:
+        """How many scheduled tasks become runnable in that time."""
+        return sum(count for ahead, count in self.due if ahead <= seconds) if self.due else 0
+
+
+class Totals(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a pool has done on a node since the node's session began."""
+
+    claimed: int = 0
+    returned: int = 0
+    """Tasks that went back to their queue unbegun."""
+    started: int = 0
+    late: int = 0
+    ended: int = 0
+    errors: int = 0
+    retrying: int = 0
+    """Attempts after which the task waits for its next one."""
+    busy: float = 0.0
+    """Seconds that tasks have run for, the unfinished ones too."""
+    deaths: int = 0
+
+
+class PoolReport(Totals, frozen=True, kw_only=True, omit_defaults=True):
+    """One pool on one node."""
+
+    queues: tuple[str, ...] = ()
+    threads: int = 1
+    floor: int = 0
+    ceiling: int = 0
+    """How many workers this node may have in it, by its settings and what its budget leaves."""
+    most: int = 0
+    """How many it may have in it when a person orders more."""
+    settings: Settings = Settings()
+    """What the node was told about goals; the bounds are the two above."""
+    fixed: bool = False
+    """Whether the node was told a size: then the pool does not size itself."""
+    target: int = 0
+    ready: int = 0
+    starting: int = 0
+    draining: int = 0
+    asleep: int = 0
+    """Workers within the target that left because nobody needed them, and come back at once when somebody does."""
+    running: int = 0
+    start_delay: float = 0.0
+    limit: int | None = None
+    asked: int | None = None
+    """The most workers, over all nodes, that the signals of this node allow; and the number that they ask for."""
+    decided: dict[str, float] = {}
+    """The workers, over all nodes, that deciders of the app ask for on this node, by name as in `app:by_orders`."""
+    downstream: str = ""
+    """What all of its latest tasks needed, if that was one and the same."""
+
+
+class NodeReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All pools of a node."""
+
+    pools: dict[str, PoolReport] = {}
+    degraded: str = ""
+    """What is wrong with the node's own controller; empty when nothing is."""
+
 
 COUNTED = Totals.__struct_fields__
 SECOND = 1_000_000

@@ -6,12 +6,15 @@ shrinking waits as long as a start would have cost (the ski rental rule).
 
 from __future__ import annotations
 
+from math import inf
+
 from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.autoscale.estimators import compute_reaction_time
-from windlass.autoscale.load_overrides import Step, Recommendation, round_up
-from windlass.autoscale.observations import Observation
+from windlass.autoscale.deciders.forecasts import find_open_windows
+from windlass.autoscale.estimates import compute_reaction_time
+from windlass.autoscale.observe import Observation
+from windlass.autoscale.recommendation import Moment, Recommendation, Step, cap_at, predict_wait, round_up
 from windlass.autoscale.settings import Settings
 
 HOLD = 15.0
@@ -83,7 +86,13 @@ def remember(line: list[tuple[float, float]], now: float, need: float, hold: flo
 
 
 def apply_pacing(
-    now: float, wish: Recommendation, observed: Observation, pace: Pace, current: int, settings: Settings, adopting: bool = False
+    now: float,
+    wish: Recommendation,
+    observed: Observation,
+    pace: Pace,
+    current: int,
+    settings: Settings,
+    adopting: bool = False,
 ) -> tuple[Step, Pace]:
     """The size that follows with what decided it, and the new pace."""
     hold, slow = compute_hold(observed), settings.wait < compute_reaction_time(observed)
@@ -174,3 +183,75 @@ def predict_hold(pace: Pace, now: float, hold: float) -> int:
     """The size that the hold will allow a little later, if nothing new comes."""
     later = [size for line in (pace.steady, pace.peaks) for at, size in line if at >= now - hold + FALLING]
     return round_up(max(later, default=0.0))
+
+
+HOUR = 3600.0
+
+
+class Bill(Struct, frozen=True, kw_only=True, gc=False):
+    """What the present hour has cost."""
+
+    began: float = 0.0
+    at: float = 0.0
+    spent: float = 0.0
+
+
+def charge(now: float, observed: Observation, bill: Bill, settings: Settings) -> Bill:
+    """The bill after the time since the last tick; workers cost while they start and while they drain."""
+    if settings.cost_per_hour is None or not bill.began or not 0 <= now - bill.began < HOUR:
+        return Bill(began=now, at=now)
+    workers = observed.alive + observed.draining
+    spent = bill.spent + workers * settings.price * max(0.0, now - bill.at) / HOUR
+    return Bill(began=bill.began, at=now, spent=spent)
+
+
+def count_affordable_workers(bill: Bill, settings: Settings) -> int | None:
+    """The most workers that the rest of the hour's money pays for; None if money is no matter."""
+    if settings.cost_per_hour is None or settings.price <= 0:
+        return None
+    left = settings.cost_per_hour - bill.spent
+    hours = (HOUR - (bill.at - bill.began)) / HOUR
+    return int(min(spread_money(left, hours, settings.price), settings.ceiling))
+
+
+class Bounds(Struct, frozen=True, kw_only=True, gc=False):
+    """The sizes that are allowed at one moment."""
+
+    floor: int
+    ceiling: int
+    limit: str = "ceiling"
+    """What makes the ceiling: the setting, a window, or the cost."""
+    reason: str = ""
+    """The ceiling in words, with what it means for those who wait."""
+    idle: float = 0.0
+
+
+def compute_bounds(moment: Moment, bill: Bill) -> Bounds:
+    """The bounds of this tick."""
+    settings = moment.settings
+    ceilings = [(settings.ceiling, "ceiling")]
+    if "schedule" in settings.deciders:
+        most = [window.most for window in find_open_windows(moment) if window.most is not None]
+        ceilings += [(size, "window") for size in most]
+    money = count_affordable_workers(bill, settings)
+    if money is not None:
+        ceilings.append((money, "cost"))
+    least, word = min(ceilings, key=lambda each: each[0])
+    ceiling = max(settings.floor, least)
+    told = f"{word} {ceiling}, which makes a task wait about {predict_wait(moment, ceiling):.0f} s"
+    return Bounds(floor=settings.floor, ceiling=ceiling, limit=word, reason=told, idle=settings.idle)
+
+
+def apply_ceiling(moment: Moment, wish: Recommendation, bounds: Bounds) -> tuple[Recommendation, Step]:
+    """The wish with nothing above the ceiling, and what that means for those who wait."""
+    before = round_up(wish.choose_size(moment.current))
+    wish = cap_at(wish, bounds.ceiling)
+    size = round_up(wish.choose_size(moment.current))
+    return wish, Step(size=size, reason=bounds.reason if size < before else "", limit=bounds.limit)
+
+
+def spread_money(money_left: float, seconds_left: float, price: float, burst: float = 1.5) -> float:
+    """The most workers that the rest of the money allows, spent evenly with some room for bursts."""
+    if price <= 0 or seconds_left <= 0:
+        return inf
+    return max(0.0, money_left) / seconds_left * burst / price

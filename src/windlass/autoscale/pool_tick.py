@@ -6,25 +6,21 @@ first lives through the quiet seconds, so that a burst after silence is seen for
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from windlass.autoscale.controller import ControllerState, Decision, describe_situation
 from windlass.autoscale.controller import tick as decide
-from windlass.autoscale.custom import list_app_deciders, describe_situation
-from windlass.autoscale.decisions import Decision
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.observe import SECOND, observe
-from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.observe import SECOND, NodeReport, Observation, PoolReport, observe
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.shares import divide_target
-from windlass.autoscale.state import ControllerState
 from windlass.autoscale.stored_state import OVERRIDES, POOL, PoolDecision, PoolOverrides, decode_document
 from windlass.core import breaker as breakers
-from windlass.situation import PoolSituation
+from windlass.situation import PREFIX, PoolSituation
 from windlass.stores.coordination import Control, Entry, Look
 
 IDLE_WRITES = 60
@@ -141,7 +137,9 @@ def apply_downstream_limit(settings: Settings, limit: int | None) -> Settings:
     return replace(settings, floor=min(settings.floor, limit), ceiling=limit)
 
 
-def decide_fixed_size(pool: str, last: PoolDecision, now: PoolDecision, order: PoolOverrides) -> tuple[PoolDecision, tuple[Entry, ...]]:
+def decide_fixed_size(
+    pool: str, last: PoolDecision, now: PoolDecision, order: PoolOverrides
+) -> tuple[PoolDecision, tuple[Entry, ...]]:
     """A pool of a given size: only people change it. Nothing is written as long as nothing changes."""
     size = now.settings.ceiling // now.threads
     override = order.override if order.override is not None and order.override.is_active(now.tick) else None
@@ -290,3 +288,8 @@ def compute_share(session: str, target: int, members: Mapping[str, PoolReport]) 
     if target > sum(ceilings.values()):
         ceilings = {each: max(report.most, report.ceiling) for each, report in members.items()}
     return divide_target(target, ceilings).get(session, 0)
+
+
+def list_app_deciders(settings: Settings) -> Sequence[str]:
+    """Return the names of the deciders that are functions of the app, as they stand in the settings."""
+    return [name for name in settings.deciders if name.startswith(PREFIX)]

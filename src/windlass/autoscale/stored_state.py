@@ -1,8 +1,4 @@
-"""What the store keeps about a pool, as JSON: what was decided last, and what people have ordered.
-
-The two are apart because they have different writers: a decision is written by whichever node takes the tick, an order
-by a person, and neither may undo the other.
-"""
+"""What people order: a pin or a range for some time, and a pause. It outranks every decider and veto."""
 
 from __future__ import annotations
 
@@ -12,10 +8,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
+from windlass.autoscale.controller import ControllerState, Override
 from windlass.autoscale.observe import Baseline
-from windlass.autoscale.overrides import Override
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.state import ControllerState
 from windlass.core.times import Micros
 
 POOL, OVERRIDES = "pool", "order"

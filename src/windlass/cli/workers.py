@@ -9,8 +9,8 @@ from typing import Any
 import click
 from msgspec import to_builtins
 
+from windlass.autoscale.observe import NodeReport
 from windlass.autoscale.pool_tick import read_reports
-from windlass.autoscale.reports import NodeReport
 from windlass.cli.output import form_options, number_of, print_json_form, print_note, table
 from windlass.cli.stores import clock, opened, store_option
 from windlass.cli.time_options import length

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from windlass.autoscale import pool_tick
-from windlass.autoscale.reports import NodeReport
+from windlass.autoscale.observe import NodeReport
 from windlass.metrics.families import Family, Sample
 from windlass.operations.pools import PoolView, desired_in, pools_in
 from windlass.stores.coordination import Look

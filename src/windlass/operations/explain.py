@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import msgspec
 
+from windlass.autoscale.observe import PoolReport
 from windlass.autoscale.pool_tick import read_reports
-from windlass.autoscale.reports import PoolReport
 from windlass.autoscale.stored_state import OVERRIDES, PoolOverrides, decode_document
 from windlass.core.breaker import Breaker, decode
 from windlass.core.forecast import Forecast, forecast

@@ -14,10 +14,9 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from windlass.autoscale import pool_tick
-from windlass.autoscale.checks import TIME_SETTINGS, find_setting_errors
+from windlass.autoscale.controller import Override
 from windlass.autoscale.observe import SECOND
-from windlass.autoscale.overrides import Override
-from windlass.autoscale.settings import Settings
+from windlass.autoscale.settings import TIME_SETTINGS, Settings, find_setting_errors
 from windlass.autoscale.stored_state import OVERRIDES, PauseRequest, PoolOverrides, encode_document
 from windlass.core.names import check_author
 from windlass.core.times import Duration, duration

@@ -13,10 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from windlass.autoscale import pool_tick
-from windlass.autoscale.controller import tick
-from windlass.autoscale.observe import SECOND, select_members, observe, compute_oldest_wait
-from windlass.autoscale.overrides import Override
-from windlass.autoscale.reports import PoolReport
+from windlass.autoscale.controller import Override, tick
+from windlass.autoscale.observe import SECOND, PoolReport, compute_oldest_wait, observe, select_members
 from windlass.autoscale.stored_state import POOL, PauseRequest, PoolDecision, decode_document
 from windlass.errors import UnknownPool
 from windlass.stores.coordination import MAX_QUEUES, EntrySeen, Look
@@ -145,7 +143,9 @@ def _needs_nodes(decision: PoolDecision, here: Mapping[str, PoolReport]) -> bool
 
 def look_at(store: Store, counts: Sequence[Count] | None = None) -> Look:
     """What there is, in all queues that any pool serves; of more queues than one look takes, those first."""
-    served = {queue for control in store.controls(POOL) for queue in decode_document(control.value, PoolDecision).queues}
+    served = {
+        queue for control in store.controls(POOL) for queue in decode_document(control.value, PoolDecision).queues
+    }
     others = {each.queue for each in (store.counts() if counts is None else counts)} - served
     return store.look([*sorted(served), *sorted(others)][:MAX_QUEUES], ahead=AHEAD)
 

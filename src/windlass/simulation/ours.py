@@ -7,11 +7,9 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from windlass.autoscale.controller import tick
-from windlass.autoscale.custom import describe_situation
-from windlass.autoscale.observations import Observation
+from windlass.autoscale.controller import ControllerState, describe_situation, tick
+from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.state import ControllerState
 from windlass.simulation.load import Load
 from windlass.simulation.policy import Policy, Start
 from windlass.situation import PREFIX, PoolSituation, checked_answer

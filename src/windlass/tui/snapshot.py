@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from windlass.autoscale.observe import NodeReport
 from windlass.autoscale.pool_tick import read_reports
-from windlass.autoscale.reports import NodeReport
 from windlass.core.query import Query
 from windlass.core.task import Attempt, Task, TaskId
 from windlass.core.times import Micros

@@ -16,10 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from windlass.autoscale import pool_tick, stored_state
-from windlass.autoscale.budget import SlotRequest, divide_slots
-from windlass.autoscale.observe import select_members
-from windlass.autoscale.reports import NodeReport, PoolReport
-from windlass.autoscale.shares import Holding, hold_share
+from windlass.autoscale.observe import NodeReport, PoolReport, select_members
+from windlass.autoscale.shares import Holding, SlotRequest, divide_slots, hold_share
 from windlass.autoscale.stored_state import POOL, PoolDecision
 from windlass.clock import monotonic
 from windlass.config import BudgetSettings, PoolSettings
@@ -119,7 +117,9 @@ class Autoscaler:
         self._breakers.step(look, self._session, want=1 if self._hungry() else 0)
         nodes = {**pool_tick.read_reports(look), self._session: report}
         for name in report.pools:
-            self._hub.dispatcher.pools[name].situations = pool_tick.describe_situations(name, look, select_members(nodes, name))
+            self._hub.dispatcher.pools[name].situations = pool_tick.describe_situations(
+                name, look, select_members(nodes, name)
+            )
         found = {name: self._share(name, look, select_members(nodes, name)) for name in report.pools}
         self._apply({name: share for name, share in found.items() if share is not None})
 
@@ -226,7 +226,9 @@ class Autoscaler:
             return sizes
         pools = {name: crew.pools[name].settings for name in sizes}
         claims = [
-            SlotRequest(pool=name, floor=min(size, pools[name].floor), must=size, want=size, priority=pools[name].priority)
+            SlotRequest(
+                pool=name, floor=min(size, pools[name].floor), must=size, want=size, priority=pools[name].priority
+            )
             for name, size in sizes.items()
         ]
         return divide_slots(claims, room)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from windlass.autoscale.reports import PoolReport
+from windlass.autoscale.observe import PoolReport
 from windlass.config import PoolSettings
 from windlass.situation import PoolSituation
 from windlass.worker.pool_counters import PoolCounters

@@ -10,8 +10,7 @@ from math import sqrt
 from msgspec.structs import replace
 
 from windlass.autoscale.deciders.simple import recommend_size
-from windlass.autoscale.load_overrides import Recommendation
-from windlass.autoscale.moment import DeciderMemory, Moment
+from windlass.autoscale.recommendation import DeciderMemory, Moment, Recommendation
 from windlass.autoscale.settings import Window
 
 BIN = 300

@@ -5,11 +5,12 @@ Each answers with one size; bounds, holds and the budget of resizes are the same
 
 from __future__ import annotations
 
+from math import ceil, exp, log, sqrt
+
 from msgspec.structs import replace
 
-from windlass.autoscale.load_overrides import Recommendation
-from windlass.autoscale.moment import DeciderMemory, Moment
-from windlass.autoscale.sizing import staff
+from windlass.autoscale.observe import Observation
+from windlass.autoscale.recommendation import DeciderMemory, Moment, Recommendation
 
 USE = 0.7
 """The utilisation that `target` and `pid` aim at."""
@@ -92,3 +93,36 @@ def due(moment: Moment) -> tuple[Recommendation, DeciderMemory]:
     count = moment.observed.due_within(reach)
     size = min(count, count * moment.service / max(moment.settings.wait, 0.1))
     return recommend_size(size, f"{count} due within {reach:.0f} s"), moment.memory
+
+
+def read_app_decider(name: str, observed: Observation, current: int) -> Recommendation:
+    """Return what the app's decider asks for. Without an answer the size stays, so that a fault moves nothing.
+
+    A pool that has nobody cannot be asked at all: while tasks wait it gets one worker.
+    """
+    answer = observed.decided.get(name)
+    if answer is None:
+        return recommend_size(max(current, 1 if observed.queued else 0), f"{name} has no answer, so the size stays")
+    return recommend_size(answer, f"{name} asks for {answer:g}")
+
+
+def staff(load: float, patience: float, late: float) -> int:
+    """The fewest workers with at most a share `late` of tasks waiting longer than `patience` service times."""
+    if load <= 0:
+        return 0
+    if load > LARGE:
+        # A task waits longer than its patience with a chance below e^-(spare · patience), however large the pool.
+        return ceil(load + min(2 * sqrt(load), log(1 / late) / max(patience, 1e-9)))
+    workers, blocked = 0, 1.0
+    while True:
+        workers += 1
+        blocked = load * blocked / (workers + load * blocked)
+        if workers <= load:
+            continue
+        waiting = blocked / (1 - load / workers * (1 - blocked))
+        if waiting * exp(-(workers - load) * patience) <= late:
+            return workers
+
+
+LARGE = 200.0
+"""Above this offered load the square-root rule is as good as Erlang's formula, and cheaper."""

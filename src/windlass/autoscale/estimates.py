@@ -1,6 +1,6 @@
-"""What the default law knows of its load: rate, run time, offered load, and how wrong its own forecasts were.
+"""Smoothing of any signal: a fading mean with a half-life, and a sliding window. Small values that can be stored.
 
-All of it is one small value that can be stored, so that any node may decide the next tick.
+A signal that has not been heard of for too long is stale, and whoever reads it decides what that means.
 """
 
 from __future__ import annotations
@@ -10,10 +10,166 @@ from math import exp, sqrt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.autoscale.jumps import Jumps, record_jumps
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.rates import BLOCK, Rates, record_arrivals
+from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings
+
+
+class Fading(Struct, frozen=True, kw_only=True, gc=False):
+    """An exponentially weighted mean: what is one half-life old counts half."""
+
+    value: float | None = None
+    at: float = 0.0
+
+    def record(self, now: float, value: float, half_life: float) -> Fading:
+        """The mean after one more value; without a half-life, that value."""
+        if self.value is None or half_life <= 0:
+            return Fading(value=value, at=now)
+        share = 0.5 ** (max(0.0, now - self.at) / half_life)
+        return Fading(value=value + (self.value - value) * share, at=now)
+
+
+TICKS = 64
+BLOCK = 16
+SLOW = 120
+"""Seconds that the window spans at least."""
+ENOUGH = 100
+"""Arrivals that it holds, if they come within 900 s."""
+BLOCKS = (900 - TICKS) // BLOCK
+SPANS = (3, 6, 12, 24, 48)
+"""The lengths at which the latest arrivals are compared with those before."""
+
+
+class Rates(Struct, frozen=True, kw_only=True, gc=False):
+    """The window, newest last."""
+
+    ticks: list[float] = []
+    blocks: list[float] = []
+    excess: list[float] = []
+    """What was cut off the latest ticks, while they stand above the rest."""
+    jump: int = 0
+    """1 or -1 in the tick in which a change was found."""
+
+    @property
+    def span(self) -> int:
+        """Seconds since the last change, as far as the window remembers."""
+        return len(self.ticks) + BLOCK * len(self.blocks)
+
+    @property
+    def rate(self) -> float:
+        """Arrivals per second."""
+        span = self.span
+        return (sum(self.ticks) + sum(self.blocks)) / span if span else 0.0
+
+    def last(self, seconds: int) -> float:
+        """Arrivals in the latest seconds, at most a minute."""
+        return sum(self.ticks[-seconds:])
+
+    @property
+    def slope(self) -> float:
+        """By how much the rate grows in a second, if it surely does: the halves differ by more than two sigma."""
+        half = min(len(self.ticks), self.span) // 2
+        if half < BLOCK:
+            return 0.0
+        newer, older = self.last(half), sum(self.ticks[-2 * half : -half])
+        return (newer - older) / half**2 if newer - older > 2 * sqrt(newer + older) else 0.0
+
+
+def record_arrivals(rates: Rates, arrivals: float, patience: float) -> Rates:
+    """The window after one more tick. Changes shorter than `patience` seconds are not looked for."""
+    if rates.span:
+        rates = damp_jump(rates, arrivals)
+    else:
+        rates = Rates(ticks=[arrivals])
+    return drop_before_change(trim(rates), patience)
+
+
+def damp_jump(rates: Rates, arrivals: float) -> Rates:
+    """One tick more, cut to what chance explains unless it is the third in a row that exceeds it."""
+    rate = rates.rate
+    most = rate + 4 * sqrt(rate + 1) + 3
+    if arrivals <= most:
+        return Rates(ticks=[*rates.ticks, arrivals], blocks=rates.blocks)
+    excess = [*rates.excess, arrivals - most]
+    if len(excess) < 3:
+        return Rates(ticks=[*rates.ticks, most], blocks=rates.blocks, excess=excess)
+    back = [tick + more for tick, more in zip(rates.ticks[-2:], excess[:2], strict=False)]
+    return Rates(ticks=[*rates.ticks[:-2], *back, arrivals], blocks=rates.blocks)
+
+
+def trim(rates: Rates) -> Rates:
+    """The window without what is too old to count."""
+    ticks, blocks = rates.ticks, rates.blocks
+    if len(ticks) >= TICKS + BLOCK:
+        ticks, blocks = ticks[BLOCK:], [*blocks, sum(ticks[:BLOCK])]
+    count = sum(ticks) + sum(blocks)
+    drop = 0
+    while drop < len(blocks) and (
+        len(blocks) - drop > BLOCKS
+        or (len(ticks) + BLOCK * (len(blocks) - drop - 1) >= SLOW and count - blocks[drop] >= ENOUGH)
+    ):
+        count -= blocks[drop]
+        drop += 1
+    return Rates(ticks=ticks, blocks=blocks[drop:], excess=rates.excess)
+
+
+def drop_before_change(rates: Rates, patience: float) -> Rates:
+    """The window without what an abrupt change has made irrelevant."""
+    span = rates.span
+    count = sum(rates.ticks) + sum(rates.blocks)
+    for length in SPANS:
+        if length < patience or span < 2 * length or rates.excess:
+            continue
+        lately = rates.last(length)
+        before = (count - lately) / (span - length)
+        expected = before * length
+        surprise = (lately - expected) / sqrt(max(1.0, expected * (1 + length / (span - length))))
+        if abs(surprise) > (4 if length >= 10 else 5):
+            return Rates(ticks=rates.ticks[-length:], jump=1 if surprise > 0 else -1)
+    return rates
+
+
+LEARN = 0.15
+"""How much one jump teaches."""
+
+
+class Jumps(Struct, frozen=True, kw_only=True, gc=False):
+    """What is known about jumps, and the one that is being watched."""
+
+    stay: float = 1.0
+    """The share of a risen rate that was still there in the next reaction time."""
+    young: int = 0
+    """For how many more ticks the latest rise is watched; 0 when none is."""
+    before: float = 0.0
+    """The rate before it."""
+    foreseen: float = 0.0
+    """The arrivals that it promised for one reaction time, and those that came."""
+    came: float = 0.0
+
+    def discount(self, rate: float, mendable: float) -> float:
+        """The rate to plan for. The more of an error could not be mended in time, the more of a rise counts."""
+        if not self.young or rate <= self.before:
+            return rate
+        share = 1 - (1 - self.stay) * min(1.0, mendable)
+        return self.before + share * (rate - self.before)
+
+
+def record_jumps(jumps: Jumps, before: float, rates: Rates, arrivals: float, ticks: int) -> Jumps:
+    """The jumps after one more tick, of a window that had the rate `before`; a rise is watched for so many ticks."""
+    if rates.jump > 0:
+        # A second jump goes on from where the first one began.
+        start = jumps.before if jumps.young else before
+        return replace(
+            jumps, young=ticks, before=min(start, rates.rate), foreseen=rates.rate * ticks, came=0.0
+        )  # fmt: skip
+    if not jumps.young:
+        return jumps
+    young = 1 if rates.jump < 0 else jumps.young
+    came = jumps.came + arrivals
+    stay = jumps.stay
+    if young == 1 and jumps.foreseen > 0:
+        stay += LEARN * (min(1.0, came / jumps.foreseen) - stay)
+    return replace(jumps, young=young - 1, came=came, stay=stay)
+
 
 REACTION = 2.0
 """Ticks between a change and the order that answers it."""
