@@ -17,7 +17,7 @@ from tests.support.nodes import PATIENCE, NodeProcess, read_effects
 from tests.support.processes import until
 from windlass.core.lifecycle import State
 from windlass.stores.protocol import Store
-from windlass.worker.holdings import MOST_HELD
+from windlass.worker.claimer import MOST_HELD
 
 pytestmark = pytest.mark.slow
 
