@@ -30,9 +30,8 @@ from windlass.worker.autoscaler import Autoscaler
 from windlass.worker.breakers import Breakers
 from windlass.worker.claimer import Claimer
 from windlass.worker.dispatcher import Dispatcher
-from windlass.worker.running_attempt import ReadyTask
-from windlass.worker.states import WorkerState
 from windlass.worker.wire import Done, Hello
+from windlass.worker.worker import ReadyTask, WorkerState
 
 MEGABYTE = 1 << 20
 SIZES_ITSELF = PoolSettings(min=1, max=8)
