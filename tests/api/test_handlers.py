@@ -49,7 +49,7 @@ def test_anything_that_can_be_called_can_be_a_handler(app: App) -> None:
 
     squares = app.task(name="square")(partial(power, exponent=2))
     here = app.task(elsewhere)
-    with pytest.raises(InvalidTask, match="has no name. Pass name="):
+    with pytest.raises(InvalidTask, match=r"has no name\. Pass name="):
         app.task(partial(power, exponent=3))
     handle, other = squares.enqueue(5), here.enqueue(6)
     drain(app)
@@ -90,7 +90,7 @@ def test_options_that_can_never_work_are_refused_when_they_are_written(
 
 
 def test_an_unknown_option_is_refused_with_the_list_of_known_ones(app: App) -> None:
-    with pytest.raises(TypeError, match="Unknown option 'colour'. The options are after, at"):
+    with pytest.raises(TypeError, match=r"Unknown option 'colour'\. The options are after, at"):
         app.task(colour="red")(lambda: None)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
