@@ -15,11 +15,9 @@ from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returne
 from windlass.core.task import Claim, Lease, Rules, SessionId
 from windlass.events import Events
 from windlass.worker.dispatcher import EXIT_SECONDS, REAP_SECONDS, RECALL_AFTER_SECONDS, Dispatcher
-from windlass.worker.running_attempt import INTERRUPT_AFTER, KILL_AFTER, ReadyTask
-from windlass.worker.states import WorkerState
 from windlass.worker.tickets import LEAVE
 from windlass.worker.wire import Call, Done, Heartbeat, Hello, Interrupt, RequestStop, Run, ToWorker, Valid
-from windlass.worker.worker import Worker
+from windlass.worker.worker import INTERRUPT_AFTER, KILL_AFTER, ReadyTask, Worker, WorkerState
 
 SESSION = SessionId(an_id(999))
 
@@ -284,9 +282,9 @@ def test_what_expires_while_it_runs_is_stopped_as_expired() -> None:
     floor.tick(2.9)
     assert floor.outlet.tickets(RequestStop) == []
     floor.tick(0.2)
-    floor.done(1, stopped="stopped while it ran")
+    floor.done(1, stopped="stopped while running")
 
-    assert floor.outlet.settled[1] == Stopped(State.EXPIRED, "stopped while it ran")
+    assert floor.outlet.settled[1] == Stopped(State.EXPIRED, "stopped while running")
 
 
 def test_an_order_that_does_not_get_its_turn_is_taken_back_and_released() -> None:

@@ -19,7 +19,7 @@ from windlass.cli.options import (
     tz_option,
 )
 from windlass.cli.output import format_pause, print_json, print_note, print_table
-from windlass.client.schedules import check_schedule
+from windlass.client.options import check_schedule
 from windlass.core.times import to_datetime, to_instant
 from windlass.operations import crons
 from windlass.operations.access import Access

@@ -28,7 +28,7 @@ from windlass.cli.options import (
 )
 from windlass.cli.output import print_json
 from windlass.client.app import App
-from windlass.client.options import fields_of
+from windlass.client.options import task_fields
 from windlass.core.lifecycle import State
 from windlass.core.times import duration
 from windlass.errors import InvalidTask
@@ -74,7 +74,7 @@ def enqueue(
     ARGS are name=text, name:=JSON, or @file.json with a JSON object of arguments. With --wait, --json prints the task
     instead of the receipt.
     """
-    fields = fields_of(_parse_options(options), {})
+    fields = task_fields(_parse_options(options), {})
     new = tasks.new_task(access, handler, parse_arguments(args), fields, unchecked=unchecked)
     [receipt] = tasks.submit(access, [new])
     if not wait:

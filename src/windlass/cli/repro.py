@@ -14,7 +14,7 @@ from windlass.cli.completion import complete_task
 from windlass.cli.options import json_options, store_option
 from windlass.cli.output import print_json, print_note
 from windlass.cli.replay import Replay, import_app, run_again
-from windlass.client.execution import error_of
+from windlass.client.execution import describe_error
 from windlass.config import read_settings
 from windlass.core.fingerprint import fingerprint
 from windlass.core.retry import Error
@@ -60,7 +60,7 @@ def repro(access: Access, form: str | None, id: str, app: str | None, debug: boo
 def _error(replay: Replay) -> Error | None:
     """Return the error that the handler raised, or that the engine found around it."""
     if replay.error is not None:
-        return error_of(replay.error)
+        return describe_error(replay.error)
     return replay.outcome.error if isinstance(replay.outcome, Raised) else None
 
 

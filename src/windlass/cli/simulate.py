@@ -37,7 +37,7 @@ from windlass.simulation.report import seconds as format_seconds
 from windlass.simulation.results import SimulationResult, Timeline
 from windlass.simulation.scenarios import SCENARIOS
 from windlass.simulation.wishes import Wishes
-from windlass.situation import PREFIX
+from windlass.custom_decider import PREFIX
 from windlass.wire.commands import Simulation
 from windlass.wiring import DEFAULT_URL
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from windlass.autoscale.reports import NodeReport
+from windlass.autoscale.observe import NodeReport
 from windlass.cli.options import json_options, store_option
 from windlass.cli.output import format_count, print_json, print_note, print_table
 from windlass.core.payload import json_object

@@ -8,7 +8,9 @@ one goes to the node. When the node has gone, or cannot be reached, the worker e
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
 import signal
 import socket
 import threading
@@ -16,25 +18,24 @@ import traceback
 from contextlib import suppress
 from math import isfinite
 from typing import NoReturn, cast
+from uuid import UUID
 
 from windlass.client.app import App, bind_all
 from windlass.client.context import Cancelled, SoftTimeout
-from windlass.client.execution import error_of, perform
+from windlass.client.execution import describe_error, run_attempt
 from windlass.clock import monotonic
 from windlass.core.assignment import Assignment
 from windlass.core.retry import storable
 from windlass.core.settlement import Outcome, Raised
 from windlass.core.task import Lease
+from windlass.custom_decider import PREFIX, PoolSituation, check_answer
 from windlass.errors import NotAllowed
-from windlass.situation import PREFIX, PoolSituation, checked_answer
 from windlass.stores.protocol import Store
 from windlass.worker.async_runner import AsyncRunner
 from windlass.worker.capture import Capture
-from windlass.worker.descriptors import Guard, move_up
 from windlass.worker.interrupts import Interrupts, interrupted
 from windlass.worker.remote import RemoteStore
 from windlass.worker.tickets import LEAVE, take
-from windlass.worker.validity import Validity
 from windlass.worker.wire import (
     Answer,
     Call,
@@ -197,15 +198,15 @@ class WorkerMain:
         try:
             self.send(done(ticket, seconds, outcome, text))
         except (TypeError, ValueError, MemoryError, RecursionError) as error:  # It cannot be encoded: say that instead.
-            self.send(done(ticket, seconds, Raised(error_of(error)), None))
+            self.send(done(ticket, seconds, Raised(describe_error(error)), None))
 
     def _perform(self, ticket: int, order: Assignment) -> Outcome:
         handler = self._app.handlers.get(order.handler)
         if handler is not None and handler.is_async:
-            return self._loop.perform(ticket, self._app, order, self)
+            return self._loop.run_attempt(ticket, self._app, order, self)
         try:
             with self._interrupts.thread(ticket):
-                return perform(self._app, order, self)
+                return run_attempt(self._app, order, self)
         except (SoftTimeout, Cancelled) as error:
             return interrupted(type(error))
 
@@ -258,7 +259,7 @@ class WorkerMain:
             if decide is None:
                 known = ", ".join(self._app.deciders) or "none"
                 raise LookupError(f"the app has no decider {name.removeprefix(PREFIX)!r}; it has {known}")
-            self.send(Measured(name, checked_answer(decide(situation))))
+            self.send(Measured(name, check_answer(decide(situation))))
         except Exception as error:  # noqa: BLE001 whatever the app's own function raises, the node must hear of it
             self.send(Measured(name, None, f"{type(error).__name__}: {error}"))
 
@@ -280,3 +281,49 @@ class WorkerMain:
         with suppress(OSError):
             os.write(2, f"worker {self._pid} ends: {why}\n".encode())
         os._exit(1)
+
+
+class Validity:
+    """The sessions that a worker has heard of, and until when each is surely valid."""
+
+    def __init__(self) -> None:
+        self._until: dict[UUID, float] = {}
+
+    def extend(self, session: UUID, until: float) -> None:
+        """Record what the node says about a session."""
+        self._until[session] = until
+
+    def covers(self, session: UUID, now: float) -> bool:
+        """Return True if a lease of this session surely still holds."""
+        return now < self._until.get(session, 0.0)
+
+
+_HIGH = 512
+
+
+def move_up(descriptor: int) -> int:
+    """Move a descriptor above those that are closed by the dozen, or reused for new files; return its new number."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    least = _HIGH if soft == resource.RLIM_INFINITY else min(_HIGH, soft // 2)
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)
+    os.close(descriptor)
+    return moved
+
+
+class Guard:
+    """Knows whether a descriptor still stands for the file that it was made for."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._file = self._identity()
+
+    def intact(self) -> bool:
+        """Return False if the descriptor was closed, or stands for another file now."""
+        try:
+            return self._identity() == self._file
+        except OSError:
+            return False
+
+    def _identity(self) -> tuple[int, int]:
+        found = os.fstat(self._descriptor)
+        return found.st_dev, found.st_ino

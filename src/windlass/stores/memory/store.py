@@ -76,10 +76,16 @@ class MemoryStore(MemorySessions, MemoryCoordination, MemoryReader, MemoryManife
         self.unresolved: Signal = Event()
 
     def submit(
-        self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
+        self,
+        tasks: Sequence[NewTask],
+        *,
+        conn: object | None = None,
+        lease: Lease | None = None,
+        entries: Sequence[Entry] = (),
     ) -> list[Receipt]:
         if conn is not None:
             raise NotAllowed("conn= joins a PostgreSQL transaction; this store is in memory")
+        checked = check_entries(entries)
         with self._lock:
             now = self._clock.now()
             drafts = draft(tasks, now, entropy)
@@ -97,6 +103,7 @@ class MemoryStore(MemorySessions, MemoryCoordination, MemoryReader, MemoryManife
             for above, placeholder in missing.items():
                 self._tables.placeholders.setdefault(above, placeholder)
             resolve(self._tables, [birth.task.id for birth in births if birth.task.state.final], now)
+            self._tables.note(checked if fresh else [], now)
             self._work.notify_all()
             new = {one.id for one in fresh}
             return [Receipt(one.id, one.id in new, self._tables.tasks[one.id].state) for one in drafts]

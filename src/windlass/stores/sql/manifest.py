@@ -15,7 +15,7 @@ from windlass.stores.sql.audited_change import AuditedChange
 from windlass.stores.sql.database import Database, Transaction
 
 
-def publish(db: Database, manifest: Manifest) -> None:
+def publish(db: Database, manifest: Manifest, entries: Sequence[Entry]) -> None:
     """Make handlers and crons known, in the order of their names, so that two nodes that do so do not deadlock."""
     manifest = manifest.checked()
     handlers = [
@@ -23,9 +23,15 @@ def publish(db: Database, manifest: Manifest) -> None:
         for one in manifest.handlers
     ]
 
+    crons = [astuple(cron) for cron in manifest.crons]
+    act = AuditedChange(db, entries)
+
     def work(tx: Transaction) -> None:
-        tx.execute("publish_handlers", handlers, now=db.now())
-        tx.execute("publish_crons", [astuple(cron) for cron in manifest.crons])
+        changed = [tx.query("publish_handlers", handlers, now=db.now())] if handlers else []
+        tx.execute("see_handlers", [(name,) for name, *_ in handlers], now=db.now())
+        changed += [tx.query("publish_crons", crons)] if crons else []
+        if entries:
+            act.note(tx, any(answer.rows() for answer in changed))
 
     db.transact(work)
 

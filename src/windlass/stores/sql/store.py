@@ -42,11 +42,13 @@ from windlass.stores.sql import attempts, coordination, operate, read, updates
 from windlass.stores.sql import manifest as manifests
 from windlass.stores.sql import workflows as workflow_pages
 from windlass.stores.sql.claims import Claims
-from windlass.stores.sql.database import Database
+from windlass.stores.sql.count import count
+from windlass.stores.sql.database import Database, Values
 from windlass.stores.sql.find import find
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.submit import Fire, Submit, Submitted
 from windlass.stores.sql.sweep import Sweep
+from windlass.stores.totals import COUNTED, Total
 from windlass.stores.workflow_reads import (
     SCANNED,
     EdgeCursor,
@@ -69,18 +71,23 @@ class SqlStore:
         self.unresolved: Signal = Event()
 
     def submit(
-        self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
+        self,
+        tasks: Sequence[NewTask],
+        *,
+        conn: object | None = None,
+        lease: Lease | None = None,
+        entries: Sequence[Entry] = (),
     ) -> list[Receipt]:
-        drafts = self._drafts(tasks)
+        drafts, notes = self._drafts(tasks), coordination.lines(entries)
         if not drafts:
             return []
         if conn is not None:
-            return self._db.join(conn, Submit(self._db, drafts, joined=True, lease=lease)).receipts
-        return self._after(self.submit_drafts(drafts, lease))
+            return self._db.join(conn, Submit(self._db, drafts, joined=True, lease=lease, notes=notes)).receipts
+        return self._after(self.submit_drafts(drafts, lease, notes))
 
-    def submit_drafts(self, drafts: Sequence[Draft], lease: Lease | None) -> Submitted:
+    def submit_drafts(self, drafts: Sequence[Draft], lease: Lease | None, notes: Sequence[Values]) -> Submitted:
         """Write a checked batch in a transaction of its own. A dialect may know a shorter way for some."""
-        return self._db.transact(Submit(self._db, drafts, joined=False, lease=lease))
+        return self._db.transact(Submit(self._db, drafts, joined=False, lease=lease, notes=notes))
 
     def fire(self, cron: str, nominal: Micros, tasks: Sequence[NewTask]) -> list[Receipt] | None:
         fired = self._db.transact(Fire(self._db, self._drafts(tasks), cron, nominal))
@@ -206,8 +213,8 @@ class SqlStore:
         check_flag("missing", missing)
         operate.seal_workflow(self._db, workflow, tenant, missing=missing, entries=entries)
 
-    def publish(self, manifest: Manifest) -> None:
-        manifests.publish(self._db, manifest)
+    def publish(self, manifest: Manifest, *, entries: Sequence[Entry] = ()) -> None:
+        manifests.publish(self._db, manifest, entries)
 
     def pause_cron(
         self, name: str, paused: bool, *, by: str = "", why: str = "", entries: Sequence[Entry] = ()
@@ -229,6 +236,11 @@ class SqlStore:
 
     def counts(self) -> list[Count]:
         return read.counts(self._db)
+
+    def count(self, filter: Filter, *, limit: int = COUNTED) -> Total:
+        check_filter(filter)
+        check_limit(limit)
+        return count(self._db, filter, limit)
 
     def attempts(self, task: TaskId) -> list[Attempt]:
         check_id(task)

@@ -81,12 +81,20 @@ class Submit:
     """
 
     def __init__(
-        self, db: Dialect, drafts: Sequence[Draft], *, joined: bool, lease: Lease | None = None, again: bool = False
+        self,
+        db: Dialect,
+        drafts: Sequence[Draft],
+        *,
+        joined: bool,
+        lease: Lease | None = None,
+        notes: Sequence[Values] = (),
+        again: bool = False,
     ) -> None:
         self._db = db
         self._drafts = drafts
         self._joined = joined
         self._lease = lease
+        self._notes = notes
         self._tried = self._again = again
 
     def __call__(self, tx: Transaction) -> Submitted:
@@ -104,6 +112,7 @@ class Submit:
         births = self._births(fresh, known, opened, queues, now)
         written = self._write(tx, fresh, births, sees_commits=sees_commits)
         self._fill_and_add_placeholders(tx, fresh, opened, ahead)
+        tx.execute("note", self._notes if fresh else [], now=self._db.now())
         announced = self._announce(tx, written.ended)
         return Submitted(self._receipts(written.states, known), announced, written.counts.wake)
 
