@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from windlass.simulation.bound import Bound, bound
+from windlass.simulation.bound import Bound, compute_bound
 from windlass.simulation.load import InvalidLoad, Load
-from windlass.simulation.policies import POLICIES, named, play, settings_of
-from windlass.simulation.report import chart, loads_table, losses, policies_table, total
+from windlass.simulation.policies import POLICIES, find_policies, play, settings_of
+from windlass.simulation.report import draw_bars, format_loads, list_losses, format_policies, compute_total
 from windlass.simulation.results import SimulationResult
 from windlass.simulation.scenarios import SCENARIOS, Scenario
-from windlass.simulation.traces import read_trace, traces_at
+from windlass.simulation.traces import read_trace, list_traces
 
 FORKED = 0.05
 """The start delay of a forked worker: everything is repeated with it."""
@@ -32,20 +32,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line says."""
     options = parser().parse_args(arguments)
     try:
-        policies = named(options.deciders.split(","))
+        policies = find_policies(options.deciders.split(","))
         loads = chosen_loads(options)
     except InvalidLoad as error:
         print(f"benchmarks.autoscale: {error}", file=sys.stderr)
         return 2
-    playing[:] = [(load, bound(load)) for load in loads]
+    playing[:] = [(load, compute_bound(load)) for load in loads]
     best: dict[str, Sequence[SimulationResult]] = {}
     for name in policies:
         best[name] = play_all(name, kept=options.chart, jobs=options.jobs)
         print_policy(name, best[name], with_chart=options.chart)
-    print("\n" + "\n".join(policies_table(best)))
+    print("\n" + "\n".join(format_policies(best)))
     rivals = {name: results for name, results in best.items() if name not in LIMITS}
     if "slo" in best and rivals:
-        print("\n".join(["", "lost by more than 20 %:", *(losses(best["slo"], rivals) or ["nothing"])]))
+        print("\n".join(["", "lost by more than 20 %:", *(list_losses(best["slo"], rivals) or ["nothing"])]))
     if options.json:
         Path(options.json).write_bytes(msgspec.json.encode(best))
     return 0
@@ -69,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
 def chosen_loads(options: argparse.Namespace) -> list[Load]:
     """The loads that the options name, each with its own start delay and with that of a fork."""
     names = list(SCENARIOS) if options.scenarios is None else options.scenarios.split(",")
-    files = traces_at(options.traces) if options.traces and options.traces.exists() else []
+    files = list_traces(options.traces) if options.traces and options.traces.exists() else []
     if not files:
         print("no traces: give --traces PATH to play them too", file=sys.stderr)
     loads: list[Load] = []
@@ -94,7 +94,7 @@ def play_all(name: str, *, kept: bool, jobs: int) -> Sequence[SimulationResult]:
     questions = [(name, setting, at, kept) for setting in settings for at in range(len(playing))]
     results = list(watched(name, answers(questions, jobs), len(questions)))
     size = len(playing)
-    return min((results[at * size : (at + 1) * size] for at in range(len(settings))), key=total)
+    return min((results[at * size : (at + 1) * size] for at in range(len(settings))), key=compute_total)
 
 
 def answers(questions: Sequence[tuple[str, str, int, bool]], jobs: int) -> Iterator[SimulationResult]:
@@ -127,9 +127,9 @@ def print_policy(name: str, results: Sequence[SimulationResult], *, with_chart: 
     """The lines of one policy."""
     settings = {result.setting for result in results}
     print(f"\n{name} {settings.pop() if len(settings) == 1 else ''}".rstrip(), flush=True)
-    print("\n".join(loads_table(results)), flush=True)
+    print("\n".join(format_loads(results)), flush=True)
     for result in results if with_chart else ():
-        print(result.load, *chart(result.timeline), sep="\n")
+        print(result.load, *draw_bars(result.timeline), sep="\n")
 
 
 if __name__ == "__main__":

@@ -11,15 +11,15 @@ import msgspec
 import pytest
 
 from benchmarks.autoscale.__main__ import main
-from windlass.simulation.bound import bound, cumulative, taut_string
-from windlass.simulation.chance import lognormal, poisson
+from windlass.simulation.bound import compute_bound, sum_work, find_taut_string
+from windlass.simulation.chance import lognormal, draw_poisson
 from windlass.simulation.load import Load, Storm
-from windlass.simulation.ours import windlass
+from windlass.simulation.ours import use_deciders
 from windlass.simulation.results import SimulationResult
 from windlass.simulation.rivals import RIVALS
-from windlass.simulation.rivals.limits import fixed
+from windlass.simulation.rivals.limits import use_size
 from windlass.simulation.score import run
-from windlass.simulation.world import World
+from windlass.simulation.world import SimulatedPool
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,13 +27,13 @@ ROOT = Path(__file__).parents[2]
 def short(seed: int = 0, length: int = 300, rate: float = 6.0, **more: object) -> Load:
     rng = Random(seed)
     service = lognormal(rng, 1.0, 1.0)
-    arrivals = [(at, service()) for at in poisson(rng, length, lambda _: rate)]
+    arrivals = [(at, service()) for at in draw_poisson(rng, length, lambda _: rate)]
     told = {"name": "short", "length": length, "wait": 5.0, "delay": 2.0, "arrivals": arrivals, "mean": 1.0}
     return Load(**{**told, **more})  # pyright: ignore[reportArgumentType]
 
 
 def test_work_is_neither_lost_nor_made() -> None:
-    load, world = short(), World(short(), 50)
+    load, world = short(), SimulatedPool(short(), 50)
     busy = completions = 0.0
     for _ in range(load.length):
         seen = world.advance()
@@ -45,7 +45,7 @@ def test_work_is_neither_lost_nor_made() -> None:
 
 def test_a_killed_workers_task_runs_again() -> None:
     load = short(kill_every=30, kill_share=0.5)
-    world = World(load, 20)
+    world = SimulatedPool(load, 20)
     seen = [world.advance() for _ in range(load.length)]
 
     assert sum(each.completions for each in seen) + seen[-1].running + seen[-1].queued == len(load.arrivals)
@@ -55,37 +55,37 @@ def test_a_killed_workers_task_runs_again() -> None:
 
 def test_failed_attempts_are_tried_again() -> None:
     load = short(storm=Storm(begin=50, end=100))
-    world = World(load, 30)
+    world = SimulatedPool(load, 30)
     seen = [world.advance() for _ in range(load.length)]
 
     assert 0 < sum(each.retried for each in seen) <= sum(each.errors for each in seen)
 
 
 def test_the_string_stays_between_the_curves_and_is_straight_if_it_can_be() -> None:
-    upper = cumulative(short())
+    upper = sum_work(short())
     lower = [0.0] * 6 + upper[:-6]
 
-    assert taut_string([0.0, 0.0, 5.0, 10.0], [0.0, 6.0, 11.0, 16.0])[0][1] == pytest.approx(10 / 3)
-    assert len(taut_string(lower, upper)) < 30
+    assert find_taut_string([0.0, 0.0, 5.0, 10.0], [0.0, 6.0, 11.0, 16.0])[0][1] == pytest.approx(10 / 3)
+    assert len(find_taut_string(lower, upper)) < 30
 
 
 def test_nobody_who_meets_the_goal_is_cheaper_than_the_bound() -> None:
     load = short(length=900)
-    limit = bound(load)
+    limit = compute_bound(load)
 
     for size in range(5, 12):
-        result = run(load, limit, "static", fixed(size))
+        result = run(load, limit, "static", use_size(size))
         assert result.score > 0.95
 
 
 def test_every_rival_runs_and_ours_gives_the_same_numbers_twice() -> None:
     load = short(length=120)
-    limit = bound(load)
+    limit = compute_bound(load)
 
     for settings in RIVALS.values():
         for start in settings.values():
             assert run(load, limit, "rival", start).score > 0
-    assert run(load, limit, "slo", windlass("slo")) == run(load, limit, "slo", windlass("slo"))
+    assert run(load, limit, "slo", use_deciders("slo")) == run(load, limit, "slo", use_deciders("slo"))
 
 
 def test_a_binned_trace_is_read_and_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

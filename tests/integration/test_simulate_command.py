@@ -29,7 +29,7 @@ from windlass.cli.simulate import simulate
 from windlass.clock import ManualClock, SystemClock
 from windlass.errors import WindlassError
 from windlass.simulation.load import InvalidLoad
-from windlass.simulation.recorded import recorded
+from windlass.simulation.recorded import read_history
 from windlass.stores.protocol import Store
 from windlass.stores.sqlite import SQLiteStore
 
@@ -196,7 +196,7 @@ def work(store: Store, clock: ManualClock, number: int, *, handler: str = "work"
 def test_a_history_is_played_as_it_was(store: Store, clock: ManualClock) -> None:
     work(store, clock, 30)
 
-    load = recorded(store, now=clock.now(), since=timedelta(seconds=90))
+    load = read_history(store, now=clock.now(), since=timedelta(seconds=90))
 
     assert [at for at, _ in load.arrivals] == pytest.approx([3.0 * n for n in range(30)])
     assert {run for _, run in load.arrivals} == {2.0}
@@ -208,16 +208,16 @@ def test_a_history_reaches_as_far_back_as_is_asked_and_no_further(store: Store, 
     clock.advance(timedelta(minutes=10))
     work(store, clock, 30)
 
-    assert len(recorded(store, now=clock.now(), since=timedelta(minutes=5)).arrivals) == 30
-    assert len(recorded(store, now=clock.now(), since=timedelta(minutes=20)).arrivals) == 1230
+    assert len(read_history(store, now=clock.now(), since=timedelta(minutes=5)).arrivals) == 30
+    assert len(read_history(store, now=clock.now(), since=timedelta(minutes=20)).arrivals) == 1230
 
 
 def test_one_queue_is_played_without_the_others(store: Store, clock: ManualClock) -> None:
     work(store, clock, 25, queue="mail")
     work(store, clock, 30, queue="bulk")
 
-    assert len(recorded(store, now=clock.now(), queue="mail").arrivals) == 25
-    assert len(recorded(store, now=clock.now()).arrivals) == 55
+    assert len(read_history(store, now=clock.now(), queue="mail").arrivals) == 25
+    assert len(read_history(store, now=clock.now()).arrivals) == 55
 
 
 def test_a_task_arrives_when_it_is_due(store: Store, clock: ManualClock) -> None:
@@ -228,7 +228,7 @@ def test_a_task_arrives_when_it_is_due(store: Store, clock: ManualClock) -> None
     store.sweep()
     complete(store, claim_one(store))
 
-    load = recorded(store, now=clock.now())
+    load = read_history(store, now=clock.now())
 
     at = [at - load.arrivals[0][0] for at, _ in load.arrivals]
     assert clock.now() - begin == 110_000_000
@@ -241,7 +241,7 @@ def test_what_did_not_complete_gets_the_mean_of_its_handler(store: Store, clock:
     report(store, claim_one(store), GAVE_UP)
     submit(store, a_task(handler="never.seen"))
 
-    runs = [run for _, run in recorded(store, now=clock.now()).arrivals]
+    runs = [run for _, run in read_history(store, now=clock.now()).arrivals]
 
     assert runs == [2.0] * 32
 
@@ -255,7 +255,7 @@ def test_a_retried_task_counts_once_and_from_its_submit(store: Store, clock: Man
     store.sweep()
     complete(store, claim_one(store))
 
-    load = recorded(store, now=clock.now(), since=timedelta(seconds=150))
+    load = read_history(store, now=clock.now(), since=timedelta(seconds=150))
 
     assert len(load.arrivals) == 31
     assert load.arrivals[-1][0] == pytest.approx((begin - clock.now()) / 1e6 + 150)
@@ -266,14 +266,14 @@ def test_what_cannot_run_yet_is_no_arrival(store: Store, clock: ManualClock) -> 
     submit(store, a_task(delay=timedelta(hours=1)))
     submit(store, a_task(key="a", delay=timedelta(hours=1)), a_task(prerequisites=["a"]))
 
-    assert len(recorded(store, now=clock.now()).arrivals) == 30
+    assert len(read_history(store, now=clock.now()).arrivals) == 30
 
 
 def test_too_little_history_is_refused_with_what_there_is(store: Store, clock: ManualClock) -> None:
     work(store, clock, 5, queue="mail")
 
     with pytest.raises(InvalidLoad, match=r"queue 'mail' completed 5 tasks within since=1:00:00; at least 20"):
-        recorded(store, now=clock.now(), queue="mail")
+        read_history(store, now=clock.now(), queue="mail")
 
 
 def test_the_command_plays_the_history_of_a_store(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from windlass.autoscale.observe import Observation
 from windlass.simulation.load import InvalidLoad, Load
-from windlass.simulation.policies import ALL, POLICIES, named
+from windlass.simulation.policies import ALL, POLICIES, find_policies
 from windlass.simulation.policy import Start
 from windlass.simulation.rivals.clusters import aws, hpa_queue, hpa_use, keda, knative
 from windlass.simulation.rivals.limits import clairvoyant
@@ -176,6 +176,6 @@ def test_all_of_the_field_is_there() -> None:
 
 
 def test_names_are_taken_as_people_write_them_and_others_refused() -> None:
-    assert named(["HPA use", "keda", "keda"]) == ["hpa-use", "keda"]
+    assert find_policies(["HPA use", "keda", "keda"]) == ["hpa-use", "keda"]
     with pytest.raises(InvalidLoad, match=r"policy='kedda'.*keda"):
-        named(["kedda"])
+        find_policies(["kedda"])

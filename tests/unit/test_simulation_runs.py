@@ -8,10 +8,10 @@ import pytest
 
 import windlass
 from windlass.simulation.load import InvalidLoad, Load
-from windlass.simulation.loads import load_of
-from windlass.simulation.recovery import recovered, recovery, steps
-from windlass.simulation.score import longest
-from windlass.simulation.wishes import Wishes
+from windlass.simulation.loads import find_load
+from windlass.simulation.recovery import measure_recovery, compute_recovery, find_steps
+from windlass.simulation.score import find_longest_streak
+from windlass.simulation.wishes import LoadOverrides
 
 QUIET = [(second / 2, 0.5) for second in range(600)]
 BUSY = [(300 + second / 20, 0.5) for second in range(6000)]
@@ -80,28 +80,28 @@ def test_more_than_one_policy_is_no_question() -> None:
 
 
 def test_a_step_is_found_where_the_work_rises_and_a_ramp_is_none() -> None:
-    assert steps(load_of("step")) == pytest.approx([1800], abs=20)
-    assert steps(load_of("steady")) == []
-    assert steps(load_of("ramp")) == []
-    assert len(steps(load_of("on/off"))) == pytest.approx(5, abs=1)
+    assert find_steps(find_load("step")) == pytest.approx([1800], abs=20)
+    assert find_steps(find_load("steady")) == []
+    assert find_steps(find_load("ramp")) == []
+    assert len(find_steps(find_load("on/off"))) == pytest.approx(5, abs=1)
 
 
 def test_a_load_without_a_step_has_no_recovery() -> None:
-    steady = load_of("steady", wishes=Wishes(seconds=600))
+    steady = find_load("steady", wishes=LoadOverrides(seconds=600))
 
-    assert recovery(steady, [True] * 600) is None
+    assert compute_recovery(steady, [True] * 600) is None
 
 
 def test_recovery_ends_with_the_last_late_task_that_no_calm_separates() -> None:
     late = [False] * 100 + [False] * 20 + [True] * 30 + [False] * 10 + [True] * 5 + [False] * 100 + [True] * 10
 
-    assert recovered(late, 100, 130) == 65
-    assert recovered([False] * 300, 100, 130) == 0
+    assert measure_recovery(late, 100, 130) == 65
+    assert measure_recovery([False] * 300, 100, 130) == 0
 
 
 def test_the_longest_row_is_told() -> None:
-    assert longest([True, False, True, True, False]) == 2
-    assert longest([]) == 0
+    assert find_longest_streak([True, False, True, True, False]) == 2
+    assert find_longest_streak([]) == 0
 
 
 def test_a_pool_that_is_too_small_recovers_late() -> None:

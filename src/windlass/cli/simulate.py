@@ -14,18 +14,18 @@ from windlass.cli.shapes import print_json, print_table
 from windlass.cli.stores import json_option, opened, store_option
 from windlass.clock import SystemClock
 from windlass.core.times import duration
-from windlass.simulation.bound import bound
+from windlass.simulation.bound import compute_bound
 from windlass.simulation.chance import DISTRIBUTIONS
 from windlass.simulation.charts import write_chart
 from windlass.simulation.load import Load
-from windlass.simulation.loads import joined, load_of, tuned
-from windlass.simulation.ours import OwnDecider
-from windlass.simulation.policies import named, play_best, play_own
-from windlass.simulation.recorded import recorded
-from windlass.simulation.report import seconds as told
+from windlass.simulation.loads import normalize_name, find_load, adjust_load
+from windlass.simulation.ours import AppDecider
+from windlass.simulation.policies import find_policies, play_best, play_app_decider
+from windlass.simulation.recorded import read_history
+from windlass.simulation.report import format_seconds as told
 from windlass.simulation.results import SimulationResult, Timeline
 from windlass.simulation.scenarios import SCENARIOS
-from windlass.simulation.wishes import Wishes
+from windlass.simulation.wishes import LoadOverrides
 from windlass.situation import PREFIX
 from windlass.wiring import DEFAULT_URL
 
@@ -81,12 +81,12 @@ def simulate(
     given = click.get_current_context().get_parameter_source("store_url")
     if load is not None and given is ParameterSource.COMMANDLINE:
         raise click.UsageError(f"LOAD={load} and --store are two loads; give one of them")
-    wishes = Wishes(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
+    wishes = LoadOverrides(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
     own = _own_deciders([name for name in policies if name.startswith(PREFIX)], target)
     others = [name for name in policies if name not in own]
-    names = [*own, *(named(others) if others else ())]
+    names = [*own, *(find_policies(others) if others else ())]
     found = _load(load, store_url, since, queue, wishes, seed)
-    wanted = tuned(found, wait=wait, floor=floor, ceiling=ceiling, start_delay=start_delay)
+    wanted = adjust_load(found, wait=wait, floor=floor, ceiling=ceiling, start_delay=start_delay)
     results = list(_played(names, own, wanted, kept=chart is not None or as_json))
     if chart is not None:
         write_chart(chart, results)
@@ -97,19 +97,19 @@ def simulate(
         _print(results, wanted)
 
 
-def _load(name: str | None, store_url: str | None, since: str, queue: str | None, wishes: Wishes, seed: int) -> Load:
+def _load(name: str | None, store_url: str | None, since: str, queue: str | None, wishes: LoadOverrides, seed: int) -> Load:
     """What is to be played: what was named, else the history of the store."""
     if name is not None:
-        return load_of(name, seed=seed, wishes=wishes)
+        return find_load(name, seed=seed, wishes=wishes)
     if store_url is None and not Path(DEFAULT_URL.removeprefix("sqlite:///")).exists():
-        known = ", ".join(joined(scenario) for scenario in SCENARIOS)
+        known = ", ".join(normalize_name(scenario) for scenario in SCENARIOS)
         raise click.UsageError(f"name a load ({known}), a CSV file, or a store by --store URL")
     wishes.check_none("a store's history")
     store = opened(store_url)
-    return recorded(store, now=SystemClock().now(), since=duration(since, "since"), queue=queue)
+    return read_history(store, now=SystemClock().now(), since=duration(since, "since"), queue=queue)
 
 
-def _own_deciders(names: Sequence[str], target: str | None) -> dict[str, OwnDecider]:
+def _own_deciders(names: Sequence[str], target: str | None) -> dict[str, AppDecider]:
     """Import the app and return the deciders of these names; this process is no node, so that its code may run here."""
     if not names:
         return {}
@@ -127,16 +127,16 @@ def _own_deciders(names: Sequence[str], target: str | None) -> dict[str, OwnDeci
 
 
 def _played(
-    names: Sequence[str], own: Mapping[str, OwnDecider], load: Load, *, kept: bool
+    names: Sequence[str], own: Mapping[str, AppDecider], load: Load, *, kept: bool
 ) -> Iterator[SimulationResult]:
     """One result for each policy; on a terminal it is told which one is at work."""
-    limit = bound(load)
+    limit = compute_bound(load)
     live = sys.stderr.isatty() and len(names) > 1
     for number, name in enumerate(names, 1):
         if live:
             click.echo(f"\r\033[K{name} ({number} of {len(names)})", err=True, nl=False)
         if name in own:
-            yield play_own(name, own[name], load, limit, kept=kept)
+            yield play_app_decider(name, own[name], load, limit, kept=kept)
         else:
             yield play_best(name, load, limit, kept=kept)
     if live:

@@ -20,46 +20,46 @@ class Bound(Struct, frozen=True, kw_only=True):
     path: list[tuple[int, float]]
     """(the second until which it lasts, workers)."""
 
-    def needed(self) -> list[float]:
+    def list_workers(self) -> list[float]:
         """The workers of every second."""
         begins = [0, *(end for end, _ in self.path)]
         return [workers for begin, (end, workers) in zip(begins, self.path, strict=False) for _ in range(begin, end)]
 
 
-def bound(load: Load, patience: float = 1.0) -> Bound:
+def compute_bound(load: Load, patience: float = 1.0) -> Bound:
     """The cheapest path through a load, if tasks may wait for that share of the goal."""
-    upper = cumulative(load)
+    upper = sum_work(load)
     # Work that could not be begun later than the last moment is not owed by then.
     slack = int(load.wait * patience)
     lower = ([0.0] * (slack + 1) + upper)[: len(upper)]
-    path = taut_string(lower, upper)
+    path = find_taut_string(lower, upper)
     slopes = [slope for _, slope in path]
     rises = sum(max(0.0, after - before) for before, after in zip([load.floor, *slopes], slopes, strict=False))
     return Bound(worker_seconds=upper[-1] + rises * load.delay, path=path)
 
 
-def cumulative(load: Load) -> list[float]:
+def sum_work(load: Load) -> list[float]:
     """The work that has arrived by the end of each second, from zero."""
     work = [0.0] * (load.length + 1)
     for at, service in load.arrivals:
         if at < load.length:
-            work[int(at) + 1] += service * (load.slow.at(at) if load.slow else 1.0)
+            work[int(at) + 1] += service * (load.slow.get_factor(at) if load.slow else 1.0)
     for second in range(load.length):
         work[second + 1] += work[second]
     return work
 
 
-def taut_string(lower: Sequence[float], upper: Sequence[float]) -> list[tuple[int, float]]:
+def find_taut_string(lower: Sequence[float], upper: Sequence[float]) -> list[tuple[int, float]]:
     """The end and slope of each piece of the shortest path between two curves, from their start to the lower end."""
     at, height, last = 0, lower[0], len(lower) - 1
     pieces: list[tuple[int, float]] = []
     while at < last:
-        at, height, slope = next_knot(lower, upper, at, height)
+        at, height, slope = find_next_bend(lower, upper, at, height)
         pieces.append((at, slope))
     return pieces
 
 
-def next_knot(lower: Sequence[float], upper: Sequence[float], at: int, height: float) -> tuple[int, float, float]:
+def find_next_bend(lower: Sequence[float], upper: Sequence[float], at: int, height: float) -> tuple[int, float, float]:
     """Where the string that is pulled from a point first bends, and its slope until there."""
     steepest, flattest = float("-inf"), float("inf")
     low_at = high_at = at

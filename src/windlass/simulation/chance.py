@@ -13,7 +13,7 @@ Service: TypeAlias = Callable[[], float]
 """Draws one run time in seconds."""
 
 
-def poisson(rng: Random, length: int, rate: Callable[[int], float]) -> list[float]:
+def draw_poisson(rng: Random, length: int, rate: Callable[[int], float]) -> list[float]:
     """Moments of a Poisson process whose rate is constant within each second."""
     moments: list[float] = []
     need = rng.expovariate(1.0)
@@ -62,7 +62,7 @@ DISTRIBUTIONS: Mapping[str, Callable[[Random, float, float], Service]] = {
 }
 
 
-def service_of(rng: Random, distribution: str, mean: float, variation: float) -> Service:
+def make_service(rng: Random, distribution: str, mean: float, variation: float) -> Service:
     """Run times by the name of their distribution."""
     if distribution not in DISTRIBUTIONS:
         raise InvalidLoad(f"distribution={distribution!r} is not known; give one of {', '.join(DISTRIBUTIONS)}")

@@ -10,14 +10,14 @@ from html import escape
 from pathlib import Path
 
 from windlass.simulation.load import InvalidLoad
-from windlass.simulation.picture import svg
-from windlass.simulation.report import seconds
+from windlass.simulation.picture import draw_svg
+from windlass.simulation.report import format_seconds
 from windlass.simulation.results import Resize, SimulationResult
 
-LEDGER = 500
+MOST_LINES = 500
 """So many lines of a ledger stand on a page."""
 HEADS = ("policy", "setting", "late", "p50 wait", "p99 wait", "longest wait", "cost", "resizes/h", "recovery", "score")
-STYLE = """
+PAGE_STYLE = """
 :root{color-scheme:light dark;--ground:#F7F6F2;--card:#FFFFFF;--ink:#14212B;--quiet:#52616B;--line:#DAD7CE}
 @media (prefers-color-scheme:dark){:root{--ground:#0E171E;--card:#15222B;--ink:#E8EEF1;--quiet:#9DB0BB;--line:#2A3B46}}
 body{margin:0 auto;max-width:1040px;padding:24px;background:var(--ground);color:var(--ink);
@@ -35,14 +35,14 @@ def write_chart(path: Path, results: Sequence[SimulationResult]) -> None:
     """Write what the ending says: `.svg` has the first result's picture, `.html` all of them."""
     if path.suffix not in (".svg", ".html"):
         raise InvalidLoad(f"chart={str(path)!r} is neither a picture nor a page; give a name in .svg or .html")
-    content = svg(results[0]) if path.suffix == ".svg" else html(results)
+    content = draw_svg(results[0]) if path.suffix == ".svg" else render_page(results)
     try:
         path.write_text(content, encoding="utf-8")
     except OSError as error:
         raise InvalidLoad(f"chart={str(path)!r} cannot be written: {error}") from None
 
 
-def html(results: Sequence[SimulationResult]) -> str:
+def render_page(results: Sequence[SimulationResult]) -> str:
     """A page that stands alone."""
     title = escape(f"{results[0].load}: {len(results)} {'policy' if len(results) == 1 else 'policies'}")
     return "\n".join(
@@ -50,17 +50,17 @@ def html(results: Sequence[SimulationResult]) -> str:
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-            f"<title>{title} · windlass pool simulate</title>\n<style>{STYLE}</style>\n</head>\n<body>",
+            f"<title>{title} · windlass pool simulate</title>\n<style>{PAGE_STYLE}</style>\n</head>\n<body>",
             f"<h1>{title}</h1>",
-            table(HEADS, [cells(result) for result in results]),
+            render_table(HEADS, [format_cells(result) for result in results]),
             "<p>Cost is relative to the clairvoyant bound; a score of 1 is the limit.</p>",
-            *(f"<figure>{svg(each, at)}</figure>\n{ledger(each.ledger)}" for at, each in enumerate(results)),
+            *(f"<figure>{draw_svg(each, at)}</figure>\n{render_ledger(each.ledger)}" for at, each in enumerate(results)),
             "</body>\n</html>\n",
         ]
     )
 
 
-def cells(result: SimulationResult) -> list[str]:
+def format_cells(result: SimulationResult) -> list[str]:
     """One line of the table."""
     return [
         result.policy,
@@ -71,24 +71,24 @@ def cells(result: SimulationResult) -> list[str]:
         f"{result.wait_max:.1f} s",
         f"{result.cost:.2f}",
         f"{result.resizes_per_hour:.1f}",
-        seconds(result.recovery),
+        format_seconds(result.recovery),
         f"{result.score:.2f}",
     ]
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def render_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Rows under their heads."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
     return f'<div class="wide"><table>\n<tr>{head}</tr>\n{body}</table></div>'
 
 
-def ledger(resizes: Sequence[Resize]) -> str:
+def render_ledger(resizes: Sequence[Resize]) -> str:
     """Every change of size and why, folded."""
     rows = "".join(
         f"<tr><td>{at.second // 3600}:{at.second // 60 % 60:02}:{at.second % 60:02}</td><td>{at.before}→{at.after}</td>"
         f'<td class="why">{escape(at.why)}</td></tr>\n'
-        for at in resizes[:LEDGER]
+        for at in resizes[:MOST_LINES]
     )
-    more = f"<p>and {len(resizes) - LEDGER:,} more</p>" if len(resizes) > LEDGER else ""
+    more = f"<p>and {len(resizes) - MOST_LINES:,} more</p>" if len(resizes) > MOST_LINES else ""
     return f"<details><summary>{len(resizes):,} resizes</summary>\n<table>\n{rows}</table>{more}</details>"

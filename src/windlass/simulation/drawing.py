@@ -22,43 +22,43 @@ class Panel(Struct, frozen=True):
     top: int
     bottom: int
 
-    def y(self, value: float) -> float:
+    def get_y(self, value: float) -> float:
         """The height of a value; what is too large is cut off at the top."""
         return self.bottom - (self.bottom - self.top) * min(value, self.most) / self.most
 
-    def frame(self) -> list[str]:
+    def draw_frame(self) -> list[str]:
         """The card, and marks at the top and at the middle of the scale."""
         wide, high = RIGHT - LEFT, self.bottom - self.top
         return [
             f'<rect class="card" x="{LEFT}" y="{self.top}" width="{wide}" height="{high}" rx="4"/>',
-            f'<path class="grid" d="M{LEFT} {self.y(self.most / 2):.1f}H{RIGHT}"/>',
-            *(text(LEFT - 8, self.y(each) + 4, f"{each:g}", side="end") for each in (0, self.most / 2, self.most)),
+            f'<path class="grid" d="M{LEFT} {self.get_y(self.most / 2):.1f}H{RIGHT}"/>',
+            *(draw_text(LEFT - 8, self.get_y(each) + 4, f"{each:g}", side="end") for each in (0, self.most / 2, self.most)),
         ]
 
-    def points(self, values: Sequence[float]) -> list[tuple[float, float]]:
+    def place_points(self, values: Sequence[float]) -> list[tuple[float, float]]:
         """Where the values lie; each stands over the time that it is about."""
         wide = (RIGHT - LEFT) / max(1, len(values))
-        return [(LEFT + at * wide, self.y(value)) for at, value in enumerate(values)]
+        return [(LEFT + at * wide, self.get_y(value)) for at, value in enumerate(values)]
 
-    def line(self, values: Sequence[float], look: str) -> str:
+    def draw_line(self, values: Sequence[float], look: str) -> str:
         """The values as a staircase."""
-        return f'<path class="{look}" d="{stairs(self.points(values))}"/>'
+        return f'<path class="{look}" d="{draw_stairs(self.place_points(values))}"/>'
 
-    def area(self, values: Sequence[float], look: str) -> str:
+    def draw_area(self, values: Sequence[float], look: str) -> str:
         """What lies below them."""
-        return f'<path class="{look}" d="{stairs(self.points(values))}V{self.bottom}H{LEFT}Z"/>'
+        return f'<path class="{look}" d="{draw_stairs(self.place_points(values))}V{self.bottom}H{LEFT}Z"/>'
 
-    def between(self, upper: Sequence[float], lower: Sequence[float], look: str) -> str:
+    def draw_between(self, upper: Sequence[float], lower: Sequence[float], look: str) -> str:
         """What lies between two staircases."""
         rects: list[str] = []
         wide = (RIGHT - LEFT) / max(1, len(upper))
-        for (x, high), (_, low) in zip(self.points(upper), self.points(lower), strict=True):
+        for (x, high), (_, low) in zip(self.place_points(upper), self.place_points(lower), strict=True):
             if low - high > 0.05:
                 rects.append(f"M{x:.1f} {high:.1f}h{wide:.2f}V{low:.1f}h{-wide:.2f}Z")
         return f'<path class="{look}" d="{"".join(rects)}"/>'
 
 
-def stairs(points: Sequence[tuple[float, float]]) -> str:
+def draw_stairs(points: Sequence[tuple[float, float]]) -> str:
     """A path that stays on each value until the next one begins; a value that does not change needs no point."""
     path = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"] if points else [f"M{LEFT} 0"]
     last = points[0][1] if points else 0.0
@@ -69,23 +69,23 @@ def stairs(points: Sequence[tuple[float, float]]) -> str:
     return "".join(path) + f"H{RIGHT}"
 
 
-def text(x: float, y: float, words: str, look: str = "", side: str = "start") -> str:
+def draw_text(x: float, y: float, words: str, look: str = "", side: str = "start") -> str:
     """Words at a place."""
     marks = (f' class="{look}"' if look else "") + (f' text-anchor="{side}"' if side != "start" else "")
     return f'<text x="{x:g}" y="{y:.1f}"{marks}>{escape(words)}</text>'
 
 
-def key(x: float, y: float, look: str, words: str) -> list[str]:
+def draw_line_key(x: float, y: float, look: str, words: str) -> list[str]:
     """A piece of a line, and what it is."""
-    return [f'<path class="{look}" d="M{x:g} {y - 4:g}h24"/>', text(x + 30, y, words)]
+    return [f'<path class="{look}" d="M{x:g} {y - 4:g}h24"/>', draw_text(x + 30, y, words)]
 
 
-def swatch(x: float, y: float, look: str, words: str) -> list[str]:
+def draw_area_key(x: float, y: float, look: str, words: str) -> list[str]:
     """A piece of an area, and what it is."""
-    return [f'<rect class="{look}" x="{x:g}" y="{y - 9:g}" width="24" height="10"/>', text(x + 30, y, words)]
+    return [f'<rect class="{look}" x="{x:g}" y="{y - 9:g}" width="24" height="10"/>', draw_text(x + 30, y, words)]
 
 
-def time_axis(length: int, panels: Sequence[Panel]) -> list[str]:
+def draw_time_axis(length: int, panels: Sequence[Panel]) -> list[str]:
     """Round times from the beginning of the run, as lines through all panels and as words below the last."""
     step = next((each for each in TICKS if length / each <= 10), TICKS[-1] * ceil(length / TICKS[-1] / 10))
     parts: list[str] = []
@@ -94,16 +94,16 @@ def time_axis(length: int, panels: Sequence[Panel]) -> list[str]:
         if 0 < second < length:
             lines = "".join(f"M{x:.1f} {panel.top}V{panel.bottom}" for panel in panels)
             parts.append(f'<path class="grid" d="{lines}"/>')
-        parts.append(text(round(x, 1), panels[-1].bottom + 20, clock(second), side="middle"))
+        parts.append(draw_text(round(x, 1), panels[-1].bottom + 20, format_clock(second), side="middle"))
     return parts
 
 
-def clock(second: int) -> str:
+def format_clock(second: int) -> str:
     """Hours and minutes since the beginning."""
     return f"{second // 3600}:{second // 60 % 60:02}"
 
 
-def binned(values: Sequence[float], of: Callable[[Sequence[float]], float]) -> list[float]:
+def reduce_points(values: Sequence[float], of: Callable[[Sequence[float]], float]) -> list[float]:
     """As many values as can be told apart."""
     step = max(1, ceil(len(values) / POINTS))
     return [of(values[at : at + step]) for at in range(0, len(values), step)]
@@ -113,7 +113,7 @@ def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def rounded(most: float) -> float:
+def round_scale(most: float) -> float:
     """The next larger round number, for the top of a scale."""
     power = 10.0 ** (ceil(log10(most)) - 1)
     return next(step * power for step in (1, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10, 20) if step * power >= most * 0.9999)

@@ -39,7 +39,7 @@ class Slowness(Struct, frozen=True, kw_only=True):
     end: float
     factor: float
 
-    def at(self, moment: float) -> float:
+    def get_factor(self, moment: float) -> float:
         """By how much longer a task takes that starts then."""
         return self.factor if self.begin <= moment < self.end else 1.0
 

@@ -13,15 +13,15 @@ from msgspec.structs import replace
 from windlass.core.times import Duration, duration
 from windlass.simulation.load import Arrival, InvalidLoad, Load
 from windlass.simulation.scenarios import SCENARIOS
-from windlass.simulation.traces import plain, read_trace
-from windlass.simulation.wishes import NONE, Wishes
+from windlass.simulation.traces import make_load, read_trace
+from windlass.simulation.wishes import NO_OVERRIDES, LoadOverrides
 
-Named: TypeAlias = str | Path | Sequence[Arrival] | Load
+LoadSource: TypeAlias = str | Path | Sequence[Arrival] | Load
 """The name of a scenario, the path of a CSV file, (second, run seconds) for each task, or a load that is there."""
 MOST_WORKERS = 10_000
 
 
-def load_of(named: Named, *, seed: int = 0, wishes: Wishes = NONE) -> Load:
+def find_load(named: LoadSource, *, seed: int = 0, wishes: LoadOverrides = NO_OVERRIDES) -> Load:
     """The load that is meant."""
     if isinstance(named, Load):
         wishes.check_none(named.name)
@@ -29,30 +29,30 @@ def load_of(named: Named, *, seed: int = 0, wishes: Wishes = NONE) -> Load:
     if isinstance(named, Path):
         return read_trace(named, seed, wishes)
     if isinstance(named, str):
-        return by_name(named, seed, wishes)
+        return find_load_by_name(named, seed, wishes)
     wishes.check_none("arrivals")
-    return plain("arrivals", sorted(checked(named)))
+    return make_load("arrivals", sorted(check_arrivals(named)))
 
 
-def by_name(name: str, seed: int, wishes: Wishes) -> Load:
+def find_load_by_name(name: str, seed: int, wishes: LoadOverrides) -> Load:
     """A scenario, however its words are joined, or a file."""
-    spelled = {joined(known): known for known in SCENARIOS}
-    if joined(name) in spelled:
-        known = spelled[joined(name)]
+    spelled = {normalize_name(known): known for known in SCENARIOS}
+    if normalize_name(name) in spelled:
+        known = spelled[normalize_name(name)]
         return SCENARIOS[known].draw(known, seed, wishes)
     if name.endswith(".csv") or Path(name).is_file():
         return read_trace(Path(name), seed, wishes)
-    near = get_close_matches(joined(name), spelled, 1)
+    near = get_close_matches(normalize_name(name), spelled, 1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise InvalidLoad(f"load={name!r} is no scenario and no file; {hint}there are {', '.join(spelled)}, or FILE.csv")
 
 
-def joined(name: str) -> str:
+def normalize_name(name: str) -> str:
     """A name as it is easiest to type: on/off is on-off."""
     return "-".join(name.lower().replace("/", " ").replace("_", " ").replace("-", " ").split())
 
 
-def checked(arrivals: Sequence[Arrival]) -> Sequence[Arrival]:
+def check_arrivals(arrivals: Sequence[Arrival]) -> Sequence[Arrival]:
     """The arrivals, if all of them are times."""
     for number, (at, service) in enumerate(arrivals):
         if not (isfinite(at) and isfinite(service) and at >= 0 and service >= 0):
@@ -62,7 +62,7 @@ def checked(arrivals: Sequence[Arrival]) -> Sequence[Arrival]:
     return arrivals
 
 
-def tuned(
+def adjust_load(
     load: Load,
     *,
     wait: Duration | None = None,
@@ -73,8 +73,8 @@ def tuned(
     """The load with what the user says about goal and pool; the rest stays as the load has it."""
     wanted = replace(
         load,
-        wait=load.wait if wait is None else seconds(wait, "wait", least=0.1),
-        delay=load.delay if start_delay is None else seconds(start_delay, "start_delay", least=0.0),
+        wait=load.wait if wait is None else parse_seconds(wait, "wait", least=0.1),
+        delay=load.delay if start_delay is None else parse_seconds(start_delay, "start_delay", least=0.0),
         floor=load.floor if floor is None else floor,
         ceiling=load.ceiling if ceiling is None else ceiling,
     )
@@ -85,7 +85,7 @@ def tuned(
     return wanted
 
 
-def seconds(value: Duration, field: str, *, least: float) -> float:
+def parse_seconds(value: Duration, field: str, *, least: float) -> float:
     """A length of time as the simulator counts it."""
     length = duration(value, field).total_seconds()
     if not least <= length <= 86_400:

@@ -14,14 +14,14 @@ from windlass.simulation.load import Load
 from windlass.simulation.policy import Policy, Start
 from windlass.situation import PREFIX, PoolSituation, checked_answer
 
-OwnDecider: TypeAlias = Callable[[PoolSituation], float]
+AppDecider: TypeAlias = Callable[[PoolSituation], float]
 OWN = f"{PREFIX}simulated"
 
 
-class Controller:
+class SimulatedController:
     """One controller at work. `said` is its sentence for the ledger about the latest tick."""
 
-    def __init__(self, settings: Settings, own: OwnDecider | None = None) -> None:
+    def __init__(self, settings: Settings, own: AppDecider | None = None) -> None:
         self.settings = settings
         self._own = own
         self.state = ControllerState()
@@ -39,32 +39,32 @@ class Controller:
         return decision.target
 
 
-def windlass(*deciders: str) -> Start:
+def use_deciders(*deciders: str) -> Start:
     """The controller with these deciders and otherwise only what a user says: goal and bounds."""
 
     def start(load: Load) -> tuple[int, Policy]:
         settings = Settings(wait=load.wait, floor=load.floor, ceiling=load.ceiling, deciders=deciders)
-        return load.floor, Controller(settings)
+        return load.floor, SimulatedController(settings)
 
     return start
 
 
-def own_controller(decide: OwnDecider) -> Start:
+def use_app_decider(decide: AppDecider) -> Start:
     """The controller with a function of the app as its only decider. What it raises ends the simulation."""
 
     def start(load: Load) -> tuple[int, Policy]:
         settings = Settings(wait=load.wait, floor=load.floor, ceiling=load.ceiling, deciders=(OWN,))
-        return load.floor, Controller(settings, decide)
+        return load.floor, SimulatedController(settings, decide)
 
     return start
 
 
 OURS: Mapping[str, Mapping[str, Start]] = {
-    "slo": {"": windlass("slo")},
-    "own-threshold": {"": windlass("threshold")},
-    "own-aimd": {"": windlass("aimd")},
-    "own-pid": {"": windlass("pid")},
-    "own-target": {"": windlass("target")},
-    "own-mmc": {"": windlass("mmc")},
-    "own-linear": {"": windlass("linear", "slo")},
+    "slo": {"": use_deciders("slo")},
+    "own-threshold": {"": use_deciders("threshold")},
+    "own-aimd": {"": use_deciders("aimd")},
+    "own-pid": {"": use_deciders("pid")},
+    "own-target": {"": use_deciders("target")},
+    "own-mmc": {"": use_deciders("mmc")},
+    "own-linear": {"": use_deciders("linear", "slo")},
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from windlass.simulation.drawing import LEFT, RIGHT, Panel, binned, key, mean, rounded, swatch, text, time_axis
+from windlass.simulation.drawing import LEFT, RIGHT, Panel, reduce_points, draw_line_key, mean, round_scale, draw_area_key, draw_text, draw_time_axis
 from windlass.simulation.results import SimulationResult, Timeline
 
 WIDTH, HEIGHT = 960, 640
@@ -18,7 +18,7 @@ LOAD, SIZE, WAITS = (116, 216), (268, 436), (488, 596)
 CUT = 4.0
 """Waits beyond so many goals are cut off, or nothing else could be seen."""
 
-STYLE = """
+SVG_STYLE = """
 .w{color-scheme:light dark;--ground:#F7F6F2;--card:#FFFFFF;--ink:#14212B;--quiet:#52616B;--line:#DAD7CE;
 --brass:#8A5A00;--load:#1463D0;--size:#0B18C0;--good:#0D7A52;--bad:#801C0C;background:var(--ground);
 font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;
@@ -38,24 +38,24 @@ paint-order:stroke;stroke-linejoin:round}
 """
 
 
-def svg(result: SimulationResult, number: int = 0) -> str:
+def draw_svg(result: SimulationResult, number: int = 0) -> str:
     """The whole picture. Those of one page are numbered, so that none borrows a name of another."""
     title = " ".join(f"{result.load} · {result.policy} {result.setting}".split())
-    numbers = summary(result)
+    numbers = summarize(result)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="w" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{escape(f"{title}: {numbers}")}">',
-        f"<style>{STYLE}</style>",
+        f"<style>{SVG_STYLE}</style>",
         f'<rect class="ground" width="{WIDTH}" height="{HEIGHT}"/>',
-        text(LEFT, 40, title, "t"),
-        text(LEFT, 64, numbers, "n"),
-        *panels(result, number),
+        draw_text(LEFT, 40, title, "t"),
+        draw_text(LEFT, 64, numbers, "n"),
+        *draw_panels(result, number),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def summary(result: SimulationResult) -> str:
+def summarize(result: SimulationResult) -> str:
     """The numbers of the run in one line."""
     recovery = "" if result.recovery is None else f" · recovery {result.recovery:.0f} s"
     return (
@@ -64,55 +64,55 @@ def summary(result: SimulationResult) -> str:
     )
 
 
-def panels(result: SimulationResult, number: int) -> list[str]:
+def draw_panels(result: SimulationResult, number: int) -> list[str]:
     """Load, size and waits: the cards and the time first, the lines above them."""
     line = result.timeline
-    arrivals = binned(line.arrivals, mean)
-    load = Panel(rounded(max([1e-9, *arrivals])), *LOAD)
+    arrivals = reduce_points(line.arrivals, mean)
+    load = Panel(round_scale(max([1e-9, *arrivals])), *LOAD)
     alive = [ready + starting for ready, starting in zip(line.ready, line.starting, strict=True)]
-    size = Panel(rounded(1.02 * max([1.0, *alive, *line.needed])), *SIZE)
-    waits = Panel(rounded(max(1.3 * result.goal, min(max([0.0, *line.waits]), CUT * result.goal))), *WAITS)
+    size = Panel(round_scale(1.02 * max([1.0, *alive, *line.needed])), *SIZE)
+    waits = Panel(round_scale(max(1.3 * result.goal, min(max([0.0, *line.waits]), CUT * result.goal))), *WAITS)
     return [
-        *(part for panel in (load, size, waits) for part in panel.frame()),
-        *time_axis(max(1, len(line.ready)), (load, size, waits)),
-        text(LEFT, LOAD[0] - 10, "Load, tasks a second", "h"),
-        load.area(arrivals, "la"),
-        load.line(arrivals, "ll"),
-        *sizes(size, line, alive),
-        *waited(waits, line.waits, result.goal, number),
+        *(part for panel in (load, size, waits) for part in panel.draw_frame()),
+        *draw_time_axis(max(1, len(line.ready)), (load, size, waits)),
+        draw_text(LEFT, LOAD[0] - 10, "Load, tasks a second", "h"),
+        load.draw_area(arrivals, "la"),
+        load.draw_line(arrivals, "ll"),
+        *draw_sizes(size, line, alive),
+        *draw_waits(waits, line.waits, result.goal, number),
     ]
 
 
-def sizes(panel: Panel, line: Timeline, alive: Sequence[int]) -> list[str]:
+def draw_sizes(panel: Panel, line: Timeline, alive: Sequence[int]) -> list[str]:
     """How many workers there were, were starting, and would have been enough."""
-    ready, y = binned(line.ready, max), panel.top - 10
+    ready, y = reduce_points(line.ready, max), panel.top - 10
     return [
-        panel.between(binned(alive, max), ready, "sa"),
-        panel.line(ready, "sl"),
-        panel.line(binned(line.needed, mean), "nl"),
-        text(LEFT, y, "Workers", "h"),
-        *key(LEFT + 72, y, "sl", "ready"),
-        *swatch(LEFT + 148, y, "sa", "starting"),
-        *key(LEFT + 238, y, "nl", "needed, had every task been known ahead"),
+        panel.draw_between(reduce_points(alive, max), ready, "sa"),
+        panel.draw_line(ready, "sl"),
+        panel.draw_line(reduce_points(line.needed, mean), "nl"),
+        draw_text(LEFT, y, "Workers", "h"),
+        *draw_line_key(LEFT + 72, y, "sl", "ready"),
+        *draw_area_key(LEFT + 148, y, "sa", "starting"),
+        *draw_line_key(LEFT + 238, y, "nl", "needed, had every task been known ahead"),
     ]
 
 
-def waited(panel: Panel, waits: Sequence[float], goal: float, number: int) -> list[str]:
+def draw_waits(panel: Panel, waits: Sequence[float], goal: float, number: int) -> list[str]:
     """How long tasks waited, and the goal; what is above it stands out."""
-    values, longest = binned(waits, max), max([0.0, *waits])
-    at, y = panel.y(goal), panel.top - 10
+    values, longest = reduce_points(waits, max), max([0.0, *waits])
+    at, y = panel.get_y(goal), panel.top - 10
     cut = ", beyond the picture" if longest > panel.most else ""
     return [
-        *within(f"below-{number}", at, panel.bottom, [panel.area(values, "wa"), panel.line(values, "wl")]),
-        *within(f"above-{number}", panel.top - 1, at, [panel.area(values, "ba"), panel.line(values, "bl")]),
+        *clip(f"below-{number}", at, panel.bottom, [panel.draw_area(values, "wa"), panel.draw_line(values, "wl")]),
+        *clip(f"above-{number}", panel.top - 1, at, [panel.draw_area(values, "ba"), panel.draw_line(values, "bl")]),
         f'<path class="gl" d="M{LEFT} {at:.1f}H{RIGHT}"/>',
-        text(RIGHT - 6, at - 7, f"goal {goal:g} s", "g halo", "end"),
-        text(LEFT, y, "Longest wait, seconds", "h"),
-        text(RIGHT, y, f"the longest of all {longest:.1f} s{cut}", side="end"),
+        draw_text(RIGHT - 6, at - 7, f"goal {goal:g} s", "g halo", "end"),
+        draw_text(LEFT, y, "Longest wait, seconds", "h"),
+        draw_text(RIGHT, y, f"the longest of all {longest:.1f} s{cut}", side="end"),
     ]
 
 
-def within(name: str, top: float, bottom: float, parts: Sequence[str]) -> list[str]:
+def clip(name: str, top: float, bottom: float, parts: Sequence[str]) -> list[str]:
     """The parts as far as they lie between two heights."""
     box = f'<rect x="{LEFT}" y="{top:.1f}" width="{RIGHT - LEFT}" height="{bottom - top:.1f}"/>'
     return [f'<clipPath id="{name}">{box}</clipPath>', f'<g clip-path="url(#{name})">', *parts, "</g>"]

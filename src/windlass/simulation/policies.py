@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from windlass.simulation.bound import Bound
 from windlass.simulation.load import InvalidLoad, Load
-from windlass.simulation.ours import OURS, OwnDecider, own_controller
+from windlass.simulation.ours import OURS, AppDecider, use_app_decider
 from windlass.simulation.policy import Start
 from windlass.simulation.results import SimulationResult
 from windlass.simulation.rivals import LIMITS, RIVALS
-from windlass.simulation.rivals.limits import hindsight
+from windlass.simulation.rivals.limits import play_hindsight
 from windlass.simulation.score import run
 
 POLICIES: Mapping[str, Mapping[str, Start]] = {**OURS, **RIVALS, **LIMITS, "hindsight": {}}
@@ -19,7 +19,7 @@ ALL: Sequence[str] = ("slo", *RIVALS, "hindsight", "clairvoyant")
 """What `all` means: our default, everybody else, and the limits."""
 
 
-def named(names: Iterable[str]) -> list[str]:
+def find_policies(names: Iterable[str]) -> list[str]:
     """Names as people write them, each once; `all` stands for all that are to be compared."""
     found: dict[str, None] = {}
     for name in names:
@@ -38,13 +38,13 @@ def settings_of(policy: str) -> Sequence[str]:
 def play(policy: str, setting: str, load: Load, limit: Bound, *, kept: bool = False) -> SimulationResult:
     """One policy in one setting over one load."""
     if policy == "hindsight":
-        return hindsight(load, limit, kept=kept)
+        return play_hindsight(load, limit, kept=kept)
     return run(load, limit, policy, POLICIES[policy][setting], setting=setting, kept=kept)
 
 
-def play_own(name: str, decide: OwnDecider, load: Load, limit: Bound, *, kept: bool = False) -> SimulationResult:
+def play_app_decider(name: str, decide: AppDecider, load: Load, limit: Bound, *, kept: bool = False) -> SimulationResult:
     """A decider of an app over one load."""
-    return run(load, limit, name, own_controller(decide), setting="", kept=kept)
+    return run(load, limit, name, use_app_decider(decide), setting="", kept=kept)
 
 
 def play_best(policy: str, load: Load, limit: Bound, *, kept: bool = False) -> SimulationResult:

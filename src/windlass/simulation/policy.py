@@ -16,7 +16,7 @@ class Policy(Protocol):
 
 
 @runtime_checkable
-class Telling(Protocol):
+class ExplainingPolicy(Protocol):
     """A policy that can say why it decided as it did."""
 
     said: str

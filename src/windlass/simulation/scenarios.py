@@ -14,9 +14,9 @@ from typing import TypeAlias, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.simulation.chance import poisson, service_of
+from windlass.simulation.chance import draw_poisson, make_service
 from windlass.simulation.load import Load, Slowness, Storm
-from windlass.simulation.wishes import NONE, Wishes
+from windlass.simulation.wishes import NO_OVERRIDES, LoadOverrides
 
 Rate: TypeAlias = Callable[[int], float]
 Shape: TypeAlias = Callable[[Random], Rate]
@@ -43,40 +43,40 @@ class Scenario(Struct, frozen=True, kw_only=True):
     storm: Storm | None = None
     kill_every: int | None = None
 
-    def draw(self, name: str, seed: int, wishes: Wishes = NONE) -> Load:
+    def draw(self, name: str, seed: int, wishes: LoadOverrides = NO_OVERRIDES) -> Load:
         """Draw it. The same name, seed and wishes give the same tasks."""
         wishes.check()
         rng = Random(f"{name}/{seed}")
         rates, length = self.rate(rng), wishes.seconds or self.length
-        stretch, scale = length / self.length, self.scale(rates, wishes)
-        moments = poisson(rng, length, lambda second: scale * rates(int(second / stretch)))
-        herds = [(float(int(at * stretch)), round(self.herd * scale * stretch)) for at in self.herds()]
+        stretch, scale = length / self.length, self.compute_scale(rates, wishes)
+        moments = draw_poisson(rng, length, lambda second: scale * rates(int(second / stretch)))
+        herds = [(float(int(at * stretch)), round(self.herd * scale * stretch)) for at in self.list_herds()]
         moments += [at + rng.random() for at, count in herds for _ in range(count)]
         mean = wishes.service or self.mean
-        service = service_of(rng, wishes.distribution, mean, self.variation if wishes.cv2 is None else wishes.cv2)
+        service = make_service(rng, wishes.distribution, mean, self.variation if wishes.cv2 is None else wishes.cv2)
         arrivals = [(at, service()) for at in sorted(moments)]
         load = Load(
             name=name, length=length, wait=self.wait, delay=self.delay, arrivals=arrivals, scheduled=herds, mean=mean
         )
-        return self.troubled(load, stretch, scale * mean / self.mean)
+        return self.add_faults(load, stretch, scale * mean / self.mean)
 
-    def herds(self) -> range:
+    def list_herds(self) -> range:
         """When they come."""
         return range(HERDS, self.length, HERDS) if self.herd else range(0)
 
-    def scale(self, rates: Rate, wishes: Wishes) -> float:
+    def compute_scale(self, rates: Rate, wishes: LoadOverrides) -> float:
         """By how much the rate is raised to have the mean that is wanted."""
-        usual = (sum(map(rates, range(self.length))) + self.herd * len(self.herds())) / self.length
+        usual = (sum(map(rates, range(self.length))) + self.herd * len(self.list_herds())) / self.length
         rate = usual if wishes.rate is None else wishes.rate
         wishes.check_size(rate * (wishes.seconds or self.length))
         return 1.0 if wishes.rate is None else wishes.rate / usual
 
-    def troubled(self, load: Load, stretch: float, work: float) -> Load:
+    def add_faults(self, load: Load, stretch: float, work: float) -> Load:
         """The load with what happens to workers and downstream, as much longer or shorter as the run."""
         return replace(
             load,
-            slow=stretched(self.slow, stretch),
-            storm=stretched(self.storm, stretch),
+            slow=stretch_period(self.slow, stretch),
+            storm=stretch_period(self.storm, stretch),
             # A downstream that serves so much more work has so much more room.
             knee=None if self.knee is None else max(1, round(self.knee * work)),
             kill_every=None if self.kill_every is None else max(1, round(self.kill_every * stretch)),
@@ -84,7 +84,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
         )
 
 
-def stretched(period: Period | None, factor: float) -> Period | None:
+def stretch_period(period: Period | None, factor: float) -> Period | None:
     """The same part of a run of another length."""
     return None if period is None else replace(period, begin=period.begin * factor, end=period.end * factor)
 

@@ -8,10 +8,10 @@ from math import exp, log
 from windlass.autoscale.observe import Observation
 from windlass.simulation.bound import Bound
 from windlass.simulation.load import Load
-from windlass.simulation.policy import Policy, Start, Telling
-from windlass.simulation.recovery import recovery
+from windlass.simulation.policy import Policy, Start, ExplainingPolicy
+from windlass.simulation.recovery import compute_recovery
 from windlass.simulation.results import Resize, SimulationResult, Timeline
-from windlass.simulation.world import World
+from windlass.simulation.world import SimulatedPool
 
 ALLOWED_LATE = 0.01
 ALLOWED_RESIZES = 30.0
@@ -22,7 +22,7 @@ class Run:
 
     def __init__(self, load: Load, start: Start, *, kept: bool = False) -> None:
         size, self.policy = start(load)
-        self.load, self.world, self.kept = load, World(load, size), kept
+        self.load, self.pool, self.keep_timeline = load, SimulatedPool(load, size), kept
         self.late: list[bool] = []
         self.ledger: list[Resize] = []
         self.timeline = Timeline(arrivals=[], ready=[], starting=[], needed=[], waits=[])
@@ -30,29 +30,29 @@ class Run:
     def play(self) -> None:
         """Let the whole load pass."""
         for _ in range(self.load.length):
-            started = len(self.world.waits)
-            seen = self.world.advance()
-            before = self.world.target
-            self.world.resize(self.policy(self.world.now, seen))
+            started = len(self.pool.waits)
+            seen = self.pool.advance()
+            before = self.pool.target
+            self.pool.resize(self.policy(self.pool.now, seen))
             self.late.append(seen.late > 0 or seen.oldest > self.load.wait)
-            if self.kept:
-                self.keep(seen, before, started)
+            if self.keep_timeline:
+                self.record_second(seen, before, started)
 
-    def keep(self, seen: Observation, before: int, started: int) -> None:
+    def record_second(self, seen: Observation, before: int, started: int) -> None:
         """Write down one second."""
-        line, world = self.timeline, self.world
+        line, world = self.timeline, self.pool
         line.arrivals.append(seen.arrivals)
         line.ready.append(seen.ready)
         line.starting.append(seen.starting)
         line.waits.append(max(seen.oldest, max(world.waits[started:], default=0.0)))
         if world.target != before:
-            why = told(self.policy)
+            why = explain_policy(self.policy)
             self.ledger.append(Resize(second=world.now, before=before, after=world.target, why=why))
 
 
-def told(policy: Policy) -> str:
+def explain_policy(policy: Policy) -> str:
     """Why the policy decided so, if it says."""
-    return policy.said if isinstance(policy, Telling) else ""
+    return policy.said if isinstance(policy, ExplainingPolicy) else ""
 
 
 def run(
@@ -62,33 +62,33 @@ def run(
     played = Run(load, start, kept=kept)
     played.play()
     if kept:
-        played.timeline.needed.extend(limit.needed())
-    return judge(played, limit, name, setting)
+        played.timeline.needed.extend(limit.list_workers())
+    return score_run(played, limit, name, setting)
 
 
-def judge(played: Run, limit: Bound, name: str, setting: str) -> SimulationResult:
+def score_run(played: Run, limit: Bound, name: str, setting: str) -> SimulationResult:
     """The numbers of a run that has ended. What still waits has waited at least that long."""
-    load, world = played.load, played.world
+    load, world = played.load, played.pool
     waits = sorted([*world.waits, *(world.now - at for at, _, _ in world.queue)])
     late = sum(1 for wait in reversed(waits) if wait > load.wait) / max(1, len(waits))
     resizes = world.resizes * 3600 / load.length
     cost = world.cost / limit.worker_seconds
     return SimulationResult(
         load=load.name, policy=name, setting=setting, goal=float(load.wait), tasks=len(waits), late=late,
-        wait_p50=quantile(waits, 0.5), wait_p95=quantile(waits, 0.95), wait_p99=quantile(waits, 0.99),
+        wait_p50=find_quantile(waits, 0.5), wait_p95=find_quantile(waits, 0.95), wait_p99=find_quantile(waits, 0.99),
         wait_max=waits[-1] if waits else 0.0, worker_seconds=world.cost, cost=cost, resizes_per_hour=resizes,
-        recovery=recovery(load, played.late), longest_late=longest(played.late),
+        recovery=compute_recovery(load, played.late), longest_late=find_longest_streak(played.late),
         score=cost * max(1.0, late / ALLOWED_LATE) * max(1.0, resizes / ALLOWED_RESIZES),
         ledger=played.ledger, timeline=played.timeline,
     )  # fmt: skip
 
 
-def quantile(ordered: Sequence[float], share: float) -> float:
+def find_quantile(ordered: Sequence[float], share: float) -> float:
     """The value below which that share of them lies."""
     return ordered[int(len(ordered) * share)] if ordered else 0.0
 
 
-def longest(marks: Iterable[bool]) -> int:
+def find_longest_streak(marks: Iterable[bool]) -> int:
     """The longest row of true ones."""
     most = row = 0
     for mark in marks:
@@ -97,7 +97,7 @@ def longest(marks: Iterable[bool]) -> int:
     return most
 
 
-def combined(scores: Iterable[float]) -> float:
+def compute_geometric_mean(scores: Iterable[float]) -> float:
     """The geometric mean, so that no scenario counts more than another."""
     logs = [log(score) for score in scores]
     return exp(sum(logs) / len(logs)) if logs else 0.0

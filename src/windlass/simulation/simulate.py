@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from windlass.core.times import Duration
-from windlass.simulation.bound import bound
+from windlass.simulation.bound import compute_bound
 from windlass.simulation.load import InvalidLoad
-from windlass.simulation.loads import Named, load_of, tuned
-from windlass.simulation.ours import OwnDecider
-from windlass.simulation.policies import named, play_best, play_own
+from windlass.simulation.loads import LoadSource, find_load, adjust_load
+from windlass.simulation.ours import AppDecider
+from windlass.simulation.policies import find_policies, play_best, play_app_decider
 from windlass.simulation.results import SimulationResult
-from windlass.simulation.wishes import Wishes
+from windlass.simulation.wishes import LoadOverrides
 from windlass.situation import PREFIX
 
 
 def simulate(
-    load: Named,
+    load: LoadSource,
     *,
-    policy: str | OwnDecider = "slo",
+    policy: str | AppDecider = "slo",
     wait: Duration | None = None,
     floor: int | None = None,
     ceiling: int | None = None,
@@ -37,13 +37,13 @@ def simulate(
     stays as the load has it. `policy` is the name of one, or a decider of your own. The same question has the same
     answer twice.
     """
-    wishes = Wishes(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
-    wanted = tuned(
-        load_of(load, seed=seed, wishes=wishes), wait=wait, floor=floor, ceiling=ceiling, start_delay=start_delay
+    wishes = LoadOverrides(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
+    wanted = adjust_load(
+        find_load(load, seed=seed, wishes=wishes), wait=wait, floor=floor, ceiling=ceiling, start_delay=start_delay
     )
     if not isinstance(policy, str):
-        return play_own(f"{PREFIX}{policy.__name__}", policy, wanted, bound(wanted), kept=True)
-    [name, *more] = named([policy])
+        return play_app_decider(f"{PREFIX}{policy.__name__}", policy, wanted, compute_bound(wanted), kept=True)
+    [name, *more] = find_policies([policy])
     if more:
         raise InvalidLoad(f"policy={policy!r} is several; give one of {', '.join([name, *more])}")
-    return play_best(name, wanted, bound(wanted), kept=True)
+    return play_best(name, wanted, compute_bound(wanted), kept=True)

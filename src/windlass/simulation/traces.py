@@ -14,9 +14,9 @@ from math import isfinite
 from pathlib import Path
 from random import Random
 
-from windlass.simulation.chance import poisson, service_of
+from windlass.simulation.chance import draw_poisson, make_service
 from windlass.simulation.load import Arrival, InvalidLoad, Load
-from windlass.simulation.wishes import MOST_TASKS, NONE, Wishes
+from windlass.simulation.wishes import MOST_TASKS, NO_OVERRIDES, LoadOverrides
 
 BINS = 480
 """How many bins of a binned trace are replayed."""
@@ -28,12 +28,12 @@ AFTER = 30
 FORMS = "`timestamp,value`, `second,run` or `TIMESTAMP,ContextTokens,GeneratedTokens`"
 
 
-def traces_at(place: Path) -> list[Path]:
+def list_traces(place: Path) -> list[Path]:
     """The CSV files at a path: itself, or those in the folder."""
     return sorted(place.glob("*.csv")) if place.is_dir() else [place]
 
 
-def read_trace(path: Path, seed: int, wishes: Wishes = NONE) -> Load:
+def read_trace(path: Path, seed: int, wishes: LoadOverrides = NO_OVERRIDES) -> Load:
     """One file as a load; its header says which kind it is."""
     wishes.check()
     try:
@@ -45,19 +45,19 @@ def read_trace(path: Path, seed: int, wishes: Wishes = NONE) -> Load:
         raise InvalidLoad(f"{path} holds no rows; its first line is one of {FORMS}")
     wishes.check_size(len(rows))
     if "value" in rows[0]:
-        return binned(path, rows, seed, wishes)
+        return draw_binned(path, rows, seed, wishes)
     wishes.check_none(path.name)
     if "GeneratedTokens" in rows[0]:
-        return plain(path.stem, sorted(requests(path, rows)))
+        return make_load(path.stem, sorted(read_requests(path, rows)))
     if {"second", "run"} <= rows[0].keys():
-        return plain(path.stem, sorted(arrivals(path, rows)))
+        return make_load(path.stem, sorted(read_arrivals(path, rows)))
     raise InvalidLoad(f"{path} begins with {', '.join(rows[0])}; its first line should be one of {FORMS}")
 
 
-def binned(path: Path, rows: Sequence[dict[str, str]], seed: int, wishes: Wishes) -> Load:
+def draw_binned(path: Path, rows: Sequence[dict[str, str]], seed: int, wishes: LoadOverrides) -> Load:
     """Counts scaled to a mean rate, each bin replayed for half a minute."""
     rng = Random(f"{path.stem}/{seed}")
-    counts = [number(path, at, row, "value") for at, row in enumerate(rows)]
+    counts = [parse_number(path, at, row, "value") for at, row in enumerate(rows)]
     if not sum(counts) > 0:
         raise InvalidLoad(f"{path} counts nothing: the sum of `value` is {sum(counts):g}")
     scale = (wishes.rate or MEAN_RATE) * len(counts) / sum(counts)
@@ -65,14 +65,14 @@ def binned(path: Path, rows: Sequence[dict[str, str]], seed: int, wishes: Wishes
     rates = [count * scale for count in counts[begin : begin + BINS]]
     length = wishes.seconds or len(rates) * BIN_SECONDS
     wishes.check_size(sum(rates) / len(rates) * length)
-    moments = poisson(rng, length, lambda second: rates[second * len(rates) // length])
+    moments = draw_poisson(rng, length, lambda second: rates[second * len(rates) // length])
     mean = wishes.service or MEAN_SERVICE
-    service = service_of(rng, wishes.distribution, mean, VARIATION if wishes.cv2 is None else wishes.cv2)
+    service = make_service(rng, wishes.distribution, mean, VARIATION if wishes.cv2 is None else wishes.cv2)
     drawn = [(at, service()) for at in moments]
     return Load(name=path.stem, length=length, wait=10, delay=25, arrivals=drawn, mean=mean)
 
 
-def requests(path: Path, rows: Sequence[dict[str, str]]) -> Iterator[Arrival]:
+def read_requests(path: Path, rows: Sequence[dict[str, str]]) -> Iterator[Arrival]:
     """Single requests as they came: nothing is drawn."""
     first: float | None = None
     for at, row in enumerate(rows):
@@ -81,16 +81,16 @@ def requests(path: Path, rows: Sequence[dict[str, str]]) -> Iterator[Arrival]:
         except ValueError:
             raise InvalidLoad(f"{path}, row {at + 1}: TIMESTAMP={row['TIMESTAMP']!r} is no time") from None
         first = moment if first is None else first
-        yield moment - first, 0.6 + 0.05 * number(path, at, row, "GeneratedTokens")
+        yield moment - first, 0.6 + 0.05 * parse_number(path, at, row, "GeneratedTokens")
 
 
-def arrivals(path: Path, rows: Sequence[dict[str, str]]) -> Iterator[Arrival]:
+def read_arrivals(path: Path, rows: Sequence[dict[str, str]]) -> Iterator[Arrival]:
     """Each task's second and run time, as somebody has written them down."""
     for at, row in enumerate(rows):
-        yield number(path, at, row, "second"), number(path, at, row, "run")
+        yield parse_number(path, at, row, "second"), parse_number(path, at, row, "run")
 
 
-def number(path: Path, at: int, row: dict[str, str], column: str) -> float:
+def parse_number(path: Path, at: int, row: dict[str, str], column: str) -> float:
     """One cell, which holds a number that is not negative."""
     try:
         value = float(row[column] or "")
@@ -101,7 +101,7 @@ def number(path: Path, at: int, row: dict[str, str], column: str) -> float:
     return value
 
 
-def plain(name: str, tasks: Sequence[Arrival], *, wait: float = 10, delay: float = 10) -> Load:
+def make_load(name: str, tasks: Sequence[Arrival], *, wait: float = 10, delay: float = 10) -> Load:
     """A load of tasks in the order of their arrival, as they are; the first comes at second 0 or later."""
     if not tasks:
         raise InvalidLoad(f"{name} has no arrivals; give (second, run seconds) for each task")

@@ -11,7 +11,7 @@ MOST_TASKS = 500_000
 """More than that is no question for a simulation that shall take seconds."""
 
 
-class Wishes(Struct, frozen=True, kw_only=True):
+class LoadOverrides(Struct, frozen=True, kw_only=True):
     """What is left out stays as the scenario or the trace has it."""
 
     rate: float | None = None
@@ -41,7 +41,7 @@ class Wishes(Struct, frozen=True, kw_only=True):
     def check_none(self, load: str) -> None:
         """Refuse wishes about a load that is played as it was."""
         for name in self.__struct_fields__:
-            if getattr(self, name) != getattr(NONE, name):
+            if getattr(self, name) != getattr(NO_OVERRIDES, name):
                 raise InvalidLoad(f"{name}={getattr(self, name)!r} does not go with {load}, which is played as it was")
 
     def check_size(self, tasks: float) -> None:
@@ -50,4 +50,4 @@ class Wishes(Struct, frozen=True, kw_only=True):
             raise InvalidLoad(f"rate and seconds make {tasks:,.0f} tasks; give fewer, up to {MOST_TASKS:,}")
 
 
-NONE = Wishes()
+NO_OVERRIDES = LoadOverrides()

@@ -21,7 +21,7 @@ AHEAD = 120.0
 """How far the observer looks into the schedule."""
 
 
-class World:
+class SimulatedPool:
     """The pool, its queue and its counters. `advance` lets one second pass, `resize` does what a policy says."""
 
     def __init__(self, load: Load, size: int) -> None:
@@ -51,7 +51,7 @@ class World:
         if load.kill_every and begin and begin % load.kill_every == 0:
             self.kill()
         self.pay()
-        self.wake(begin + 1)
+        self.finish_starts(begin + 1)
         arrived, retried = self.admit(begin + 1)
         late_before, started_before = self.late, len(self.waits)
         self.serve(begin + 1)
@@ -64,7 +64,7 @@ class World:
         self.draining = [end for end in self.draining if end > self.now]
         self.cost += len(self.free) + len(self.starting) + sum(min(1.0, end - self.now) for end in self.draining)
 
-    def wake(self, end: float) -> None:
+    def finish_starts(self, end: float) -> None:
         """Let workers whose start is over serve."""
         for ready in self.starting:
             if ready < end:
@@ -102,7 +102,7 @@ class World:
             waits.append(wait)
             if wait > goal:
                 self.late += 1
-            finish = start + (service if plain else self.hardship(start, service, attempt))
+            finish = start + (service if plain else self.apply_faults(start, service, attempt))
             heapreplace(free, finish)
             self.book(start, finish, 1)
 
@@ -121,11 +121,11 @@ class World:
         self.change[first + 1] += sign
         self.change[last] -= sign
 
-    def hardship(self, start: float, service: float, attempt: int) -> float:
+    def apply_faults(self, start: float, service: float, attempt: int) -> float:
         """The service time under a knee, in a storm or before a kill."""
         load = self.load
         if load.slow:
-            service *= load.slow.at(start)
+            service *= load.slow.get_factor(start)
         if load.knee:
             busy = sum(1 for end in self.free if end > start) + len(self.draining) + 1
             service *= max(1.0, busy / load.knee)

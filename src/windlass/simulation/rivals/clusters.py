@@ -9,7 +9,7 @@ from typing import TypeAlias
 from windlass.autoscale.observe import Observation
 from windlass.simulation.load import Load
 from windlass.simulation.policy import Policy
-from windlass.simulation.rivals.sizes import bounded
+from windlass.simulation.rivals.sizes import clamp_size
 
 PERIOD, STABLE = 15, 300
 TOLERANCE = 0.1
@@ -37,7 +37,7 @@ def hpa(desired: Desired, load: Load) -> tuple[int, Policy]:
         while advice[0][0] < now - STABLE:
             advice.popleft()
         stable = max(advice[-1][1], min(float(size), max(each for _, each in advice)))
-        size = max(1, bounded(load, min(stable, max(2 * size, size + 4))))
+        size = max(1, clamp_size(load, min(stable, max(2 * size, size + 4))))
         return size
 
     return size, decide
@@ -94,8 +94,8 @@ def knative(target: float, load: Load) -> tuple[int, Policy]:
         stable = max(sum(tasks) / len(tasks) / target, ready // 2)
         quick = max(sum(recent) / len(recent) / target, ready // 2)
         panic = now if quick >= 2 * ready else panic
-        wish = bounded(load, min(stable, 1000 * ready))
-        size = max(size, wish, bounded(load, quick)) if now - panic < 60 else wish
+        wish = clamp_size(load, min(stable, 1000 * ready))
+        size = max(size, wish, clamp_size(load, quick)) if now - panic < 60 else wish
         return size
 
     return size, decide
@@ -117,9 +117,9 @@ def aws(period: float, share: float, load: Load) -> tuple[int, Policy]:
         ratio = seen.queued / max(1, seen.ready) / acceptable
         over, under = (over + 1 if ratio > 1 else 0), (under + 1 if ratio < 0.9 else 0)
         if over >= 3 and now - last >= period * 2:
-            size, last = bounded(load, max(1, size) * min(ratio, 4)), now
+            size, last = clamp_size(load, max(1, size) * min(ratio, 4)), now
         elif under >= 15 and now - last >= period * 2:
-            size, last = bounded(load, min(size * 0.9, size - 1)), now
+            size, last = clamp_size(load, min(size * 0.9, size - 1)), now
         return size
 
     return size, decide

@@ -6,11 +6,11 @@ from functools import partial
 from math import ceil
 
 from windlass.autoscale.observe import Observation
-from windlass.simulation.bound import Bound, bound
+from windlass.simulation.bound import Bound, compute_bound
 from windlass.simulation.load import Load
 from windlass.simulation.policy import Policy, Start
 from windlass.simulation.results import SimulationResult
-from windlass.simulation.rivals.sizes import bounded
+from windlass.simulation.rivals.sizes import clamp_size
 from windlass.simulation.rivals.textbook import static
 from windlass.simulation.score import run
 
@@ -28,23 +28,23 @@ def clairvoyant(load: Load) -> tuple[int, Policy]:
     It knows when tasks come and how long they run, but not which of them fail or whose worker dies: what then waits
     too long is cleared within the goal.
     """
-    needed = bound(load, PATIENCE).needed()
+    needed = compute_bound(load, PATIENCE).list_workers()
     ahead = ceil(load.delay) + 1
-    size = bounded(load, max(needed[: ahead + SMOOTH], default=load.floor))
+    size = clamp_size(load, max(needed[: ahead + SMOOTH], default=load.floor))
 
     def decide(now: int, seen: Observation, /) -> int:
         nonlocal size
         behind = seen.queued * load.mean / load.wait if seen.oldest > PATIENCE * load.wait else 0.0
         soon = max(needed[now : now + ahead], default=0.0) + behind
         later = max(soon, max(needed[now : now + ahead + SMOOTH], default=0.0))
-        if soon > size or bounded(load, later) * SPARE < size:
-            size = bounded(load, later)
+        if soon > size or clamp_size(load, later) * SPARE < size:
+            size = clamp_size(load, later)
         return size
 
     return size, decide
 
 
-def hindsight(load: Load, limit: Bound, *, kept: bool = False) -> SimulationResult:
+def play_hindsight(load: Load, limit: Bound, *, kept: bool = False) -> SimulationResult:
     """The best fixed size for this load, which nobody knows ahead. Larger ones than its score cannot be better."""
     best: SimulationResult | None = None
     for size in HINDSIGHT:
@@ -53,12 +53,12 @@ def hindsight(load: Load, limit: Bound, *, kept: bool = False) -> SimulationResu
             break
         if least < 0.8 and size < HINDSIGHT[-1]:
             continue
-        result = run(load, limit, "hindsight", fixed(size), setting=str(size))
+        result = run(load, limit, "hindsight", use_size(size), setting=str(size))
         best = result if best is None or result.score < best.score else best
     assert best is not None
-    return run(load, limit, "hindsight", fixed(int(best.setting)), setting=best.setting, kept=kept) if kept else best
+    return run(load, limit, "hindsight", use_size(int(best.setting)), setting=best.setting, kept=kept) if kept else best
 
 
-def fixed(size: int) -> Start:
+def use_size(size: int) -> Start:
     """A pool of that size."""
     return partial(static, size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.autoscale.observe import Observation
 from windlass.simulation.load import Load
 from windlass.simulation.policy import Policy
-from windlass.simulation.rivals.sizes import bounded
+from windlass.simulation.rivals.sizes import clamp_size
 
 PREFETCH = 4
 """How many messages a Celery process reserves; its autoscaler sees no more of a queue."""
@@ -21,7 +21,7 @@ def celery(keepalive: float, load: Load) -> tuple[int, Policy]:
     def decide(now: int, seen: Observation, /) -> int:
         nonlocal size, grown
         reserved = min(seen.queued, PREFETCH * max(1, size)) + seen.running
-        need = bounded(load, reserved)
+        need = clamp_size(load, reserved)
         if need > size:
             size, grown = need, now
         elif need < size and now - grown > keepalive:
@@ -41,7 +41,7 @@ def dask(duration: float, load: Load) -> tuple[int, Policy]:
     def decide(_now: int, seen: Observation, /) -> int:
         nonlocal size, lower
         tasks = seen.queued + seen.running
-        need = bounded(load, min(tasks, tasks * load.mean / duration))
+        need = clamp_size(load, min(tasks, tasks * load.mean / duration))
         lower = lower + 1 if need < size else 0
         if need > size or lower >= 3:
             size, lower = need, 0
@@ -64,9 +64,9 @@ def judoscale(up: float, down: float, jump: float, calm: float, load: Load) -> t
         below = below + 1 if seen.oldest < down * load.wait else 0
         if seen.oldest > up * load.wait and now - last >= pause:
             excess = min(2.0, 1 + 0.2 * seen.oldest / (up * load.wait))
-            size, last = bounded(load, size + jump if jump else size * excess + 1), now
+            size, last = clamp_size(load, size + jump if jump else size * excess + 1), now
         elif below >= calm and now - last >= (calm if jump else 60):
-            size, last = bounded(load, size - 1 if jump else min(size * 0.9, size - 1)), now
+            size, last = clamp_size(load, size - 1 if jump else min(size * 0.9, size - 1)), now
         return size
 
     return size, decide

@@ -7,7 +7,7 @@ from collections import deque
 from windlass.autoscale.observe import Observation
 from windlass.simulation.load import Load
 from windlass.simulation.policy import Policy
-from windlass.simulation.rivals.sizes import beyond, bounded
+from windlass.simulation.rivals.sizes import apply_deadband, clamp_size
 
 
 def threshold(high: float, low: float, load: Load) -> tuple[int, Policy]:
@@ -19,9 +19,9 @@ def threshold(high: float, low: float, load: Load) -> tuple[int, Policy]:
         use = seen.busy / seen.ready if seen.ready else float(seen.queued > 0)
         above, below = (above + 1 if use > high else 0), (below + 1 if use < low else 0)
         if above >= 5 and not seen.starting:
-            size, above = bounded(load, size * 1.25 + 1), 0
+            size, above = clamp_size(load, size * 1.25 + 1), 0
         elif below >= 60:
-            size, below = bounded(load, min(size * 0.9, size - 1)), 0
+            size, below = clamp_size(load, min(size * 0.9, size - 1)), 0
         return size
 
     return size, decide
@@ -35,9 +35,9 @@ def aimd(step: float, load: Load) -> tuple[int, Policy]:
         nonlocal size, calm
         calm = calm + 1 if not seen.queued and seen.running < 0.7 * seen.ready else 0
         if seen.oldest > 0.3 * load.wait and now % 5 == 0:
-            size = bounded(load, size + step)
+            size = clamp_size(load, size + step)
         elif calm >= 60:
-            size, calm = bounded(load, size * 0.75), 0
+            size, calm = clamp_size(load, size * 0.75), 0
         return size
 
     return size, decide
@@ -57,7 +57,7 @@ def pid(gain: float, load: Load) -> tuple[int, Policy]:
         if load.floor < output < load.ceiling:
             integral = max(-2.0, min(2.0, integral + error * 0.05))
         last = error
-        size = beyond(size, bounded(load, output))
+        size = apply_deadband(size, clamp_size(load, output))
         return size
 
     return size, decide
@@ -71,7 +71,7 @@ def little(share: float, load: Load) -> tuple[int, Policy]:
     def decide(_now: int, seen: Observation, /) -> int:
         nonlocal size
         recent.append(seen.arrivals)
-        size = beyond(size, bounded(load, sum(recent) / len(recent) * load.mean / share))
+        size = apply_deadband(size, clamp_size(load, sum(recent) / len(recent) * load.mean / share))
         return size
 
     return size, decide
@@ -79,5 +79,5 @@ def little(share: float, load: Load) -> tuple[int, Policy]:
 
 def static(size: float, load: Load) -> tuple[int, Policy]:
     """A fixed size."""
-    fixed = bounded(load, size)
+    fixed = clamp_size(load, size)
     return fixed, lambda _now, _seen, /: fixed
