@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         WindlassError,
     )
     from windlass.redaction import Secret
-    from windlass.simulation.results import SimulationResult
+    from windlass.simulation.run import SimulationResult
     from windlass.simulation.simulate import simulate
     from windlass.situation import PoolSituation
     from windlass.wiring import open_store
@@ -127,7 +127,7 @@ _HOMES = (
     "windlass.client.app",
     "windlass.worker_node",
     "windlass.situation",
-    "windlass.simulation.results",
+    "windlass.simulation.run",
     "windlass.simulation.simulate",
 )
 

@@ -15,9 +15,9 @@ from windlass.autoscale.deciders import DECIDERS
 from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.shares import SlotRequest, divide_slots, divide_target
-from windlass.simulation.ours import use_deciders
+from windlass.simulation.policies import use_deciders
 from windlass.simulation.scenarios import SCENARIOS
-from windlass.simulation.world import SimulatedPool
+from windlass.simulation.simulated_pool import SimulatedPool
 
 counts = st.integers(0, 500)
 

@@ -12,11 +12,17 @@ import pytest
 from msgspec.structs import replace
 
 import windlass
-from windlass.simulation.charts import render_page, write_chart
-from windlass.simulation.drawing import Panel, reduce_points, round_scale, draw_stairs
+from windlass.simulation.charts import (
+    Panel,
+    draw_stairs,
+    draw_svg,
+    reduce_points,
+    render_page,
+    round_scale,
+    write_chart,
+)
 from windlass.simulation.load import InvalidLoad
-from windlass.simulation.picture import draw_svg
-from windlass.simulation.results import SimulationResult, Timeline
+from windlass.simulation.run import SimulationResult, Timeline
 
 NASTY = """</title><script>alert("1")</script> & 'it'"""
 
@@ -31,7 +37,7 @@ def test_a_picture_is_well_formed_and_names_what_it_shows(result: SimulationResu
     words = " ".join(root.itertext())
 
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    for word in ("step · slo", "Load, tasks a second", "ready", "starting", "needed", "goal 10 s", "0:05"):
+    for word in ("step · slo", "Load, tasks per second", "ready", "starting", "needed", "goal 10 s", "0:05"):
         assert word in words
 
 
@@ -110,7 +116,7 @@ def test_a_file_is_what_its_ending_says_or_refused(result: SimulationResult, tmp
     assert (tmp_path / "a.html").read_text().startswith("<!DOCTYPE html>")
     with pytest.raises(InvalidLoad, match=r"a\.png"):
         write_chart(tmp_path / "a.png", [result])
-    with pytest.raises(InvalidLoad, match="cannot be written"):
+    with pytest.raises(InvalidLoad, match="Cannot write"):
         write_chart(tmp_path / "no" / "a.svg", [result])
 
 

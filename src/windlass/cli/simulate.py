@@ -1,4 +1,4 @@
-"""`windlass pool simulate`: what a pool would do under a load, in simulated time, beside the rules of the field."""
+"""`windlass pool simulate`: play a load in simulated time."""
 
 from __future__ import annotations
 
@@ -15,17 +15,12 @@ from windlass.cli.stores import json_option, opened, store_option
 from windlass.clock import SystemClock
 from windlass.core.times import duration
 from windlass.simulation.bound import compute_bound
-from windlass.simulation.chance import DISTRIBUTIONS
-from windlass.simulation.charts import write_chart
-from windlass.simulation.load import Load
-from windlass.simulation.loads import normalize_name, find_load, adjust_load
-from windlass.simulation.ours import AppDecider
-from windlass.simulation.policies import find_policies, play_best, play_app_decider
-from windlass.simulation.recorded import read_history
-from windlass.simulation.report import format_seconds as told
-from windlass.simulation.results import SimulationResult, Timeline
+from windlass.simulation.charts import format_seconds, write_chart
+from windlass.simulation.load import DISTRIBUTIONS, Load, LoadOverrides
+from windlass.simulation.load_sources import adjust_load, find_load, normalize_name, read_history
+from windlass.simulation.policies import AppDecider, find_policies, play, play_app_decider
+from windlass.simulation.run import SimulationResult, Timeline
 from windlass.simulation.scenarios import SCENARIOS
-from windlass.simulation.wishes import LoadOverrides
 from windlass.situation import PREFIX
 from windlass.wiring import DEFAULT_URL
 
@@ -81,11 +76,11 @@ def simulate(
     given = click.get_current_context().get_parameter_source("store_url")
     if load is not None and given is ParameterSource.COMMANDLINE:
         raise click.UsageError(f"LOAD={load} and --store are two loads; give one of them")
-    wishes = LoadOverrides(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
+    overrides = LoadOverrides(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
     own = _own_deciders([name for name in policies if name.startswith(PREFIX)], target)
     others = [name for name in policies if name not in own]
     names = [*own, *(find_policies(others) if others else ())]
-    found = _load(load, store_url, since, queue, wishes, seed)
+    found = _load(load, store_url, since, queue, overrides, seed)
     wanted = adjust_load(found, wait=wait, floor=floor, ceiling=ceiling, start_delay=start_delay)
     results = list(_played(names, own, wanted, kept=chart is not None or as_json))
     if chart is not None:
@@ -97,14 +92,16 @@ def simulate(
         _print(results, wanted)
 
 
-def _load(name: str | None, store_url: str | None, since: str, queue: str | None, wishes: LoadOverrides, seed: int) -> Load:
+def _load(
+    name: str | None, store_url: str | None, since: str, queue: str | None, overrides: LoadOverrides, seed: int
+) -> Load:
     """What is to be played: what was named, else the history of the store."""
     if name is not None:
-        return find_load(name, seed=seed, wishes=wishes)
+        return find_load(name, seed=seed, overrides=overrides)
     if store_url is None and not Path(DEFAULT_URL.removeprefix("sqlite:///")).exists():
         known = ", ".join(normalize_name(scenario) for scenario in SCENARIOS)
         raise click.UsageError(f"name a load ({known}), a CSV file, or a store by --store URL")
-    wishes.check_none("a store's history")
+    overrides.check_none("a store's history")
     store = opened(store_url)
     return read_history(store, now=SystemClock().now(), since=duration(since, "since"), queue=queue)
 
@@ -136,9 +133,9 @@ def _played(
         if live:
             click.echo(f"\r\033[K{name} ({number} of {len(names)})", err=True, nl=False)
         if name in own:
-            yield play_app_decider(name, own[name], load, limit, kept=kept)
+            yield play_app_decider(name, own[name], load, limit, keep_timeline=kept)
         else:
-            yield play_best(name, load, limit, kept=kept)
+            yield play(name, load, limit, keep_timeline=kept)
     if live:
         click.echo("\r\033[K", err=True, nl=False)
 
@@ -160,6 +157,6 @@ def _row(result: SimulationResult) -> tuple[str, ...]:
         f"{result.wait_p99:.1f} s",
         f"{result.cost:.2f}",
         f"{result.resizes_per_hour:.1f}",
-        told(result.recovery),
+        format_seconds(result.recovery),
         f"{result.score:.2f}",
     )

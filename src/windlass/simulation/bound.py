@@ -1,7 +1,7 @@
-"""The clairvoyant bound: the least that any pool could cost which knew every task ahead.
+"""The clairvoyant bound: the lowest cost of any pool that knows every task in advance.
 
-Work may be served no earlier than it arrives and no later than W after. Between these two cumulative curves the path
-of smallest variation is a taut string. It costs its capacity, and one start delay for each worker that it adds.
+Work is served no earlier than it arrives, and no later than W after that. Between these two cumulative curves the path
+with the least variation is a taut string. It costs its capacity, and one start delay for each worker that it adds.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from windlass.simulation.load import Load
 
 
 class Bound(Struct, frozen=True, kw_only=True):
-    """What the clairvoyant pool costs, and how large it is when."""
+    """The cost of the clairvoyant pool, and its size over time."""
 
     worker_seconds: float
     path: list[tuple[int, float]]
-    """(the second until which it lasts, workers)."""
+    """(last second, workers) of each piece."""
 
     def list_workers(self) -> list[float]:
-        """The workers of every second."""
+        """Return the workers needed in each second."""
         begins = [0, *(end for end, _ in self.path)]
         return [workers for begin, (end, workers) in zip(begins, self.path, strict=False) for _ in range(begin, end)]
 
 
 def compute_bound(load: Load, patience: float = 1.0) -> Bound:
-    """The cheapest path through a load, if tasks may wait for that share of the goal."""
+    """Compute the cheapest path through a load in which tasks may wait for this share of the goal."""
     upper = sum_work(load)
-    # Work that could not be begun later than the last moment is not owed by then.
+    # Work that may start after the end of the load need not be served in it.
     slack = int(load.wait * patience)
     lower = ([0.0] * (slack + 1) + upper)[: len(upper)]
     path = find_taut_string(lower, upper)
@@ -39,7 +39,7 @@ def compute_bound(load: Load, patience: float = 1.0) -> Bound:
 
 
 def sum_work(load: Load) -> list[float]:
-    """The work that has arrived by the end of each second, from zero."""
+    """Return the work that has arrived by the end of each second, starting with 0."""
     work = [0.0] * (load.length + 1)
     for at, service in load.arrivals:
         if at < load.length:
@@ -50,7 +50,7 @@ def sum_work(load: Load) -> list[float]:
 
 
 def find_taut_string(lower: Sequence[float], upper: Sequence[float]) -> list[tuple[int, float]]:
-    """The end and slope of each piece of the shortest path between two curves, from their start to the lower end."""
+    """Return the end and slope of each piece of the shortest path between two curves."""
     at, height, last = 0, lower[0], len(lower) - 1
     pieces: list[tuple[int, float]] = []
     while at < last:
@@ -60,7 +60,7 @@ def find_taut_string(lower: Sequence[float], upper: Sequence[float]) -> list[tup
 
 
 def find_next_bend(lower: Sequence[float], upper: Sequence[float], at: int, height: float) -> tuple[int, float, float]:
-    """Where the string that is pulled from a point first bends, and its slope until there."""
+    """Return where the string from this point first bends: second, height and slope."""
     steepest, flattest = float("-inf"), float("inf")
     low_at = high_at = at
     last = len(lower) - 1

@@ -21,11 +21,9 @@ from windlass.server.http.call import Call
 from windlass.server.http.routing import Routes
 from windlass.simulation.bound import compute_bound
 from windlass.simulation.load import InvalidLoad, Load
-from windlass.simulation.loads import adjust_load
-from windlass.simulation.policies import find_policies, play_best
-from windlass.simulation.recorded import read_history
-from windlass.simulation.results import Timeline
-from windlass.simulation.traces import make_load
+from windlass.simulation.load_sources import adjust_load, make_load, read_history
+from windlass.simulation.policies import find_policies, play
+from windlass.simulation.run import Timeline
 from windlass.stores.protocol import Cursor, Filter, Page, TaskReader
 from windlass.wire.pools import Simulate, Simulated
 from windlass.wire.schemas import Name
@@ -61,7 +59,7 @@ def simulate_pool(call: Call, name: Name, body: Simulate) -> Simulated:
         raise Refused("overloaded", "another simulation is being played; try again when it has ended")
     try:
         limit = compute_bound(changed)
-        results = [replace(play_best(policy, changed, limit), timeline=Timeline()) for policy in policies]
+        results = [replace(play(policy, changed, limit), timeline=Timeline()) for policy in policies]
     finally:
         _one_at_a_time.release()
     results.sort(key=lambda result: result.score)

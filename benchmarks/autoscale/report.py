@@ -1,11 +1,12 @@
-"""The tables: one line for each load, one for each policy, and a small chart of size against need."""
+"""Print results: a line for each load, a line for each policy, and a small chart of size and need."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import exp, log
 
-from windlass.simulation.results import SimulationResult, Timeline
-from windlass.simulation.score import ALLOWED_LATE, compute_geometric_mean
+from windlass.simulation.charts import format_seconds
+from windlass.simulation.run import ALLOWED_LATE, SimulationResult, Timeline
 
 BARS = " ▁▂▃▄▅▆▇█"
 Best = Mapping[str, Sequence[SimulationResult]]
@@ -13,7 +14,7 @@ Best = Mapping[str, Sequence[SimulationResult]]
 
 
 def format_loads(results: Sequence[SimulationResult]) -> list[str]:
-    """One line for each load."""
+    """Return a table with one line for each load."""
     head = (
         f"{'load':34} {'score':>7} {'cost':>6} {'late':>7} {'resizes/h':>9} {'p99 wait':>8} {'recovery':>8} "
         f"{'longest late':>12}"
@@ -29,13 +30,8 @@ def format_load(result: SimulationResult) -> str:
     )
 
 
-def format_seconds(value: float | None) -> str:
-    """A number of seconds, or a dash where there is none."""
-    return "–" if value is None else f"{value:.0f} s"
-
-
 def draw_bars(line: Timeline, width: int = 100) -> list[str]:
-    """Size and need over time, as two rows of bars on one scale."""
+    """Draw size and need over time, as two rows of bars on one scale."""
     most = max([1.0, *line.ready, *line.needed])
     return [
         f"  size {draw_row(line.ready, most, width)}",
@@ -50,7 +46,7 @@ def draw_row(values: Sequence[float], most: float, width: int) -> str:
 
 
 def format_policies(best: Best) -> list[str]:
-    """One line for each policy over all loads, the best first."""
+    """Return a table with one line for each policy over all loads, best first."""
     head = (
         f"{'policy':14} {'setting':15} {'combined':>8} {'goal missed':>11} {'worst':>8} {'late':>7} {'p99/goal':>8} "
         f"{'cost':>6} {'resizes/h':>9} {'recovery':>8} {'longest late':>12}"
@@ -60,7 +56,7 @@ def format_policies(best: Best) -> list[str]:
 
 
 def format_policy(name: str, results: Sequence[SimulationResult]) -> str:
-    """Shares, waits in goals and resizes as means over the loads, cost as its geometric mean, times as the longest."""
+    """Format means over the loads; of cost the geometric mean, of times the longest."""
     missed = sum(result.late > ALLOWED_LATE for result in results)
     recoveries = [result.recovery for result in results if result.recovery is not None]
     settings = {result.setting for result in results}
@@ -84,10 +80,16 @@ def mean(values: Sequence[float]) -> float:
 
 
 def list_losses(ours: Sequence[SimulationResult], rivals: Best, margin: float = 1.2) -> list[str]:
-    """The loads on which a rival beats us by more than the margin."""
+    """Return the loads on which a rival beats Windlass by more than the margin."""
     lines: list[str] = []
     for at, result in enumerate(ours):
         for name, results in rivals.items():
             if result.score > margin * results[at].score:
                 lines.append(f"{result.load}: {result.score:.2f}, {name} {results[at].score:.2f}")
     return lines
+
+
+def compute_geometric_mean(scores: Iterable[float]) -> float:
+    """Return the geometric mean, in which every load counts the same."""
+    logs = [log(score) for score in scores]
+    return exp(sum(logs) / len(logs)) if logs else 0.0
