@@ -22,7 +22,7 @@ from windlass.core.task import Change, Claim, Lease, NewTask, SessionId, Task, T
 from windlass.core.task_update import Version
 from windlass.core.times import Micros
 from windlass.stores.coordination import Entry
-from windlass.stores.memory import MemoryStore, settle
+from windlass.stores.memory import MemoryStore, graph
 from windlass.stores.protocol import LeaseLost, Receipt, Selection, Settled, Store, Verdict
 
 CATCH = settings(
@@ -91,12 +91,12 @@ class SharedChildCountedOnce(MemoryStore):
     """M15: two parents that end in one batch are counted as one."""
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
-        honest = settle.unblock
+        honest = graph.unblock
 
         def wrong(state: Any, waiting: int, on_failure: Any, ended: Any, **times: Micros) -> Any:
             return honest(state, waiting, on_failure, list(ended)[:1], **times)
 
-        with patch.object(settle, "unblock", wrong):
+        with patch.object(graph, "unblock", wrong):
             return super().settle(reports)
 
 
@@ -177,9 +177,9 @@ class ExpectationIgnored(MemoryStore):
 class LostWakeUp(MemoryStore):
     """M4: a task submitted while its prerequisite ends is never told."""
 
-    def _born(self, one: Any, now: Micros, nth: int, batch: Any) -> Any:
+    def _initial_state(self, one: Any, now: Micros, nth: int, batch: Any) -> Any:
         with patch.object(self._tables, "end_of", lambda above: None):
-            return super()._born(one, now, nth, batch)
+            return super()._initial_state(one, now, nth, batch)
 
 
 class RetryKeepsCounting(MemoryStore):
