@@ -73,7 +73,7 @@ class OwnRuns(Runs):
                 self._job(url, effects, "warm")
                 process.send(signal.SIGTTIN)
                 process.await_workers(3)
-                moved = [one for one in process.events("WorkerMoved") if one["before"] == "starting"]
+                moved = [one for one in process.events("WorkerStateChanged") if one["before"] == "starting"]
                 empty = _weight(psutil.Process(_bystander().pid))
                 workers = [_weight(worker) for worker in process.workers()]
                 nursery, itself = _weight(process.nursery()), _weight(psutil.Process(process.pid))

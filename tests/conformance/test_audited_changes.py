@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.support.builders import GAVE_UP, a_task, all_tasks, at_once, in_state, run, submit, submit_one, task_of
 from tests.support.stores import Home
 from windlass.clock import ManualClock
+from windlass.core.ids import fresh_id
 from windlass.core.lifecycle import State
-from windlass.core.manifest import CronInfo, Manifest
+from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
 from windlass.core.ordering import Queue, Strategy
 from windlass.core.task import Change, TaskId
-from windlass.errors import InvalidTask, NotAllowed, UnknownCron, UnknownTask, WindlassError
+from windlass.errors import InvalidTask, NotAllowed, UnknownCron, UnknownPrerequisite, UnknownTask, WindlassError
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Filter, Store
 
@@ -23,6 +26,8 @@ DONE = Entry(subject="task/1", action="did", text="did it: because", by="ann", d
 SAID = [DONE, Entry(subject="queue/mail", action="also", text="and this")]
 BROKEN = [DONE, Entry(subject="", action="did", text="")]
 DAILY = CronInfo(name="daily", handler="report", schedule="0 6 * * *")
+SEND = HandlerInfo(name="send", doc="Sends.")
+OWN_ID = fresh_id(0, 1)
 MANY = 1_200
 """More than one pass takes."""
 
@@ -105,6 +110,35 @@ VERBS = [
         refused=(UnknownTask, lambda store, entries: store.seal_workflow("nobody", entries=entries)),
     ),
     Verb(
+        name="submit",
+        prepare=lambda store: None,
+        act=lambda store, entries: store.submit([a_task(key="once")], entries=entries),
+        refused=(
+            UnknownPrerequisite,
+            lambda store, entries: store.submit([a_task(), a_task(prerequisites=[uuid4()])], entries=entries),
+        ),
+    ),
+    Verb(
+        name="submit with a caller's id",
+        prepare=lambda store: None,
+        act=lambda store, entries: store.submit([a_task(id=OWN_ID)], entries=entries),
+    ),
+    Verb(
+        name="publish a handler",
+        prepare=lambda store: None,
+        act=lambda store, entries: store.publish(Manifest(handlers=(SEND,)), entries=entries),
+    ),
+    Verb(
+        name="publish a handler that differs",
+        prepare=lambda store: store.publish(Manifest(handlers=(replace(SEND, doc="Older."),))),
+        act=lambda store, entries: store.publish(Manifest(handlers=(SEND,)), entries=entries),
+    ),
+    Verb(
+        name="publish a cron that differs",
+        prepare=lambda store: store.publish(Manifest(crons=(replace(DAILY, args='{"a":1}'),))),
+        act=lambda store, entries: store.publish(Manifest(handlers=(), crons=(DAILY,)), entries=entries),
+    ),
+    Verb(
         name="pause a cron",
         prepare=lambda store: store.publish(Manifest(crons=(DAILY,))),
         act=lambda store, entries: store.pause_cron("daily", True, by="ann", why="\0", entries=entries),
@@ -164,6 +198,25 @@ def test_an_act_whose_entry_cannot_be_written_does_not_happen(store: Store, verb
     assert store.audit() == []
     verb.act(store, SAID)
     assert told(store) == SAID
+
+
+def test_a_submit_that_creates_only_some_of_its_tasks_writes_its_entries(store: Store) -> None:
+    submit(store, a_task(key="known"))
+
+    receipts = store.submit([a_task(key="known"), a_task(key="new")], entries=SAID)
+
+    assert [receipt.created for receipt in receipts] == [False, True]
+    assert told(store) == SAID
+
+
+def test_publishing_the_same_again_writes_no_entry_but_the_time(store: Store, clock: ManualClock) -> None:
+    store.publish(Manifest(handlers=(SEND,), crons=(DAILY,)))
+    clock.advance(timedelta(seconds=1))
+
+    store.publish(Manifest(handlers=(SEND,), crons=(DAILY,)), entries=SAID)
+
+    assert store.audit() == []
+    assert [handler.seen for handler in store.handlers()] == [clock.now()]
 
 
 def test_an_act_in_many_passes_is_told_once(store: Store) -> None:
@@ -228,8 +281,10 @@ def test_of_those_who_do_the_same_at_once_one_is_told(home: Home, clock: ManualC
 
     assert sorted(at_once(4, lambda n: stores[n].retry(Filter(), entries=[DONE]))) == [0, 0, 0, 1]
     at_once(4, lambda n: stores[n].configure(Queue(name="mail", weight=5), entries=[DONE]))
+    at_once(4, lambda n: stores[n].submit([a_task(key="once")], entries=[DONE]))
+    at_once(4, lambda n: stores[n].publish(Manifest(handlers=(SEND,), crons=(DAILY,)), entries=[DONE]))
 
-    assert told(stores[0]) == [DONE] * 2
+    assert told(stores[0]) == [DONE] * 4
 
 
 def test_a_pause_leaves_every_task_in_its_place_and_another_strategy_does_not(store: Store) -> None:

@@ -20,8 +20,7 @@ from windlass.core.lifecycle import State
 from windlass.errors import NotAllowed
 from windlass.events import Event, WorkerStateChanged
 from windlass.stores.protocol import Store
-from windlass.worker.embedded import EmbeddedNode
-from windlass.worker.locate import AppNotFound
+from windlass.worker.embedded import AppNotFound, EmbeddedNode
 from windlass.worker.node import AppBroken
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,7 @@ from tests.support.nodes import PATIENCE, NodeProcess, read_effects
 from tests.support.processes import until
 from windlass.core.lifecycle import State
 from windlass.stores.protocol import Store
-from windlass.worker.holdings import MOST_HELD
+from windlass.worker.claimer import MOST_HELD
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ def test_a_node_whose_ends_are_not_written_stops_claiming_and_goes_on_afterwards
         started = node("-n", str(WORKERS), "--metrics", "0", workers=WORKERS)
         # Everything that the node may claim has run, and waits to be written: more would have come within a moment.
         until(lambda: len(read_effects(effects, "add")) >= MOST_HELD + WORKERS, "the bound is reached", PATIENCE)
-        until(lambda: len(started.events("StoreTroubled")) >= 2, "ends are refused, again and again", PATIENCE)
+        until(lambda: len(started.events("StoreCallFailed")) >= 2, "ends are refused, again and again", PATIENCE)
         leased = sum(count.tasks for count in shop_store.counts() if count.state is State.LEASED)
         ran = len(read_effects(effects, "add"))
         unwritten = metrics_of(started)["windlass_unwritten_ends"]

@@ -86,7 +86,7 @@ def test_an_error_storm_opens_the_breaker_and_recovery_closes_it(
     assert {(task.crashes, task.losses) for task in tasks} == {(0, 0)}
     paid = [said["task"] for said in read_effects(effects, "ended")]
     assert sorted(paid) == sorted(str(handle.id) for handle in handles), "each is paid once"
-    turned = [(said["before"], said["after"]) for said in started.events("BreakerTurned")]
+    turned = [(said["before"], said["after"]) for said in started.events("BreakerChanged")]
     assert turned == [("closed", "open"), ("open", "half_open"), ("half_open", "closed")]
 
 

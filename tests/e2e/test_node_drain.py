@@ -106,8 +106,8 @@ def test_what_is_killed_while_it_drains_runs_again_after_its_time(
 
 
 def until_draining(node: NodeProcess, workers: int) -> None:
-    node.await_event("WorkerMoved", workers * 2)  # each has become idle, and draining
-    moves = [said["after"] for said in node.events("WorkerMoved")]
+    node.await_event("WorkerStateChanged", workers * 2)  # each has become idle, and draining
+    moves = [said["after"] for said in node.events("WorkerStateChanged")]
     assert moves.count("draining") == workers
 
 

@@ -39,7 +39,7 @@ def test_a_worker_that_holds_too_much_memory_is_replaced_between_tasks(
 
     assert shop.grow.enqueue(250).result(PATIENCE) == 1
 
-    started.await_event("WorkerMoved", 4)  # idle, draining, stopped, and the next one idle
+    started.await_event("WorkerStateChanged", 4)  # idle, draining, stopped, and the next one idle
     assert shop.grow.enqueue(1).result(PATIENCE) == 1, "the next worker holds nothing yet"
     first, second = read_effects(effects, "began")
     assert first["pid"] != second["pid"]
@@ -73,7 +73,7 @@ def test_pools_serve_their_own_queues(node: Callable[..., NodeProcess], effects:
     assert mail == news != cpu
     assert nobodys.state is State.RUNNABLE
     assert "none serves the queue default" in str(nobodys.why())
-    pools = {said["pool"]: said["pid"] for said in started.events("WorkerMoved")}
+    pools = {said["pool"]: said["pid"] for said in started.events("WorkerStateChanged")}
     assert pools == {"mail": mail, "cpu": cpu}
 
 

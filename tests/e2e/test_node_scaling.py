@@ -103,7 +103,7 @@ def test_a_step_of_load_makes_it_grow_and_then_it_shrinks_without_stopping_a_tas
     assert len(sizes(started)) <= 6, "in few and decisive steps"
     told = [entry.action for entry in pools.history(shop_store, "default")]
     assert {"grew", "shrank"} <= {*told}
-    assert {said["after"] for said in started.events("WorkerMoved")} <= {"idle", "draining", "stopped"}
+    assert {said["after"] for said in started.events("WorkerStateChanged")} <= {"idle", "draining", "stopped"}
 
 
 def test_a_paused_pool_starts_nothing_says_so_and_goes_on(
@@ -246,5 +246,5 @@ def test_no_resize_loses_a_task_or_runs_it_twice(
     assert charges(tasks) == {(1, 0, 0)}
     resized = sizes(started)
     assert len([size for size in resized if size == 8]) >= seconds / 6, "it was resized again and again"
-    assert {said["after"] for said in started.events("WorkerMoved")} <= {"idle", "draining", "stopped"}
+    assert {said["after"] for said in started.events("WorkerStateChanged")} <= {"idle", "draining", "stopped"}
     assert started.process.poll() is None

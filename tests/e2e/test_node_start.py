@@ -54,7 +54,7 @@ def test_an_app_that_starts_threads_when_imported_is_told_where_to_start_them(
     thread = "threading.Thread(target=threading.Event().wait, name='pump', daemon=True).start()"
     node = serve(f"import threading, windlass\napp = windlass.App()\n{thread}\n")
 
-    [moved, *_] = node.await_event("WorkerMoved")
+    [moved, *_] = node.await_event("WorkerStateChanged")
 
     assert moved["after"] == "failed"
     assert "started threads (pump)" in moved["why"]
@@ -68,9 +68,9 @@ def test_a_start_hook_that_raises_is_reported_and_tried_again_with_back_off(
     hook = "@app.on_worker_start\ndef load():\n    raise RuntimeError('no model here')\n"
     node = serve(f"import windlass\napp = windlass.App()\n{hook}")
 
-    node.await_event("NurseryBroke")
+    node.await_event("WorkerParentFailed")
     first_at = time.monotonic()
-    broken = node.await_event("NurseryBroke", 5)
+    broken = node.await_event("WorkerParentFailed", 5)
 
     assert time.monotonic() - first_at > 0.5, "0, 0.1, 0.2 and 0.4 seconds lie between the starts"
     assert all("a start hook failed" in said["why"] and "no model here" in said["why"] for said in broken)

@@ -10,12 +10,14 @@ from tests.integration.checks import opened
 from tests.integration.test_lost_controls import LOST, lose_first_answer
 from tests.support.builders import submit_one, task_of
 from tests.support.proxy import Fault, Proxy
+from windlass.core.manifest import HandlerInfo, Manifest
 from windlass.core.ordering import Queue
-from windlass.core.task import Change
+from windlass.core.task import Change, NewTask
 from windlass.core.task_update import version_of
 from windlass.errors import CommitUnknown, Conflict
 from windlass.stores.coordination import Entry
 from windlass.stores.postgres import PostgresStore
+from windlass.stores.protocol import Filter
 
 DONE = Entry(subject="task/1", action="did", text="did it")
 PLAIN, HEAVY = Queue(name="mail"), Queue(name="mail", weight=2)
@@ -73,6 +75,22 @@ def test_a_cancel_is_told_once(store: PostgresStore, cut_off: PostgresStore, pro
     assert proxy.struck.acquire(timeout=10)
     assert task_of(store, id).reason == "enough"
     assert len(store.audit()) == 1
+
+
+@LOST
+@pytest.mark.parametrize("key", [None, "once"])
+def test_a_submit_and_a_publish_are_audited_once(
+    store: PostgresStore, cut_off: PostgresStore, proxy: Proxy, fault: Fault, key: str | None
+) -> None:
+    proxy.order(fault)
+    [receipt] = cut_off.submit([NewTask(handler="work", key=key)], entries=[DONE])
+    assert proxy.struck.acquire(timeout=10)
+    proxy.order(fault)
+    cut_off.publish(Manifest(handlers=(HandlerInfo(name="work"),)), entries=[DONE])
+    assert proxy.struck.acquire(timeout=10)
+
+    assert [task.id for task in store.find(Filter()).tasks] == [receipt.id]
+    assert len(store.audit()) == 2
 
 
 def test_who_cannot_know_because_the_task_was_changed_since_is_told_that(

@@ -145,10 +145,15 @@ class HalfABatch(MemoryStore):
     """P9: a batch that is refused leaves its first task behind."""
 
     def submit(
-        self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
+        self,
+        tasks: Sequence[NewTask],
+        *,
+        conn: object | None = None,
+        lease: Lease | None = None,
+        entries: Sequence[Entry] = (),
     ) -> list[Receipt]:
         try:
-            return super().submit(tasks, conn=conn, lease=lease)
+            return super().submit(tasks, conn=conn, lease=lease, entries=entries)
         except ValueError:
             super().submit([replace(tasks[0], prerequisites=())])
             raise

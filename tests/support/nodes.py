@@ -109,7 +109,11 @@ class NodeProcess:
         return self.process.wait(within)
 
     def _ready(self) -> list[dict[str, Any]]:
-        return [said for said in self.events("WorkerMoved") if said["before"] == "starting" and said["after"] == "idle"]
+        return [
+            said
+            for said in self.events("WorkerStateChanged")
+            if said["before"] == "starting" and said["after"] == "idle"
+        ]
 
 
 def read_effects(path: Path, what: str | None = None) -> list[dict[str, Any]]:

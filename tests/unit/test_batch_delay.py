@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.worker import batch_delay
-from windlass.worker.batch_delay import MOST_SECONDS, BatchDelay
+from windlass.worker import settler
+from windlass.worker.settler import MOST_SECONDS, BatchDelay
 
 
 class Clock:
@@ -21,8 +21,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(batch_delay, "monotonic", lambda: clock.now)
-    monkeypatch.setattr(batch_delay, "sleep", clock.sleep)
+    monkeypatch.setattr(settler, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(settler, "sleep", clock.sleep)
     return clock
 
 

@@ -15,11 +15,9 @@ from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returne
 from windlass.core.task import Claim, Lease, Rules, SessionId
 from windlass.events import Events
 from windlass.worker.dispatcher import EXIT_SECONDS, REAP_SECONDS, RECALL_AFTER_SECONDS, Dispatcher
-from windlass.worker.running_attempt import INTERRUPT_AFTER, KILL_AFTER, ReadyTask
-from windlass.worker.states import WorkerState
 from windlass.worker.tickets import LEAVE
 from windlass.worker.wire import Call, Done, Heartbeat, Hello, Interrupt, RequestStop, Run, ToWorker, Valid
-from windlass.worker.worker import Worker
+from windlass.worker.worker import INTERRUPT_AFTER, KILL_AFTER, ReadyTask, Worker, WorkerState
 
 SESSION = SessionId(an_id(999))
 

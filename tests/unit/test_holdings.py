@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.unit.values import a_stored_task, an_id
 from windlass.core.task import Claim, Lease, SessionId
-from windlass.worker.holdings import MOST_HELD, Holdings, claimable
+from windlass.worker.claimer import MOST_HELD, Holdings, claimable
 from windlass.worker.settler import MOST
 
 ONE, TWO = SessionId(an_id(91)), SessionId(an_id(92))

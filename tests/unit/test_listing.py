@@ -11,10 +11,8 @@ from windlass.clock import SystemClock, monotonic
 from windlass.core.task import Claim
 from windlass.core.worker_list import MAX_CHARACTERS, MAX_TASKS, MAX_WORKERS, decode_workers
 from windlass.events import Events
-from windlass.worker.listing import WorkerListing
-from windlass.worker.running_attempt import ReadyTask, RunningAttempt
-from windlass.worker.states import WorkerState
-from windlass.worker.worker import Worker
+from windlass.worker.node_status import WorkerListing
+from windlass.worker.worker import ReadyTask, RunningAttempt, Worker, WorkerState
 
 
 def a_worker(number: int, *, threads: int = 1, tasks: int = 0, pool: str = "mail") -> Worker:

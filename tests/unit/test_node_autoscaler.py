@@ -30,9 +30,8 @@ from windlass.worker.autoscaler import Autoscaler
 from windlass.worker.breakers import Breakers
 from windlass.worker.claimer import Claimer
 from windlass.worker.dispatcher import Dispatcher
-from windlass.worker.running_attempt import ReadyTask
-from windlass.worker.states import WorkerState
 from windlass.worker.wire import Done, Hello
+from windlass.worker.worker import ReadyTask, WorkerState
 
 MEGABYTE = 1 << 20
 SIZES_ITSELF = PoolSettings(min=1, max=8)
@@ -372,7 +371,7 @@ def test_a_controller_that_breaks_keeps_the_size_says_so_backs_off_and_recovers(
         raise ZeroDivisionError("no load")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "windlass.autoscaler"):
-        patch.setattr(pool_tick, "rule", breaks)
+        patch.setattr(pool_tick, "decide_tick", breaks)
         began = town.seconds
         town.tick(40)
 
@@ -394,8 +393,8 @@ def test_a_decision_that_the_store_cannot_take_harms_the_controller_and_not_the_
 ) -> None:
     node = town.node()
     town.tick(3)
-    monkeypatch.setattr(pool_tick, "sign", lambda *_: "x" * 5_000)
-    monkeypatch.setattr(pool_tick.Decision, "sentence", lambda *_: "x" * 5_000)
+    monkeypatch.setattr(pool_tick, "format_change", lambda *_: "x" * 5_000)
+    monkeypatch.setattr(pool_tick.Decision, "summarize", lambda *_: "x" * 5_000)
 
     pool_overrides.pin(town.store, "default", 5, by="ops")
     town.tick(2)

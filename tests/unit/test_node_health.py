@@ -10,10 +10,10 @@ import pytest
 
 from windlass.config import PoolSettings
 from windlass.health import Health
-from windlass.worker import health as module
+from windlass.worker import node_status as module
 from windlass.worker.dispatcher import Dispatcher
-from windlass.worker.health import HUB_SECONDS, NodeHealth
-from windlass.worker.states import WorkerState
+from windlass.worker.node_status import HUB_SECONDS, NodeHealth
+from windlass.worker.worker import WorkerState
 
 
 class Parts:

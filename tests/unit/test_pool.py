@@ -5,8 +5,7 @@ from collections import Counter
 from windlass.config import PoolSettings
 from windlass.events import Events
 from windlass.worker.pool import READ_AHEAD_TASKS, Pool
-from windlass.worker.states import WorkerState
-from windlass.worker.worker import Worker
+from windlass.worker.worker import Worker, WorkerState
 
 
 def a_pool(workers: int = 1, **settings: object) -> Pool:

@@ -6,7 +6,7 @@ from tests.unit.values import OOPS, a_stored_task, an_id
 from windlass.core.lifecycle import State
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped
 from windlass.core.task import Claim, Lease, Rules, SessionId
-from windlass.worker.pool_counters import FIRST_START, PoolCounters
+from windlass.worker.pool import FIRST_START, PoolCounters
 
 
 def a_claim(waited: float = 0.0, **rules: object) -> Claim:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.unit.values import an_id
-from windlass.worker.validity import Validity
+from windlass.worker.worker_main import Validity
 
 
 def test_an_attempt_starts_only_while_its_session_is_surely_valid() -> None:

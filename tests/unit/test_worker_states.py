@@ -5,8 +5,7 @@ from itertools import product
 import pytest
 
 from windlass.events import Event, Events, WorkerStateChanged
-from windlass.worker.states import MOVES, WorkerState
-from windlass.worker.worker import Worker
+from windlass.worker.worker import MOVES, Worker, WorkerState
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(WorkerState, WorkerState)))

@@ -24,8 +24,7 @@ from windlass.core.times import duration
 from windlass.errors import InvalidTask
 from windlass.events import Events, SettingsRefused
 from windlass.wiring import DEFAULT_URL, open_store
-from windlass.worker.leaving import LEAVE, StopOnSignal
-from windlass.worker.node import Node, NodeFailed
+from windlass.worker.node import LEAVE, Node, NodeFailed, StopOnSignal
 
 if TYPE_CHECKING:
     from windlass.metrics.node_listener import NodeListener

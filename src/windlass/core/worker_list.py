@@ -34,7 +34,7 @@ class WorkerProcess(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Unique on its node, in the order in which workers were started."""
     pool: str
     state: str
-    """One of `windlass.worker.states.WorkerState`."""
+    """One of `windlass.worker.worker.WorkerState`."""
     since: Micros
     """When it entered that state, on the node's clock."""
     pid: int = 0

@@ -12,8 +12,8 @@ from windlass.metrics.listener import Answer, listen
 from windlass.metrics.node import NodeMetrics
 from windlass.metrics.refusals import RefusalMetrics
 from windlass.stores.protocol import Store
-from windlass.worker.health import NodeHealth
 from windlass.worker.node import Node
+from windlass.worker.node_status import NodeHealth
 
 STARTING = Health(ready=False, parts=[Part(name="node", ready=False, text="it is being started")])
 ALIVE = Health(ready=True, parts=[Part(name="node", ready=True, text="it is being started")])

@@ -149,8 +149,11 @@ class Operator(Protocol):
         """Let an unsealed workflow run. `NotAllowed` while forward references are open, unless `missing` ends them."""
         ...
 
-    def publish(self, manifest: Manifest) -> None:
-        """Make handlers and crons known, by name. Others stay as they are; a cron keeps its pause and what it fired."""
+    def publish(self, manifest: Manifest, *, entries: Sequence[Entry] = ()) -> None:
+        """Make handlers and crons known, by name. Others stay as they are; a cron keeps its pause and what it fired.
+
+        `entries` are written only if a handler or cron is new or differs from the one that was known.
+        """
         ...
 
     def pause_cron(

@@ -22,7 +22,7 @@ from windlass.core.settlement import Settlement
 from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import InvalidTask
-from windlass.stores.coordination import Control, Coordination, EntrySeen
+from windlass.stores.coordination import Control, Coordination, Entry, EntrySeen
 from windlass.stores.operator import CANCEL_GRACE as CANCEL_GRACE  # noqa: PLC0414 - a name of the protocol too
 from windlass.stores.operator import Filter, Operator
 from windlass.stores.operator import Selection as Selection  # noqa: PLC0414 - the same
@@ -184,7 +184,12 @@ class TaskStore(Protocol):
     """Set when a `settle` of this process has left dependents to the sweep: then it should come at once."""
 
     def submit(
-        self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
+        self,
+        tasks: Sequence[NewTask],
+        *,
+        conn: object | None = None,
+        lease: Lease | None = None,
+        entries: Sequence[Entry] = (),
     ) -> list[Receipt]:
         """Store a batch, whole or not at all, and answer in its order; when this returns, the batch is durable.
 
@@ -194,6 +199,9 @@ class TaskStore(Protocol):
         (see `errors`) leave nothing behind. With `conn`, the caller's own PostgreSQL connection, the batch commits or
         rolls back with the caller's transaction; prerequisites that end meanwhile are resolved after that commit. In a
         transaction with a snapshot of its own (REPEATABLE READ and above) its tasks run after the next sweep.
+
+        `entries` are written to the audit log in the same transaction, and only if the batch created a task. Give the
+        task an id of your own, or a key, to name it in the entry: `core.ids` computes both before the submit.
         """
         ...
 

@@ -5,7 +5,8 @@ Ends that are not written yet take up room too: a store that takes no ends gets 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
 from msgspec.structs import replace
@@ -20,15 +21,13 @@ from windlass.core.task import Claim, SessionId, TaskId
 from windlass.errors import CommitUnknown, InvalidPayload, SessionLost, StoreUnavailable
 from windlass.events import Events, StoreCallFailed
 from windlass.stores.protocol import Store
-from windlass.worker.batch_delay import BatchDelay
 from windlass.worker.breakers import Breakers
 from windlass.worker.duty import NotRestartable
-from windlass.worker.holdings import Holdings, claimable
 from windlass.worker.pool import Pool
-from windlass.worker.running_attempt import ReadyTask
 from windlass.worker.session_keeper import SessionKeeper
-from windlass.worker.settler import Settler
+from windlass.worker.settler import BatchDelay, Settler
 from windlass.worker.socket_hub import SocketHub
+from windlass.worker.worker import ReadyTask
 
 POLL_FAST_SECONDS = 0.1
 """How long after any work the store is asked again and again before the claimer sleeps."""
@@ -188,3 +187,42 @@ class Claimer:
             else:
                 return {id: None if task is None else task.result for id, task in zip(wanted, found, strict=True)}
         return {}
+
+
+MOST_HELD = 2_000
+"""How many leases a pool may hold beyond what its workers can run at once: waiting for their turn, or ended and not
+yet written. Twice what the settler writes at once, so that a store that keeps up is never waited for."""
+
+
+def claimable(room: int, slots: int, held: int) -> int:
+    """Return how many tasks a pool may claim: what its workers have room for, within the bound on its leases."""
+    return max(0, min(room, slots + MOST_HELD - held))
+
+
+class Holdings:
+    """The leases of one pool. Claims are added by its claimer, and removed by the settler once their end is written."""
+
+    def __init__(self) -> None:
+        self._leases: dict[SessionId, set[tuple[TaskId, int]]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, claims: Iterable[Claim]) -> None:
+        """These were claimed for the pool."""
+        with self._lock:
+            for claim in claims:
+                lease = claim.lease
+                self._leases.setdefault(lease.session, set()).add((lease.task, lease.fence))
+
+    def remove(self, claims: Iterable[Claim]) -> None:
+        """The ends of these are written; those of other pools may be among them."""
+        with self._lock:
+            for claim in claims:
+                lease = claim.lease
+                if lease.session in self._leases:
+                    self._leases[lease.session].discard((lease.task, lease.fence))
+
+    def count(self, holds: Callable[[SessionId], bool]) -> int:
+        """Return how many leases there are. A session that is over holds none, whether ends were written or not."""
+        with self._lock:
+            self._leases = {session: leases for session, leases in self._leases.items() if holds(session)}
+            return sum(map(len, self._leases.values()))

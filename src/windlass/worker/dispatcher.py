@@ -20,8 +20,6 @@ from windlass.core.task import Claim, Lease, SessionId
 from windlass.events import Events, PoolResized, WorkerParentFailed
 from windlass.situation import PoolSituation
 from windlass.worker.pool import Pool
-from windlass.worker.running_attempt import ReadyTask, RunningAttempt
-from windlass.worker.states import WorkerState
 from windlass.worker.tickets import LEAVE
 from windlass.worker.wire import (
     Call,
@@ -39,7 +37,7 @@ from windlass.worker.wire import (
     Valid,
     outcome_of,
 )
-from windlass.worker.worker import Worker
+from windlass.worker.worker import ReadyTask, RunningAttempt, Worker, WorkerState
 
 RECALL_AFTER_SECONDS = 1.0
 """How long an order may wait in a worker for its turn before it is taken back."""

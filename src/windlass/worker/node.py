@@ -8,10 +8,12 @@ restart could leave tasks leased that nobody has. No user code runs in this proc
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 import traceback
 from collections.abc import Callable
+from types import FrameType
 
 import msgspec
 from msgspec.structs import replace
@@ -31,8 +33,7 @@ from windlass.worker.crons import Crons
 from windlass.worker.duty import MOST_FAILURES, WITHIN_SECONDS, Duty, NotRestartable
 from windlass.worker.external_signals import ExternalSignals
 from windlass.worker.handler_calls import HandlerCalls
-from windlass.worker.health import NodeHealth
-from windlass.worker.listing import WorkerListing
+from windlass.worker.node_status import NodeHealth, WorkerListing
 from windlass.worker.session_keeper import SessionKeeper
 from windlass.worker.settler import Settler
 from windlass.worker.socket_hub import SocketHub
@@ -307,3 +308,20 @@ class Node:
             "handlers": handlers,
         }
         return msgspec.json.encode(about).decode()
+
+
+LEAVE = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopOnSignal:
+    """A signal handler: the first signal drains the node, the second hurries it, the third kills its workers."""
+
+    def __init__(self, node: Node) -> None:
+        self._steps = (node.drain, node.hasten_drain, node.kill)
+        self._signals = 0
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        step = self._steps[min(self._signals, len(self._steps) - 1)]
+        self._signals += 1
+        # In a thread of its own: the handler may have interrupted a thread that holds the lock it would wait for.
+        threading.Thread(target=step).start()

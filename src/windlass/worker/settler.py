@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from windlass.clock import jitter
+from windlass.clock import jitter, monotonic, sleep
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Settlement, settle
@@ -18,7 +18,6 @@ from windlass.core.task import Claim, Task
 from windlass.errors import CommitUnknown, StoreError, StoreUnavailable
 from windlass.events import AttemptEnded, Events, ReportRefused, StoreCallFailed
 from windlass.stores.protocol import LeaseLost, Store, Verdict
-from windlass.worker.batch_delay import BatchDelay
 
 MOST = 1_000
 SECOND = 1_000_000
@@ -169,3 +168,30 @@ def _slack(task: Task, seconds: float) -> float | None:
     if task.deadline is None or task.claimed is None:
         return None
     return (task.deadline - task.claimed) / SECOND - seconds
+
+
+MOST_SECONDS = 0.004
+STEP_SECONDS = 0.001
+
+
+class BatchDelay:
+    """Spaces the calls of one thread."""
+
+    def __init__(self) -> None:
+        self._gap = 0.0
+        self._latest = 0.0
+
+    def wait(self) -> float:
+        """Wait if the latest call was only just made; the moment at which this one is."""
+        early = self._latest + self._gap - monotonic()
+        if early > 0:
+            sleep(early)
+        self._latest = monotonic()
+        return self._latest
+
+    def record(self, tasks: int) -> None:
+        """The call was about so many: more than one, and waiting a little longer may pay; one, and it did not."""
+        if tasks > 1:
+            self._gap = min(MOST_SECONDS, self._gap + STEP_SECONDS)
+        elif tasks == 1:
+            self._gap /= 2

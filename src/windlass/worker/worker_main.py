@@ -8,7 +8,9 @@ one goes to the node. When the node has gone, or cannot be reached, the worker e
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
 import signal
 import socket
 import threading
@@ -16,6 +18,7 @@ import traceback
 from contextlib import suppress
 from math import isfinite
 from typing import NoReturn, cast
+from uuid import UUID
 
 from windlass.client.app import App, bind_all
 from windlass.client.context import Cancelled, SoftTimeout
@@ -30,11 +33,9 @@ from windlass.situation import PREFIX, PoolSituation, checked_answer
 from windlass.stores.protocol import Store
 from windlass.worker.async_runner import AsyncRunner
 from windlass.worker.capture import Capture
-from windlass.worker.descriptors import Guard, move_up
 from windlass.worker.interrupts import Interrupts, interrupted
 from windlass.worker.remote import RemoteStore
 from windlass.worker.tickets import LEAVE, take
-from windlass.worker.validity import Validity
 from windlass.worker.wire import (
     Answer,
     Call,
@@ -280,3 +281,49 @@ class WorkerMain:
         with suppress(OSError):
             os.write(2, f"worker {self._pid} ends: {why}\n".encode())
         os._exit(1)
+
+
+class Validity:
+    """The sessions that a worker has heard of, and until when each is surely valid."""
+
+    def __init__(self) -> None:
+        self._until: dict[UUID, float] = {}
+
+    def extend(self, session: UUID, until: float) -> None:
+        """Record what the node says about a session."""
+        self._until[session] = until
+
+    def covers(self, session: UUID, now: float) -> bool:
+        """Return True if a lease of this session surely still holds."""
+        return now < self._until.get(session, 0.0)
+
+
+_HIGH = 512
+
+
+def move_up(descriptor: int) -> int:
+    """Move a descriptor above those that are closed by the dozen, or reused for new files; return its new number."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    least = _HIGH if soft == resource.RLIM_INFINITY else min(_HIGH, soft // 2)
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)
+    os.close(descriptor)
+    return moved
+
+
+class Guard:
+    """Knows whether a descriptor still stands for the file that it was made for."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._file = self._identity()
+
+    def intact(self) -> bool:
+        """Return False if the descriptor was closed, or stands for another file now."""
+        try:
+            return self._identity() == self._file
+        except OSError:
+            return False
+
+    def _identity(self) -> tuple[int, int]:
+        found = os.fstat(self._descriptor)
+        return found.st_dev, found.st_ino

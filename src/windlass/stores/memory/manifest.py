@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from windlass.core.manifest import CronState, HandlerInfo, HandlerSeen, Manifest
+from windlass.core.manifest import CronInfo, CronState, HandlerInfo, HandlerSeen, Manifest
 from windlass.core.names import check_text
 from windlass.core.retry import storable
 from windlass.core.times import Micros
@@ -18,15 +18,13 @@ from windlass.stores.memory.base import MemoryBase
 class MemoryManifest(MemoryBase):
     """Publish handlers and crons, and pause crons."""
 
-    def publish(self, manifest: Manifest) -> None:
-        manifest = manifest.checked()
+    def publish(self, manifest: Manifest, *, entries: Sequence[Entry] = ()) -> None:
+        manifest, checked = manifest.checked(), check_entries(entries)
         with self._lock:
-            now, crons = self._clock.now(), self._tables.crons
-            for handler in manifest.handlers:
-                self._tables.handlers[handler.name] = _seen(handler, now)
-            for cron in manifest.crons:
-                known = crons.get(cron.name)
-                crons[cron.name] = CronState(info=cron) if known is None else replace(known, info=cron)
+            now = self._clock.now()
+            changed = [self._put_handler(_seen(handler, now)) for handler in manifest.handlers]
+            changed += [self._put_cron(cron) for cron in manifest.crons]
+            self._tables.note(checked if any(changed) else [], now)
 
     def pause_cron(
         self, name: str, paused: bool, *, by: str = "", why: str = "", entries: Sequence[Entry] = ()
@@ -41,6 +39,18 @@ class MemoryManifest(MemoryBase):
             if changed != known:
                 self._tables.crons[name] = changed
                 self._tables.note(checked, self._clock.now())
+
+    def _put_handler(self, handler: HandlerSeen) -> bool:
+        """Store a handler. Return True if it is new or differs in more than the time of its publishing."""
+        known = self._tables.handlers.get(handler.name)
+        self._tables.handlers[handler.name] = handler
+        return known is None or replace(known, seen=handler.seen) != handler
+
+    def _put_cron(self, cron: CronInfo) -> bool:
+        """Store a cron. Return True if it is new or differs."""
+        known = self._tables.crons.get(cron.name)
+        self._tables.crons[cron.name] = CronState(info=cron) if known is None else replace(known, info=cron)
+        return known is None or known.info != cron
 
 
 def _seen(handler: HandlerInfo, now: Micros) -> HandlerSeen:

@@ -17,6 +17,7 @@ from windlass.core.submission import Draft, InitialState, draft, initial_state
 from windlass.core.task import Lease, NewTask, TaskId
 from windlass.core.times import Micros
 from windlass.errors import NotAllowed, StaleLease
+from windlass.stores.coordination import Entry, check_entries
 from windlass.stores.memory.base import MemoryBase
 from windlass.stores.memory.graph import resolve
 from windlass.stores.memory.tables import Placeholder
@@ -27,10 +28,16 @@ class MemorySubmit(MemoryBase):
     """Submit batches of tasks."""
 
     def submit(
-        self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
+        self,
+        tasks: Sequence[NewTask],
+        *,
+        conn: object | None = None,
+        lease: Lease | None = None,
+        entries: Sequence[Entry] = (),
     ) -> list[Receipt]:
         if conn is not None:
             raise NotAllowed("conn= joins a PostgreSQL transaction; this store is in memory")
+        checked = check_entries(entries)
         with self._lock:
             now = self._clock.now()
             drafts = draft(tasks, now, entropy)
@@ -48,6 +55,7 @@ class MemorySubmit(MemoryBase):
             for above, placeholder in missing.items():
                 self._tables.placeholders.setdefault(above, placeholder)
             resolve(self._tables, [state.task.id for state in initial if state.task.state.final], now)
+            self._tables.note(checked if fresh else [], now)
             self._work.notify_all()
             new = {one.id for one in fresh}
             return [Receipt(one.id, one.id in new, self._tables.tasks[one.id].state) for one in drafts]

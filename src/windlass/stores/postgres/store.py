@@ -11,6 +11,7 @@ from windlass.core.task import Lease
 from windlass.stores.postgres.database import PostgresDatabase
 from windlass.stores.postgres.fast_submit import FastSubmits
 from windlass.stores.protocol import RETENTION
+from windlass.stores.sql.database import Values
 from windlass.stores.sql.store import SqlStore
 from windlass.stores.sql.submit import Submit, Submitted
 
@@ -43,10 +44,10 @@ class PostgresStore(SqlStore):
         """For how many seconds somebody's open transaction, ours or not, has kept the server from cleaning up."""
         return self._postgres.horizon_age()
 
-    def submit_drafts(self, drafts: Sequence[Draft], lease: Lease | None) -> Submitted:
-        short = self._plain is not None and lease is None and len(drafts) <= CHUNK
+    def submit_drafts(self, drafts: Sequence[Draft], lease: Lease | None, notes: Sequence[Values]) -> Submitted:
+        short = self._plain is not None and lease is None and not notes and len(drafts) <= CHUNK
         submitted = self._plain(drafts) if self._plain is not None and short else "not plain"
         if isinstance(submitted, Submitted):
             return submitted
         again = submitted == "unsure"
-        return self._db.transact(Submit(self._db, drafts, joined=False, lease=lease, again=again))
+        return self._db.transact(Submit(self._db, drafts, joined=False, lease=lease, notes=notes, again=again))

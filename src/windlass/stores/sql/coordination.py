@@ -70,7 +70,7 @@ class SqlCoordination(SqlBase):
         self, kind: str, name: str, value: str | None, *, expect: int, entries: Sequence[Entry] = ()
     ) -> bool:
         db = self._db
-        value, batch = check_control(kind, name, value, expect), lines(entries)
+        value, batch = check_control(kind, name, value, expect), entry_rows(entries)
         mark, unsure = fresh_id(SystemClock().now(), entropy(1)()), False
 
         def work(tx: Transaction) -> bool:
@@ -94,7 +94,7 @@ class SqlCoordination(SqlBase):
 
     def note(self, entries: Sequence[Entry]) -> None:
         db = self._db
-        batch = lines(entries)
+        batch = entry_rows(entries)
         if batch:
             db.transact(lambda tx: tx.execute("note", batch, now=db.now()))
 
@@ -120,8 +120,8 @@ class SqlCoordination(SqlBase):
         ]
 
 
-def lines(entries: Sequence[Entry]) -> list[Values]:
-    """Entries as the statement `note` takes them."""
+def entry_rows(entries: Sequence[Entry]) -> list[Values]:
+    """Return entries as rows for the statement `note`."""
     return [
         (kind_of(one.subject), one.subject, one.action, one.text, one.by, one.data) for one in check_entries(entries)
     ]

@@ -20,7 +20,7 @@ from windlass.stores.sql.database import Transaction
 class SqlManifest(SqlBase):
     """Publish handlers and crons, and pause crons."""
 
-    def publish(self, manifest: Manifest) -> None:
+    def publish(self, manifest: Manifest, *, entries: Sequence[Entry] = ()) -> None:
         db = self._db
         manifest = manifest.checked()
         # In order of names, so that two nodes that publish at the same time do not deadlock.
@@ -28,10 +28,15 @@ class SqlManifest(SqlBase):
             (one.name, one.is_async, one.queue, one.parameters, one.returns, one.doc, one.template)
             for one in manifest.handlers
         ]
+        crons = [astuple(cron) for cron in manifest.crons]
+        act = AuditedChange(db, entries)
 
         def work(tx: Transaction) -> None:
-            tx.execute("publish_handlers", handlers, now=db.now())
-            tx.execute("publish_crons", [astuple(cron) for cron in manifest.crons])
+            changed = [tx.query("publish_handlers", handlers, now=db.now())] if handlers else []
+            tx.execute("see_handlers", [(name,) for name, *_ in handlers], now=db.now())
+            changed += [tx.query("publish_crons", crons)] if crons else []
+            if entries:
+                act.note(tx, any(answer.rows() for answer in changed))
 
         db.transact(work)
 

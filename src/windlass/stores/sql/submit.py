@@ -34,8 +34,10 @@ from windlass.core.submission import (
 from windlass.core.task import Lease, NewTask, Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import NotAllowed, StaleLease, UnknownCron
+from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Receipt
 from windlass.stores.sql.base import SqlBase
+from windlass.stores.sql.coordination import entry_rows
 from windlass.stores.sql.database import Answer, Dialect, Transaction, Values
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.read import get_tasks
@@ -91,18 +93,23 @@ class SqlSubmit(SqlBase):
     """Submit batches of tasks."""
 
     def submit(
-        self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
+        self,
+        tasks: Sequence[NewTask],
+        *,
+        conn: object | None = None,
+        lease: Lease | None = None,
+        entries: Sequence[Entry] = (),
     ) -> list[Receipt]:
-        drafts = self._drafts(tasks)
+        drafts, notes = self._drafts(tasks), entry_rows(entries)
         if not drafts:
             return []
         if conn is not None:
-            return self._db.join(conn, Submit(self._db, drafts, joined=True, lease=lease)).receipts
-        return self._after(self.submit_drafts(drafts, lease))
+            return self._db.join(conn, Submit(self._db, drafts, joined=True, lease=lease, notes=notes)).receipts
+        return self._after(self.submit_drafts(drafts, lease, notes))
 
-    def submit_drafts(self, drafts: Sequence[Draft], lease: Lease | None) -> Submitted:
+    def submit_drafts(self, drafts: Sequence[Draft], lease: Lease | None, notes: Sequence[Values]) -> Submitted:
         """Write a checked batch in a transaction of its own. A database may override this with a faster path."""
-        return self._db.transact(Submit(self._db, drafts, joined=False, lease=lease))
+        return self._db.transact(Submit(self._db, drafts, joined=False, lease=lease, notes=notes))
 
     def fire(self, cron: str, nominal: Micros, tasks: Sequence[NewTask]) -> list[Receipt] | None:
         fired = self._db.transact(Fire(self._db, self._drafts(tasks), cron, nominal))
@@ -131,12 +138,20 @@ class Submit:
     """
 
     def __init__(
-        self, db: Dialect, drafts: Sequence[Draft], *, joined: bool, lease: Lease | None = None, again: bool = False
+        self,
+        db: Dialect,
+        drafts: Sequence[Draft],
+        *,
+        joined: bool,
+        lease: Lease | None = None,
+        notes: Sequence[Values] = (),
+        again: bool = False,
     ) -> None:
         self._db = db
         self._drafts = drafts
         self._joined = joined
         self._lease = lease
+        self._notes = notes
         self._tried = self._again = again
 
     def __call__(self, tx: Transaction) -> Submitted:
@@ -154,6 +169,7 @@ class Submit:
         births = self._births(fresh, known, opened, queues, now)
         written = self._write(tx, fresh, births, sees_commits=sees_commits)
         self._fill_and_add_placeholders(tx, fresh, opened, ahead)
+        tx.execute("note", self._notes if fresh else [], now=self._db.now())
         announced = self._announce(tx, written.ended)
         return Submitted(self._receipts(written.states, known), announced, written.counts.wake)
 
@@ -306,8 +322,8 @@ class Submit:
                 written.add(nth, task)
             tx.execute("submit", tasks)
             tx.execute("submit_bodies", bodies)
-            for lines in chunks(edges):
-                tx.execute("submit_edges", lines)
+            for some in chunks(edges):
+                tx.execute("submit_edges", some)
             if self._joined:
                 outside = sorted({child for child, above, _ in edges if above not in own})
                 tx.execute("submit_joining", [(child,) for child in outside])

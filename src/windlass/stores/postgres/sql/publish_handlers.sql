@@ -1,4 +1,4 @@
--- publish_handlers: make handlers known, or known anew.
+-- publish_handlers: insert handlers, and update those that differ; returns the names of both.
 -- batch: name text, is_async boolean, queue text, parameters text, returns text, doc text,
 --   template text
 INSERT INTO windlass.handler (name, is_async, queue, parameters, returns, doc, template, seen)
@@ -8,4 +8,8 @@ SELECT i.*, (SELECT windlass.clock(:now))
        AS i (name, is_async, queue, parameters, returns, doc, template)
     ON CONFLICT (name) DO UPDATE
    SET is_async = excluded.is_async, queue = excluded.queue, parameters = excluded.parameters,
-       returns = excluded.returns, doc = excluded.doc, template = excluded.template, seen = excluded.seen;
+       returns = excluded.returns, doc = excluded.doc, template = excluded.template, seen = excluded.seen
+ WHERE (handler.is_async, handler.queue, handler.parameters, handler.returns, handler.doc, handler.template)
+       IS DISTINCT FROM
+       (excluded.is_async, excluded.queue, excluded.parameters, excluded.returns, excluded.doc, excluded.template)
+RETURNING name;
