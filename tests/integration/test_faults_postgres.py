@@ -213,7 +213,7 @@ def test_a_backend_killed_during_a_claim_goes_unseen(
 
 
 @pytest.mark.parametrize(
-    ("statement", "levels"), [("complete", 8), ("reach", 8), ("resolve_edges", 8), ("announce", 0), ("hold", 0)]
+    ("statement", "levels"), [("complete", 8), ("reach", 8), ("resolve_edges", 8), ("announce", 0), ("lock_tasks", 0)]
 )
 def test_a_backend_killed_during_a_settle_goes_unseen(
     store: PostgresStore, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, statement: str, levels: int

@@ -322,7 +322,7 @@ def test_a_member_of_a_ring_that_is_cancelled_meanwhile_does_not_stop_the_sweep(
     store.open_workflow("w", forward=HOUR)
     for number in range(6):
         store.submit([a_task(key=str(number), workflow="w", prerequisites=[str((number + 1) % 6)])])
-    gate = laboratory.gate(sweeper, "hold")
+    gate = laboratory.gate(sweeper, "lock_tasks")
 
     sweeping = laboratory.in_background(sweeper.sweep)
     gate.await_somebody()
@@ -428,7 +428,7 @@ def test_a_retry_sees_a_prerequisite_of_which_a_task_is_told_while_it_is_brought
 
     def tell_meanwhile(coming: str) -> None:
         seen.append(coming)
-        if coming == "hold" and seen.count("hold") == 1:
+        if coming == "lock_tasks" and seen.count("lock_tasks") == 1:
             sweep_until_quiet(telling)
 
     intercept(retrying, tell_meanwhile)

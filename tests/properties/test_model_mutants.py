@@ -81,9 +81,9 @@ class RenewalsIgnored(MemoryStore):
     """M10: a renewed session is swept all the same."""
 
     def renew(self, session: SessionId, *, about: str | None = None, workers: str | None = None) -> list[Lease]:
-        renewed = self._alive(session).renewed
+        renewed = self._tables.live_session(session).renewed
         leases = super().renew(session, about=about, workers=workers)
-        self._alive(session).renewed = renewed
+        self._tables.live_session(session).renewed = renewed
         return leases
 
 

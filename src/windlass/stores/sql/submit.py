@@ -322,8 +322,8 @@ class Submit:
                 written.add(nth, task)
             tx.execute("submit", tasks)
             tx.execute("submit_bodies", bodies)
-            for some in chunks(edges):
-                tx.execute("submit_edges", some)
+            for part in chunks(edges):
+                tx.execute("submit_edges", part)
             if self._joined:
                 outside = sorted({child for child, above, _ in edges if above not in own})
                 tx.execute("submit_joining", [(child,) for child in outside])
