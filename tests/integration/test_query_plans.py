@@ -173,6 +173,10 @@ PLANS = {
     "indexed_candidates": Expected(
         "task_failed task_due task_runnable|task_oldest body_workflow body_pkey", rows=6 * BATCH
     ),
+    "count_matching": Expected(
+        "task_failed task_due task_runnable|task_oldest body_workflow body_submitted task_pkey body_pkey",
+        rows=9 * BATCH,
+    ),
     "step_list": Expected("body_workflow task_pkey", rows=2 * BATCH),
     "step_scanned": Expected("body_workflow"),
     "step_groups": Expected("body_workflow task_pkey", rows=2 * BATCH),
@@ -267,6 +271,22 @@ def test_postgres_goes_by_the_right_index_and_reads_no_more_than_it_must(
     assert [node for node in nodes if "Sort" in node["Node Type"] and looked_at(node) > expected.rows] == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("newest", [True, False])
+def test_postgres_counts_at_a_bounded_cost(large: psycopg.Connection[Any], mode: str, newest: bool) -> None:
+    statement = load("postgres", "$")["count_matching"]
+    flags: dict[str, Any] = {"newest": newest, "runnable": not newest, "failed": False, "due": False, "workflows": None}
+
+    asked = arguments_for(large, statement, **flags, looked_at=cast("Any", SCANNED))
+    plan = explained(large, statement, mode, asked)
+
+    reads = [node for node in walked(plan) if node.get("Relation Name") in LARGE]
+    assert {node["Node Type"] for node in reads if node["Actual Rows"]}.isdisjoint({"Seq Scan", "Bitmap Heap Scan"})
+    assert sum(looked_at(node) for node in reads) <= 3 * SCANNED
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= 12 * SCANNED
+
+
 def explained(
     connection: psycopg.Connection[Any], statement: Statement, mode: str, arguments: sql.Composable
 ) -> dict[str, Any]:
@@ -343,6 +363,8 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement, **give
         "end": NOW + FINISHED - SCANNED,
         "end_id": NOBODY,
         "states": "{failed}",
+        "looked_at": BATCH,
+        "newest": True,
         "failed": True,
         "leased": False,
         "runnable": True,
@@ -428,6 +450,7 @@ SEARCHES = {
     "find": "b USING INDEX body_submitted ((submitted,id)>(?,?) AND (submitted,id)<(?,?))",
     "scanned": "body USING INDEX body_submitted (submitted>? AND (submitted,id)<(?,?))",
     "indexed_candidates": "task USING INDEX task_failed",
+    "count_matching": "body USING INDEX body_submitted (submitted>? AND submitted<?)",
     "step_list": f"b USING INDEX body_workflow {STEPS_BETWEEN}",
     "step_scanned": "body USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?))",
     "step_groups": f"b USING INDEX body_workflow {STEPS_BETWEEN}",

@@ -12,12 +12,12 @@ from windlass.core.task import NewTask
 from windlass.operations.caller import Scope
 from windlass.server.http.call import Call
 from windlass.server.http.routing import Routes
-from windlass.wire.work import GiveHandler, GiveManifest, Published
+from windlass.wire.sessions import GiveHandler, GiveManifest, Published
 
 route = Routes("work")
 
 
-@route("POST", "/manifest", Scope.WORK, whole=True, errors=["invalid_task"])
+@route("POST", "/manifest", Scope.WORK, unrestricted=True, errors=["invalid_task"])
 def publish_manifest(call: Call, body: GiveManifest) -> Published:
     """Make handlers known by name, with the schemas of their arguments and the options of their tasks."""
     manifest = Manifest(handlers=tuple(map(_info, body.handlers))).checked()

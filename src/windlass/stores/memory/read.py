@@ -23,6 +23,7 @@ from windlass.stores.protocol import (
     ProgressSeen,
     check_limit,
 )
+from windlass.stores.totals import COUNTED, Total, is_grouped, sum_groups
 
 
 class MemoryRead(MemoryBase):
@@ -48,6 +49,16 @@ class MemoryRead(MemoryBase):
     def counts(self) -> list[Count]:
         with self._lock:
             return [Count(*key, tasks) for key, tasks in sorted(self._tables.counts.items()) if tasks]
+
+    def count(self, filter: Filter, *, limit: int = COUNTED) -> Total:
+        check_filter(filter)
+        check_limit(limit)
+        with self._lock:
+            if is_grouped(filter):
+                return Total(sum_groups(filter, self.counts()), exact=True)
+            now = self._clock.now()
+            matching = sum(filter.matches(task, now) for task in self._tables.tasks.values())
+            return Total(min(matching, limit), exact=matching <= limit)
 
     def attempts(self, task: TaskId) -> list[Attempt]:
         check_id(task)

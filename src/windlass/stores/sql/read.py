@@ -13,7 +13,6 @@ from windlass.core.retry import Error
 from windlass.core.task import Attempt, SessionId, Task, TaskId
 from windlass.core.validation import check_id, check_ids
 from windlass.stores.protocol import (
-    Count,
     Log,
     Neighbour,
     Neighbourhood,
@@ -33,10 +32,6 @@ class SqlRead(SqlBase):
     def get(self, tasks: Sequence[TaskId]) -> list[Task | None]:
         check_ids(tasks)
         return get_tasks(self._db, tasks)
-
-    def counts(self) -> list[Count]:
-        rows = self._db.read(lambda tx: tx.query("counts").rows())
-        return [Count(queue, tenant, State(state), tasks) for queue, tenant, state, tasks in rows]
 
     def attempts(self, task: TaskId) -> list[Attempt]:
         check_id(task)

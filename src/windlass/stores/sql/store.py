@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from windlass.stores.sql.claim import SqlClaim
 from windlass.stores.sql.coordination import SqlCoordination
+from windlass.stores.sql.count import SqlCount
 from windlass.stores.sql.find import SqlFind
 from windlass.stores.sql.manifest import SqlManifest
 from windlass.stores.sql.operate import SqlOperate
@@ -32,6 +33,7 @@ class SqlStore(
     SqlCoordination,
     SqlRead,
     SqlFind,
+    SqlCount,
 ):
     """A store in a SQL database. `SQLiteStore` and `PostgresStore` add the database itself."""
 
