@@ -14,6 +14,7 @@ from windlass.cli.shapes import print_json, print_table
 from windlass.cli.stores import json_option, opened, store_option
 from windlass.clock import SystemClock
 from windlass.core.times import duration
+from windlass.custom_decider import PREFIX
 from windlass.simulation.bound import compute_bound
 from windlass.simulation.charts import format_seconds, write_chart
 from windlass.simulation.load import DISTRIBUTIONS, Load, LoadOverrides
@@ -21,7 +22,6 @@ from windlass.simulation.load_sources import adjust_load, find_load, normalize_n
 from windlass.simulation.policies import AppDecider, find_policies, play, play_app_decider
 from windlass.simulation.run import SimulationResult, Timeline
 from windlass.simulation.scenarios import SCENARIOS
-from windlass.situation import PREFIX
 from windlass.wiring import DEFAULT_URL
 
 HEADS = ("policy", "late", "p99 wait", "cost", "resizes/h", "recovery", "score")

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from windlass.autoscale.controller import ControllerState, describe_situation, tick
 from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings
+from windlass.custom_decider import PREFIX, PoolSituation, check_answer
 from windlass.simulation.bound import Bound, compute_bound
 from windlass.simulation.load import InvalidLoad, Load
 from windlass.simulation.run import Policy, SimulationResult, Start, run
-from windlass.situation import PREFIX, PoolSituation, checked_answer
 
 AppDecider: TypeAlias = Callable[[PoolSituation], float]
 APP_DECIDER = f"{PREFIX}simulated"
@@ -43,7 +43,7 @@ class SimulatedController:
         before = self.state.target if self.state.target is not None else seen.alive
         if self._app_decider is not None:
             situation = describe_situation("simulated", float(now), seen, self.state, self.settings, 1, before)
-            seen = replace(seen, decided={APP_DECIDER: checked_answer(self._app_decider(situation))})
+            seen = replace(seen, decided={APP_DECIDER: check_answer(self._app_decider(situation))})
         decision = tick(float(now), seen, self.state, self.settings)
         self.state = decision.state
         if decision.target != before:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from windlass.core.times import Duration
+from windlass.custom_decider import PREFIX
 from windlass.simulation.bound import compute_bound
 from windlass.simulation.load import InvalidLoad, LoadOverrides
 from windlass.simulation.load_sources import LoadSource, adjust_load, find_load
 from windlass.simulation.policies import AppDecider, find_policies, play, play_app_decider
 from windlass.simulation.run import SimulationResult
-from windlass.situation import PREFIX
 
 
 def simulate(

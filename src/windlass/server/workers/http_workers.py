@@ -15,7 +15,7 @@ from msgspec import Struct
 from windlass.core.serving import Serves
 from windlass.core.task import SessionId
 from windlass.events import Events
-from windlass.server.claim_waiters import ClaimWaiters
+from windlass.server.workers.claim_waiters import ClaimWaiters
 from windlass.stores.protocol import Store
 from windlass.worker.sweeper import Sweeper
 
