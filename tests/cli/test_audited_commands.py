@@ -13,7 +13,7 @@ from windlass.core.task import TaskId
 from windlass.errors import StoreUnavailable
 from windlass.operations.dead_letters import groups
 from windlass.stores.protocol import Store
-from windlass.stores.sql import coordination
+from windlass.stores.sql.coordination import SqlCoordination
 
 
 def fail_task(store: Store) -> TaskId:
@@ -64,7 +64,7 @@ def test_a_change_and_its_audit_entry_are_written_together(
     def refuse(*_: object) -> None:
         raise StoreUnavailable("a later write fails")
 
-    monkeypatch.setattr(coordination, "note", refuse)
+    monkeypatch.setattr(SqlCoordination, "note", refuse)
     words = [*command.format(prepare(store)).split(), "--by", "ann"]
 
     done = windlass(*words)

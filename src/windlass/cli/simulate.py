@@ -25,19 +25,14 @@ from windlass.cli.options import (
 )
 from windlass.cli.output import print_json, print_table
 from windlass.core.times import duration
-from windlass.simulation.bound import bound
-from windlass.simulation.chance import DISTRIBUTIONS
-from windlass.simulation.charts import write_chart
-from windlass.simulation.load import Load
-from windlass.simulation.loads import joined, load_of, tuned
-from windlass.simulation.ours import OwnDecider
-from windlass.simulation.policies import named, play_best, play_own
-from windlass.simulation.recorded import recorded
-from windlass.simulation.report import seconds as format_seconds
-from windlass.simulation.results import SimulationResult, Timeline
-from windlass.simulation.scenarios import SCENARIOS
-from windlass.simulation.wishes import Wishes
 from windlass.custom_decider import PREFIX
+from windlass.simulation.bound import compute_bound
+from windlass.simulation.charts import format_seconds, write_chart
+from windlass.simulation.load import DISTRIBUTIONS, Load, LoadOverrides
+from windlass.simulation.load_sources import adjust_load, find_load, normalize_name, read_history
+from windlass.simulation.policies import AppDecider, find_policies, play, play_app_decider
+from windlass.simulation.run import SimulationResult, Timeline
+from windlass.simulation.scenarios import SCENARIOS
 from windlass.wire.commands import Simulation
 from windlass.wiring import DEFAULT_URL
 
@@ -100,12 +95,12 @@ def simulate(
     given = click.get_current_context().get_parameter_source("store_url")
     if load is not None and given is ParameterSource.COMMANDLINE:
         raise click.UsageError(f"Use either LOAD={load} or --store, not both.")
-    wishes = Wishes(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
+    overrides = LoadOverrides(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
     own = _own_deciders([name for name in policies if name.startswith(PREFIX)], app)
     others = [name for name in policies if name not in own]
-    names = [*own, *(named(others) if others else ())]
-    found = _load(load, store_url, since, queue, wishes, seed)
-    wanted = tuned(found, wait=wait_goal, floor=floor, ceiling=ceiling, start_delay=start_delay)
+    names = [*own, *(find_policies(others) if others else ())]
+    found = _load(load, store_url, since, queue, overrides, seed)
+    wanted = adjust_load(found, wait=wait_goal, floor=floor, ceiling=ceiling, start_delay=start_delay)
     results = list(_simulate(names, own, wanted, kept=chart is not None or form is not None))
     if chart is not None:
         write_chart(chart, results)
@@ -116,18 +111,20 @@ def simulate(
         _print(results, wanted)
 
 
-def _load(name: str | None, store_url: str | None, since: str, queue: str | None, wishes: Wishes, seed: int) -> Load:
+def _load(
+    name: str | None, store_url: str | None, since: str, queue: str | None, overrides: LoadOverrides, seed: int
+) -> Load:
     """Return the named load, or the history of the store."""
     if name is not None:
-        return load_of(name, seed=seed, wishes=wishes)
+        return find_load(name, seed=seed, overrides=overrides)
     if store_url is None and not Path(DEFAULT_URL.removeprefix("sqlite:///")).exists():
-        known = ", ".join(joined(scenario) for scenario in SCENARIOS)
+        known = ", ".join(normalize_name(scenario) for scenario in SCENARIOS)
         raise click.UsageError(f"No load. Use a scenario ({known}), a CSV file, or --store URL.")
-    wishes.check_none("a store's history")
-    return recorded(open_chosen(store_url), now=clock().now(), since=duration(since, "since"), queue=queue)
+    overrides.check_none("a store's history")
+    return read_history(open_chosen(store_url), now=clock().now(), since=duration(since, "since"), queue=queue)
 
 
-def _own_deciders(names: Sequence[str], target: str | None) -> dict[str, OwnDecider]:
+def _own_deciders(names: Sequence[str], target: str | None) -> dict[str, AppDecider]:
     """Import the app and return its deciders of these names. The app must not use its store here."""
     if not names:
         return {}
@@ -145,18 +142,18 @@ def _own_deciders(names: Sequence[str], target: str | None) -> dict[str, OwnDeci
 
 
 def _simulate(
-    names: Sequence[str], own: Mapping[str, OwnDecider], load: Load, *, kept: bool
+    names: Sequence[str], own: Mapping[str, AppDecider], load: Load, *, kept: bool
 ) -> Iterator[SimulationResult]:
     """Yield a result for each policy. On a terminal, show which policy runs."""
-    limit = bound(load)
+    limit = compute_bound(load)
     live = sys.stderr.isatty() and len(names) > 1
     for number, name in enumerate(names, 1):
         if live:
             click.echo(f"\r\033[K{name} ({number} of {len(names)})", err=True, nl=False)
         if name in own:
-            yield play_own(name, own[name], load, limit, kept=kept)
+            yield play_app_decider(name, own[name], load, limit, keep_timeline=kept)
         else:
-            yield play_best(name, load, limit, kept=kept)
+            yield play(name, load, limit, keep_timeline=kept)
     if live:
         click.echo("\r\033[K", err=True, nl=False)
 

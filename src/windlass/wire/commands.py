@@ -10,7 +10,7 @@ from uuid import UUID
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from windlass.simulation.results import SimulationResult
+from windlass.simulation.run import SimulationResult
 from windlass.stores.admin import Finding, Status
 from windlass.wire.tasks import ErrorShape
 
