@@ -30,14 +30,16 @@ def test_crons_are_listed_with_their_next_run(windlass: Windlass, store: Store) 
 def test_next_runs_are_shown_for_a_name_and_an_expression(windlass: Windlass) -> None:
     by_name = windlass("cron", "next", "nightly", "--limit", "2").stdout.splitlines()
     by_expression = windlass("cron", "next", "0 0 1 * *", "--limit", "1", "--tz", "Asia/Tokyo").stdout
-    [as_json] = lines(windlass("cron", "next", "0 0 1 * *", "--limit", "1", "--jsonl"))
+    document = read(windlass("cron", "next", "0 0 1 * *", "--limit", "1", "--json"))
+    [line] = lines(windlass("cron", "next", "0 0 1 * *", "--limit", "1", "--jsonl"))
 
     assert by_name == [
         "Sat 2027-01-16 02:30:00 +01:00 · in 14 h",
         "Sun 2027-01-17 02:30:00 +01:00 · in 1.6 d",
     ]
     assert by_expression.startswith("Mon 2027-02-01 00:00:00 +09:00 · in ")
-    assert as_json["local"] == "2027-02-01T00:00:00+00:00"
+    assert document == {"cron": "0 0 1 * *", "paused": False, "times": ["2027-02-01T00:00:00Z"]}
+    assert line == "2027-02-01T00:00:00Z"
 
 
 def test_a_manual_run_leaves_the_schedule_unchanged(windlass: Windlass, store: Store) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import click
 
 from windlass.cli.options import json_options, limit_option, parse_since, since_option, store_option, tz_option
 from windlass.cli.output import print_json, print_note, print_table
 from windlass.operations import audit as operations
 from windlass.operations.access import Access
+from windlass.operations.audit import AuditPage
 from windlass.operations.presentation import Times
 from windlass.wire.audit import entry_page
 
@@ -39,7 +42,8 @@ def ls(
     SUBJECT is the kind and name of what was changed, such as queue/mail, or a kind, such as pool/.
     """
     start = None if since is None else parse_since(since, times.now)
-    page = operations.find(access, subject, by=author, since=start, limit=limit)
+    found = list(islice(operations.each(access, subject, by=author, since=start), limit + 1))
+    page = AuditPage(found[:limit], found[limit - 1].number if len(found) > limit else None)
     shape = entry_page(page)
     if print_json(form, shape, shape.entries):
         return

@@ -6,6 +6,7 @@ import click
 
 from windlass.cli.options import author_options, for_option, json_options, store_option
 from windlass.cli.output import print_json, print_note
+from windlass.core.breaker import BreakerState
 from windlass.operations import breakers
 from windlass.operations.access import Access
 from windlass.operations.author import Author
@@ -36,7 +37,7 @@ def ls(access: Access, form: str | None) -> None:
 @author_options
 def open_(access: Access, form: str | None, name: str, lasts: str | None, author: Author) -> None:
     """Hold a breaker open, so that no task of the downstream starts."""
-    found = breakers.open(access, name, author, lasts=lasts)
+    found = breakers.hold(access, name, BreakerState.OPEN, author=author, lasts=lasts)
     if not print_json(form, breaker_shape(found)):
         print_note(f"Breaker {name} is held open. `windlass breaker close {name}` closes it.")
 
@@ -50,6 +51,9 @@ def open_(access: Access, form: str | None, name: str, lasts: str | None, author
 @author_options
 def close(access: Access, form: str | None, name: str, hold: bool, lasts: str | None, author: Author) -> None:
     """Close a breaker, so that the tasks of the downstream start again."""
-    found = breakers.close(access, name, author, hold=hold or lasts is not None, lasts=lasts)
+    if hold or lasts is not None:
+        found = breakers.hold(access, name, BreakerState.CLOSED, author=author, lasts=lasts)
+    else:
+        found = breakers.close(access, name, author=author)
     if not print_json(form, breaker_shape(found)):
         print_note(f"Breaker {name} is closed.")

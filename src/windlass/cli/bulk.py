@@ -20,7 +20,7 @@ from windlass.cli.options import (
 from windlass.cli.output import format_count, print_json
 from windlass.operations.access import Access
 from windlass.operations.author import Author
-from windlass.operations.bulk import CANCEL, PURGE, RETRY, BulkAction, Verb
+from windlass.operations.bulk import BulkAction, Verb
 from windlass.stores.protocol import Filter, Selection
 from windlass.wire.tasks import Done
 
@@ -28,7 +28,7 @@ from windlass.wire.tasks import Done
 def bulk_command(verb: Verb, help: str) -> click.Command:
     """Return the command that applies a verb to the tasks of ids or a filter."""
 
-    @click.command(verb.name, cls=FilterCommand, help=help)
+    @click.command(verb.value, cls=FilterCommand, help=help)
     @store_option
     @json_options
     @task_options
@@ -56,7 +56,7 @@ def apply_verb(
     count = action.count()
     # Tasks that are named one by one need no question.
     asked = Consent(yes=consent.yes or not isinstance(which, Filter), dry_run=consent.dry_run)
-    if not asked.given(verb.name, count):
+    if not asked.given(verb.value, count):
         print_json(form, Done(done=0, total=count))
         return
     done = action.run() if count else 0
@@ -65,7 +65,7 @@ def apply_verb(
 
 
 COMMANDS = (
-    bulk_command(CANCEL, "Cancel tasks by id or filter; running tasks are asked to stop."),
-    bulk_command(RETRY, "Retry failed, cancelled or expired tasks by id or filter."),
-    bulk_command(PURGE, "Delete finished tasks by id or filter."),
+    bulk_command(Verb.CANCEL, "Cancel tasks by id or filter; running tasks are asked to stop."),
+    bulk_command(Verb.RETRY, "Retry failed, cancelled or expired tasks by id or filter."),
+    bulk_command(Verb.PURGE, "Delete finished tasks by id or filter."),
 )

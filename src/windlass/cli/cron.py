@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import tzinfo
+from itertools import islice
 
 import click
 from cronsim import CronSim
@@ -26,8 +27,7 @@ from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.crons import CronView
 from windlass.operations.presentation import Times
-from windlass.wire.commands import CronTime
-from windlass.wire.crons import cron_shape
+from windlass.wire.crons import NextTimes, cron_shape
 from windlass.wire.tasks import receipt_shape
 
 zone_option = click.option("--tz", "zone_name", metavar="ZONE", help=TZ_HELP)
@@ -61,10 +61,10 @@ def ls(access: Access, form: str | None, times: Times) -> None:
 @zone_option
 def next_(access: Access, form: str | None, what: str, limit: int, zone_name: str | None) -> None:
     """Show when a cron, or an expression such as "30 2 * * *", runs next."""
-    schedule, zone = _find_schedule(access, what, zone_name)
+    schedule, zone, paused = _find_schedule(access, what, zone_name)
     times = Times(now=access.now, zone=find_zone(zone_name) if zone_name else zone)
-    found = crons.next_times(schedule, zone, access.now, limit)
-    if not print_json(form, [CronTime(at=each, local=each.isoformat()) for each in found]):
+    found = list(islice(CronSim(schedule, to_datetime(access.now).astimezone(zone)), limit))
+    if not print_json(form, NextTimes(cron=what, paused=paused, times=found), found):
         for each in found:
             click.echo(f"{each.astimezone(times.zone):%a} {times.format(to_instant(each))}")
 
@@ -113,7 +113,7 @@ def resume(access: Access, form: str | None, name: str, author: Author) -> None:
 @click.option("--years", default=3, show_default=True, type=click.IntRange(1, 50), help="How many years to check.")
 def lint(access: Access, form: str | None, what: str, zone_name: str | None, years: int) -> None:
     """Show runs that a change of the clocks skips, moves or repeats."""
-    schedule, zone = _find_schedule(access, what, zone_name)
+    schedule, zone, _ = _find_schedule(access, what, zone_name)
     now = to_datetime(access.now).astimezone(zone)
     found = find_clock_changes(schedule, zone, now, years)
     if print_json(form, found):
@@ -125,19 +125,19 @@ def lint(access: Access, form: str | None, what: str, zone_name: str | None, yea
         click.echo(f"✓ No run is skipped or repeated in the next {years} years.")
 
 
-def _find_schedule(access: Access, what: str, zone_name: str | None) -> tuple[str, tzinfo]:
-    """Return the schedule and the zone of a cron, or of an expression."""
+def _find_schedule(access: Access, what: str, zone_name: str | None) -> tuple[str, tzinfo, bool]:
+    """Return the schedule and the zone of a cron or an expression, and whether the cron is paused."""
     if len(what.split()) > 1:
         zone_name = zone_name or "UTC"
         check_schedule(what, zone_name, "last")
-        return what, find_zone(zone_name)
-    info = crons.get(access, what).state.info
-    return info.schedule, find_zone(info.timezone)
+        return what, find_zone(zone_name), False
+    state = crons.get(access, what).state
+    return state.info.schedule, find_zone(state.info.timezone), state.paused
 
 
 def _row(view: CronView, times: Times) -> list[str]:
     state = view.state
     info = state.info
-    next_run = format_pause(state.paused_by, state.paused_why) if state.paused else times.format(view.next)
+    next_run = format_pause(state.paused_by, state.paused_why) if view.next is None else times.format(to_instant(view.next))
     words = CronSim(info.schedule, to_datetime(times.now)).explain()
     return [info.name, info.handler, info.schedule, words, info.timezone, next_run, times.format(state.fired)]

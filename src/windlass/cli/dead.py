@@ -28,10 +28,13 @@ from windlass.operations.author import Author
 from windlass.operations.canary import run_canary
 from windlass.operations.dead_letters import Group
 from windlass.operations.presentation import Times
+from windlass.stores.protocol import Filter
 from windlass.wire.dead_letters import Dropped, GroupRetried, group_shape
 from windlass.wire.tasks import receipt_shape
 
 _SHOWN = 20
+MOST_TASKS, LISTED_TASKS = 1_000, 3
+"""How many tasks of a bug one JSON document has: of one bug, and of each bug in a list."""
 
 
 @click.group()
@@ -50,8 +53,8 @@ def ls(
     access: Access, form: str | None, times: Times, queue: str | None, tenant: str | None, limit: int
 ) -> None:
     """List the bugs of failed tasks, most frequent first."""
-    found = dead_letters.get_all(access, queue=queue, tenant=tenant, limit=limit)
-    if print_json(form, [group_shape(each, 3) for each in found]):
+    found = dead_letters.get_all(access, Filter(queue=queue, tenant=tenant))[:limit]
+    if print_json(form, [group_shape(each, LISTED_TASKS) for each in found]):
         return
     heads = ("group", "#tasks", "error", "handler", "tenants", "first", "last")
     print_table(heads, [_row(each, times) for each in found])
@@ -67,7 +70,7 @@ def ls(
 def show(access: Access, form: str | None, times: Times, group_id: str) -> None:
     """Show the newest traceback of a bug and the tasks that it failed."""
     found = dead_letters.get(access, group_id)
-    if print_json(form, group_shape(found)):
+    if print_json(form, group_shape(found, MOST_TASKS)):
         return
     error = found.error
     click.echo(f"{found.id}  {error.kind}: {error.message}  ({format_count(len(found.letters))})")
@@ -102,12 +105,14 @@ def retry(
         print_json(form, GroupRetried(group=found.id, retried=0, left=number, fixed=None, text="nothing was done"))
         return
     if canary:
-        result = run_canary(access, found, seconds, author, print_note)
+        verdict = run_canary(access, found, seconds, author, print_note)
+        retried, fixed, text = verdict.retried, verdict.fixed, verdict.text
     else:
-        result = dead_letters.retry(access, found, author)
-    if not print_json(form, retried_shape(result)):
-        click.echo(result.text)
-    if result.fixed is False:
+        retried, fixed, text = dead_letters.retry(access, found, author), None, ""
+    left = max(0, number - retried)
+    if not print_json(form, GroupRetried(group=found.id, retried=retried, left=left, fixed=fixed, text=text)):
+        click.echo(f"Retried {format_count(retried)}." + (f" {text}" if text else ""))
+    if fixed is False:
         raise SystemExit(1)
 
 

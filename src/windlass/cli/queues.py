@@ -49,8 +49,8 @@ def ls(access: Access, form: str | None, times: Times) -> None:
 @author_options
 def pause(access: Access, form: str | None, name: str, author: Author) -> None:
     """Pause a queue: running tasks continue, no other task starts."""
-    found = operations.pause(access, name, author)
-    if not print_json(form, queue_shape(found)):
+    operations.pause(access, name, author)
+    if not print_json(form, queue_shape(operations.get(access, name))):
         print_note(f"Queue {name} is paused. `windlass queues resume {name}` resumes it.")
 
 
@@ -61,9 +61,9 @@ def pause(access: Access, form: str | None, name: str, author: Author) -> None:
 @author_options
 def resume(access: Access, form: str | None, name: str, author: Author) -> None:
     """Resume a paused queue."""
-    found = operations.resume(access, name, author)
-    if not print_json(form, queue_shape(found)):
-        print_note(f"Queue {name} is not paused.")
+    resumed = operations.resume(access, name, author)
+    if not print_json(form, queue_shape(operations.get(access, name))):
+        print_note(f"Queue {name} is {'resumed' if resumed else 'not paused'}.")
 
 
 @queues.command("set")
@@ -81,8 +81,8 @@ def set_(access: Access, form: str | None, name: str, author: Author, **options:
     settings = {field: _parse(field, value) for field, value in options.items() if value is not None}
     if not settings:
         raise click.UsageError("Nothing to set. Use --strategy, --horizon, --step, --max-waiting or --weight.")
-    found = operations.change(access, name, settings, author)
-    if not print_json(form, queue_shape(found)):
+    operations.change(access, name, settings, author)
+    if not print_json(form, queue_shape(operations.get(access, name))):
         changed = ", ".join(f"{field}={_format(value)}" for field, value in settings.items())
         print_note(f"Queue {name}: {changed}")
 
@@ -113,12 +113,12 @@ def _format(value: Any) -> str:
 
 def _row(view: QueueView, times: Times) -> list[str]:
     wait = "–" if view.oldest is None else times.format_age(view.oldest).removesuffix(" ago")
-    return [view.queue.name, *(f"{view.tasks.get(state, 0):,}" for state in STATES), wait, _settings(view)]
+    return [view.name, *(f"{view.tasks.get(state, 0):,}" for state in STATES), wait, _settings(view)]
 
 
 def _settings(view: QueueView) -> str:
     """List the settings that differ from the defaults, the pause first."""
-    queue = view.queue
+    queue = view.settings
     found = [format_pause(queue.paused_by, queue.paused_why)] if queue.paused else []
     found.append(queue.strategy.value)
     if queue.strategy in (Strategy.DEADLINE, Strategy.AGING):

@@ -45,8 +45,8 @@ from windlass.operations import tasks as operations
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.presentation import Times
-from windlass.stores.protocol import Log, ProgressSeen
-from windlass.wire.tasks import attempt_shape, log_shape, task_page, task_shape
+from windlass.stores.protocol import Cursor, Log, Page, ProgressSeen
+from windlass.wire.tasks import details_shape, log_shape, task_page, task_shape
 
 POLL_SECONDS = 0.5
 
@@ -74,7 +74,9 @@ def ls(
 
     FILTER example: state:failed queue:mail -tenant:demo args.order.id:42 "age>10m" error~timeout
     """
-    page = operations.find_newest(access, chosen.filter(words), limit=limit)
+    found = list(operations.each(access, chosen.filter(words), limit=limit + 1))
+    last = found[limit - 1] if len(found) > limit else None
+    page = Page(found[:limit], None if last is None else Cursor(last.submitted, last.id))
     shape = task_page(page)
     if print_json(form, shape, shape.tasks):
         return
@@ -91,23 +93,10 @@ def ls(
 def show(access: Access, form: str | None, times: Times, id: str) -> None:
     """Show one task with its attempts, errors and output."""
     task = operations.look_up(access, id)
-    if print_json(form, task_shape(task)):
-        return
-    print_task(task, operations.attempts(access, task.id), times)
-    print_logs(operations.logs(access, task.id))
-
-
-@tasks.command()
-@store_option
-@json_options
-@tz_option
-@click.argument("id", shell_complete=complete_task)
-def attempts(access: Access, form: str | None, times: Times, id: str) -> None:
-    """List the ended attempts of a task."""
-    task = operations.look_up(access, id)
-    found = operations.attempts(access, task.id)
-    if not print_json(form, [attempt_shape(attempt) for attempt in found]):
-        print_attempts(found, times)
+    attempts, logs = operations.attempts(access, task.id), operations.logs(access, task.id)
+    if not print_json(form, details_shape(task, attempts, logs)):
+        print_task(task, attempts, times)
+        print_logs(logs)
 
 
 @tasks.command()

@@ -19,6 +19,7 @@ from windlass.cli.options import (
 )
 from windlass.cli.output import print_json, print_note, print_table
 from windlass.core.times import to_datetime
+from windlass.errors import InvalidTask
 from windlass.operations import tokens
 from windlass.operations.access import Access
 from windlass.operations.author import Author
@@ -121,6 +122,8 @@ def _expiry(expires: int | None, times: Times) -> str:
 @author_options
 def revoke(access: Access, form: str | None, name: str, author: Author) -> None:
     """Revoke an API token; servers refuse it within two seconds."""
-    revoked = tokens.revoke(access, name, author)
-    if not print_json(form, token_shape(name, revoked)):
+    found = tokens.get_all(access).get(name)
+    if found is None or not tokens.revoke(access, name, author):
+        raise InvalidTask(f"token={name!r} does not exist. `windlass token ls` lists the tokens.")
+    if not print_json(form, token_shape(name, found)):
         print_note(f"Token {name} is revoked.")

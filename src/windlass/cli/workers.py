@@ -11,7 +11,7 @@ from windlass.cli.options import json_options, store_option
 from windlass.cli.output import format_count, print_json, print_note, print_table
 from windlass.core.payload import json_object
 from windlass.core.times import Micros, micros
-from windlass.core.worker_list import WorkerProcess, decode_workers
+from windlass.core.worker_list import WorkerProcess
 from windlass.operations import nodes
 from windlass.operations.access import Access
 from windlass.operations.nodes import NodeView
@@ -42,7 +42,7 @@ def ls(access: Access, form: str | None, with_lost: bool) -> None:
 
 def _print_workers(found: Sequence[NodeView], now: Micros) -> None:
     """Print a table of the worker processes of all nodes, each as of its node's last renewal."""
-    lists = [(node.session, decode_workers(node.session.workers)) for node in found]
+    lists = [(node.session, node.workers) for node in found]
     rows = [
         [
             session.node,

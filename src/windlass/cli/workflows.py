@@ -36,7 +36,7 @@ from windlass.core.task import TaskId
 from windlass.operations import workflows as operations
 from windlass.operations.access import Access
 from windlass.operations.author import Author
-from windlass.operations.bulk import CANCEL
+from windlass.operations.bulk import Verb
 from windlass.operations.presentation import Times, format_span
 from windlass.operations.workflows import Slice, StepView, Summary, Workflow, step_name
 from windlass.stores.protocol import Filter
@@ -192,7 +192,7 @@ def cancel(
 ) -> None:
     """Cancel the unfinished tasks of a workflow; running tasks are asked to stop."""
     which = Filter(workflow=name, tenant=operations.find_tenant(access, name, tenant))
-    apply_verb(access, CANCEL, which, consent, author, form)
+    apply_verb(access, Verb.CANCEL, which, consent, author, form)
 
 
 class WorkflowView:

@@ -38,14 +38,6 @@ class ReproResult(Struct, frozen=True, kw_only=True):
     """Whether the latest failed attempt ended with the same bug; null if no attempt failed."""
 
 
-class CronTime(Struct, frozen=True, kw_only=True):
-    """`windlass cron next`: one run of a cron."""
-
-    at: datetime
-    local: str
-    """The time in the zone of the cron, in ISO 8601."""
-
-
 class ClockChange(Struct, frozen=True, kw_only=True):
     """`windlass cron lint`: one change of the clocks and its effect on a cron."""
 
