@@ -15,8 +15,9 @@ from windlass.cli.shapes import print_json
 from windlass.cli.stores import json_option, opened, store_option
 from windlass.clock import SystemClock
 from windlass.core.times import to_datetime
-from windlass.operations import pool_overrides, pools
-from windlass.operations.pools import PoolView
+from windlass.operations import legacy_pools as pools
+from windlass.operations import pool_overrides
+from windlass.operations.legacy_pools import PoolView
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 why_option: Decorator = click.option("--why", default="", help="The reason, for the ledger.")
@@ -194,7 +195,7 @@ def _lines(view: PoolView, *, whole: bool) -> list[str]:
             f"{view.sentence}" + (f"  ({_ago(view.decided_at)} by {view.decided_by})" if view.sentence else ""),
         ),
         ("because", " → ".join(view.reasons)),
-        ("order", view.override.told() + f", until {_clock(view.override.until)}" if view.override else ""),
+        ("order", view.override.describe() + f", until {_clock(view.override.until)}" if view.override else ""),
         ("paused", f"by {view.paused.by}" + (f": {view.paused.why}" if view.paused.why else "") if view.paused else ""),
         ("tuned", ", ".join(f"{field}={value}" for field, value in view.tuned.items())),
         ("alerts", ", ".join(view.alerts)),

@@ -55,16 +55,18 @@ def run(access: Access, name: str, author: Author) -> Receipt:
     return receipt
 
 
-def pause(access: Access, name: str, author: Author) -> None:
+def pause(access: Access, name: str, author: Author) -> CronView:
     """Stop firing a cron until it is resumed."""
     entry = author.entry(f"cron/{name}", "paused", f"paused cron {name}")
     access.whole_store.pause_cron(name, True, by=author.by, why=author.why, entries=[entry])
+    return get(access, name)
 
 
-def resume(access: Access, name: str, author: Author) -> None:
+def resume(access: Access, name: str, author: Author) -> CronView:
     """Fire a cron again. Its misfire policy decides about the times that it missed."""
     entry = author.entry(f"cron/{name}", "resumed", f"resumed cron {name}")
     access.whole_store.pause_cron(name, False, entries=[entry])
+    return get(access, name)
 
 
 def _find(access: Access, name: str) -> CronState:

@@ -8,8 +8,8 @@ from datetime import timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.autoscale.pool_tick import reports_of
-from windlass.autoscale.reports import NodeReport
+from windlass.autoscale.observe import NodeReport
+from windlass.autoscale.pool_tick import read_reports
 from windlass.core.task import SessionId
 from windlass.core.worker_list import WorkerList, decode_workers
 from windlass.errors import UnknownNode
@@ -30,7 +30,7 @@ class NodeView(Struct, frozen=True, kw_only=True):
 def get_all(access: Access) -> list[NodeView]:
     """Return the nodes that are alive and those that ended in the last day, newest first."""
     store = access.whole_store
-    reports = reports_of(store.look([], ahead=timedelta(0)))
+    reports = read_reports(store.look([], ahead=timedelta(0)))
     return [_view(session, reports) for session in store.sessions(workers=True)]
 
 

@@ -16,13 +16,18 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from windlass.autoscale import pool_tick
-from windlass.autoscale.checks import TIMES, faults
-from windlass.autoscale.controller import tick
-from windlass.autoscale.observe import SECOND, members, observed, oldest
-from windlass.autoscale.overrides import Override
-from windlass.autoscale.reports import PoolReport
-from windlass.autoscale.settings import Settings
-from windlass.autoscale.stored_state import ORDER, POOL, Paused, PoolDecision, PoolOrder, read, written
+from windlass.autoscale.controller import Override, tick
+from windlass.autoscale.observe import SECOND, PoolReport, compute_oldest_wait, observe, select_members
+from windlass.autoscale.settings import TIME_SETTINGS, Settings, find_setting_errors
+from windlass.autoscale.stored_state import (
+    OVERRIDES,
+    POOL,
+    PauseRequest,
+    PoolDecision,
+    PoolOverrides,
+    decode_document,
+    encode_document,
+)
 from windlass.core.times import Duration, duration
 from windlass.errors import InvalidTask, UnknownPool
 from windlass.operations import audit
@@ -97,7 +102,7 @@ class PoolView(Struct, frozen=True, kw_only=True):
     decided_by: str
     alerts: tuple[str, ...]
     override: Override | None
-    paused: Paused | None
+    paused: PauseRequest | None
     tuned: Mapping[str, Any]
     degraded: str
     nodes: tuple[NodePart, ...]
@@ -140,7 +145,7 @@ def set_size(
     *,
     author: Author,
     lasts: Duration | None = "1h",
-) -> None:
+) -> PoolView:
     """Override the controller: this size, or one up to `most`, for some time; None means until it is resumed."""
     most = least if most is None else most
     if not 0 <= least <= most <= MAX_WORKERS:
@@ -149,40 +154,42 @@ def set_size(
     if not timedelta(0) < length <= FOREVER:
         raise InvalidTask(f"for={lasts!r} is out of range; use a time such as 30m, at most ten years")
 
-    def change(order: PoolOrder, look: Look) -> PoolOrder:
+    def change(current: PoolOverrides, look: Look) -> PoolOverrides:
         until = look.now / SECOND + length.total_seconds()
-        return replace(order, override=Override(least=least, most=most, until=until, author=author.by, why=author.why))
+        return replace(
+            current, override=Override(least=least, most=most, until=until, author=author.by, why=author.why)
+        )
 
     size = f"{least}" if least == most else f"{least} to {most}"
     until = "until it is resumed" if lasts is None else f"for {length}"
-    _change(access, name, change, author, "set", f"set to {size} by {author.by} {until}")
+    return _change(access, name, change, author, "set", f"set to {size} by {author.by} {until}")
 
 
-def freeze(access: Access, name: str, *, author: Author, lasts: Duration | None = None) -> None:
+def freeze(access: Access, name: str, *, author: Author, lasts: Duration | None = None) -> PoolView:
     """Keep the size that a pool has now."""
     author = author if author.why else replace(author, why="frozen")
-    set_size(access, name, get(access, name).target, author=author, lasts=lasts)
+    return set_size(access, name, get(access, name).target, author=author, lasts=lasts)
 
 
-def pause(access: Access, name: str, *, author: Author) -> None:
+def pause(access: Access, name: str, *, author: Author) -> PoolView:
     """Set a pool to 0 workers: running tasks end, nothing new starts, until it is resumed."""
 
-    def change(order: PoolOrder, look: Look) -> PoolOrder:
-        return replace(order, paused=Paused(by=author.by, at=look.now, why=author.why))
+    def change(current: PoolOverrides, look: Look) -> PoolOverrides:
+        return replace(current, paused=PauseRequest(by=author.by, at=look.now, why=author.why))
 
-    _change(access, name, change, author, "paused", f"paused by {author.by}")
+    return _change(access, name, change, author, "paused", f"paused by {author.by}")
 
 
-def resume(access: Access, name: str, *, author: Author) -> None:
+def resume(access: Access, name: str, *, author: Author) -> PoolView:
     """Let a pool size itself again: remove a pause and a set size."""
 
-    def change(order: PoolOrder, _: Look) -> PoolOrder:
-        return replace(order, paused=None, override=None)
+    def change(current: PoolOverrides, _: Look) -> PoolOverrides:
+        return replace(current, paused=None, override=None)
 
-    _change(access, name, change, author, "resumed", f"resumed by {author.by}")
+    return _change(access, name, change, author, "resumed", f"resumed by {author.by}")
 
 
-def tune(access: Access, name: str, changes: Mapping[str, Any], *, author: Author) -> None:
+def tune(access: Access, name: str, changes: Mapping[str, Any], *, author: Author) -> PoolView:
     """Change settings of a pool while it runs. None restores what the nodes' own files say.
 
     The names are those of `windlass.autoscale.settings.Settings`; `floor` and `ceiling` are workers over all nodes.
@@ -193,19 +200,21 @@ def tune(access: Access, name: str, changes: Mapping[str, Any], *, author: Autho
             raise InvalidTask(f"{field} is not a setting of a pool; use some of {', '.join(sorted(known))}")
     given = {field: _as_stored(field, value) for field, value in changes.items()}
 
-    def change(order: PoolOrder, _: Look) -> PoolOrder:
-        tuned = {field: value for field, value in {**order.tuned, **given}.items() if value is not None}
-        changed = replace(order, tuned=tuned)
+    def change(current: PoolOverrides, _: Look) -> PoolOverrides:
+        tuned = {field: value for field, value in {**current.tuned, **given}.items() if value is not None}
+        changed = replace(current, tuned=tuned)
         _check_settings(changed)
         return changed
 
     values = ", ".join(f"{field} = {'as the nodes say' if value is None else value}" for field, value in given.items())
-    _change(access, name, change, author, "tuned", f"{values} by {author.by}")
+    return _change(access, name, change, author, "tuned", f"{values} by {author.by}")
 
 
 def look_at(store: Store, counts: Sequence[Count] | None = None) -> Look:
     """Read what is needed to describe pools: all queues that a pool serves first, then others, up to `MAX_QUEUES`."""
-    served = {queue for control in store.controls(POOL) for queue in read(control.value, PoolDecision).queues}
+    served = {
+        queue for control in store.controls(POOL) for queue in decode_document(control.value, PoolDecision).queues
+    }
     others = {each.queue for each in (store.counts() if counts is None else counts)} - served
     return store.look([*sorted(served), *sorted(others)][:MAX_QUEUES], ahead=AHEAD)
 
@@ -228,8 +237,8 @@ def count_desired(look: Look, name: str) -> int:
     load needs more. With no node alive the same rules decide from what the store alone knows, so that a pool can be
     started from nothing.
     """
-    decision, _ = pool_tick.latest(look, name)
-    here = members(pool_tick.reports_of(look), name)
+    decision, _ = pool_tick.read_decision(look, name)
+    here = select_members(pool_tick.read_reports(look), name)
     busy = ceil(sum(each.leased for each in look.queues if each.queue in _queues(look, name)) / decision.threads)
     if here:
         target = decision.target if decision.tick else sum(report.target for report in here.values())
@@ -238,9 +247,9 @@ def count_desired(look: Look, name: str) -> int:
         # A leased task may only be read ahead, so above the ceiling only tasks that the nodes report as running count.
         running = sum(ceil(report.running / report.threads) for report in here.values())
         return max(target, running, min(busy, decision.settings.ceiling // decision.threads))
-    order, _ = pool_tick.order_for(look, name)
-    seen, _ = observed(look, {"": PoolReport(queues=decision.queues, threads=decision.threads)}, decision.seen)
-    found = tick(float(look.now // SECOND), seen, decision.ordered(order), decision.settings)
+    overrides, _ = pool_tick.read_overrides(look, name)
+    seen, _ = observe(look, {"": PoolReport(queues=decision.queues, threads=decision.threads)}, decision.seen)
+    found = tick(float(look.now // SECOND), seen, decision.apply_overrides(overrides), decision.settings)
     return max(busy, ceil(found.target / decision.threads))
 
 
@@ -259,29 +268,30 @@ def _desired(look: Look, name: str) -> Desired:
 def _change(
     access: Access,
     name: str,
-    change: Callable[[PoolOrder, Look], PoolOrder],
+    change: Callable[[PoolOverrides, Look], PoolOverrides],
     author: Author,
     action: str,
     text: str,
-) -> None:
+) -> PoolView:
     """Write a change of what people want from a pool, with its audit entry."""
     store = access.whole_store
 
     def attempt() -> None:
         look = look_at(store)
         check_pool(look, name)
-        order, version = pool_tick.order_for(look, name)
-        value = written(change(order, look))
+        overrides, version = pool_tick.read_overrides(look, name)
+        value = encode_document(change(overrides, look))
         entry = replace(author.entry(f"pool/{name}", action, text), data=value)
-        write_control(store, ORDER, name, value, version=version, entries=[entry])
+        write_control(store, OVERRIDES, name, value, version=version, entries=[entry])
 
-    retry_on_conflict(f"the order for pool {name}", attempt)
+    retry_on_conflict(f"the overrides of pool {name}", attempt)
+    return get(access, name)
 
 
-def _check_settings(order: PoolOrder) -> None:
-    settings = order.tune(Settings())
-    found = faults(settings)
-    if "floor" in order.tuned and "ceiling" in order.tuned and settings.floor > settings.ceiling:
+def _check_settings(overrides: PoolOverrides) -> None:
+    settings = overrides.tune(Settings())
+    found = find_setting_errors(settings)
+    if "floor" in overrides.tuned and "ceiling" in overrides.tuned and settings.floor > settings.ceiling:
         found.append(f"floor={settings.floor} is above ceiling={settings.ceiling}")
     if not 0 <= settings.floor <= MAX_WORKERS or not 0 <= settings.ceiling <= MAX_WORKERS:
         found.append(f"floor={settings.floor}, ceiling={settings.ceiling} is out of range; use 0 to {MAX_WORKERS:,}")
@@ -291,7 +301,7 @@ def _check_settings(order: PoolOrder) -> None:
 
 def _as_stored(field: str, value: Any) -> Any:
     """Return a setting as it is stored: times in seconds. None, which removes one, fits all."""
-    if field in TIMES and isinstance(value, str | timedelta):
+    if field in TIME_SETTINGS and isinstance(value, str | timedelta):
         return duration(value, field).total_seconds()
     try:
         msgspec.convert({} if value is None else {field: value}, Settings)
@@ -308,25 +318,25 @@ def _needs_nodes(decision: PoolDecision, here: Mapping[str, PoolReport]) -> bool
 
 def _names(look: Look) -> list[str]:
     decided = {control.name for control in look.controls if control.kind == POOL}
-    return sorted(decided | {name for report in pool_tick.reports_of(look).values() for name in report.pools})
+    return sorted(decided | {name for report in pool_tick.read_reports(look).values() for name in report.pools})
 
 
 def _queues(look: Look, name: str) -> set[str]:
-    decision, _ = pool_tick.latest(look, name)
-    here = members(pool_tick.reports_of(look), name)
+    decision, _ = pool_tick.read_decision(look, name)
+    here = select_members(pool_tick.read_reports(look), name)
     return {*decision.queues, *(queue for report in here.values() for queue in report.queues)}
 
 
 def _view(name: str, look: Look) -> PoolView:
-    reports = pool_tick.reports_of(look)
-    here = members(reports, name)
-    decision, _ = pool_tick.latest(look, name)
-    order, _ = pool_tick.order_for(look, name)
-    override = order.override if order.override and order.override.holds(look.now / SECOND) else None
-    paused = order.paused
+    reports = pool_tick.read_reports(look)
+    here = select_members(reports, name)
+    decision, _ = pool_tick.read_decision(look, name)
+    overrides, _ = pool_tick.read_overrides(look, name)
+    override = overrides.override if overrides.override and overrides.override.is_active(look.now / SECOND) else None
+    paused = overrides.paused
     queues = _queues(look, name)
     counts = [each for each in look.queues if each.queue in queues]
-    settings = pool_tick.in_force(here, order) if here else decision.settings
+    settings = pool_tick.resolve_settings(here, overrides) if here else decision.settings
     nodes = {str(each.session): each.node for each in look.reports}
     parts = tuple(_part(nodes.get(session, ""), session, report) for session, report in here.items())
     late = look.now // SECOND - decision.tick > STALLED
@@ -349,7 +359,7 @@ def _view(name: str, look: Look) -> PoolView:
         wait=settings.wait,
         runnable=sum(each.runnable for each in counts),
         leased=sum(each.leased for each in counts),
-        oldest=oldest(look.now, [each.oldest for each in counts]),
+        oldest=compute_oldest_wait(look.now, [each.oldest for each in counts]),
         needs=decision.needs / threads,
         sentence=redact_text(decision.sentence),
         reasons=tuple(map(redact_text, decision.reasons)),
@@ -358,7 +368,7 @@ def _view(name: str, look: Look) -> PoolView:
         alerts=(*decision.alerts, *(("autoscaler_stalled",) if stalled else ())),
         override=override and replace(override, why=redact_text(override.why)),
         paused=paused and replace(paused, why=redact_text(paused.why)),
-        tuned=redacted(dict(order.tuned)),
+        tuned=redacted(dict(overrides.tuned)),
         degraded=redact_text("; ".join(reports[session].degraded for session in here if reports[session].degraded)),
         nodes=parts,
     )

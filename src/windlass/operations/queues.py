@@ -18,7 +18,6 @@ from windlass.operations.author import Author
 from windlass.operations.conflicts import retry_on_conflict
 from windlass.operations.redact import redact_queue
 from windlass.stores.coordination import MAX_QUEUES, Entry
-from windlass.stores.protocol import Store, TaskReader
 
 RESUMED: Mapping[str, Any] = {"paused": False, "paused_by": None, "paused_why": None}
 
@@ -64,40 +63,34 @@ def get(access: Access, name: str) -> QueueView:
     return found
 
 
-def change(access: Access, name: str, settings: Mapping[str, Any], author: Author) -> bool:
-    """Change some settings of a queue. Return False if they were like that already; then nothing is logged."""
+def change(access: Access, name: str, settings: Mapping[str, Any], author: Author) -> QueueView:
+    """Change some settings of a queue. Setting what is set already is not logged."""
     values = ", ".join(f"{field}={_describe(value)}" for field, value in settings.items())
     entry = author.entry(f"queue/{name}", "configured", f"set {values} of queue {name}", settings=settings)
     return _change(access, name, settings, entry)
 
 
-def pause(access: Access, name: str, author: Author) -> bool:
-    """Stop claiming tasks of a queue; running tasks continue. Return False if it was paused like that already."""
+def pause(access: Access, name: str, author: Author) -> QueueView:
+    """Stop claiming tasks of a queue; running tasks continue."""
     settings = {"paused": True, "paused_by": author.by, "paused_why": author.why or None}
     return _change(access, name, settings, author.entry(f"queue/{name}", "paused", f"paused queue {name}"))
 
 
-def resume(access: Access, name: str, author: Author) -> bool:
-    """Claim tasks of a queue again. Return False if it was not paused."""
+def resume(access: Access, name: str, author: Author) -> QueueView:
+    """Claim tasks of a queue again."""
     return _change(access, name, RESUMED, author.entry(f"queue/{name}", "resumed", f"resumed queue {name}"))
 
 
-def stored_settings(store: TaskReader, name: str) -> Queue:
-    """Return the settings of a queue; those of a queue that nobody configured are the defaults."""
-    return next((queue for queue in store.queues() if queue.name == name), Queue(name=name))
-
-
-def _change(access: Access, name: str, settings: Mapping[str, Any], entry: Entry) -> bool:
+def _change(access: Access, name: str, settings: Mapping[str, Any], entry: Entry) -> QueueView:
     access.check_queue(name)
-    store: Store = access.store
+    store = access.store
 
-    def attempt() -> bool:
-        before = stored_settings(store, name)
-        after = replace(before, **settings)
-        store.configure(after, expect=before, entries=[entry])
-        return after != before
+    def attempt() -> None:
+        before = next((queue for queue in store.queues() if queue.name == name), Queue(name=name))
+        store.configure(replace(before, **settings), expect=before, entries=[entry])
 
-    return retry_on_conflict(f"queue {name}", attempt)
+    retry_on_conflict(f"queue {name}", attempt)
+    return get(access, name)
 
 
 def _oldest(access: Access, names: list[str]) -> dict[str, Micros | None]:

@@ -12,16 +12,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from windlass.autoscale.pool_tick import reports_of
-from windlass.autoscale.reports import NodeReport
+from windlass.autoscale.observe import NodeReport
+from windlass.autoscale.pool_tick import read_reports
 from windlass.core.query import Query
 from windlass.core.task import Attempt, Task, TaskId
 from windlass.core.times import Micros
 from windlass.core.why import Why
-from windlass.operations.breakers import Downstream, downstreams
 from windlass.operations.explain import explain
 from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.operations.pools import PoolView, look_at, pools_in
+from windlass.operations.legacy_breakers import Downstream, downstreams
+from windlass.operations.legacy_pools import PoolView, look_at, pools_in
 from windlass.stores.coordination import EntrySeen, QueueLook
 from windlass.stores.protocol import Count, Filter, Log, Page, ProgressSeen, Session, Store
 from windlass.wire.schemas import QueueShape
@@ -86,7 +86,7 @@ def read(store: Store, name: Name, query: Query) -> Snapshot:
         "queues": queue_shapes(store.queues(), counts),
         "looks": {each.queue: each for each in look.queues},
         "pools": pools_in(look),
-        "reports": reports_of(look),
+        "reports": read_reports(look),
     }
     return Snapshot(**common, **_own(store, name, query, look.now))
 

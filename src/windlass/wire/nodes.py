@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from windlass.autoscale.reports import PoolReport
+from windlass.autoscale.observe import PoolReport
 from windlass.core.payload import json_object
 from windlass.core.times import to_datetime
 from windlass.core.worker_list import WorkerProcess

@@ -176,7 +176,7 @@ def pool_shape(view: PoolView) -> PoolShape:
 
 def explain_shape(view: PoolView) -> ExplainShape:
     """Convert the explanation of a pool's size."""
-    ordered = view.override.told() if view.override else ""
+    ordered = view.override.describe() if view.override else ""
     if view.paused:
         ordered = f"paused by {view.paused.by}" + (f": {view.paused.why}" if view.paused.why else "")
     return ExplainShape(

@@ -14,10 +14,12 @@ from windlass.client.options import fields_of
 from windlass.core.forecast import Forecast
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
-from windlass.core.task import Attempt, Change, OnFailure, Rules, Task
+from windlass.core.task import Attempt, Change, NewTask, OnFailure, Rules, Task
 from windlass.core.times import duration, to_datetime
 from windlass.core.why import Why
 from windlass.errors import InvalidTask
+from windlass.operations import tasks
+from windlass.operations.access import Access
 from windlass.operations.tasks import Changed
 from windlass.stores.protocol import Log, Neighbour, Neighbourhood, Page, ProgressSeen
 from windlass.stores.protocol import Receipt as StoreReceipt
@@ -254,6 +256,11 @@ class WhyShape(Struct, frozen=True, kw_only=True):
     gates: list[GateShape]
     outlook: Forecast | None = None
     """When it will start, if it only waits for its turn and its pool has been measured."""
+
+
+def new_task(access: Access, given: SubmitTask, *, unchecked: bool) -> NewTask:
+    """Return the task that a caller wants to submit. With `unchecked`, its handler may be unknown."""
+    return tasks.new_task(access, given.handler, given.args, task_fields(given), unchecked=unchecked)
 
 
 def task_fields(given: SubmitTask) -> dict[str, Any]:

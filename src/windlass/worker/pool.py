@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from math import ceil
 
-from windlass.autoscale.reports import PoolReport
+from windlass.autoscale.observe import PoolReport
 from windlass.config import PoolSettings
 from windlass.core.lifecycle import State
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, settle

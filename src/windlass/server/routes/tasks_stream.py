@@ -1,0 +1,184 @@
+"""Submit a stream of tasks over HTTP: one task per line, and one receipt per line in the same order.
+
+Lines that arrive together are submitted together. A refused line gets its own problem and does not affect others: a
+batch that the store refuses is halved until the invalid line is alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Sequence
+
+from msgspec import Struct
+from starlette.requests import ClientDisconnect
+
+from windlass.core.task import NewTask
+from windlass.errors import InvalidTask, Refused, StoreError, WindlassError
+from windlass.operations import tasks
+from windlass.operations.caller import Scope
+from windlass.refusals import refusals
+from windlass.server.http.call import Call
+from windlass.server.http.problems import problem_of
+from windlass.server.http.routing import Routes
+from windlass.server.http.streaming import LineReader
+from windlass.server.routes.tasks import SUBMIT_ERRORS
+from windlass.stores.protocol import Receipt
+from windlass.wire.fields import MAX_BATCH
+from windlass.wire.strict_json import decode_json
+from windlass.wire.tasks import LineReceipt, SubmitTask, new_task
+
+route = Routes("tasks")
+logger = logging.getLogger("windlass.server")
+
+BATCH = 1_000
+"""How many lines are submitted in one batch."""
+
+
+class StreamTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a stream is submitted."""
+
+    atomic: bool = False
+    """All lines or none: at most 10,000, and the first receipt comes after the last line."""
+    unchecked: bool = False
+    """Accept handlers that no node has published yet."""
+
+
+@route("POST", "/tasks:stream", Scope.SUBMIT, errors=[*SUBMIT_ERRORS, "too_many_tasks"])
+async def stream_tasks(
+    call: Call, reader: LineReader[SubmitTask], query: StreamTasks
+) -> AsyncGenerator[Sequence[LineReceipt]]:
+    """Submit one task per line (NDJSON), and read one receipt per line while you write.
+
+    The receipt of a refused line has an `error`. Empty lines are skipped. The stream ends when the store becomes
+    unavailable: send lines without a receipt again. Repeating a line with a key is harmless.
+    """
+    if query.atomic:
+        yield await _atomic(call, reader, query)
+        return
+    number = 0
+    try:
+        async for lines in reader.lines():
+            for start in range(0, len(lines), BATCH):
+                group = _Group(call, query, number + start, lines[start : start + BATCH])
+                yield await _written(reader, group)
+                if group.broken:
+                    return
+            number += len(lines)
+    except Refused as error:
+        if not number:
+            raise
+        yield [LineReceipt(line=number + 1, error=problem_of(error))]
+    except ClientDisconnect:
+        return
+
+
+async def _written(reader: LineReader[SubmitTask], group: _Group) -> Sequence[LineReceipt]:
+    try:
+        return await reader.run(group.submit)
+    except Refused as error:  # It took too long, or too many wait: what became of these lines is not known.
+        return group.give_up(error)
+
+
+class _Group:
+    """Lines that arrived together."""
+
+    def __init__(self, call: Call, query: StreamTasks, before: int, lines: Sequence[bytes]) -> None:
+        self._call, self._query, self._before, self._lines = call, query, before, lines
+        self._receipts: dict[int, LineReceipt] = {}
+        self.broken = False
+        """True if the stream must end."""
+
+    def submit(self) -> Sequence[LineReceipt]:
+        """Submit the valid lines; return a receipt for each line that is not empty."""
+        new: list[tuple[int, NewTask]] = []
+        for number, line in self._numbered():
+            try:
+                given = decode_json(line, SubmitTask, "line")
+                task = new_task(self._call.access, given, unchecked=self._query.unchecked)
+                new.append((number, task))
+            except StoreError as error:
+                return self.give_up(error)
+            except WindlassError as error:
+                self._refuse(number, error)
+        try:
+            self._write(new)
+        except StoreError as error:
+            return self.give_up(error)
+        return self._in_order()
+
+    def give_up(self, error: WindlassError) -> Sequence[LineReceipt]:
+        """Return this error for every line without a receipt, and end the stream."""
+        self.broken = True
+        logger.warning("stream of tasks ended: %s", error)
+        for number, _ in self._numbered():
+            if number not in self._receipts:
+                self._refuse(number, error)
+        return self._in_order()
+
+    def _write(self, new: Sequence[tuple[int, NewTask]]) -> None:
+        if not new:
+            return
+        try:
+            written = tasks.submit(self._call.access, [task for _, task in new])
+        except StoreError:
+            raise
+        except WindlassError as error:
+            if len(new) == 1:
+                self._refuse(new[0][0], error)
+                return
+            middle = len(new) // 2
+            self._write(new[:middle])
+            self._write(new[middle:])
+        else:
+            for (number, _), receipt in zip(new, written, strict=True):
+                self._receipts[number] = _line(number, receipt)
+
+    def _refuse(self, number: int, error: WindlassError) -> None:
+        refusals.count(error)
+        self._receipts[number] = LineReceipt(line=number, error=problem_of(error))
+
+    def _numbered(self) -> list[tuple[int, bytes]]:
+        return [(number, line) for number, line in enumerate(self._lines, self._before + 1) if line.strip()]
+
+    def _in_order(self) -> Sequence[LineReceipt]:
+        return [self._receipts[number] for number in sorted(self._receipts)]
+
+
+async def _atomic(call: Call, reader: LineReader[SubmitTask], query: StreamTasks) -> Sequence[LineReceipt]:
+    """Submit all lines in one batch, or raise a problem that names the line."""
+    lines: list[bytes] = []
+    async for more in reader.lines():
+        lines += more
+        if len(lines) > MAX_BATCH:
+            raise Refused("too_many_tasks", f"more than {MAX_BATCH:,} lines; leave atomic out, or send fewer")
+    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+    def submit() -> Sequence[LineReceipt]:
+        new = [_new(call, query, number, line) for number, line in numbered]
+        try:
+            written = tasks.submit(call.access, new)
+        except InvalidTask as error:
+            raise error if error.index is None else _of_line(error, numbered[error.index][0]) from error
+        return [_line(number, receipt) for (number, _), receipt in zip(numbered, written, strict=True)]
+
+    return await reader.run(submit)
+
+
+def _new(call: Call, query: StreamTasks, number: int, line: bytes) -> NewTask:
+    try:
+        return new_task(call.access, decode_json(line, SubmitTask, "line"), unchecked=query.unchecked)
+    except StoreError:
+        raise
+    except WindlassError as error:
+        raise _of_line(error, number) from error
+
+
+def _of_line(error: WindlassError, number: int) -> Refused:
+    """Return the refusal of one line of the stream."""
+    found = problem_of(error)
+    field = found.errors[0].field if found.errors else None
+    return Refused(error.code, f"line {number}: {error}", field=field, line=number)
+
+
+def _line(number: int, receipt: Receipt) -> LineReceipt:
+    return LineReceipt(line=number, id=receipt.id, created=receipt.created, state=receipt.state)

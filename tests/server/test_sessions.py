@@ -1,0 +1,432 @@
+"""Workers that speak HTTP: the same leases, fences and policies as a node's."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.server.conftest import API, Client, Connect, problem
+from tests.server.running import running
+from tests.support.builders import a_task, claim_one, state_of, submit, submit_one, sweep_until_quiet, task_of
+from tests.support.processes import until as eventually
+from windlass.clock import ManualClock
+from windlass.core.breaker import BreakerState
+from windlass.core.lifecycle import State
+from windlass.core.references import reference
+from windlass.core.retry import Retry
+from windlass.operations import breakers
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.operations.explain import explain
+from windlass.stores.memory import MemoryStore
+from windlass.stores.postgres import PostgresStore
+from windlass.stores.protocol import Store
+
+pytestmark = pytest.mark.anyio
+
+UNKNOWN = "01a1e1fd-4c42-73de-a2f4-24ee3fbe7468"
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for something to become so."""
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+async def opened(client: Client, **given: Any) -> str:
+    """A session's address."""
+    answer = await client.post(f"{API}/sessions", json={"node": "go-1", **given})
+    assert answer.status_code == 201, answer.text
+    return f"{API}/sessions/{answer.json()['session']}"
+
+
+async def claimed(client: Client, session: str, **given: Any) -> list[dict[str, Any]]:
+    answer = await client.post(f"{session}/claim", json=given)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["tasks"]
+
+
+async def settled(client: Client, session: str, *ends: dict[str, Any]) -> list[dict[str, Any]]:
+    answer = await client.post(f"{session}/settle", json=list(ends))
+    assert answer.status_code == 200, answer.text
+    return answer.json()["verdicts"]
+
+
+def end(order: dict[str, Any], outcome: str = "completed", **more: Any) -> dict[str, Any]:
+    return {"task": order["task"], "fence": order["fence"], "outcome": outcome, **more}
+
+
+async def test_a_task_runs_from_claim_to_result(client: Client, store: Store) -> None:
+    id = submit_one(store, args={"n": 2, "password": "hunter2"}, timeout=timedelta(seconds=9))
+    session = await opened(client)
+
+    [order] = await claimed(client, session)
+    verdicts = await settled(client, session, end(order, result={"twice": 4}, log="worked"))
+
+    assert (order["task"], order["handler"], order["attempt"]) == (str(id), "work", 1)
+    assert (order["args"], order["timeout_seconds"]) == ({"n": 2, "password": "hunter2"}, 9.0)
+    assert verdicts == [{"task": str(id), "fence": order["fence"], "state": "completed"}]
+    assert (task_of(store, id).result, store.logs(id)[0].text) == ('{"twice":4}', "worked")
+
+
+async def test_the_tasks_own_policy_decides_what_a_failure_means(client: Client, store: Store) -> None:
+    retry = Retry(retries=1, base=timedelta(seconds=60))
+    patient, hasty, last = submit(store, a_task(retry=retry), a_task(retry=retry), a_task(retry=Retry(retries=0)))
+    session = await opened(client)
+    error = {"kind": "Timeout", "message": "no answer", "traceback": "at main.go:1"}
+
+    first, second, third = await claimed(client, session, limit=3)
+    verdicts = await settled(
+        client,
+        session,
+        end(first, "failed", error=error, retry_in="5m"),
+        end(second, "failed", error=error, give_up=True),
+        end(third, "failed", error=error),
+    )
+
+    assert [verdict["state"] for verdict in verdicts] == ["retrying", "failed", "failed"]
+    assert task_of(store, patient).due - task_of(store, patient).submitted == pytest.approx(300e6, abs=10)
+    assert (task_of(store, hasty).attempts, task_of(store, last).attempts) == (1, 1)
+    [attempt] = store.attempts(last)
+    assert attempt.error is not None
+    assert (attempt.error.kind, attempt.error.traceback) == ("Timeout", "at main.go:1")
+
+
+async def test_what_is_released_costs_no_attempt(client: Client, store: Store) -> None:
+    now, later = submit(store, a_task(), a_task())
+    session = await opened(client)
+
+    one, two = await claimed(client, session, limit=2)
+    await settled(client, session, end(one, "released"), end(two, "released", retry_in=30))
+
+    assert (state_of(store, now), state_of(store, later)) == (State.RUNNABLE, State.SCHEDULED)
+    assert (task_of(store, now).attempts, task_of(store, later).attempts) == (0, 0)
+
+
+async def test_a_stale_report_changes_nothing_and_harms_no_other(
+    client: Client, store: Store, clock: ManualClock
+) -> None:
+    lost, kept = submit(store, a_task(), a_task(queue="other"))
+    first, second = await opened(client, ttl_seconds=5), await opened(client, ttl_seconds=60)
+    [stale] = await claimed(client, first)
+    [good] = await claimed(client, second, queues=["other"])
+    clock.advance(timedelta(seconds=6))
+    sweep_until_quiet(store)
+    [again] = await claimed(client, second)
+
+    refused = await settled(client, first, end(stale, result="old"))
+    mixed = await settled(client, second, {**end(again), "fence": stale["fence"]}, end(good))
+
+    assert refused[0]["error"]["code"] == "stale_fence"
+    assert refused[0]["error"]["status"] == 409
+    assert mixed[0]["error"]["code"] == "stale_fence"
+    assert mixed[1]["state"] == "completed"
+    assert (state_of(store, lost), state_of(store, kept)) == (State.LEASED, State.COMPLETED)
+    problem(await client.post(f"{first}/renew"), 410, "session_lost")
+    problem(await client.post(f"{first}/claim", json={}), 410, "session_lost")
+
+
+async def test_a_session_settles_nothing_of_another(client: Client, store: Store) -> None:
+    id = submit_one(store)
+    mine, theirs = await opened(client), await opened(client)
+    [order] = await claimed(client, mine)
+
+    [verdict] = await settled(client, theirs, end(order))
+
+    assert verdict["error"]["code"] == "stale_fence"
+    assert state_of(store, id) is State.LEASED
+
+
+async def test_a_report_that_cannot_be_stored_harms_no_other(client: Client, store: Store) -> None:
+    bad, good = submit(store, a_task(), a_task())
+    session = await opened(client)
+    one, two = await claimed(client, session, limit=2)
+
+    verdicts = await settled(client, session, end(one, "failed"), end(two, result="x" * 1_000))
+    late = await settled(client, session, end(one, result="x" * 300_000), {**end(one), "task": str(UNKNOWN)})
+
+    assert verdicts[0]["error"]["code"] == "invalid_task"
+    assert verdicts[1]["state"] == "completed"
+    assert [verdict["error"]["code"] for verdict in late] == ["invalid_payload", "stale_fence"]
+    assert (state_of(store, bad), state_of(store, good)) == (State.LEASED, State.COMPLETED)
+
+
+async def test_reporting_the_same_end_twice_does_no_harm(client: Client, store: Store) -> None:
+    submit_one(store)
+    session = await opened(client)
+    [order] = await claimed(client, session)
+
+    first, second = [await settled(client, session, end(order, result=1)) for _ in range(2)]
+
+    assert first == second
+
+
+async def test_a_renewal_says_what_to_cancel(client: Client, store: Store) -> None:
+    id = submit_one(store)
+    session = await opened(client)
+    [order] = await claimed(client, session)
+    quiet = (await client.post(f"{session}/renew")).json()
+
+    store.cancel([id], reason="not wanted")
+    told = (await client.post(f"{session}/renew")).json()
+    [verdict] = await settled(client, session, end(order, result=1))
+
+    assert quiet == {"cancel": []}
+    assert told == {"cancel": [{"task": str(id), "fence": order["fence"]}]}
+    assert verdict["state"] == "cancelled"
+
+
+async def test_progress_is_kept_and_says_what_has_ended(client: Client, store: Store) -> None:
+    id, other = submit(store, a_task(), a_task())
+    session = await opened(client)
+    one, two = await claimed(client, session, limit=2)
+    await settled(client, session, end(two))
+
+    said = [{"task": each["task"], "fence": each["fence"], "share": 0.5, "message": "half"} for each in (one, two)]
+    answer = (await client.post(f"{session}/progress", json=said)).json()
+
+    assert answer == {"ended": [{"task": str(other), "fence": two["fence"]}]}
+    [seen] = store.progress_of([id])
+    assert seen is not None
+    assert (seen.share, seen.message) == (0.5, "half")
+
+
+async def test_closing_a_session_gives_back_what_it_holds(client: Client, store: Store) -> None:
+    id = submit_one(store)
+    session = await opened(client)
+    await claimed(client, session)
+
+    answers = [await client.delete(session), await client.delete(session)]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert (state_of(store, id), task_of(store, id).attempts) == (State.RUNNABLE, 0)
+
+
+async def test_a_claim_waits_for_work_and_takes_it_at_once(client: Client, store: Store) -> None:
+    session = await opened(client)
+    waiting = asyncio.ensure_future(claimed(client, session, wait_seconds=30))
+    await until(listens)
+
+    id = submit_one(store)
+    [order] = await asyncio.wait_for(waiting, 10)
+
+    assert order["task"] == str(id)
+
+
+class Counting(MemoryStore):
+    """A store that counts how often it was asked for work."""
+
+    claims = 0
+
+    def claim(self, *args: Any, **options: Any) -> Any:
+        found = super().claim(*args, **options)
+        self.claims += 1
+        return found
+
+
+async def test_of_many_who_wait_each_gets_one_task(connect: Connect) -> None:
+    store = Counting()
+    client = connect(over=store)
+    sessions = [await opened(client) for _ in range(20)]
+    waiting = [asyncio.ensure_future(claimed(client, each, wait_seconds=30)) for each in sessions]
+    await until(lambda: store.claims >= 20)
+
+    ids = submit(store, *[a_task() for _ in range(20)])
+    orders = await asyncio.wait_for(asyncio.gather(*waiting), 10)
+
+    assert sorted(order["task"] for [order] in orders) == sorted(map(str, ids))
+    assert store.claims < 100
+
+
+async def test_a_claim_without_work_ends_when_its_time_is_up(client: Client) -> None:
+    session = await opened(client)
+
+    assert await claimed(client, session, wait_seconds=0.1) == []
+    problem(await client.post(f"{session}/claim", json={"wait_seconds": 31}), 400, "invalid_request")
+
+
+class Slow(MemoryStore):
+    """A store whose claims take their time."""
+
+    asked: asyncio.Event
+    loop: asyncio.AbstractEventLoop
+    may_go_on: threading.Event
+
+    def claim(self, *args: Any, **options: Any) -> Any:
+        found = super().claim(*args, **options)
+        self.loop.call_soon_threadsafe(self.asked.set)
+        assert self.may_go_on.wait(20)
+        return found
+
+
+async def test_what_was_claimed_for_somebody_who_left_is_given_back(connect: Connect) -> None:
+    store = Slow()
+    store.asked, store.loop, store.may_go_on = asyncio.Event(), asyncio.get_running_loop(), threading.Event()
+    id = submit_one(store)
+    client = connect(over=store)
+    session = await opened(client, ttl_seconds=600)
+    waiting = asyncio.ensure_future(claimed(client, session, wait_seconds=30))
+    await asyncio.wait_for(store.asked.wait(), 20)
+
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    held = state_of(store, id)
+    store.may_go_on.set()
+    await until(lambda: state_of(store, id) is not State.LEASED)
+
+    assert held is State.LEASED
+    task = task_of(store, id)
+    assert (task.state, task.attempts, task.losses) == (State.RUNNABLE, 0, 0)
+
+
+async def test_a_worker_gets_only_what_it_can_run(client: Client, store: Store) -> None:
+    known, unknown, tagged = submit(store, a_task(), a_task(handler="other"), a_task(requires=("gpu",)))
+    session = await opened(client, handlers=["work"])
+
+    orders = await claimed(client, session, limit=10)
+
+    assert [order["task"] for order in orders] == [str(known)]
+    assert (state_of(store, unknown), state_of(store, tagged)) == (State.RUNNABLE, State.RUNNABLE)
+    assert task_of(store, unknown).attempts == 0
+
+
+async def test_why_knows_how_large_a_task_a_worker_takes(client: Client, store: Store) -> None:
+    fits, too_large = submit(store, a_task(slots=4), a_task(slots=5))
+    await opened(client, slots=4)
+
+    gates = [{gate.name: gate for gate in explain(store, task_of(store, id)).gates} for id in (fits, too_large)]
+
+    assert [found["node"].open for found in gates] == [True, False]
+    assert "has 4 slot(s) a worker, and it needs 5" in gates[1]["node"].text
+
+
+async def test_arguments_come_with_the_results_they_refer_to(client: Client, store: Store) -> None:
+    [first] = submit(store, a_task(key="a"))
+    submit(store, a_task(args={"x": reference(first)}, prerequisites=["a"]))
+    session = await opened(client)
+
+    [order] = await claimed(client, session)
+    await settled(client, session, end(order, result=[1, 2]))
+    [next_] = await claimed(client, session)
+
+    assert next_["args"] == {"x": [1, 2]}
+
+
+async def test_why_knows_who_serves_a_queue_over_http(client: Client, store: Store) -> None:
+    id = submit_one(store, queue="mail", handler="work")
+    before = explain(store, task_of(store, id)).closed
+
+    await opened(client, queues=["mail"], pools={"mail": ["mail"]}, handlers=["work"])
+    after = explain(store, task_of(store, id)).closed
+
+    assert before is not None
+    assert before.name == "node"
+    assert after is None
+
+
+async def test_nothing_is_claimed_behind_an_open_breaker_and_probes_close_it(
+    client: Client, store: Store, clock: ManualClock
+) -> None:
+    submit(store, *[a_task(downstream="bank") for _ in range(6)])
+    session = await opened(client, ttl_seconds=600)
+    breakers.hold(Access(store, clock=clock), "bank", BreakerState.OPEN, author=Author("ann"), lasts="10s")
+
+    shut = await claimed(client, session, limit=6)
+    clock.advance(timedelta(seconds=11))
+    probes = 0
+    while (orders := await claimed(client, session, limit=1)) and probes < 5:
+        probes += 1
+        await settled(client, session, end(orders[0]))
+
+    assert shut == []
+    [bank] = breakers.read_breakers(store, clock.now())
+    assert (probes, bank.breaker.state) == (5, BreakerState.CLOSED)
+
+
+async def test_failures_over_http_open_a_breaker(client: Client, store: Store, clock: ManualClock) -> None:
+    submit(store, *[a_task(downstream="bank", retry=Retry(retries=0)) for _ in range(11)])
+    session = await opened(client)
+    orders = await claimed(client, session, limit=10)
+
+    await settled(client, session, *[end(order, "failed", error={"kind": "Timeout"}) for order in orders])
+
+    [bank] = breakers.read_breakers(store, clock.now())
+    assert bank.breaker.state is BreakerState.OPEN
+    assert await claimed(client, session) == []
+    assert store.audit("breaker/bank")[0].action == "opened"
+
+
+async def test_a_report_that_came_too_late_says_nothing_about_a_downstream(client: Client, store: Store) -> None:
+    submit(store, *[a_task(downstream="bank", retry=Retry(retries=0)) for _ in range(11)])
+    mine, other = await opened(client), await opened(client)
+    orders = await claimed(client, mine, limit=11)
+
+    await settled(client, other, *[end(order, "failed", error={"kind": "Timeout"}) for order in orders])
+
+    assert store.controls("breaker") == []
+
+
+async def test_the_server_lets_time_pass_for_its_workers(client: Client, store: Store, clock: ManualClock) -> None:
+    id = submit_one(store)
+    session = await opened(client, ttl_seconds=5)
+    await claimed(client, session)
+
+    clock.advance(timedelta(seconds=6))
+    await until(lambda: state_of(store, id) is not State.LEASED)
+
+    assert (state_of(store, id), task_of(store, id).losses) == (State.RUNNABLE, 1)
+
+
+async def test_published_handlers_are_checked_where_tasks_are_submitted(client: Client, store: Store) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    handler = {"name": "double", "queue": "math", "parameters": schema, "options": {"retries": 7, "timeout": "30s"}}
+
+    first = (await client.post(f"{API}/manifest", json={"handlers": [handler]})).json()
+    again = (await client.post(f"{API}/manifest", json={"handlers": [handler]})).json()
+    refused = await client.post(f"{API}/tasks", json={"handler": "double"})
+    taken = await client.post(f"{API}/tasks", json={"handler": "double", "args": {"n": 1}})
+
+    assert (first, again) == ({"changed": ["double"]}, {"changed": []})
+    problem(refused, 422, "invalid_task")
+    task = claim_one(store, queue="math").task
+    assert str(task.id) == taken.json()["id"]
+    assert (task.rules.retry.retries, task.rules.timeout) == (7, timedelta(seconds=30))
+    assert [entry.action for entry in store.audit("manifest")] == ["published"]
+
+
+def test_who_hangs_up_while_waiting_is_handed_nothing(postgres_url: str) -> None:
+    store = PostgresStore(postgres_url)
+    waits = b'{"wait_seconds": 30}'
+    with running(store) as address, httpx.Client(base_url=address, timeout=20) as client:
+        gone, here = (client.post(f"{API}/sessions", json={"node": "n"}).json()["session"] for _ in range(2))
+        parts = urlsplit(address)
+        with socket.create_connection((parts.hostname, parts.port), timeout=20) as connection:
+            head = (
+                f"POST {API}/sessions/{gone}/claim HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Length: {len(waits)}\r\n"
+            )
+            connection.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + waits)
+            eventually(listens, "the claim waits")
+        eventually(lambda: not listens(), "nobody waits any more")
+
+        id = submit_one(store)
+        [order] = client.post(f"{API}/sessions/{here}/claim", json={"wait_seconds": 5}).json()["tasks"]
+        ended = client.post(f"{API}/sessions/{here}/settle", json=[end(order, result=1)]).json()["verdicts"]
+    left = listens()
+    result = task_of(store, id).result
+    store.close()
+
+    assert (order["task"], ended[0]["state"], result) == (str(id), "completed", "1")
+    assert not left
+
+
+def listens() -> bool:
+    return "windlass-hall" in {thread.name for thread in threading.enumerate()}
