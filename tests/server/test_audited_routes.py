@@ -112,4 +112,4 @@ async def test_a_queue_that_another_changes_at_the_same_time_keeps_both_changes(
     monkeypatch.setattr(store, "queues", overtaken)
     await client.post(f"{API}/queues/mail/pause", json={"by": "ann"})
 
-    assert store.queues() == [Queue(name="mail", weight=9, paused=True, paused_by="ann")]
+    assert store.queues() == [Queue(name="mail", weight=9, paused=True, paused_by="ann (local)")]

@@ -16,9 +16,9 @@ import pytest
 from tests.server.conftest import API, MANIFEST
 from tests.server.running import running
 from tests.support.builders import a_task, submit, submit_one
+from tests.support.tokens import create_token, revoke_token
 from windlass.operations import tokens
 from windlass.operations.caller import Scope
-from windlass.operations.tokens import create_token, revoke_token
 from windlass.server.events import broadcaster
 from windlass.server.events.broadcaster import Interest, Seen, Subscriber
 from windlass.server.http.serving import DRAIN_SECONDS

@@ -23,7 +23,9 @@ from windlass.core.settlement import COMPLETED
 from windlass.core.task import Claim, SessionId
 from windlass.errors import StoreUnavailable
 from windlass.events import ControllerFailed, Event, Events, PoolDecided, PoolResized, StoreCallFailed
-from windlass.operations import breakers, pool_overrides, pools
+from windlass.operations import breakers, pools
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.stores.memory import MemoryStore
 from windlass.worker import autoscaler as module
 from windlass.worker.autoscaler import Autoscaler
@@ -197,7 +199,7 @@ def test_a_backlog_makes_the_pool_grow_and_the_ledger_says_why(town: Town) -> No
     [resized] = node.of(PoolResized)
     assert (resized.before, resized.after) == (1, 8)
     assert "500 runnable" in resized.why
-    assert any("500 runnable" in entry.text for entry in pools.history(town.store, "default"))
+    assert any("500 runnable" in entry.text for entry in pools.history(Access(town.store), "default").entries)
     assert [event.action for event in node.of(PoolDecided)].count("grew") == 1
 
 
@@ -210,7 +212,7 @@ def test_a_shrink_lets_the_idle_go_and_a_busy_worker_end_its_task(town: Town) ->
     [busy] = [worker for worker in node.crew.workers.values() if worker.running]
     tickets = list(busy.running)
 
-    pool_overrides.pause(town.store, "default", by="ops")
+    pools.pause(Access(town.store), "default", author=Author("ops"))
     town.tick(3)
 
     assert node.size() == 0
@@ -241,7 +243,7 @@ def test_a_shrink_keeps_those_who_have_something_to_do(town: Town) -> None:
     [claim] = node.lease(1)
     [busy] = [worker for worker in node.crew.workers.values() if worker.running]
 
-    pool_overrides.pin(town.store, "default", 1, by="ops")
+    pools.set_size(Access(town.store), "default", 1, author=Author("ops"))
     town.tick(3)
 
     assert [worker for worker in node.crew.workers.values() if worker.state.working] == [busy]
@@ -253,7 +255,7 @@ def test_two_nodes_share_one_target_and_the_shares_add_up(town: Town) -> None:
     town.tick(2)
 
     for target in (1, 2, 5, 7, 9):
-        pool_overrides.pin(town.store, "default", target, by="ops")
+        pools.set_size(Access(town.store), "default", target, author=Author("ops"))
         town.tick(2)
         assert first.size() + second.size() == target, target
         assert abs(first.size() - 2 * second.size()) <= 2, "by the weight of their ceilings"
@@ -262,7 +264,7 @@ def test_two_nodes_share_one_target_and_the_shares_add_up(town: Town) -> None:
 def test_a_node_that_joins_takes_its_share_and_the_other_gives_its_part_back_after_a_hold(town: Town) -> None:
     first = town.node(PoolSettings(min=0, max=8))
     town.tick(2)
-    pool_overrides.pin(town.store, "default", 8, by="ops", lasts="1h")
+    pools.set_size(Access(town.store), "default", 8, author=Author("ops"), lasts="1h")
     town.tick(2)
     assert first.size() == 8
 
@@ -278,7 +280,7 @@ def test_a_node_that_joins_takes_its_share_and_the_other_gives_its_part_back_aft
 def test_the_share_of_a_node_that_is_gone_is_taken_over(town: Town) -> None:
     first, second = town.node(PoolSettings(min=0, max=8)), town.node(PoolSettings(min=0, max=8))
     town.tick(2)
-    pool_overrides.pin(town.store, "default", 8, by="ops", lasts="1h")
+    pools.set_size(Access(town.store), "default", 8, author=Author("ops"), lasts="1h")
     town.tick(2)
     assert (first.size(), second.size()) == (4, 4)
 
@@ -305,7 +307,7 @@ def test_of_two_nodes_that_have_looked_at_the_same_moment_one_decides_and_the_ot
 ) -> None:
     first, second = town.node(PoolSettings(min=0, max=8)), town.node(PoolSettings(min=0, max=8))
     town.tick(2)
-    pool_overrides.pin(town.store, "default", 8, by="ops")
+    pools.set_size(Access(town.store), "default", 8, author=Author("ops"))
     town.clock.advance(timedelta(seconds=1))
     stale = town.store.look(["default"], ahead=timedelta(0))
 
@@ -341,11 +343,11 @@ def test_a_store_that_is_away_leaves_the_size_as_it_is(town: Town) -> None:
 def test_a_node_without_a_session_or_with_a_lost_one_leaves_the_size_as_it_is(town: Town) -> None:
     node = town.node()
     town.tick(3)
-    pool_overrides.pin(town.store, "default", 5, by="ops")
+    pools.set_size(Access(town.store), "default", 5, author=Author("ops"))
     town.tick(2)
 
     town.store.close_session(node.session)
-    pool_overrides.pin(town.store, "default", 2, by="ops")
+    pools.set_size(Access(town.store), "default", 2, author=Author("ops"))
     node.step()
     lost = node.size()
     node.keeper.current = None
@@ -362,7 +364,7 @@ def test_a_controller_that_breaks_keeps_the_size_says_so_backs_off_and_recovers(
 ) -> None:
     node = town.node()
     town.tick(3)
-    pool_overrides.pin(town.store, "default", 3, by="ops")
+    pools.set_size(Access(town.store), "default", 3, author=Author("ops"))
     town.tick(2)
     calls: list[float] = []
 
@@ -380,10 +382,10 @@ def test_a_controller_that_breaks_keeps_the_size_says_so_backs_off_and_recovers(
     [failed, *_] = node.of(ControllerFailed)
     assert (failed.pool, failed.error, failed.again_in) == ("default", "ZeroDivisionError: no load", 2.0)
     assert '"runnable":0' in caplog.text, "what it was shown is in the log"
-    assert "ZeroDivisionError" in pools.pool(town.store, "default").degraded
+    assert "ZeroDivisionError" in pools.get(Access(town.store), "default").degraded
     town.tick(40)
-    assert pools.pool(town.store, "default").degraded == ""
-    pool_overrides.pin(town.store, "default", 4, by="ops")
+    assert pools.get(Access(town.store), "default").degraded == ""
+    pools.set_size(Access(town.store), "default", 4, author=Author("ops"))
     town.tick(2)
     assert node.size() == 4
 
@@ -396,7 +398,7 @@ def test_a_decision_that_the_store_cannot_take_harms_the_controller_and_not_the_
     monkeypatch.setattr(pool_tick, "format_change", lambda *_: "x" * 5_000)
     monkeypatch.setattr(pool_tick.Decision, "summarize", lambda *_: "x" * 5_000)
 
-    pool_overrides.pin(town.store, "default", 5, by="ops")
+    pools.set_size(Access(town.store), "default", 5, author=Author("ops"))
     town.tick(2)
 
     assert node.size() == 1
@@ -449,7 +451,7 @@ def test_an_order_does_not_go_beyond_the_budget(town: Town) -> None:
     node = town.node(budget=BudgetSettings(workers=3))
     town.tick(2)
 
-    pool_overrides.pin(town.store, "default", 8, by="ops")
+    pools.set_size(Access(town.store), "default", 8, author=Author("ops"))
     town.tick(3)
 
     assert node.size() == 3
@@ -458,7 +460,7 @@ def test_an_order_does_not_go_beyond_the_budget(town: Town) -> None:
 def test_a_node_that_drains_decides_nothing_and_others_take_over_its_share_at_once(town: Town) -> None:
     first, second = (town.node(PoolSettings(min=0, max=8)) for _ in range(2))
     town.tick(2)
-    pool_overrides.pin(town.store, "default", 8, by="ops")
+    pools.set_size(Access(town.store), "default", 8, author=Author("ops"))
     town.tick(2)
     first.lease(1)  # It runs for long, and the session with it.
     assert (first.size(), second.size()) == (4, 4)
@@ -468,7 +470,7 @@ def test_a_node_that_drains_decides_nothing_and_others_take_over_its_share_at_on
     town.tick(3)
 
     assert (first.size(), second.size()) == (0, 8)
-    view = pools.pool(town.store, "default")
+    view = pools.get(Access(town.store), "default")
     assert view.decided_by == "node-1"
     assert (view.draining, view.ceiling) == (1, 8)
 
@@ -508,7 +510,7 @@ def test_tasks_that_were_claimed_are_not_dropped_when_the_claim_of_a_probe_fails
 
 
 def test_nothing_is_claimed_before_it_is_known_which_downstreams_are_shut(town: Town) -> None:
-    breakers.hold(town.store, "bank", BreakerState.OPEN, town.clock.now(), by="ops")
+    breakers.hold(Access(town.store, clock=town.clock), "bank", BreakerState.OPEN, author=Author("ops"))
     node = town.node(PoolSettings(size=3))
     claimer = node.claimer()
     node.crew.tick(town.seconds)
@@ -541,7 +543,7 @@ def test_an_override_ends_by_itself(town: Town) -> None:
     node = town.node()
     town.tick(3)
 
-    pool_overrides.pin(town.store, "default", 6, by="ops", lasts="5s")
+    pools.set_size(Access(town.store), "default", 6, author=Author("ops"), lasts="5s")
     town.tick(3)
     pinned = node.size()
     town.tick(5)
@@ -596,4 +598,4 @@ def test_settings_that_change_are_followed_at_the_next_tick(town: Town) -> None:
     town.tick(2)
 
     assert node.size() == 3
-    assert pools.pool(town.store, "default").ceiling == 3
+    assert pools.get(Access(town.store), "default").ceiling == 3

@@ -16,6 +16,11 @@ from windlass.core.retry import Error
 from windlass.core.task import Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import WindlassError
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.operations.handler_catalog import HandlerCatalog
+from windlass.operations.redact import redact_error, redact_task
+from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Filter, TaskReader
 
 LOOKED_AT = 10_000
@@ -100,6 +105,42 @@ def group(store: TaskReader, id: str, filter: Filter | None = None, *, limit: in
     raise UnknownGroup(f"group={id!r} names {len(fitting) or 'no'} group{'s' * (len(fitting) > 1)}; there are {names}")
 
 
+def get_all(
+    access: Access,
+    filter: Filter | None = None,
+    *,
+    limit: int = LOOKED_AT,
+    advance: Callable[[int], object] = lambda _: None,
+) -> list[Group]:
+    """Return the bugs among the newest failed tasks, the most frequent first."""
+    narrowed = access.narrow(filter or Filter())
+    if narrowed is None:
+        return []
+    found = groups(access.store, narrowed, limit=limit, advance=advance)
+    return [_redact(each, access.catalog) for each in found]
+
+
+def get(access: Access, id: str, *, limit: int = LOOKED_AT) -> Group:
+    """Return one bug by its id, or by at least two digits from the beginning of the id."""
+    return _redact(group(access.store, id, access.narrow(Filter()), limit=limit), access.catalog)
+
+
+def retry(access: Access, group: Group, author: Author) -> int:
+    """Retry every task of a group. Return how many were retried."""
+    return access.store.retry(group.tasks, entries=[entry(group, "retried", f"retried {group.id}", author)])
+
+
+def drop(access: Access, group: Group, author: Author) -> int:
+    """Remove every task of a group for good. Return how many were removed."""
+    return access.store.purge(group.tasks, entries=[entry(group, "dropped", f"dropped {group.id}", author)])
+
+
+def entry(group: Group, action: str, text: str, author: Author) -> Entry:
+    """Return the audit entry of an action on a group."""
+    number = len(group.letters)
+    return author.entry(f"dead/{group.id}", action, f"{text}, {number:,} task{'s' * (number != 1)}")
+
+
 def last_error(store: TaskReader, task: Task, after: int = 0) -> Error:
     """What went wrong in the latest attempt, of those with a fence greater than `after`."""
     errors = [attempt.error for attempt in store.attempts(task.id) if attempt.error and attempt.fence > after]
@@ -115,3 +156,11 @@ def _failed(store: TaskReader, filter: Filter, limit: int) -> Iterable[Task]:
         left, after = left - len(page.tasks), page.after
         if after is None:
             return
+
+
+def _redact(group: Group, catalog: HandlerCatalog) -> Group:
+    letters = [
+        DeadLetter(redact_task(letter.task, catalog), redact_error(letter.error), letter.group)
+        for letter in group.letters
+    ]
+    return replace(group, error=redact_error(group.error), letters=letters)

@@ -15,11 +15,12 @@ import msgspec
 from msgspec import Struct
 
 from windlass.errors import WindlassError
-from windlass.operations.pools import PoolView, look_at, pools_in
+from windlass.operations.pools import PoolView, describe_all, look_at
+from windlass.operations.redact import redact_entry
 from windlass.server.http.store_executor import StoreExecutor
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.protocol import Count, Store
-from windlass.wire.shapes import entry_shape
+from windlass.wire.audit import entry_shape
 
 EVERY_SECONDS = 1.0
 KEPT = 64
@@ -161,7 +162,7 @@ class Broadcaster:
         counts, since = self._store.counts(), self._number
         entries = self._store.audit(limit=1) if since is None else entries_since(self._store, since)
         self._number = max([since or 0, *(entry.number for entry in entries)])
-        found = pools_in(look_at(self._store, counts))
+        found = describe_all(look_at(self._store, counts))
         return Seen(counts=counts, pools=found, entries=() if since is None else entries)
 
 
@@ -190,4 +191,4 @@ def _pool(view: PoolView) -> dict[str, object]:
 
 
 def _entry(entry: EntrySeen) -> Message:
-    return Message("audit", msgspec.json.encode(entry_shape(entry)), entry.number)
+    return Message("audit", msgspec.json.encode(entry_shape(redact_entry(entry))), entry.number)

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from windlass.config import InvalidSettings
 from windlass.metrics.calls import StoreCalls
-from windlass.operations.tokens import tokens
+from windlass.operations.tokens import read_tokens
 from windlass.server.app import create_app
 from windlass.server.settings import MAX_HEADERS, ServerSettings
 from windlass.stores.protocol import Store
@@ -32,7 +32,7 @@ class Serving:
     """A server for a store, which stays the caller's to close. `windlass server` runs it; a node may, in a thread."""
 
     def __init__(self, store: Store, settings: ServerSettings, say: Callable[[str], None] = lambda _: None) -> None:
-        settings.check(has_tokens=bool(tokens(store)))
+        settings.check(has_tokens=bool(read_tokens(store)))
         self.listener = _listen(settings)
         self.address = _address(settings, self.listener)
         app = create_app(StoreCalls().measured(store), settings)

@@ -15,7 +15,7 @@ from windlass.server.events.broadcaster import Interest, Message, Subscriber
 from windlass.server.http.call import Call
 from windlass.server.http.routing import Mode, Routes
 from windlass.server.http.streaming import Live
-from windlass.wire.schemas import Name
+from windlass.wire.fields import Name
 
 route = Routes("events")
 
