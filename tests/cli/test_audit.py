@@ -9,9 +9,7 @@ from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Store
 
 
-def test_entries_are_listed_newest_first(
-    windlass: Windlass, store: Store, clock: ManualClock
-) -> None:
+def test_entries_are_listed_newest_first(windlass: Windlass, store: Store, clock: ManualClock) -> None:
     store.note([Entry(subject="pool/mail", action="grew", text="from 2 to 4", by="box-1")])
     clock.advance(2 * HOUR)
     store.note([Entry(subject="queue/bulk", action="paused", text="paused: import", by="ann")])
@@ -23,7 +21,9 @@ def test_entries_are_listed_newest_first(
     ]
 
 
-def test_entries_are_filtered_by_subject_author_time_and_limit(windlass: Windlass, store: Store, clock: ManualClock) -> None:
+def test_entries_are_filtered_by_subject_author_time_and_limit(
+    windlass: Windlass, store: Store, clock: ManualClock
+) -> None:
     store.note([Entry(subject="pool/mail", action="grew", text="a", by="box-1")])
     clock.advance(2 * HOUR)
     store.note([Entry(subject="pool/bulk", action="grew", text="b", by="box-1")])

@@ -120,9 +120,7 @@ def test_a_successful_canary_retries_all_tasks(
     assert "retried 1, 13 wait" in result.stderr
 
 
-def test_a_canary_stops_at_the_same_bug(
-    windlass: Windlass, store: Store, run_tasks: Callable[..., None]
-) -> None:
+def test_a_canary_stops_at_the_same_bug(windlass: Windlass, store: Store, run_tasks: Callable[..., None]) -> None:
     ids = [fail(store) for _ in range(5)]
     run_tasks(Raised(BUG, give_up=True))
 
@@ -146,9 +144,7 @@ def test_a_canary_stops_when_a_task_waits_for_a_retry_after_the_same_bug(
     assert sorted(state_of(store, id) for id in ids) == [State.COMPLETED, State.COMPLETED, State.RETRYING]
 
 
-def test_a_canary_stops_at_another_bug(
-    windlass: Windlass, store: Store, run_tasks: Callable[..., None]
-) -> None:
+def test_a_canary_stops_at_another_bug(windlass: Windlass, store: Store, run_tasks: Callable[..., None]) -> None:
     fail(store)
     fail(store)
     run_tasks(Raised(GONE, give_up=True))

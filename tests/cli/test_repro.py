@@ -207,7 +207,10 @@ def test_the_app_of_the_settings_file_is_the_default(shop: Shop) -> None:
 
 @pytest.mark.parametrize(
     ("target", "status", "message"),
-    [("nowhere:app", 3, "nowhere:app could not be imported: ModuleNotFoundError"), ("other:app", 2, "is not in this app")],
+    [
+        ("nowhere:app", 3, "nowhere:app could not be imported: ModuleNotFoundError"),
+        ("other:app", 2, "is not in this app"),
+    ],
 )
 def test_a_wrong_app_is_refused(shop: Shop, target: str, status: int, message: str) -> None:
     shop.python("divide.enqueue(1, 2)")

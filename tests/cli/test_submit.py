@@ -147,9 +147,7 @@ def test_unchecked_accepts_an_unknown_handler(windlass: Windlass) -> None:
     assert lines(windlass("submit", "-", "--unchecked", "--jsonl", stdin=ndjson({"handler": "post"})))[0]["created"]
 
 
-def test_when_the_store_fails_the_progress_is_reported(
-    windlass: Windlass, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_when_the_store_fails_the_progress_is_reported(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     submit, calls = SQLiteStore.submit, iter([True, False])
 
     def failing(self: SQLiteStore, *args: Any, **options: Any) -> Any:

@@ -143,7 +143,9 @@ def test_follow_prints_output_and_progress_until_the_task_ends(
 
 
 @pytest.mark.parametrize(("state", "status"), [(State.COMPLETED, 0), (State.FAILED, 1), (State.CANCELLED, 1)])
-def test_the_exit_status_of_wait_is_that_of_the_task(windlass: Windlass, store: Store, state: State, status: int) -> None:
+def test_the_exit_status_of_wait_is_that_of_the_task(
+    windlass: Windlass, store: Store, state: State, status: int
+) -> None:
     id = in_state(store, state)
 
     result = windlass("tasks", "wait", str(id))

@@ -20,9 +20,7 @@ def two(store: Store) -> list[TaskId]:
     return [submit_one(store, queue="mail"), submit_one(store, queue="mail")]
 
 
-def test_without_a_terminal_yes_is_required(
-    windlass: Windlass, store: Store, two: list[TaskId]
-) -> None:
+def test_without_a_terminal_yes_is_required(windlass: Windlass, store: Store, two: list[TaskId]) -> None:
     result = windlass("tasks", "cancel", "queue:mail")
 
     assert (result.exit_code, result.stdout) == (2, "")

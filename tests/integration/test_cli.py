@@ -107,9 +107,7 @@ def test_tasks_are_cancelled_and_retried(windlass: Callable[..., Result], store:
     assert [task.state for task in store.get([first, second]) if task] == [State.RUNNABLE] * 2
 
 
-def test_the_exit_status_of_why_shows_whether_a_task_waits(
-    windlass: Callable[..., Result], store: Store
-) -> None:
+def test_the_exit_status_of_why_shows_whether_a_task_waits(windlass: Callable[..., Result], store: Store) -> None:
     id = str(submit_one(store, handler="mail"))
     stuck = windlass("why", id)
     later = windlass("why", str(submit_one(store, handler="mail", delay=HOUR)))

@@ -80,7 +80,12 @@ def test_pools_are_listed_and_one_is_shown_with_its_reasons(windlass: Callable[.
     assert listed == show(windlass) | {"oldest_seconds": listed["oldest_seconds"]}
     assert table.stdout.startswith("mail  2/3 workers, 2 running, 1 runnable")
     assert "(sizes itself)" in table.stdout
-    for line in ("1 to 8 workers, wait goal 5 s", "▲ 2→3  9 runnable", "9 runnable → grow 2 → 3", "node-1: 2/3 workers"):
+    for line in (
+        "1 to 8 workers, wait goal 5 s",
+        "▲ 2→3  9 runnable",
+        "9 runnable → grow 2 → 3",
+        "node-1: 2/3 workers",
+    ):
         assert line in details.stdout
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.builders import GAVE_UP, SECOND, in_state, run, state_of, submit_one
-from tests.tui.conftest import Open, until, add_pool
+from tests.tui.conftest import Open, add_pool, until
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
 from windlass.operations import audit
@@ -84,9 +84,7 @@ async def test_a_retry_of_a_runnable_task_is_refused(top: Open, store: MemorySto
     assert store.audit() == []
 
 
-async def test_the_task_under_the_cursor_is_cancelled(
-    top: Open, store: MemoryStore, clock: ManualClock
-) -> None:
+async def test_the_task_under_the_cursor_is_cancelled(top: Open, store: MemoryStore, clock: ManualClock) -> None:
     older = submit_one(store)
     clock.advance(SECOND)
     newer = submit_one(store)
@@ -165,7 +163,12 @@ async def test_a_pool_is_set_frozen_paused_and_resumed(top: Open, store: MemoryS
         await pilot.press("u", "enter")
         await until(pilot, "Pool mail sizes itself again")
 
-    assert [entry.action for entry in audit.find(Access(store), "pool/mail").entries] == ["resumed", "paused", "set", "set"]
+    assert [entry.action for entry in audit.find(Access(store), "pool/mail").entries] == [
+        "resumed",
+        "paused",
+        "set",
+        "set",
+    ]
 
 
 async def test_an_invalid_size_is_refused(top: Open, store: MemoryStore) -> None:

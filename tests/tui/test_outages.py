@@ -62,9 +62,7 @@ async def test_a_store_that_is_unavailable_at_the_start_is_opened_later(top: Ope
         await read_again(pilot, "Nothing here yet")
 
 
-async def test_keys_work_while_the_store_hangs(
-    top: Open, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_keys_work_while_the_store_hangs(top: Open, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SLOW_SECONDS", 0.0)
     unreliable = UnreliableStore(store)
     unreliable.hung.clear()

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.support.builders import GAVE_UP, HOUR, MINUTE, SECOND, a_session, in_state, run, run_all, submit_one
-from tests.tui.conftest import Open, read_again, screen_text, until, add_pool
+from tests.tui.conftest import Open, add_pool, read_again, screen_text, until
 from windlass.clock import ManualClock
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
@@ -38,9 +38,7 @@ async def test_an_empty_store_has_pages(top: Open, key: str) -> None:
 
 
 @pytest.mark.parametrize("size", [(20, 6), (40, 12), (300, 90)])
-async def test_the_pages_fit_terminals_of_any_size(
-    top: Open, store: MemoryStore, size: tuple[int, int]
-) -> None:
+async def test_the_pages_fit_terminals_of_any_size(top: Open, store: MemoryStore, size: tuple[int, int]) -> None:
     in_state(store, State.FAILED)
     add_pool(store)
 

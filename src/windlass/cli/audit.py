@@ -47,7 +47,9 @@ def ls(
     shape = entry_page(page)
     if print_json(form, shape, shape.entries):
         return
-    rows = [[times.format(entry.at), entry.by or "–", entry.subject, entry.action, entry.text] for entry in page.entries]
+    rows = [
+        [times.format(entry.at), entry.by or "–", entry.subject, entry.action, entry.text] for entry in page.entries
+    ]
     print_table(("when", "by", "subject", "action", "what"), rows)
     if not page.entries:
         print_note(f"No audit entries{f' for {subject}' if subject else ''}.")

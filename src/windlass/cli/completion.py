@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import get_completion_class
 
-
 if TYPE_CHECKING:
     from windlass.stores.protocol import Store
 
@@ -96,10 +95,10 @@ def _read_in_time(names: Callable[[], Iterable[str]]) -> list[str]:
 
 
 def _open(url: str | None) -> Store:
-    from windlass.cli.options import choose_url
+    from windlass.config import read_settings
     from windlass.wiring import DEFAULT_URL, open_store
 
-    url = choose_url(url) or DEFAULT_URL
+    url = url or read_settings().store or DEFAULT_URL
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
         raise FileNotFoundError(url)  # Completion must not create a database.
     return open_store(url)

@@ -138,6 +138,8 @@ def _find_schedule(access: Access, what: str, zone_name: str | None) -> tuple[st
 def _row(view: CronView, times: Times) -> list[str]:
     state = view.state
     info = state.info
-    next_run = format_pause(state.paused_by, state.paused_why) if view.next is None else times.format(to_instant(view.next))
+    next_run = (
+        format_pause(state.paused_by, state.paused_why) if view.next is None else times.format(to_instant(view.next))
+    )
     words = CronSim(info.schedule, to_datetime(times.now)).explain()
     return [info.name, info.handler, info.schedule, words, info.timezone, next_run, times.format(state.fired)]

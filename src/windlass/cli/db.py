@@ -18,9 +18,9 @@ from windlass.cli.options import (
 )
 from windlass.cli.output import format_count, print_json, print_note, print_table, progress_bar
 from windlass.errors import NotAllowed
+from windlass.operations.author import Author
 from windlass.redaction import redacted_text
 from windlass.stores.admin import TABLES, Admin, DatabaseMissing, Rows, Source, Status, Table, Target
-from windlass.operations.author import Author
 from windlass.stores.migrate import migrations
 from windlass.wire.commands import CopiedRows, Epoch, Migration, finding_shape, status_shape
 from windlass.wiring import open_admin, open_store

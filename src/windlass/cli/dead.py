@@ -49,9 +49,7 @@ def dead() -> None:
 @queue_option
 @tenant_option
 @limit_option()
-def ls(
-    access: Access, form: str | None, times: Times, queue: str | None, tenant: str | None, limit: int
-) -> None:
+def ls(access: Access, form: str | None, times: Times, queue: str | None, tenant: str | None, limit: int) -> None:
     """List the bugs of failed tasks, most frequent first."""
     found = dead_letters.get_all(access, Filter(queue=queue, tenant=tenant))[:limit]
     if print_json(form, [group_shape(each, LISTED_TASKS) for each in found]):

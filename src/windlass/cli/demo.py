@@ -22,7 +22,9 @@ def demo(store_url: str | None, seconds: float | None, resume: bool) -> None:
     from windlass.demo.stage import Stage
 
     if store_url is not None and store_url.startswith("memory"):
-        raise InvalidSettings("settings: store=memory: a memory store lives in one process. Use a SQLite file or PostgreSQL.")
+        raise InvalidSettings(
+            "settings: store=memory: a memory store lives in one process. Use a SQLite file or PostgreSQL."
+        )
     if store_url is None and not resume:
         for part in FILE.parent.glob(f"{FILE.name}*"):
             part.unlink()

@@ -148,6 +148,7 @@ config_option: Decorator = click.option(
 
 # Changes: who, why, and whether to ask
 
+
 def user_name() -> str:
     """Return the name of the account that runs the command."""
     try:
@@ -159,9 +160,12 @@ def user_name() -> str:
 by_option: Decorator = click.option("--by", help="Your name for the audit log.  [default: your account name]")
 why_option: Decorator = click.option("--why", default="", help="Reason for the audit log.")
 
-author_options: Decorator = _bundle(
-    _group(why_option, by_option), ["why", "by"], "author", lambda why, by: Author(by or user_name(), why)
-)
+
+def _author(why: str, by: str | None) -> Author:
+    return Author(by or user_name(), why)
+
+
+author_options: Decorator = _bundle(_group(why_option, by_option), ["why", "by"], "author", _author)
 """`--why` and `--by`, passed as `author`."""
 
 for_option: Decorator = click.option("--for", "lasts", metavar="TIME", help="Duration, such as 30m.")
@@ -210,9 +214,12 @@ consent_options: Decorator = _bundle(
 
 # Apps and pools
 
+
 def app_option(default: str | None = None) -> Decorator:
     """Return `--app`, passed as `app`."""
-    return click.option("--app", default=default, show_default=True, metavar="MODULE:NAME", help="App, such as shop:app.")
+    return click.option(
+        "--app", default=default, show_default=True, metavar="MODULE:NAME", help="App, such as shop:app."
+    )
 
 
 def max_option(default: int | None = None) -> Decorator:
@@ -233,7 +240,7 @@ def drain_timeout_option(default: str | None = None) -> Decorator:
     return click.option("--drain-timeout", default=default, show_default=True, metavar="TIME", help=text)
 
 
-def seconds_option(kind: click.ParamType | type) -> Decorator:
+def seconds_option(kind: Any) -> Decorator:
     """Return `--seconds`, passed as `seconds`."""
     return click.option("--seconds", type=kind, help="Length of the run in seconds.")
 
@@ -242,6 +249,7 @@ read_only_option: Decorator = click.option("--read-only", is_flag=True, help="Al
 
 
 # Times
+
 
 def parse_when(text: str, field: str) -> datetime | timedelta:
     """Parse a duration from now, or an ISO 8601 time, which is in the machine's zone unless it names one."""
@@ -268,7 +276,9 @@ wait_timeout_option: Decorator = click.option(
 
 def expires_option(default: str | None = None) -> Decorator:
     """Return `--expires`, passed as `expires`."""
-    return click.option("--expires", metavar="WHEN", default=default, show_default=True, help=f"When to expire: {_WHEN}")
+    return click.option(
+        "--expires", metavar="WHEN", default=default, show_default=True, help=f"When to expire: {_WHEN}"
+    )
 
 
 def since_option(default: str | None = None) -> Decorator:

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import click
 import msgspec
@@ -33,7 +33,7 @@ def print_json(form: str | None, value: Any, lines: Sequence[Any] | None = None)
         case "json":
             click.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)).decode())
         case "jsonl":
-            items: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
+            items = cast("list[Any]", value) if isinstance(value, list) else [value]
             for item in items if lines is None else lines:
                 click.echo(msgspec.json.encode(item, enc_hook=str).decode())
         case _:

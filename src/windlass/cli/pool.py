@@ -206,7 +206,10 @@ def _details(view: PoolView, times: Times) -> list[str]:
         ("tuned", ", ".join(f"{field}={value}" for field, value in view.tuned.items())),
         ("alerts", ", ".join(view.alerts)),
         ("degraded", view.degraded),
-        *(("node", f"{part.node}: {part.ready}/{part.target} workers of at most {part.ceiling}") for part in view.nodes),
+        *(
+            ("node", f"{part.node}: {part.ready}/{part.target} workers of at most {part.ceiling}")
+            for part in view.nodes
+        ),
     ]
     return [f"  {name:<9}{text}" for name, text in facts if text]
 

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from windlass.cli.output import print_note
 from windlass.client.app import App, bind_all
-from windlass.client.execution import arun_attempt, run_attempt
 from windlass.client.arguments import Signature
+from windlass.client.execution import arun_attempt, run_attempt
 from windlass.core.assignment import Assignment, assignment_of
 from windlass.core.references import referenced_ids, with_results
 from windlass.core.settlement import Outcome

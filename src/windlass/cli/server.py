@@ -14,11 +14,18 @@ from windlass.cli.options import open_chosen, read_only_option, url_option
 
 @click.command()
 @url_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; any other than localhost needs tokens and TLS.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; any other than localhost needs tokens and TLS.",
+)
 @click.option("--port", default=7878, show_default=True, type=click.IntRange(0, 65_535), envvar="PORT", help="Port.")
 @click.option("--root-path", default="", metavar="/PATH", help="Path prefix under which a proxy serves this server.")
 @read_only_option
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Additional host name to accept. Repeatable.")
+@click.option(
+    "--allow-host", "hosts", multiple=True, metavar="NAME", help="Additional host name to accept. Repeatable."
+)
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front of this server terminates TLS.")
 @click.option("--tls-cert", metavar="FILE", type=click.Path(exists=True, dir_okay=False), help="TLS certificate.")
 @click.option("--tls-key", metavar="FILE", type=click.Path(exists=True, dir_okay=False), help="TLS private key.")

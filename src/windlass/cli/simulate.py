@@ -64,7 +64,9 @@ HEADS = ("policy", "late", "p99 wait", "cost", "resizes/h", "recovery", "score")
 )
 @seconds_option(int)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers.")
-@click.option("--chart", type=click.Path(path_type=Path, dir_okay=False), help="Write a chart to this .svg or .html file.")
+@click.option(
+    "--chart", type=click.Path(path_type=Path, dir_okay=False), help="Write a chart to this .svg or .html file."
+)
 @json_options
 def simulate(
     load: str | None,
@@ -164,7 +166,9 @@ def _print(results: Sequence[SimulationResult], load: Load) -> None:
         f"{load.name}: {len(load.arrivals):,} tasks in {load.length:,} s, wait goal {load.wait:g} s, {load.floor} to "
         f"{load.ceiling} workers that start in {load.delay:g} s"
     )
-    click.echo("Late: share of tasks above the wait goal. Cost: relative to a policy that knows all tasks in advance.\n")
+    click.echo(
+        "Late: share of tasks above the wait goal. Cost: relative to a policy that knows all tasks in advance.\n"
+    )
     print_table(HEADS, [_row(result) for result in sorted(results, key=lambda result: result.score)])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import click
@@ -67,14 +68,12 @@ for command in bulk.COMMANDS:
 @task_options
 @words_argument("[FILTER]...")
 @limit_option()
-def ls(
-    access: Access, form: str | None, times: Times, chosen: TaskOptions, words: Sequence[str], limit: int
-) -> None:
+def ls(access: Access, form: str | None, times: Times, chosen: TaskOptions, words: Sequence[str], limit: int) -> None:
     """List tasks, newest first.
 
     FILTER example: state:failed queue:mail -tenant:demo args.order.id:42 "age>10m" error~timeout
     """
-    found = list(operations.each(access, chosen.filter(words), limit=limit + 1))
+    found = list(islice(operations.each(access, chosen.filter(words)), limit + 1))
     last = found[limit - 1] if len(found) > limit else None
     page = Page(found[:limit], None if last is None else Cursor(last.submitted, last.id))
     shape = task_page(page)

@@ -277,7 +277,9 @@ class Tree:
         if subtree.times == 1:
             view = workflow.view(subtree.place)
             if view.began is not None:
-                words.append(f"waited {format_span(view.waited(self._now))}, worked {format_span(view.worked(self._now))}")
+                words.append(
+                    f"waited {format_span(view.waited(self._now))}, worked {format_span(view.worked(self._now))}"
+                )
             elif step.state.ended_badly:
                 words.append(step.state.value)
         if workflow.prerequisites.number(subtree.place) > 1:

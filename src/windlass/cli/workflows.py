@@ -187,9 +187,7 @@ def retry(
 @tenant_option
 @consent_options
 @author_options
-def cancel(
-    access: Access, form: str | None, name: str, tenant: str | None, consent: Consent, author: Author
-) -> None:
+def cancel(access: Access, form: str | None, name: str, tenant: str | None, consent: Consent, author: Author) -> None:
     """Cancel the unfinished tasks of a workflow; running tasks are asked to stop."""
     which = Filter(workflow=name, tenant=operations.find_tenant(access, name, tenant))
     apply_verb(access, Verb.CANCEL, which, consent, author, form)

@@ -48,7 +48,9 @@ def banners(snapshot: Snapshot, palette: Palette) -> list[Text]:
     """Return a line for each paused queue and pool, with who paused it and why. Every page shows them."""
     settings = [queue.settings for queue in snapshot.queues]
     lines = [format_pause("queue", each.name, each.paused_by, each.paused_why) for each in settings if each.paused]
-    lines += [format_pause("pool", pool.name, pool.paused.by, pool.paused.why) for pool in snapshot.pools if pool.paused]
+    lines += [
+        format_pause("pool", pool.name, pool.paused.by, pool.paused.why) for pool in snapshot.pools if pool.paused
+    ]
     return [plain(line, palette.brass) for line in lines]
 
 
