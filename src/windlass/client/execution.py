@@ -11,9 +11,8 @@ import asyncio
 import os
 import traceback
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from windlass.client.context import Cancelled, Channel, Context, GiveUp, RetryIn, SoftTimeout, log, running
 from windlass.client.signature import Signature
@@ -29,9 +28,6 @@ MAX_TRACEBACK = 16 * 1024
 MAX_MESSAGE = 4 * 1024
 UNKNOWN_HANDLER_DELAY = 30_000_000
 """Microseconds until a task whose handler is not known here is looked at again, by whoever then comes first."""
-
-Capture: TypeAlias = Callable[[Assignment], AbstractContextManager[object]]
-"""What stands around an attempt and keeps what it prints."""
 
 
 class Runnable(Protocol):
@@ -52,12 +48,12 @@ class Handlers(Protocol):
     def max_result_bytes(self) -> int: ...
 
 
-def perform(app: Handlers, order: Assignment, channel: Channel, capture: Capture | None = None) -> Outcome:
+def perform(app: Handlers, order: Assignment, channel: Channel) -> Outcome:
     """Run one attempt of a `def` handler, in this thread."""
     attempt = _Attempt(app, order, channel)
     outcome: Outcome | None = None
     try:
-        with processing(order) as span, running(attempt.context), capture(order) if capture else nullcontext():
+        with processing(order) as span, running(attempt.context):
             try:
                 args, kwargs = attempt.arguments()
                 outcome = attempt.returned(attempt.handler.function(*args, **kwargs))
@@ -71,10 +67,10 @@ def perform(app: Handlers, order: Assignment, channel: Channel, capture: Capture
     return outcome
 
 
-async def aperform(app: Handlers, order: Assignment, channel: Channel, capture: Capture | None = None) -> Outcome:
+async def aperform(app: Handlers, order: Assignment, channel: Channel) -> Outcome:
     """Run one attempt of an `async def` handler. A cancel from outside that no request explains goes on outwards."""
     attempt = _Attempt(app, order, channel)
-    with processing(order) as span, running(attempt.context), capture(order) if capture else nullcontext():
+    with processing(order) as span, running(attempt.context):
         try:
             args, kwargs = attempt.arguments()
             return span.ended(attempt.returned(await _Steered(attempt.handler.function(*args, **kwargs))))
