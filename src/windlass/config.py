@@ -15,8 +15,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from windlass.autoscale.checks import TIMES, faults
-from windlass.autoscale.settings import Settings
+from windlass.autoscale.settings import TIME_SETTINGS, Settings, find_setting_errors
 from windlass.core.names import check_name
 from windlass.core.ordering import Strategy
 from windlass.core.times import duration
@@ -141,7 +140,7 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if (self.scale.floor, self.scale.ceiling) != (Settings().floor, Settings().ceiling):
             found.append(f"{where}.scale has no floor and no ceiling of its own; give {where}.min and {where}.max")
         found += [f"{where}.signals.{each.name}: {fault}" for each in self.signals for fault in each.faults()]
-        return found + [f"{where}.scale.{fault}" for fault in faults(self.scale)]
+        return found + [f"{where}.scale.{fault}" for fault in find_setting_errors(self.scale)]
 
 
 def check_orders(pools: Iterable[PoolSettings], store: TaskReader) -> None:
@@ -283,7 +282,7 @@ def _pool(name: str, raw: object) -> object:
     if isinstance(pool.get("scale"), dict):
         scale = cast("dict[str, object]", pool["scale"])
         _check_scale(name, scale)
-        timed = {field: scale[field] for field in TIMES if field in scale}
+        timed = {field: scale[field] for field in TIME_SETTINGS if field in scale}
         seconds = {field: _time(value, f"pools.{name}.scale.{field}") for field, value in timed.items()}
         pool["scale"] = scale | {
             field: value.total_seconds() if isinstance(value, timedelta) else value for field, value in seconds.items()

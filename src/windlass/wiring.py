@@ -83,6 +83,11 @@ async def acomplete_in(conn: object, lease: Lease, settlement: Settlement) -> Ve
     return await _caller_transaction().acomplete_in(conn, lease, settlement)
 
 
+def is_async(conn: object) -> bool:
+    """Return whether a caller's PostgreSQL connection is used with `await`."""
+    return _caller_transaction().is_async(conn)
+
+
 def _caller_transaction() -> ModuleType:
     try:
         from windlass.stores.postgres import caller_transaction

@@ -6,7 +6,7 @@ import msgspec
 
 from tests.cli.conftest import Windlass, read
 from tests.support.builders import SECOND
-from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.clock import ManualClock
 from windlass.core.times import micros
 from windlass.core.worker_list import RunningTask, WorkerList, WorkerProcess, encode_workers

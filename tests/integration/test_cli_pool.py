@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 
 from tests.support.builders import a_session, submit_one
 from tests.support.processes import open_store
-from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.stored_state import PoolDecision, written
+from windlass.autoscale.stored_state import PoolDecision, encode_document
 from windlass.cli.main import main
 from windlass.clock import SystemClock
 from windlass.stores.protocol import Store
@@ -40,7 +40,7 @@ def store(url: str) -> Iterator[Store]:
         tick=SystemClock().now() // 1_000_000, by="node-1", target=3, slots=3, queues=("mail",),
         settings=Settings(ceiling=8), sentence="▲ 2→3  9 runnable", reasons=("9 runnable", "grow 2 → 3"),
     )  # fmt: skip
-    assert store.put_control("pool", "mail", written(decision), expect=0)
+    assert store.put_control("pool", "mail", encode_document(decision), expect=0)
     yield store
     store.close()
 

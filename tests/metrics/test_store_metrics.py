@@ -11,9 +11,9 @@ import pytest
 
 from tests.metrics.values import read
 from tests.support.builders import NO_RETRY, RAISED, a_session, claim_one, report, submit_one
-from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.stored_state import POOL, PoolDecision, written
+from windlass.autoscale.stored_state import POOL, PoolDecision, encode_document
 from windlass.clock import ManualClock
 from windlass.core.breaker import BreakerState
 from windlass.core.ordering import Queue
@@ -53,7 +53,7 @@ def a_node(store: Store, name: str = "n1", **pool: Any) -> None:
 
 def decide(store: Store, **decision: Any) -> None:
     known = {"tick": 1_800_000_000, "queues": ("mail",), "settings": Settings(wait=2.0, late=0.02, ceiling=8)}
-    assert store.put_control(POOL, "mail", written(PoolDecision(**{**known, **decision})), expect=0)
+    assert store.put_control(POOL, "mail", encode_document(PoolDecision(**{**known, **decision})), expect=0)
 
 
 def test_tasks_are_counted_by_queue_and_state_over_all_tenants(store: Store) -> None:

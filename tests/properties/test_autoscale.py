@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.autoscale.budget import Claim, shared
-from windlass.autoscale.controller import State, tick
+from tests.support.builders import a_pin
+from windlass.autoscale.controller import ControllerState, tick
 from windlass.autoscale.deciders import DECIDERS
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.overrides import Override
+from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.shares import shares
+from windlass.autoscale.shares import SlotRequest, divide_slots, divide_target
 from windlass.simulation.ours import windlass
 from windlass.simulation.scenarios import SCENARIOS
 from windlass.simulation.world import World
@@ -60,7 +59,7 @@ pools = st.builds(
 @given(lives, pools)
 @settings(max_examples=60, deadline=None)
 def test_the_bounds_are_always_kept(life: list[Observation], pool: Settings) -> None:
-    state = State()
+    state = ControllerState()
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
         state = decision.state
@@ -72,7 +71,7 @@ def test_the_bounds_are_always_kept(life: list[Observation], pool: Settings) -> 
 @given(lives, pools)
 @settings(max_examples=30, deadline=None)
 def test_missing_data_never_makes_a_pool_smaller(life: list[Observation], pool: Settings) -> None:
-    state, size = State(), None
+    state, size = ControllerState(), None
     for second, observed in enumerate(life):
         decision = tick(float(second), observed if second % 3 == 0 else None, state, pool)
 
@@ -83,18 +82,18 @@ def test_missing_data_never_makes_a_pool_smaller(life: list[Observation], pool: 
 @given(lives, pools)
 @settings(max_examples=30, deadline=None)
 def test_a_state_that_was_stored_decides_the_same(life: list[Observation], pool: Settings) -> None:
-    kept = stored = State()
+    kept = stored = ControllerState()
     for second, observed in enumerate(life):
         one, other = tick(float(second), observed, kept, pool), tick(float(second), observed, stored, pool)
 
         assert one == other
-        kept, stored = one.state, msgspec.json.decode(msgspec.json.encode(other.state), type=State)
+        kept, stored = one.state, msgspec.json.decode(msgspec.json.encode(other.state), type=ControllerState)
 
 
 @given(lives, pools, st.integers(0, 80), st.integers(1, 100))
 @settings(max_examples=30, deadline=None)
 def test_an_override_is_respected_until_its_end(life: list[Observation], pool: Settings, size: int, until: int) -> None:
-    state = State(override=Override.pin(size, until=float(until)))
+    state = ControllerState(override=a_pin(size, until=float(until)))
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
         state = decision.state
@@ -105,7 +104,7 @@ def test_an_override_is_respected_until_its_end(life: list[Observation], pool: S
 @given(lives, pools)
 @settings(max_examples=20, deadline=None)
 def test_a_paused_pool_has_no_workers(life: list[Observation], pool: Settings) -> None:
-    state = State(paused=True)
+    state = ControllerState(paused=True)
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
         state = decision.state
@@ -116,7 +115,7 @@ def test_a_paused_pool_has_no_workers(life: list[Observation], pool: Settings) -
 @given(lives)
 @settings(max_examples=40, deadline=None)
 def test_it_never_grows_beyond_the_tasks_that_are_there_or_expected(life: list[Observation]) -> None:
-    pool, state, size = Settings(ceiling=10_000), State(), None
+    pool, state, size = Settings(ceiling=10_000), ControllerState(), None
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
         state = decision.state
@@ -131,7 +130,7 @@ def test_it_never_grows_beyond_the_tasks_that_are_there_or_expected(life: list[O
 @given(lives)
 @settings(max_examples=30, deadline=None)
 def test_it_never_grows_while_attempts_fail(life: list[Observation]) -> None:
-    pool, state, size = Settings(ceiling=10_000, floor=0), State(), None
+    pool, state, size = Settings(ceiling=10_000, floor=0), ControllerState(), None
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
         state = decision.state
@@ -143,7 +142,7 @@ def test_it_never_grows_while_attempts_fail(life: list[Observation]) -> None:
 @given(lives, pools)
 @settings(max_examples=60, deadline=None)
 def test_rests_and_steps_are_honoured(life: list[Observation], pool: Settings) -> None:
-    state, size, grown, changed = State(), None, -1e9, -1e9
+    state, size, grown, changed = ControllerState(), None, -1e9, -1e9
     pool = msgspec.structs.replace(pool, floor=1, ceiling=10_000, cost_per_hour=None)
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
@@ -164,7 +163,7 @@ def test_rests_and_steps_are_honoured(life: list[Observation], pool: Settings) -
 @settings(max_examples=60, deadline=None)
 def test_it_never_grows_into_an_outage_or_a_crash_loop(life: list[Observation], pool: Settings) -> None:
     pool = msgspec.structs.replace(pool, floor=1)
-    state, size = State(), None
+    state, size = ControllerState(), None
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
         state = decision.state
@@ -177,12 +176,12 @@ def test_it_never_grows_into_an_outage_or_a_crash_loop(life: list[Observation], 
 @given(lives, st.integers(0, 2000), st.sampled_from([0.5, 5.0, 60.0]))
 @settings(max_examples=60, deadline=None)
 def test_a_longer_queue_never_makes_it_need_fewer(life: list[Observation], more: int, wait: float) -> None:
-    pool, state = Settings(ceiling=10_000, wait=wait), State()
+    pool, state = Settings(ceiling=10_000, wait=wait), ControllerState()
     for second, observed in enumerate(life):
         state = tick(float(second), observed, state, pool).state
     last = msgspec.structs.replace(life[-1], queued=max(1, life[-1].queued), oldest=max(0.1, life[-1].oldest))
     longer = msgspec.structs.replace(last, queued=last.queued + more)
-    few, many = (tick(float(len(life)), each, state, pool).wish for each in (last, longer))
+    few, many = (tick(float(len(life)), each, state, pool).recommendation for each in (last, longer))
 
     assert few is not None
     assert many is not None
@@ -192,14 +191,14 @@ def test_a_longer_queue_never_makes_it_need_fewer(life: list[Observation], more:
 @given(lives, pools)
 @settings(max_examples=30, deadline=None)
 def test_every_sentence_tells_the_target_and_what_limited_it(life: list[Observation], pool: Settings) -> None:
-    state, before = State(), 1
+    state, before = ControllerState(), 1
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
-        told = decision.sentence(before)
+        told = decision.summarize(before)
 
         assert str(decision.target) in told
         assert (decision.limited_by == "") == (decision.wanted == decision.target)
-        assert decision.why in told
+        assert decision.limit_reason in told
         state, before = decision.state, decision.target
 
 
@@ -219,7 +218,7 @@ def test_a_constant_load_is_resized_at_most_twice_an_hour(seed: int) -> None:
 
 claims = st.lists(
     st.builds(
-        Claim,
+        SlotRequest,
         pool=st.text("abcdefgh", min_size=1, max_size=3),
         floor=st.integers(0, 3),
         must=st.integers(0, 30),
@@ -234,8 +233,8 @@ claims = st.lists(
 
 
 @given(claims, st.integers(0, 100))
-def test_a_shared_budget_is_never_overspent(asked: list[Claim], slots: int) -> None:
-    given_out = shared(asked, slots)
+def test_a_shared_budget_is_never_overspent(asked: list[SlotRequest], slots: int) -> None:
+    given_out = divide_slots(asked, slots)
 
     assert sum(given_out.values()) <= max(slots, sum(claim.floor for claim in asked))
     assert all(claim.floor <= given_out[claim.pool] <= max(claim.floor, claim.must, claim.want) for claim in asked)
@@ -243,7 +242,7 @@ def test_a_shared_budget_is_never_overspent(asked: list[Claim], slots: int) -> N
 
 @given(st.integers(0, 200), st.dictionaries(st.text(min_size=1), st.integers(0, 64)))
 def test_the_shares_of_the_nodes_add_up(target: int, ceilings: dict[str, int]) -> None:
-    given_out = shares(target, ceilings)
+    given_out = divide_target(target, ceilings)
 
     assert sum(given_out.values()) == min(target, sum(ceilings.values()))
     assert all(given_out[session] <= ceilings[session] for session in ceilings)

@@ -68,7 +68,7 @@ async def connect(store: Store, clock: ManualClock) -> AsyncGenerator[Connect]:
 
     yield make
     for app in apps:
-        app.leave()
+        app.end_streams()
     for client in clients:
         await client.aclose()
 

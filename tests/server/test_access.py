@@ -19,7 +19,7 @@ from windlass.core.lifecycle import State
 from windlass.operations import tokens as tokens_module
 from windlass.operations.caller import Scope
 from windlass.operations.tokens import create_token, hashed, revoke_token, tokens
-from windlass.server.http.routing import Route
+from windlass.server.http.routing import Mode, Route
 from windlass.server.routes.table import TABLE
 from windlass.server.settings import ServerSettings
 from windlass.stores.protocol import Store
@@ -73,8 +73,8 @@ class Furnished:
     async def ask(self, client: Client, route: Route, id: object, name: str = "daily") -> httpx.Response:
         """Call a route as it wants to be called."""
         places = {"id": id, "name": name, "session": self.session, "group": self.group}
-        path = route.path.format(**{place: places[place] for place in route.places})
-        if route.streams:
+        path = route.path.format(**{place: places[place] for place in route.path_params})
+        if route.mode is Mode.LINES:
             headers = {"Content-Type": "application/x-ndjson"}
             return await client.request(route.method, path, content=b'{"handler":"work"}\n', headers=headers)
         body = BODIES.get(route.name, {}) if route.body is not None else None
@@ -145,7 +145,7 @@ async def test_another_tenants_task_is_answered_as_one_that_is_not_there(
     if "{id}" in route.path:
         problem(other, 404, "unknown_task")
         assert other.text.replace(str(theirs), "ID") == nothing.text.replace(missing, "ID")
-    elif route.whole or route.path.startswith(f"{API}/queues/"):
+    elif route.unrestricted or route.path.startswith(f"{API}/queues/"):
         problem(other, 403, "forbidden")
     elif "{group}" in route.path:
         problem(other, 404, "unknown_group")
@@ -169,7 +169,7 @@ async def test_another_queues_task_is_answered_as_one_that_is_not_there(
 
     if "{id}" in route.path:
         problem(answer, 404, "unknown_task")
-    elif route.whole or route.name in ("seal_workflow", "retry_workflow"):
+    elif route.unrestricted or route.name in ("seal_workflow", "retry_workflow"):
         problem(answer, 403, "forbidden")
     elif route.path.startswith(f"{API}/queues/"):
         problem(answer, 404, "unknown_queue")

@@ -12,7 +12,7 @@ import pytest
 import windlass.errors
 from tests.server.conftest import MANIFEST
 from tests.server.running import running
-from windlass.autoscale.stored_state import POOL, PoolDecision, written
+from windlass.autoscale.stored_state import POOL, PoolDecision, encode_document
 from windlass.errors import WindlassError
 from windlass.server.http.problems import STATUSES
 from windlass.server.routes.table import TABLE
@@ -34,7 +34,7 @@ def test_the_commands_of_the_page_are_answered_as_it_says(tmp_path: Path) -> Non
     store.publish(MANIFEST)
     reasons = ("2 tasks a second", "each takes 1.5 s")
     decision = PoolDecision(tick=1, target=3, queues=("mail",), reasons=reasons)
-    store.put_control(POOL, "mail", written(decision), expect=0)
+    store.put_control(POOL, "mail", encode_document(decision), expect=0)
     commands = re.findall(r"^\$ (.*)$", EXAMPLES, re.MULTILINE)
     answers = [part.partition("\n")[2].strip() for part in re.split(r"^\$ ", EXAMPLES, flags=re.MULTILINE)[1:]]
 

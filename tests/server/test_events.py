@@ -19,8 +19,8 @@ from tests.support.builders import a_task, submit, submit_one
 from windlass.operations import tokens
 from windlass.operations.caller import Scope
 from windlass.operations.tokens import create_token, revoke_token
-from windlass.server import broadcaster
-from windlass.server.broadcaster import Interest, Seen, Subscriber
+from windlass.server.events import broadcaster
+from windlass.server.events.broadcaster import Interest, Seen, Subscriber
 from windlass.server.http.serving import DRAIN_SECONDS
 from windlass.server.routes import events
 from windlass.stores.coordination import Entry, EntrySeen

@@ -13,7 +13,7 @@ from tests.server.conftest import API, Client, Connect, problem
 from windlass.core.payload import MAX_BYTES
 from windlass.errors import CommitUnknown, Refused, StoreUnavailable
 from windlass.operations.caller import LOCAL
-from windlass.server.http.rate_limit import Rates
+from windlass.server.http.rate_limit import RateLimiter
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store
 
@@ -221,7 +221,7 @@ async def test_a_store_that_comes_back_is_used_again(connect: Connect, away: Awa
 
 def test_permits_come_back_with_time() -> None:
     now = 0.0
-    rates = Rates(2.0, lambda: now)
+    rates = RateLimiter(2.0, lambda: now)
 
     def taken() -> int:
         for number in range(100):

@@ -8,8 +8,8 @@ import pytest
 
 from tests.server.conftest import API, Client, problem
 from tests.support.builders import a_session, a_task, claim_all, complete, submit
-from windlass.autoscale.reports import NodeReport, PoolReport
-from windlass.autoscale.stored_state import POOL, PoolDecision, written
+from windlass.autoscale.observe import NodeReport, PoolReport
+from windlass.autoscale.stored_state import POOL, PoolDecision, encode_document
 from windlass.clock import ManualClock
 from windlass.server.routes import whatif
 from windlass.stores.protocol import Store
@@ -22,13 +22,13 @@ def a_pool(store: Store, **decided: Any) -> None:
     report = NodeReport(pools={"mail": PoolReport(queues=("mail",), threads=4, ceiling=8, target=3)})
     store.report(a_session(store), msgspec.json.encode(report).decode())
     given: dict[str, Any] = {"tick": 1, "target": 3, "threads": 4, "queues": ("mail",), **decided}
-    store.put_control(POOL, "mail", written(PoolDecision(**given)), expect=0)
+    store.put_control(POOL, "mail", encode_document(PoolDecision(**given)), expect=0)
 
 
 async def test_whoever_starts_machines_learns_how_many_are_wanted(client: Client, store: Store) -> None:
     report = NodeReport(pools={"mail": PoolReport(queues=("mail",), threads=4, ceiling=8)})
     store.report(a_session(store), msgspec.json.encode(report).decode())
-    store.put_control(POOL, "mail", written(PoolDecision(tick=1, target=3, threads=4)), expect=0)
+    store.put_control(POOL, "mail", encode_document(PoolDecision(tick=1, target=3, threads=4)), expect=0)
 
     answer = await client.get(f"{API}/pools/mail/desired")
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from threading import Barrier
 from typing import Any, TypeVar
 
+from windlass.autoscale.controller import Override
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error, Retry
 from windlass.core.settlement import COMPLETED, Outcome, Raised, Returned, Settlement, settle
@@ -191,3 +192,8 @@ def recounted(store: Store) -> dict[tuple[str, str, State], int]:
 def counted(store: TaskReader) -> dict[tuple[str, str, State], int]:
     """The counts as the store gives them."""
     return {(count.queue, count.tenant, count.state): count.tasks for count in store.counts()}
+
+
+def a_pin(size: int, until: float, author: str = "", why: str = "") -> Override:
+    """Return an override that sets exactly this size."""
+    return Override(least=size, most=size, until=until, author=author, why=why)

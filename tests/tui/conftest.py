@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
-from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.clock import ManualClock, monotonic
 from windlass.core.manifest import HandlerInfo, Manifest
 from windlass.stores.memory import MemoryStore

@@ -6,17 +6,17 @@ import itertools
 
 import pytest
 
+from tests.support.builders import a_pin
 from tests.unit.test_autoscale_controller import busy, played
-from windlass.autoscale.controller import State, tick
-from windlass.autoscale.costs import Bill, affordable_workers, charge
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.overrides import Override
+from windlass.autoscale.controller import ControllerState, tick
+from windlass.autoscale.observe import Observation
+from windlass.autoscale.pacing import Bill, charge, count_affordable_workers
 from windlass.autoscale.settings import Settings, Window
 
 HEAVY = {"queued": 400, "oldest": 9.0}
 
 
-def calm(settings: Settings) -> State:
+def calm(settings: Settings) -> ControllerState:
     return played([busy(10, 11)] * 120, settings=settings)[-1].state
 
 
@@ -26,7 +26,7 @@ def test_a_growth_is_no_larger_than_its_step() -> None:
     [decision] = played([busy(10, 11, **HEAVY)], calm(settings), settings)
 
     assert (decision.target, decision.limited_by) == (14, "step")
-    assert decision.sentence(11).startswith("▲ 11→14")
+    assert decision.summarize(11).startswith("▲ 11→14")
 
 
 def test_a_shrink_is_no_larger_than_its_step() -> None:
@@ -71,9 +71,9 @@ def test_a_window_can_hold_a_pool_down() -> None:
 def test_the_money_of_an_hour_is_a_ceiling_with_room_for_bursts() -> None:
     settings = Settings(price=1.0, cost_per_hour=12.0)
 
-    assert affordable_workers(Bill(began=10.0, at=10.0), settings) == 18
-    assert affordable_workers(Bill(began=10.0, at=1810.0, spent=9.0), settings) == 9
-    assert affordable_workers(Bill(began=10.0, at=10.0), Settings(price=1.0)) is None
+    assert count_affordable_workers(Bill(began=10.0, at=10.0), settings) == 18
+    assert count_affordable_workers(Bill(began=10.0, at=1810.0, spent=9.0), settings) == 9
+    assert count_affordable_workers(Bill(began=10.0, at=10.0), Settings(price=1.0)) is None
 
 
 def test_workers_are_billed_while_they_start_and_drain() -> None:
@@ -84,7 +84,7 @@ def test_workers_are_billed_while_they_start_and_drain() -> None:
 
 
 def test_a_pool_never_costs_more_than_its_hour_and_says_what_that_means() -> None:
-    settings, state, size = Settings(price=1.0, cost_per_hour=12.0), State(), 1
+    settings, state, size = Settings(price=1.0, cost_per_hour=12.0), ControllerState(), 1
     capped = False
     for second in range(3600):
         decision = tick(1000.0 + second, busy(40, size, **HEAVY), state, settings)
@@ -92,7 +92,7 @@ def test_a_pool_never_costs_more_than_its_hour_and_says_what_that_means() -> Non
         if decision.limited_by == "cost":
             capped = True
             assert "cost_capped" in decision.alerts
-            assert "makes a task wait about" in decision.why
+            assert "makes a task wait about" in decision.limit_reason
 
     assert capped
     assert 11.0 < state.bill.spent <= 12.1
@@ -100,7 +100,7 @@ def test_a_pool_never_costs_more_than_its_hour_and_says_what_that_means() -> Non
 
 def test_orders_of_people_outrank_every_limit() -> None:
     settings = Settings(step_up=1, cooldown_up=100.0, price=1.0, cost_per_hour=12.0)
-    state = State(override=Override.pin(40, until=1e9))
+    state = ControllerState(override=a_pin(40, until=1e9))
 
     [decision] = played([busy(10, 11, breaker="open", deaths=9)], state, settings)
 

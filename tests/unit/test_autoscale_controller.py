@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from windlass.autoscale.controller import Decision, State, tick
+from tests.support.builders import a_pin
+from windlass.autoscale.controller import ControllerState, Decision, tick
 from windlass.autoscale.deciders import DECIDERS
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.overrides import Override
+from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings, Window
 
 SETTINGS = Settings(wait=5.0, ceiling=50)
@@ -26,9 +26,11 @@ def busy(rate: int, size: int, **more: object) -> Observation:
     return msgspec.convert({**told, **more}, Observation)
 
 
-def played(seconds: Iterable[Observation], state: State | None = None, settings: Settings = SETTINGS) -> list[Decision]:
+def played(
+    seconds: Iterable[Observation], state: ControllerState | None = None, settings: Settings = SETTINGS
+) -> list[Decision]:
     decisions: list[Decision] = []
-    state = state or State()
+    state = state or ControllerState()
     begin = 1000.0 if state.at is None else state.at
     for second, observed in enumerate(seconds, 1):
         decisions.append(tick(begin + second, observed, state, settings))
@@ -44,7 +46,7 @@ def test_a_pool_that_suffices_is_left_alone() -> None:
 
 def test_a_constant_load_is_resized_at_most_twice_an_hour() -> None:
     sizes: list[int] = []
-    size, state = 40, State()
+    size, state = 40, ControllerState()
     for second in range(3600):
         decision = tick(1000.0 + second, busy(10, size), state, SETTINGS)
         state, size = decision.state, decision.target
@@ -108,8 +110,8 @@ def test_a_controller_that_has_just_begun_adopts_what_it_finds() -> None:
 
 
 def test_an_override_counts_until_its_end() -> None:
-    override = Override.pin(12, until=1005.0, author="kim", why="a release")
-    decisions = played([busy(3, 4)] * 10, State(override=override))
+    override = a_pin(12, until=1005.0, author="kim", why="a release")
+    decisions = played([busy(3, 4)] * 10, ControllerState(override=override))
 
     assert [decision.target for decision in decisions[:4]] == [12] * 4
     assert decisions[0].reasons[-1] == "set to 12 by kim: a release"
@@ -118,7 +120,7 @@ def test_an_override_counts_until_its_end() -> None:
 
 
 def test_a_pause_is_size_zero_and_outranks_an_override() -> None:
-    paused = State(paused=True, override=Override.pin(12, until=2000.0))
+    paused = ControllerState(paused=True, override=a_pin(12, until=2000.0))
 
     [decision] = played([busy(10, 11, queued=500, oldest=50.0)], paused)
 
@@ -185,6 +187,6 @@ def test_more_load_never_wants_less(name: str) -> None:
     settings = Settings(deciders=(name,), ceiling=1000)
     few, many = (played([busy(rate, 60)] * 300, settings=settings)[-1] for rate in (5, 50))
 
-    assert few.wish is not None
-    assert many.wish is not None
-    assert few.wish.want <= many.wish.want
+    assert few.recommendation is not None
+    assert many.recommendation is not None
+    assert few.recommendation.want <= many.recommendation.want

@@ -10,20 +10,18 @@ from msgspec.structs import replace
 
 import windlass
 from tests.unit.test_autoscale_pool_tick import Floor
-from windlass.autoscale.checks import faults
-from windlass.autoscale.controller import tick
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.observe import decided
-from windlass.autoscale.reports import PoolReport
-from windlass.autoscale.settings import Settings
-from windlass.autoscale.state import State
-from windlass.situation import PoolSituation, checked_answer
+from windlass.autoscale.controller import ControllerState, tick
+from windlass.autoscale.observe import Observation, PoolReport, collect_answers
+from windlass.autoscale.settings import Settings, find_setting_errors
+from windlass.custom_decider import PoolSituation, check_answer
 
 OWN = Settings(deciders=("app:mine",), ceiling=20)
 
 
-def target(observed: Observation, state: State | None = None, settings: Settings = OWN) -> tuple[int, tuple[str, ...]]:
-    decision = tick(100.0, observed, state or State(), settings)
+def target(
+    observed: Observation, state: ControllerState | None = None, settings: Settings = OWN
+) -> tuple[int, tuple[str, ...]]:
+    decision = tick(100.0, observed, state or ControllerState(), settings)
     return decision.target, decision.reasons
 
 
@@ -47,7 +45,7 @@ def test_without_an_answer_the_size_stays(queued: int) -> None:
 
 def test_a_pool_that_has_nobody_to_ask_gets_one_worker_for_tasks_that_wait() -> None:
     settings = Settings(deciders=("app:mine",), floor=0)
-    idle = State(target=0, at=99.0)
+    idle = ControllerState(target=0, at=99.0)
 
     assert target(Observation(queued=3), idle, settings)[0] == 1
     assert target(Observation(), idle, settings)[0] == 0
@@ -62,29 +60,29 @@ def test_beside_another_decider_the_larger_wish_counts() -> None:
 def test_of_several_nodes_the_largest_answer_counts_in_slots() -> None:
     nodes = {"a": PoolReport(decided={"app:x": 2.0}), "b": PoolReport(decided={"app:x": 3.0, "app:y": 1.0})}
 
-    assert decided(nodes, threads=4) == {"app:x": 12.0, "app:y": 4.0}
+    assert collect_answers(nodes, threads=4) == {"app:x": 12.0, "app:y": 4.0}
 
 
 @pytest.mark.parametrize("name", ["app:", "app:a b", "app:1", "mine", "app:a:b"])
 def test_a_name_that_can_be_no_function_is_refused(name: str) -> None:
-    [fault] = faults(Settings(deciders=(name,)))
+    [fault] = find_setting_errors(Settings(deciders=(name,)))
 
     assert name in fault
     assert "app:NAME for a function of the app" in fault
 
 
 def test_a_function_of_the_app_is_taken_beside_others() -> None:
-    assert faults(Settings(deciders=("slo", "app:by_orders"))) == []
+    assert find_setting_errors(Settings(deciders=("slo", "app:by_orders"))) == []
 
 
 @pytest.mark.parametrize("answer", [None, "3", True, math.nan, math.inf, -1, 10_001, [1]])
 def test_nonsense_is_no_answer(answer: object) -> None:
-    with pytest.raises(ValueError, match="it returned"):
-        checked_answer(answer)
+    with pytest.raises(ValueError, match="The decider returned"):
+        check_answer(answer)
 
 
 def test_a_number_of_workers_is_an_answer() -> None:
-    assert [checked_answer(answer) for answer in (0, 2, 2.5)] == [0.0, 2.0, 2.5]
+    assert [check_answer(answer) for answer in (0, 2, 2.5)] == [0.0, 2.0, 2.5]
 
 
 def test_a_decision_by_the_app_is_in_the_ledger_with_its_input() -> None:

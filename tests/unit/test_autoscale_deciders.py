@@ -8,21 +8,22 @@ from random import Random
 from msgspec.structs import replace
 
 from tests.unit.test_autoscale_controller import busy
-from windlass.autoscale.deciders.forecasts import BIN, SEASON, foreseen, holt_winters, seasoned, trusted
+from windlass.autoscale.deciders import DECIDERS
+from windlass.autoscale.deciders.forecasts import BIN, SEASON, forecast_rate, holt_winters, is_trusted, learn_bin
 from windlass.autoscale.deciders.simple import threshold
-from windlass.autoscale.estimators import Estimates
-from windlass.autoscale.moment import Memory, Moment
-from windlass.autoscale.settings import Settings, Thresholds
+from windlass.autoscale.estimates import Estimates
+from windlass.autoscale.recommendation import DeciderMemory, Moment
+from windlass.autoscale.settings import BUILT_IN_DECIDERS, Settings, Thresholds
 
 
-def seen(now: float, size: int, running: int, memory: Memory, settings: Settings) -> Moment:
+def seen(now: float, size: int, running: int, memory: DeciderMemory, settings: Settings) -> Moment:
     observed = busy(running, size, running=running)
     return Moment(now=now, observed=observed, estimates=Estimates(), settings=settings, memory=memory, current=size)
 
 
-def wants(settings: Settings, running: int, seconds: int, memory: Memory | None = None) -> float:
+def wants(settings: Settings, running: int, seconds: int, memory: DeciderMemory | None = None) -> float:
     """What `threshold` wants of a pool of 10 after some seconds with so many busy."""
-    memory, want = memory or Memory(), 10.0
+    memory, want = memory or DeciderMemory(), 10.0
     for second in range(seconds):
         wish, memory = threshold(seen(float(second), 10, running, memory, settings))
         want = wish.want
@@ -39,14 +40,14 @@ def test_a_step_back_needs_a_clearer_sign_than_a_step_on() -> None:
     marks = Settings(thresholds=Thresholds(high=0.7, low=0.55, deadband=0.2))
 
     assert wants(marks, 8, 5) > 10
-    assert wants(marks, 8, 5, Memory(direction=-1)) == 10
+    assert wants(marks, 8, 5, DeciderMemory(direction=-1)) == 10
     assert wants(marks, 5, 60) < 10
-    assert wants(marks, 5, 60, Memory(direction=1)) == 10
+    assert wants(marks, 5, 60, DeciderMemory(direction=1)) == 10
 
 
 def test_a_smoothed_threshold_does_not_follow_a_single_second() -> None:
     marks = Settings(thresholds=Thresholds(half_life=10.0))
-    memory = Memory()
+    memory = DeciderMemory()
     for second in range(60):
         _, memory = threshold(seen(float(second), 10, 7, memory, marks))
     _, spiked = threshold(seen(60.0, 10, 10, memory, marks))
@@ -55,12 +56,12 @@ def test_a_smoothed_threshold_does_not_follow_a_single_second() -> None:
     assert threshold(seen(60.0, 10, 10, memory, Settings()))[1].above == 1
 
 
-def days(count: int) -> Memory:
+def days(count: int) -> DeciderMemory:
     """The memory of `holt_winters` after so many noisy days with a peak, which is higher on working days."""
-    memory, rng = Memory(), Random(3)
+    memory, rng = DeciderMemory(), Random(3)
     for at in range(count * SEASON):
         memory = replace(memory, bins=[*memory.bins[-1:], rate(at) + rng.gauss(0.0, 1.5)])
-        memory = seasoned(memory, at)
+        memory = learn_bin(memory, at)
     return memory
 
 
@@ -70,8 +71,8 @@ def rate(at: int) -> float:
 
 
 def test_a_season_is_trusted_after_two_days() -> None:
-    assert not trusted(days(1))
-    assert trusted(days(5))
+    assert not is_trusted(days(1))
+    assert is_trusted(days(5))
 
 
 def test_a_forecast_comes_with_an_upper_bound_and_before_the_rise() -> None:
@@ -88,7 +89,7 @@ def test_a_forecast_comes_with_an_upper_bound_and_before_the_rise() -> None:
 def test_the_week_is_learnt_when_two_of_them_are_known() -> None:
     memory = days(28)
     noon = SEASON // 4
-    monday, saturday = foreseen(memory, 28 * SEASON + noon), foreseen(memory, 33 * SEASON + noon)
+    monday, saturday = forecast_rate(memory, 28 * SEASON + noon), forecast_rate(memory, 33 * SEASON + noon)
 
     assert monday - saturday > 3.0
 
@@ -99,3 +100,7 @@ def test_a_forecast_that_is_worse_than_the_present_keeps_silent() -> None:
     wish, _ = holt_winters(seen(0.0, 10, 1, memory, Settings()))
 
     assert wish.want == 0.0
+
+
+def test_the_settings_accept_exactly_the_built_in_deciders() -> None:
+    assert set(BUILT_IN_DECIDERS) == set(DECIDERS)

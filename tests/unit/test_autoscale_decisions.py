@@ -4,34 +4,41 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from tests.support.builders import a_pin
 from tests.unit.test_autoscale_controller import SETTINGS, busy, played
-from windlass.autoscale.controller import Decision, State
-from windlass.autoscale.decisions import decided
-from windlass.autoscale.load_overrides import Step
-from windlass.autoscale.overrides import Override
+from windlass.autoscale.controller import ControllerState, Decision, build_decision
+from windlass.autoscale.recommendation import Step
 from windlass.autoscale.settings import Settings
 
 
-def calm() -> State:
+def calm() -> ControllerState:
     return played([busy(10, 11)] * 120)[-1].state
 
 
-def after(state: State, settings: Settings = SETTINGS, **more: object) -> Decision:
+def after(state: ControllerState, settings: Settings = SETTINGS, **more: object) -> Decision:
     [decision] = played([busy(10, 11, **more)], state, settings)
     return decision
 
 
 def test_a_growth_tells_what_it_saw_and_what_it_needs() -> None:
-    steps = [Step(size=4, why="412 runnable, oldest 1.9 s, goal 1.0 s", needs=3.7), Step(size=4, why="grow 2 → 4")]
+    steps = [
+        Step(size=4, reason="412 runnable, oldest 1.9 s, goal 1.0 s", needs=3.7),
+        Step(size=4, reason="grow 2 → 4"),
+    ]
 
-    assert decided(steps, State()).sentence(2) == "▲ 2→4  412 runnable, oldest 1.9 s, goal 1.0 s: needs 3.7"
+    assert (
+        build_decision(steps, ControllerState()).summarize(2)
+        == "▲ 2→4  412 runnable, oldest 1.9 s, goal 1.0 s: needs 3.7"
+    )
 
 
 def test_a_shrink_points_down_and_a_steady_size_stands() -> None:
-    decision = decided([Step(size=3, why="0 runnable, oldest 0.0 s, goal 1.0 s", needs=2.5)], State())
+    decision = build_decision(
+        [Step(size=3, reason="0 runnable, oldest 0.0 s, goal 1.0 s", needs=2.5)], ControllerState()
+    )
 
-    assert decision.sentence(4) == "▼ 4→3  0 runnable, oldest 0.0 s, goal 1.0 s: needs 2.5"
-    assert decision.sentence(3) == "= 3  0 runnable, oldest 0.0 s, goal 1.0 s: needs 2.5"
+    assert decision.summarize(4) == "▼ 4→3  0 runnable, oldest 0.0 s, goal 1.0 s: needs 2.5"
+    assert decision.summarize(3) == "= 3  0 runnable, oldest 0.0 s, goal 1.0 s: needs 2.5"
 
 
 def test_a_backlog_in_the_controller_makes_that_sentence() -> None:
@@ -39,7 +46,7 @@ def test_a_backlog_in_the_controller_makes_that_sentence() -> None:
 
     assert decision.limited_by == ""
     assert decision.wanted == decision.target
-    assert decision.sentence(11) == (
+    assert decision.summarize(11) == (
         f"▲ 11→{decision.target}  100 runnable, oldest 4.0 s, goal 5.0 s: needs {decision.needs:.1f}"
     )
 
@@ -51,7 +58,7 @@ def test_a_veto_that_holds_the_size_is_told_with_what_was_wanted() -> None:
 
     assert decision.limited_by == "veto:errors"
     assert decision.wanted > decision.target
-    assert decision.sentence(decision.target).startswith(
+    assert decision.summarize(decision.target).startswith(
         f"= {decision.target} (wanted {decision.wanted}): veto: most attempts fail"
     )
 
@@ -61,17 +68,17 @@ def test_a_ceiling_that_binds_is_the_limit() -> None:
 
     assert (decision.target, decision.limited_by) == (50, "ceiling")
     assert decision.wanted > 50
-    assert decision.sentence(11).endswith(
+    assert decision.summarize(11).endswith(
         f"(wanted {decision.wanted}): ceiling 50, which makes a task wait about 100 s"
     )
     assert round(decision.predicted_wait) == 100
 
 
 def test_people_are_named_as_the_limit() -> None:
-    pinned = after(replace(calm(), override=Override.pin(7, until=1e9, author="kim")))
-    paused = after(replace(calm(), override=Override.pin(7, until=1e9), paused=True))
+    pinned = after(replace(calm(), override=a_pin(7, until=1e9, author="kim")))
+    paused = after(replace(calm(), override=a_pin(7, until=1e9), paused=True))
 
-    assert (pinned.limited_by, pinned.sentence(7)) == ("override", "= 7 (wanted 11): set to 7 by kim")
+    assert (pinned.limited_by, pinned.summarize(7)) == ("override", "= 7 (wanted 11): set to 7 by kim")
     assert (paused.limited_by, paused.target) == ("paused", 0)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.unit.test_autoscale_controller import SETTINGS, busy, played
-from windlass.autoscale.controller import State
+from windlass.autoscale.controller import ControllerState
 
 
-def calm() -> State:
+def calm() -> ControllerState:
     return played([busy(10, 11)] * 120)[-1].state
 
 

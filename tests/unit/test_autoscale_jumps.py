@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 from tests.unit.test_autoscale_controller import busy, played
-from windlass.autoscale.controller import State
-from windlass.autoscale.jumps import Jumps, record_jumps
-from windlass.autoscale.rates import Rates
+from windlass.autoscale.controller import ControllerState
+from windlass.autoscale.estimates import Jumps, Rates, record_jumps
 from windlass.autoscale.settings import Settings
 
 
-def bursts(seconds: int, count: int = 12) -> State:
+def bursts(seconds: int, count: int = 12) -> ControllerState:
     """A queue with a burst of that length every two minutes."""
     burst = [busy(2, 60, start_delay=10.0)] * (120 - seconds) + [busy(40, 60, start_delay=10.0)] * seconds
     return played(burst * count, settings=Settings(wait=8.0))[-1].state
 
 
 def test_a_rise_counts_in_full_before_anything_is_known() -> None:
-    assert Jumps(young=5, before=2.0).counted(10.0, 1.0) == 10.0
+    assert Jumps(young=5, before=2.0).discount(10.0, 1.0) == 10.0
 
 
 def test_a_rise_counts_as_far_as_earlier_ones_lasted() -> None:
     jumps = Jumps(stay=0.5, young=5, before=2.0)
 
-    assert jumps.counted(10.0, 1.0) == 6.0
-    assert jumps.counted(1.0, 1.0) == 1.0
+    assert jumps.discount(10.0, 1.0) == 6.0
+    assert jumps.discount(1.0, 1.0) == 1.0
 
 
 def test_what_could_not_be_mended_in_time_counts_in_full() -> None:
-    assert Jumps(stay=0.5, young=5, before=2.0).counted(10.0, 0.0) == 10.0
+    assert Jumps(stay=0.5, young=5, before=2.0).discount(10.0, 0.0) == 10.0
 
 
 def test_a_rate_that_is_no_longer_young_counts_in_full() -> None:
-    assert Jumps(stay=0.5, before=2.0).counted(10.0, 1.0) == 10.0
+    assert Jumps(stay=0.5, before=2.0).discount(10.0, 1.0) == 10.0
 
 
 def test_a_jump_that_ends_at_once_teaches_more_than_one_that_stays() -> None:

@@ -3,8 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-from windlass.autoscale.observe import Seen, observed
-from windlass.autoscale.reports import PoolReport
+from windlass.autoscale.observe import Baseline, PoolReport, observe
 from windlass.core.lifecycle import State
 from windlass.core.task import SessionId
 from windlass.stores.coordination import Due, Look, QueueLook, Report
@@ -27,7 +26,7 @@ def a_report(**more: object) -> PoolReport:
 
 
 def test_the_first_look_only_begins_to_count() -> None:
-    seen, after = observed(a_look(mail(70)), {FIRST: a_report(claimed=500, ended=400)}, Seen())
+    seen, after = observe(a_look(mail(70)), {FIRST: a_report(claimed=500, ended=400)}, Baseline())
 
     assert (seen.queued, seen.arrivals, seen.completions) == (70, 0, 0)
     assert after.queued == 70
@@ -35,26 +34,26 @@ def test_the_first_look_only_begins_to_count() -> None:
 
 
 def test_arrivals_are_what_is_queued_more_and_what_was_taken() -> None:
-    _, before = observed(a_look(mail(70)), {FIRST: a_report(claimed=500)}, Seen())
+    _, before = observe(a_look(mail(70)), {FIRST: a_report(claimed=500)}, Baseline())
 
-    seen, _ = observed(a_look(mail(60)), {FIRST: a_report(claimed=530, returned=5)}, before)
+    seen, _ = observe(a_look(mail(60)), {FIRST: a_report(claimed=530, returned=5)}, before)
 
     assert seen.arrivals == 60 - 70 + 30 - 5
 
 
 def test_what_one_side_saw_too_early_is_made_up_for_at_the_next_tick() -> None:
     """A claim that the store has counted and its node has not yet: the sum is negative, and then too large."""
-    _, before = observed(a_look(mail(100)), {FIRST: a_report(claimed=0)}, Seen())
-    early, between = observed(a_look(mail(60)), {FIRST: a_report(claimed=0)}, before)
-    late, _ = observed(a_look(mail(60)), {FIRST: a_report(claimed=50)}, between)
+    _, before = observe(a_look(mail(100)), {FIRST: a_report(claimed=0)}, Baseline())
+    early, between = observe(a_look(mail(60)), {FIRST: a_report(claimed=0)}, before)
+    late, _ = observe(a_look(mail(60)), {FIRST: a_report(claimed=50)}, between)
 
     assert (early.arrivals, late.arrivals) == (0, 10)
 
 
 def test_retries_are_no_arrivals() -> None:
-    _, before = observed(a_look(mail(0, retrying=10)), {FIRST: a_report()}, Seen())
+    _, before = observe(a_look(mail(0, retrying=10)), {FIRST: a_report()}, Baseline())
 
-    seen, _ = observed(a_look(mail(4, retrying=8)), {FIRST: a_report(errors=2, retrying=2)}, before)
+    seen, _ = observe(a_look(mail(4, retrying=8)), {FIRST: a_report(errors=2, retrying=2)}, before)
 
     assert (seen.retried, seen.arrivals) == (4, 0)
 
@@ -66,18 +65,18 @@ def test_what_the_schedule_brought_is_told_apart() -> None:
         Due(queue="mail", state=State.RETRYING, seconds=1, tasks=5),
         Due(queue="other", state=State.SCHEDULED, seconds=1, tasks=9),
     ]
-    first, before = observed(a_look(mail(0, retrying=5), due=due), {FIRST: a_report()}, Seen())
+    first, before = observe(a_look(mail(0, retrying=5), due=due), {FIRST: a_report()}, Baseline())
 
-    seen, _ = observed(a_look(mail(37)), {FIRST: a_report()}, before)
+    seen, _ = observe(a_look(mail(37)), {FIRST: a_report()}, before)
 
     assert first.due == ((1.0, 35), (40.0, 7))
     assert (seen.arrivals, seen.scheduled, seen.retried) == (32, 30, 5)
 
 
 def test_a_session_that_comes_or_goes_counts_from_its_first_look() -> None:
-    _, before = observed(a_look(mail()), {FIRST: a_report(ended=10)}, Seen())
+    _, before = observe(a_look(mail()), {FIRST: a_report(ended=10)}, Baseline())
 
-    seen, after = observed(a_look(mail()), {SECOND: a_report(ended=1_000, busy=900.0)}, before)
+    seen, after = observe(a_look(mail()), {SECOND: a_report(ended=1_000, busy=900.0)}, before)
 
     assert (seen.completions, seen.busy) == (0, 0.0)
     assert set(after.sessions) == {SECOND}
@@ -86,13 +85,13 @@ def test_a_session_that_comes_or_goes_counts_from_its_first_look() -> None:
 def test_all_nodes_of_a_pool_count_together_in_slots() -> None:
     pool = {FIRST: a_report(threads=4, running=5, starting=1), SECOND: a_report(threads=4, asleep=1, draining=2)}
 
-    seen, _ = observed(a_look(mail()), pool, Seen())
+    seen, _ = observe(a_look(mail()), pool, Baseline())
 
     assert (seen.ready, seen.starting, seen.draining, seen.running) == (4 * 5, 4, 8, 5)
 
 
 def test_a_paused_queue_asks_for_nobody() -> None:
-    seen, _ = observed(a_look(mail(500, oldest=NOW - 60_000_000, paused=True)), {FIRST: a_report()}, Seen())
+    seen, _ = observe(a_look(mail(500, oldest=NOW - 60_000_000, paused=True)), {FIRST: a_report()}, Baseline())
 
     assert (seen.queued, seen.oldest) == (0, 0.0)
 
@@ -100,8 +99,8 @@ def test_a_paused_queue_asks_for_nobody() -> None:
 def test_the_oldest_wait_is_that_of_the_worst_queue() -> None:
     news = QueueLook(queue="news", runnable=1, oldest=NOW - 9_000_000)
 
-    seen, _ = observed(
-        a_look(mail(3, oldest=NOW - 2_000_000), news), {FIRST: a_report(queues=("mail", "news"))}, Seen()
+    seen, _ = observe(
+        a_look(mail(3, oldest=NOW - 2_000_000), news), {FIRST: a_report(queues=("mail", "news"))}, Baseline()
     )
 
     assert seen.oldest == 9.0
@@ -110,6 +109,6 @@ def test_the_oldest_wait_is_that_of_the_worst_queue() -> None:
 def test_the_least_limit_of_any_node_counts() -> None:
     pool = {FIRST: a_report(limit=9, threads=2), SECOND: a_report(limit=4, threads=2)}
 
-    seen, _ = observed(a_look(mail()), pool, Seen())
+    seen, _ = observe(a_look(mail()), pool, Baseline())
 
     assert seen.limit == 8

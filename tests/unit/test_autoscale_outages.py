@@ -5,17 +5,17 @@ from __future__ import annotations
 import itertools
 
 from tests.unit.test_autoscale_controller import busy, played
-from windlass.autoscale.controller import Decision, State
+from windlass.autoscale.controller import ControllerState, Decision
 from windlass.autoscale.settings import Settings
 
 SETTINGS = Settings(wait=5.0, floor=2, ceiling=100)
 
 
-def calm() -> State:
+def calm() -> ControllerState:
     return played([busy(20, 22)] * 300, settings=SETTINGS)[-1].state
 
 
-def under(breaker: str, seconds: int, state: State) -> list[Decision]:
+def under(breaker: str, seconds: int, state: ControllerState) -> list[Decision]:
     """Seconds under a breaker in that state, in which nothing is claimed and the queue grows."""
     decisions: list[Decision] = []
     for second in range(seconds):

@@ -7,18 +7,17 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from windlass.autoscale.budget import Claim, affordable, shared
-from windlass.autoscale.load_overrides import Step, Wish
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.pacing import Pace, apply_pacing, price, remember
+from windlass.autoscale.observe import Observation
+from windlass.autoscale.pacing import Pace, apply_pacing, compute_price, remember, spread_money
+from windlass.autoscale.recommendation import Recommendation, Step
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.shares import shares
+from windlass.autoscale.shares import SlotRequest, divide_slots, divide_target
 
 CALM = Observation(ready=20, start_delay=0.05)
 
 
-def wish(size: float) -> Wish:
-    return Wish(must=size, want=size, keep=size, peak=size)
+def wish(size: float) -> Recommendation:
+    return Recommendation(must=size, want=size, keep=size, peak=size)
 
 
 def test_the_line_of_maxima_starts_with_the_largest_of_the_hold() -> None:
@@ -43,7 +42,7 @@ def test_growth_is_at_once_and_shrinking_waits_for_the_hold() -> None:
 
 
 def test_small_steps_need_more_of_the_budget() -> None:
-    assert price(20, 19) > price(20, 17) > price(20, 10)
+    assert compute_price(20, 19) > compute_price(20, 17) > compute_price(20, 10)
 
 
 def test_an_empty_budget_stops_small_steps_but_not_growth() -> None:
@@ -53,7 +52,7 @@ def test_an_empty_budget_stops_small_steps_but_not_growth() -> None:
     grown, _ = apply_pacing(100.0, wish(30), CALM, pace, 20, Settings())
 
     assert (kept.size, grown.size) == (20, 30)
-    assert "budget of resizes" in kept.why
+    assert "budget of resizes" in kept.reason
 
 
 def flapped(times: int, at: float = 1000.0) -> Pace:
@@ -66,7 +65,7 @@ def test_a_pool_that_flaps_shrinks_only_for_more() -> None:
         pace, step = flapped(reversals), Step(size=20)
         for second in range(1, 40):
             step, pace = apply_pacing(1000.0 + second, wish(need), CALM, pace, step.size, Settings())
-        return step.size, step.word
+        return step.size, step.limit
 
     assert settled(17, 2) == (17, "hold")
     assert settled(17, 4) == (20, "flapping")
@@ -92,31 +91,37 @@ def test_the_reversals_of_the_window_are_counted_and_forgotten() -> None:
 
 
 def test_a_budget_serves_the_higher_class_first_and_floors_always() -> None:
-    claims = [Claim(pool="mail", floor=1, must=5, want=8, priority=1), Claim(pool="bulk", floor=1, must=5, want=50)]
+    claims = [
+        SlotRequest(pool="mail", floor=1, must=5, want=8, priority=1),
+        SlotRequest(pool="bulk", floor=1, must=5, want=50),
+    ]
 
-    assert shared(claims, 8) == {"mail": 5, "bulk": 3}
-    assert shared(claims, 100) == {"mail": 8, "bulk": 50}
-    assert shared(claims, 1) == {"mail": 1, "bulk": 1}
+    assert divide_slots(claims, 8) == {"mail": 5, "bulk": 3}
+    assert divide_slots(claims, 100) == {"mail": 8, "bulk": 50}
+    assert divide_slots(claims, 1) == {"mail": 1, "bulk": 1}
 
 
 def test_a_class_shares_by_weight() -> None:
-    claims = [Claim(pool="a", must=30, want=30, weight=2.0), Claim(pool="b", must=30, want=30)]
+    claims = [SlotRequest(pool="a", must=30, want=30, weight=2.0), SlotRequest(pool="b", must=30, want=30)]
 
-    assert shared(claims, 9) == {"a": 6, "b": 3}
+    assert divide_slots(claims, 9) == {"a": 6, "b": 3}
 
 
 def test_the_lowest_class_does_not_starve() -> None:
-    claims = [Claim(pool="high", must=100, want=100, priority=1), Claim(pool="low", must=10, want=10, waited=11.0)]
+    claims = [
+        SlotRequest(pool="high", must=100, want=100, priority=1),
+        SlotRequest(pool="low", must=10, want=10, waited=11.0),
+    ]
 
-    assert shared(claims, 40) == {"high": 38, "low": 2}
+    assert divide_slots(claims, 40) == {"high": 38, "low": 2}
 
 
 def test_money_makes_a_ceiling() -> None:
-    assert affordable(36.0, 3600.0, 0.01) == pytest.approx(1.5)
-    assert affordable(36.0, 3600.0, 0.0) == inf
+    assert spread_money(36.0, 3600.0, 0.01) == pytest.approx(1.5)
+    assert spread_money(36.0, 3600.0, 0.0) == inf
 
 
 def test_the_shares_of_nodes_add_up_and_a_lost_node_is_replaced() -> None:
-    assert shares(10, {"a": 8, "b": 8, "c": 8}) == {"a": 4, "b": 3, "c": 3}
-    assert shares(10, {"a": 8, "b": 8}) == {"a": 5, "b": 5}
-    assert shares(100, {"a": 8, "b": 4}) == {"a": 8, "b": 4}
+    assert divide_target(10, {"a": 8, "b": 8, "c": 8}) == {"a": 4, "b": 3, "c": 3}
+    assert divide_target(10, {"a": 8, "b": 8}) == {"a": 5, "b": 5}
+    assert divide_target(100, {"a": 8, "b": 4}) == {"a": 8, "b": 4}

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.support.builders import a_pin
 from windlass.autoscale import pool_tick
-from windlass.autoscale.overrides import Override
-from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.shares import HOLD, Holding, held
-from windlass.autoscale.stored_state import Paused, PoolDecision, PoolOrder, written
+from windlass.autoscale.shares import HOLD, Holding, hold_share
+from windlass.autoscale.stored_state import PauseRequest, PoolDecision, PoolOverrides, encode_document
 from windlass.core.breaker import Breaker, BreakerState, encode
 from windlass.core.task import SessionId
 from windlass.stores.coordination import Control, Look, QueueLook, Report
@@ -56,16 +56,16 @@ class Floor:
         self.controls[kind, "mail"] = Control(kind=kind, name="mail", version=version, value=value, changed=0)
 
     def order(self, **fields: Any) -> None:
-        self.put("order", written(PoolOrder(**fields)))
+        self.put("order", encode_document(PoolOverrides(**fields)))
 
-    def tick(self, by: int = 1) -> pool_tick.Ruling | None:
+    def tick(self, by: int = 1) -> pool_tick.TickResult | None:
         """Let time pass and rule; what was ruled is written."""
         self.second += by
         look = self.look()
         members = {str(UUID(int=int(session))): report for session, report in self.reports.items()}
-        ruling = pool_tick.rule("mail", look, members, "node-1")
+        ruling = pool_tick.decide_tick("mail", look, members, "node-1")
         if ruling is not None:
-            self.put("pool", written(ruling.decision))
+            self.put("pool", encode_document(ruling.decision))
             self.told += [(entry.action, entry.text) for entry in ruling.entries]
             ready = ruling.decision.target
             self.reports["1"] = replace(self.reports["1"], ready=ready, target=ready)
@@ -73,7 +73,7 @@ class Floor:
 
     @property
     def decision(self) -> PoolDecision:
-        decision, _ = pool_tick.latest(self.look(), "mail")
+        decision, _ = pool_tick.read_decision(self.look(), "mail")
         return decision
 
 
@@ -141,7 +141,7 @@ def test_an_override_counts_at_once_also_while_the_pool_is_quiet() -> None:
     while not floor.decision.idle:
         floor.tick()
 
-    floor.order(override=Override.pin(5, until=floor.second + 3.0, author="ops", why="a sale"))
+    floor.order(override=a_pin(5, until=floor.second + 3.0, author="ops", why="a sale"))
     floor.tick()
     pinned = floor.decision.target
     for _ in range(4):
@@ -156,7 +156,7 @@ def test_a_pause_outranks_an_override() -> None:
     floor = Floor()
     floor.tick()
 
-    floor.order(override=Override.pin(5, until=floor.second + 60.0), paused=Paused(by="ops", at=0))
+    floor.order(override=a_pin(5, until=floor.second + 60.0), paused=PauseRequest(by="ops", at=0))
     floor.tick()
 
     assert floor.decision.target == 0
@@ -170,19 +170,23 @@ def test_a_fixed_pool_changes_only_by_order_and_writes_only_then() -> None:
     assert floor.decision.target == 3
     assert [floor.tick() for _ in range(3)] == [None] * 3
 
-    floor.order(override=Override.pin(12, until=floor.second + 60.0, author="ops"))
+    floor.order(override=a_pin(12, until=floor.second + 60.0, author="ops"))
     floor.tick()
 
     assert floor.decision.target == 12
-    assert pool_tick.share(ME, 12, {ME: floor.reports["1"]}) == 12, "an order may go beyond its size, up to the most"
+    assert pool_tick.compute_share(ME, 12, {ME: floor.reports["1"]}) == 12, (
+        "an order may go beyond its size, up to the most"
+    )
 
 
 def test_bounds_are_the_sum_of_all_nodes_and_what_was_tuned_counts_more() -> None:
     report = PoolReport(queues=("mail",), floor=1, ceiling=8, threads=2, settings=Settings(wait=3.0))
     members = {ME: report, OTHER: replace(report, settings=Settings(wait=9.0))}
 
-    told = pool_tick.in_force(members, PoolOrder())
-    tuned = pool_tick.in_force(members, PoolOrder(tuned={"ceiling": 5, "wait": 1.5, "of_a_later_version": 3}))
+    told = pool_tick.resolve_settings(members, PoolOverrides())
+    tuned = pool_tick.resolve_settings(
+        members, PoolOverrides(tuned={"ceiling": 5, "wait": 1.5, "of_a_later_version": 3})
+    )
 
     assert (told.floor, told.ceiling, told.wait) == (4, 32, 9.0), "in slots; the newest node's goal"
     assert (tuned.floor, tuned.ceiling, tuned.wait) == (4, 10, 1.5)
@@ -192,7 +196,7 @@ def test_a_hold_against_a_wish_is_entered_once_and_not_every_second() -> None:
     floor = Floor()
     for _ in range(3):
         floor.tick()
-    floor.order(override=Override.pin(2, until=floor.second + 600.0, author="ops"))
+    floor.order(override=a_pin(2, until=floor.second + 600.0, author="ops"))
     floor.queue = QueueLook(queue="mail", runnable=4_000, oldest=floor.second * 1_000_000)
 
     for _ in range(60):
@@ -222,8 +226,8 @@ def test_the_breaker_of_the_only_downstream_is_seen() -> None:
     control = Control(kind="breaker", name="payments", version=1, value=encode(broken), changed=0)
     floor.controls["breaker", "payments"] = control
 
-    assert pool_tick.breaker_of(floor.look(), {ME: report}) == "open"
-    assert pool_tick.breaker_of(floor.look(), {ME: report, OTHER: floor.reports["1"]}) == "closed"
+    assert pool_tick.read_breaker(floor.look(), {ME: report}) == "open"
+    assert pool_tick.read_breaker(floor.look(), {ME: report, OTHER: floor.reports["1"]}) == "closed"
 
 
 def test_a_decision_that_cannot_be_read_counts_as_none() -> None:
@@ -243,32 +247,32 @@ def test_a_report_that_cannot_be_read_is_as_good_as_none(report: str) -> None:
         reports=[Report(session=SessionId(UUID(int=1)), node="here", report=report, age=timedelta(0))],
     )
 
-    assert pool_tick.reports_of(look) == {}
+    assert pool_tick.read_reports(look) == {}
 
 
 def test_a_node_keeps_its_workers_for_a_while_when_another_joins() -> None:
-    size, holding = held(0.0, Holding(), 8, 8)
+    size, holding = hold_share(0.0, Holding(), 8, 8)
     assert size == 8
 
-    joined, holding = held(1.0, holding, 8, 4)
-    almost, holding = held(HOLD, holding, 8, 4)
-    after, holding = held(1.0 + HOLD, holding, 8, 4)
+    joined, holding = hold_share(1.0, holding, 8, 4)
+    almost, holding = hold_share(HOLD, holding, 8, 4)
+    after, holding = hold_share(1.0 + HOLD, holding, 8, 4)
 
     assert (joined, almost, after) == (8, 8, 4)
 
 
 def test_a_node_shrinks_at_once_when_the_pool_does() -> None:
-    _, holding = held(0.0, Holding(), 8, 8)
+    _, holding = hold_share(0.0, Holding(), 8, 8)
 
-    size, _ = held(1.0, holding, 6, 3)
+    size, _ = hold_share(1.0, holding, 6, 3)
 
     assert size == 3
 
 
 def test_a_node_that_came_and_went_moves_nobody() -> None:
-    _, holding = held(0.0, Holding(), 8, 8)
-    _, holding = held(1.0, holding, 8, 4)
-    gone, holding = held(20.0, holding, 8, 8)
-    again, _ = held(1.0 + HOLD, holding, 8, 4)
+    _, holding = hold_share(0.0, Holding(), 8, 8)
+    _, holding = hold_share(1.0, holding, 8, 4)
+    gone, holding = hold_share(20.0, holding, 8, 8)
+    again, _ = hold_share(1.0 + HOLD, holding, 8, 4)
 
     assert (gone, again) == (8, 8), "the hold begins anew"

@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from windlass.autoscale.rates import Rates, record
+from windlass.autoscale.estimates import Rates, record_arrivals
 
 
 def fed(counts: list[int], patience: float = 0.0) -> Rates:
     rates = Rates()
     for count in counts:
-        rates = record(rates, count, patience)
+        rates = record_arrivals(rates, count, patience)
     return rates
 
 
@@ -49,7 +49,7 @@ def test_chance_is_no_change() -> None:
     rng = Random(1)
     rates, jumps = Rates(), 0
     for _ in range(3600):
-        rates = record(rates, sum(rng.random() < 0.2 for _ in range(100)), 0.0)
+        rates = record_arrivals(rates, sum(rng.random() < 0.2 for _ in range(100)), 0.0)
         jumps += rates.jump != 0
 
     assert jumps <= 5

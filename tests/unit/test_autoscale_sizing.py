@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from math import factorial
+
 import pytest
 
-from windlass.autoscale.sizing import erlang_c, guard, staff
+from windlass.autoscale.deciders.simple import staff
+from windlass.autoscale.deciders.slo import guard
+
+
+def erlang_c(workers: int, load: float) -> float:
+    """Return the chance that a task has to wait, by Erlang's formula as the textbooks print it."""
+    if workers <= load:
+        return 1.0
+    waiting = load**workers / factorial(workers) * workers / (workers - load)
+    return waiting / (sum(load**count / factorial(count) for count in range(workers)) + waiting)
 
 
 @pytest.mark.parametrize(
@@ -18,10 +29,12 @@ def test_everybody_waits_when_there_are_too_few() -> None:
     assert erlang_c(4, 4.0) == 1.0
 
 
-def test_staff_is_the_fewest_that_suffice() -> None:
-    fewest = staff(8.0, 0.0, 0.05)
+@pytest.mark.parametrize("load", [0.1, 1.0, 4.0, 8.0, 40.0])
+@pytest.mark.parametrize("late", [0.01, 0.05, 0.5])
+def test_staff_returns_the_fewest_workers_that_suffice(load: float, late: float) -> None:
+    fewest = staff(load, 0.0, late)
 
-    assert erlang_c(fewest, 8.0) <= 0.05 < erlang_c(fewest - 1, 8.0)
+    assert erlang_c(fewest, load) <= late < erlang_c(fewest - 1, load)
 
 
 def test_patience_saves_workers() -> None:

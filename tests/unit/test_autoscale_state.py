@@ -7,9 +7,9 @@ from random import Random
 import msgspec
 
 from tests.unit.test_autoscale_controller import busy, played
-from windlass.autoscale.controller import State, tick
+from windlass.autoscale.controller import ControllerState, tick
 from windlass.autoscale.deciders import DECIDERS
-from windlass.autoscale.observations import Observation
+from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings
 
 LARGEST = 20_000
@@ -23,7 +23,7 @@ def restless(rng: Random) -> Observation:
 
 
 def test_hours_of_a_restless_pool_leave_a_small_state() -> None:
-    rng, state, largest = Random(7), State(), 0
+    rng, state, largest = Random(7), ControllerState(), 0
     settings = Settings(deciders=tuple(DECIDERS), ceiling=500, price=1.0, cost_per_hour=100.0)
     for second in range(3 * 3600):
         state = tick(1.8e9 + second + rng.random() / 10, restless(rng), state, settings).state
@@ -37,14 +37,14 @@ def test_a_state_comes_back_as_it_was_stored() -> None:
     lived = played([busy(10, 11, queued=30, oldest=2.0, deaths=1)] * 400, settings=Settings(deciders=tuple(DECIDERS)))
     state = lived[-1].state
 
-    assert msgspec.json.decode(msgspec.json.encode(state), type=State) == state
+    assert msgspec.json.decode(msgspec.json.encode(state), type=ControllerState) == state
 
 
 def test_a_state_of_another_version_is_read_as_far_as_it_is_known() -> None:
     stored = b"""{"version": 0, "target": 7, "at": 5.5, "gone": [1], "estimates": {"late": 2.0, "later": {}},
         "pace": {"steady": [[4.5, 6.2]], "tokens": 3}}"""
 
-    state = msgspec.json.decode(stored, type=State)
+    state = msgspec.json.decode(stored, type=ControllerState)
 
     assert (state.target, state.estimates.late, state.pace.tokens) == (7, 2.0, 3.0)
     assert tick(6.5, busy(1, 7), state, Settings()).target == 7

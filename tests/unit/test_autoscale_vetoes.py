@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tests.unit.test_autoscale_controller import busy, played
-from windlass.autoscale.controller import State
+from windlass.autoscale.controller import ControllerState
 from windlass.autoscale.settings import Settings
 
 SETTINGS = Settings(wait=5.0, ceiling=200)
 
 
-def healthy(seconds: int = 300) -> State:
+def healthy(seconds: int = 300) -> ControllerState:
     return played([busy(20, 22)] * seconds, settings=SETTINGS)[-1].state
 
 

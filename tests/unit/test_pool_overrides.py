@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.test_pools import a_store, report_of
 from windlass.autoscale import pool_tick
-from windlass.autoscale.stored_state import PoolOrder, read
+from windlass.autoscale.stored_state import PoolOverrides, decode_document
 from windlass.clock import ManualClock
 from windlass.errors import ChangedMeanwhile, InvalidTask, UnknownPool
 from windlass.operations import pool_overrides, pools
@@ -29,9 +29,9 @@ def store(clock: ManualClock) -> MemoryStore:
     return a_store(clock, mail=report_of(target=2))
 
 
-def stored(store: MemoryStore) -> PoolOrder:
+def stored(store: MemoryStore) -> PoolOverrides:
     [control] = store.controls("order")
-    return read(control.value, PoolOrder)
+    return decode_document(control.value, PoolOverrides)
 
 
 def test_a_size_is_set_for_an_hour_with_author_and_reason(store: MemoryStore, clock: ManualClock) -> None:
@@ -43,7 +43,7 @@ def test_a_size_is_set_for_an_hour_with_author_and_reason(store: MemoryStore, cl
     assert override.until == clock.now() / 1e6 + 3_600
     [entry] = store.audit("pool/mail")
     assert (entry.action, entry.by, entry.text) == ("set", "ann", "set to 12 by ann for 1:00:00: a sale")
-    assert read(entry.data, PoolOrder) == stored(store)
+    assert decode_document(entry.data, PoolOverrides) == stored(store)
 
 
 def test_a_range_may_be_set_and_without_end(store: MemoryStore, clock: ManualClock) -> None:
@@ -53,7 +53,7 @@ def test_a_range_may_be_set_and_without_end(store: MemoryStore, clock: ManualClo
     override = stored(store).override
     assert override is not None
     assert (override.least, override.most) == (2, 8)
-    assert override.holds(clock.now() / 1e6)
+    assert override.is_active(clock.now() / 1e6)
     assert store.audit("pool/mail")[0].text == "set to 2 to 8 by ann until it is resumed"
 
 
@@ -192,9 +192,9 @@ def test_windows_of_a_schedule_can_be_tuned_and_what_was_ordered_before_stands(s
         store, "mail", {"windows": [{"begin": 0, "end": 3_600, "least": 3}], "deciders": ["schedule"]}, by="b"
     )
 
-    order, _ = pool_tick.order_for(pools.look_at(store), "mail")
+    order, _ = pool_tick.read_overrides(pools.look_at(store), "mail")
     assert order.paused is not None
-    [window] = pool_tick.in_force({"1": report_of()}, order).windows
+    [window] = pool_tick.resolve_settings({"1": report_of()}, order).windows
     assert (window.begin, window.end, window.least) == (0, 3_600, 3)
 
 

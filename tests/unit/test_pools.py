@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from tests.support.builders import a_session, a_task, claim_all, submit
-from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.controller import ControllerState
+from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.state import State
-from windlass.autoscale.stored_state import PoolDecision, written
+from windlass.autoscale.stored_state import PoolDecision, encode_document
 from windlass.clock import ManualClock
 from windlass.core.ordering import Queue
 from windlass.core.task import SessionId
@@ -43,7 +43,7 @@ def decide(store: MemoryStore, clock: ManualClock, **fields: Any) -> None:
     """What some node has decided, now."""
     known = store.controls("pool")
     decision = PoolDecision(**{"tick": clock.now() // 1_000_000, "queues": ("mail",), **fields})
-    assert store.put_control("pool", "mail", written(decision), expect=known[0].version if known else 0)
+    assert store.put_control("pool", "mail", encode_document(decision), expect=known[0].version if known else 0)
 
 
 @pytest.fixture
@@ -190,7 +190,13 @@ def test_desired_does_not_follow_what_is_only_read_ahead(clock: ManualClock) -> 
 
 def test_desired_is_decided_without_any_node_when_tasks_wait(clock: ManualClock) -> None:
     store = a_store(clock)
-    decide(store, clock, target=0, settings=Settings(floor=0, ceiling=8), state=State(target=0, at=clock.now() / 1e6))
+    decide(
+        store,
+        clock,
+        target=0,
+        settings=Settings(floor=0, ceiling=8),
+        state=ControllerState(target=0, at=clock.now() / 1e6),
+    )
     clock.advance(timedelta(hours=1))
     assert pools.desired(store, "mail") == 0
 
@@ -202,7 +208,13 @@ def test_desired_is_decided_without_any_node_when_tasks_wait(clock: ManualClock)
 
 def test_desired_without_any_node_looks_ahead_at_what_is_due(clock: ManualClock) -> None:
     store = a_store(clock)
-    decide(store, clock, target=0, settings=Settings(floor=0, ceiling=8), state=State(target=0, at=clock.now() / 1e6))
+    decide(
+        store,
+        clock,
+        target=0,
+        settings=Settings(floor=0, ceiling=8),
+        state=ControllerState(target=0, at=clock.now() / 1e6),
+    )
     clock.advance(timedelta(hours=1))
 
     submit(store, a_task(queue="mail", delay=timedelta(seconds=1)))
@@ -212,7 +224,13 @@ def test_desired_without_any_node_looks_ahead_at_what_is_due(clock: ManualClock)
 
 def test_desired_without_any_node_obeys_what_was_ordered(clock: ManualClock) -> None:
     store = a_store(clock)
-    decide(store, clock, target=0, settings=Settings(floor=0, ceiling=8), state=State(target=0, at=clock.now() / 1e6))
+    decide(
+        store,
+        clock,
+        target=0,
+        settings=Settings(floor=0, ceiling=8),
+        state=ControllerState(target=0, at=clock.now() / 1e6),
+    )
     submit(store, *(a_task(queue="mail") for _ in range(300)))
     clock.advance(timedelta(seconds=10))
 
@@ -237,7 +255,13 @@ def test_desired_without_any_node_spares_what_is_still_leased(clock: ManualClock
 
 def test_what_waits_in_a_paused_queue_asks_for_nobody(clock: ManualClock) -> None:
     store = a_store(clock)
-    decide(store, clock, target=0, settings=Settings(floor=0, ceiling=8), state=State(target=0, at=clock.now() / 1e6))
+    decide(
+        store,
+        clock,
+        target=0,
+        settings=Settings(floor=0, ceiling=8),
+        state=ControllerState(target=0, at=clock.now() / 1e6),
+    )
     store.configure(Queue(name="mail", paused=True))
     submit(store, *(a_task(queue="mail") for _ in range(300)))
     clock.advance(timedelta(seconds=10))

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from windlass.autoscale.observations import Observation
+from windlass.autoscale.observe import Observation
 from windlass.simulation.load import InvalidLoad, Load
 from windlass.simulation.policies import ALL, POLICIES, named
 from windlass.simulation.policy import Start

@@ -6,25 +6,21 @@ first lives through the quiet seconds, so that a burst after silence is seen for
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from windlass.autoscale.controller import ControllerState, Decision, describe_situation
 from windlass.autoscale.controller import tick as decide
-from windlass.autoscale.custom import own_deciders, situation
-from windlass.autoscale.decisions import Decision
-from windlass.autoscale.observations import Observation
-from windlass.autoscale.observe import SECOND, observed
-from windlass.autoscale.reports import NodeReport, PoolReport
+from windlass.autoscale.observe import SECOND, NodeReport, Observation, PoolReport, observe
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.shares import shares
-from windlass.autoscale.state import State
-from windlass.autoscale.stored_state import ORDER, POOL, PoolDecision, PoolOrder, read
+from windlass.autoscale.shares import divide_target
+from windlass.autoscale.stored_state import OVERRIDES, POOL, PoolDecision, PoolOverrides, decode_document
 from windlass.core import breaker as breakers
-from windlass.situation import PoolSituation
+from windlass.custom_decider import PREFIX, PoolSituation
 from windlass.stores.coordination import Control, Entry, Look
 
 IDLE_WRITES = 60
@@ -36,7 +32,7 @@ TOLD_AGAIN = 300
 CLOCK_SET_BACK = 5
 
 
-class Ruling(Struct, frozen=True, kw_only=True):
+class TickResult(Struct, frozen=True, kw_only=True):
     """What a tick came to, to be written if nobody else has decided it meanwhile."""
 
     decision: PoolDecision
@@ -44,7 +40,7 @@ class Ruling(Struct, frozen=True, kw_only=True):
     entries: tuple[Entry, ...] = ()
 
 
-def reports_of(look: Look) -> dict[str, NodeReport]:
+def read_reports(look: Look) -> dict[str, NodeReport]:
     """What the live nodes say, by session. A report that cannot be read is as good as none."""
     found: dict[str, NodeReport] = {}
     for each in look.reports:
@@ -55,27 +51,27 @@ def reports_of(look: Look) -> dict[str, NodeReport]:
     return found
 
 
-def stored(look: Look, kind: str, pool: str) -> Control | None:
+def find_control(look: Look, kind: str, pool: str) -> Control | None:
     """A document of this pool."""
     return next((each for each in look.controls if each.kind == kind and each.name == pool), None)
 
 
-def latest(look: Look, pool: str) -> tuple[PoolDecision, int]:
+def read_decision(look: Look, pool: str) -> tuple[PoolDecision, int]:
     """The decision that stands, and its version."""
-    control = stored(look, POOL, pool)
-    return (PoolDecision(), 0) if control is None else (read(control.value, PoolDecision), control.version)
+    control = find_control(look, POOL, pool)
+    return (PoolDecision(), 0) if control is None else (decode_document(control.value, PoolDecision), control.version)
 
 
-def order_for(look: Look, pool: str) -> tuple[PoolOrder, int]:
+def read_overrides(look: Look, pool: str) -> tuple[PoolOverrides, int]:
     """What people have ordered, and the version of it."""
-    control = stored(look, ORDER, pool)
-    return (PoolOrder(), 0) if control is None else (read(control.value, PoolOrder), control.version)
+    control = find_control(look, OVERRIDES, pool)
+    return (PoolOverrides(), 0) if control is None else (decode_document(control.value, PoolOverrides), control.version)
 
 
-def rule(pool: str, look: Look, members: Mapping[str, PoolReport], by: str) -> Ruling | None:
+def decide_tick(pool: str, look: Look, members: Mapping[str, PoolReport], by: str) -> TickResult | None:
     """The next tick of a pool; None when it is decided already, or when there is nothing to decide."""
-    last, version = latest(look, pool)
-    order, order_version = order_for(look, pool)
+    last, version = read_decision(look, pool)
+    order, order_version = read_overrides(look, pool)
     second = look.now // SECOND
     if not members or last.tick - CLOCK_SET_BACK <= second <= last.tick:
         return None
@@ -90,20 +86,20 @@ def rule(pool: str, look: Look, members: Mapping[str, PoolReport], by: str) -> R
         by=by,
         threads=threads,
         queues=queues,
-        settings=in_force(members, order),
+        settings=resolve_settings(members, order),
         order=order_version,
         alerts=(),
     )
     if all(report.fixed for report in members.values()):
-        ruled, entries = fixed(pool, last, now, order)
-    elif (found := sized(pool, look, members, last, now, order)) is not None:
+        ruled, entries = decide_fixed_size(pool, last, now, order)
+    elif (found := decide_size(pool, look, members, last, now, order)) is not None:
         ruled, entries = found
     else:
         return None
-    return None if ruled is last else Ruling(decision=ruled, expect=version, entries=entries)
+    return None if ruled is last else TickResult(decision=ruled, expect=version, entries=entries)
 
 
-def in_force(members: Mapping[str, PoolReport], order: PoolOrder) -> Settings:
+def resolve_settings(members: Mapping[str, PoolReport], order: PoolOverrides) -> Settings:
     """The settings that count, bounds in slots: the newest node's words, the sum of all bounds, what was tuned."""
     newest = members[max(members)]
     tuned = order.tune(
@@ -118,34 +114,36 @@ def in_force(members: Mapping[str, PoolReport], order: PoolOrder) -> Settings:
     return replace(tuned, floor=min(tuned.floor * threads, ceiling), ceiling=ceiling)
 
 
-def situations(pool: str, look: Look, members: Mapping[str, PoolReport]) -> dict[str, PoolSituation]:
+def describe_situations(pool: str, look: Look, members: Mapping[str, PoolReport]) -> dict[str, PoolSituation]:
     """Return what the pool's deciders of the app are to be asked now, by name; nothing for a pool of a given size."""
     if not members or all(report.fixed for report in members.values()):
         return {}
-    last, _ = latest(look, pool)
-    order, _ = order_for(look, pool)
-    settings = in_force(members, order)
-    names = own_deciders(settings)
+    last, _ = read_decision(look, pool)
+    order, _ = read_overrides(look, pool)
+    settings = resolve_settings(members, order)
+    names = list_app_deciders(settings)
     if not names:
         return {}
-    seen, _ = observed(look, members, last.seen)
+    seen, _ = observe(look, members, last.seen)
     threads = max(report.threads for report in members.values())
-    found = situation(pool, look.now / SECOND, seen, last.state, settings, threads, last.slots)
+    found = describe_situation(pool, look.now / SECOND, seen, last.state, settings, threads, last.slots)
     return dict.fromkeys(names, found)
 
 
-def limited(settings: Settings, limit: int | None) -> Settings:
+def apply_downstream_limit(settings: Settings, limit: int | None) -> Settings:
     """The settings under what a downstream can bear: a ceiling that is kept at once, above or below the floor."""
     if limit is None or limit >= settings.ceiling:
         return settings
     return replace(settings, floor=min(settings.floor, limit), ceiling=limit)
 
 
-def fixed(pool: str, last: PoolDecision, now: PoolDecision, order: PoolOrder) -> tuple[PoolDecision, tuple[Entry, ...]]:
+def decide_fixed_size(
+    pool: str, last: PoolDecision, now: PoolDecision, order: PoolOverrides
+) -> tuple[PoolDecision, tuple[Entry, ...]]:
     """A pool of a given size: only people change it. Nothing is written as long as nothing changes."""
     size = now.settings.ceiling // now.threads
-    override = order.override if order.override is not None and order.override.holds(now.tick) else None
-    target = size if override is None else override.applied(size)
+    override = order.override if order.override is not None and order.override.is_active(now.tick) else None
+    target = size if override is None else override.apply(size)
     target = 0 if order.paused is not None else target
     if (
         last.tick
@@ -158,8 +156,8 @@ def fixed(pool: str, last: PoolDecision, now: PoolDecision, order: PoolOrder) ->
         )
     ):
         return last, ()
-    why = "paused" if order.paused else override.told() if override else "as its nodes were told"
-    sentence = f"{sign(last.target, target)}  {why}"
+    why = "paused" if order.paused else override.describe() if override else "as its nodes were told"
+    sentence = f"{format_change(last.target, target)}  {why}"
     ruled = replace(
         now,
         target=target,
@@ -167,28 +165,28 @@ def fixed(pool: str, last: PoolDecision, now: PoolDecision, order: PoolOrder) ->
         sentence=sentence,
         reasons=(why,),
         needs=float(size),
-        state=State(target=size * now.threads),
+        state=ControllerState(target=size * now.threads),
     )
-    return ruled, (entry(pool, now.by, last.target, target, sentence),) if target != last.target else ()
+    return ruled, (make_entry(pool, now.by, last.target, target, sentence),) if target != last.target else ()
 
 
-def sized(
+def decide_size(
     pool: str,
     look: Look,
     members: Mapping[str, PoolReport],
     last: PoolDecision,
     now: PoolDecision,
-    order: PoolOrder,
+    order: PoolOverrides,
 ) -> tuple[PoolDecision, tuple[Entry, ...]] | None:
     """A pool that sizes itself; None while a quiet one stays quiet."""
-    seen, after = observed(look, members, last.seen)
-    seen = replace(seen, breaker=breaker_of(look, members))
-    now = replace(now, settings=limited(now.settings, seen.limit))
-    still = quiet(seen) and not asks_for_more(seen, last.slots)
-    if last.idle and still and unchanged(last, now, order) and now.tick - last.tick < IDLE_WRITES:
+    seen, after = observe(look, members, last.seen)
+    seen = replace(seen, breaker=read_breaker(look, members))
+    now = replace(now, settings=apply_downstream_limit(now.settings, seen.limit))
+    still = is_quiet(seen) and not asks_for_more(seen, last.slots)
+    if last.idle and still and is_unchanged(last, now, order) and now.tick - last.tick < IDLE_WRITES:
         return None
-    state = caught_up(last, now, seen) if last.idle else last.state
-    decision = decide(float(now.tick), seen, replace(now, state=state).ordered(order), now.settings)
+    state = catch_up(last, now, seen) if last.idle else last.state
+    decision = decide(float(now.tick), seen, replace(now, state=state).apply_overrides(order), now.settings)
     target = ceil(decision.target / now.threads)
     smallest = decision.target <= max(now.settings.floor, 0) or bool(order.override) or bool(order.paused)
     ruled = replace(
@@ -196,24 +194,24 @@ def sized(
         target=target,
         slots=decision.target,
         idle=still and smallest and decision.target == last.slots,
-        sentence=decision.sentence(last.slots),
+        sentence=decision.summarize(last.slots),
         reasons=decision.reasons,
         alerts=decision.alerts,
         needs=decision.needs,
         state=decision.state,
         seen=after,
     )
-    return reported_lately(pool, last, ruled, decision, seen)
+    return add_ledger_entries(pool, last, ruled, decision, seen)
 
 
-def unchanged(last: PoolDecision, now: PoolDecision, order: PoolOrder) -> bool:
+def is_unchanged(last: PoolDecision, now: PoolDecision, order: PoolOverrides) -> bool:
     """Whether the same was ordered and told at both ticks, and no order has run out between them."""
     override = order.override
-    ran_out = override is not None and override.holds(last.tick) and not override.holds(now.tick)
+    ran_out = override is not None and override.is_active(last.tick) and not override.is_active(now.tick)
     return not ran_out and (last.order, last.settings, last.queues) == (now.order, now.settings, now.queues)
 
 
-def quiet(seen: Observation) -> bool:
+def is_quiet(seen: Observation) -> bool:
     """Whether there is nothing to run, now or soon."""
     here = seen.queued or seen.running or seen.arrivals or seen.starting or seen.draining or seen.deaths
     return not here and not seen.due_within(seen.start_delay + 3)
@@ -224,7 +222,7 @@ def asks_for_more(seen: Observation, slots: int) -> bool:
     return max([seen.asked or 0, *seen.decided.values()]) > slots
 
 
-def caught_up(last: PoolDecision, now: PoolDecision, seen: Observation) -> State:
+def catch_up(last: PoolDecision, now: PoolDecision, seen: Observation) -> ControllerState:
     """The controller's state after the quiet seconds between two ticks."""
     nothing = Observation(ready=seen.ready, start_delay=seen.start_delay)
     state = last.state
@@ -233,15 +231,15 @@ def caught_up(last: PoolDecision, now: PoolDecision, seen: Observation) -> State
     return state
 
 
-def breaker_of(look: Look, members: Mapping[str, PoolReport]) -> str:
+def read_breaker(look: Look, members: Mapping[str, PoolReport]) -> str:
     """The state of the breaker that all tasks of the pool stand behind; closed when there is no such one."""
     names = {report.downstream for report in members.values()}
     name = names.pop() if len(names) == 1 else ""
-    control = stored(look, "breaker", name) if name else None
+    control = find_control(look, "breaker", name) if name else None
     return "closed" if control is None else breakers.advance(breakers.decode(control.value), look.now).state.value
 
 
-def reported_lately(
+def add_ledger_entries(
     pool: str, last: PoolDecision, ruled: PoolDecision, decision: Decision, seen: Observation
 ) -> tuple[PoolDecision, tuple[Entry, ...]]:
     """The decision with its lines in the ledger: every change, every hold against a wish, every new alert."""
@@ -263,7 +261,7 @@ def reported_lately(
     at_floor = decision.wanted < decision.target <= ruled.settings.floor
     held = decision.limited_by if decision.wanted != decision.target == last.slots and not at_floor else ""
     if ruled.target != last.target:
-        entries.append(entry(pool, ruled.by, last.target, ruled.target, ruled.sentence, data))
+        entries.append(make_entry(pool, ruled.by, last.target, ruled.target, ruled.sentence, data))
         ruled = replace(ruled, told=decision.limited_by, told_at=ruled.tick)
     elif held and (held != last.told or ruled.tick - last.told_at >= TOLD_AGAIN):
         entries.append(Entry(subject=f"pool/{pool}", action="held", text=ruled.sentence, by=ruled.by, data=data))
@@ -273,20 +271,25 @@ def reported_lately(
     return ruled, (*entries, *alerts)
 
 
-def entry(pool: str, by: str, before: int, after: int, text: str, data: str = "") -> Entry:
+def make_entry(pool: str, by: str, before: int, after: int, text: str, data: str = "") -> Entry:
     """The line for a change of size."""
     action = "grew" if after > before else "shrank" if after < before else "held"
     return Entry(subject=f"pool/{pool}", action=action, text=text, by=by, data=data)
 
 
-def sign(before: int, after: int) -> str:
+def format_change(before: int, after: int) -> str:
     """A change in short."""
     return f"= {after}" if before == after else f"{'▲' if after > before else '▼'} {before}→{after}"
 
 
-def share(session: str, target: int, members: Mapping[str, PoolReport]) -> int:
+def compute_share(session: str, target: int, members: Mapping[str, PoolReport]) -> int:
     """How many of the workers this session runs. What is ordered by hand may go beyond the usual ceilings."""
     ceilings = {each: report.ceiling for each, report in members.items()}
     if target > sum(ceilings.values()):
         ceilings = {each: max(report.most, report.ceiling) for each, report in members.items()}
-    return shares(target, ceilings).get(session, 0)
+    return divide_target(target, ceilings).get(session, 0)
+
+
+def list_app_deciders(settings: Settings) -> Sequence[str]:
+    """Return the names of the deciders that are functions of the app, as they stand in the settings."""
+    return [name for name in settings.deciders if name.startswith(PREFIX)]

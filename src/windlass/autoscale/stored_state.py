@@ -1,8 +1,4 @@
-"""What the store keeps about a pool, as JSON: what was decided last, and what people have ordered.
-
-The two are apart because they have different writers: a decision is written by whichever node takes the tick, an order
-by a person, and neither may undo the other.
-"""
+"""What people order: a pin or a range for some time, and a pause. It outranks every decider and veto."""
 
 from __future__ import annotations
 
@@ -12,17 +8,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from windlass.autoscale.observe import Seen
-from windlass.autoscale.overrides import Override
+from windlass.autoscale.controller import ControllerState, Override
+from windlass.autoscale.observe import Baseline
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.state import State
 from windlass.core.times import Micros
 
-POOL, ORDER = "pool", "order"
+POOL, OVERRIDES = "pool", "order"
 """The kinds of control under which they are kept; the pool's name is the control's."""
 
 
-class Paused(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PauseRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who has set the pool to 0, when, and why."""
 
     by: str
@@ -30,11 +25,11 @@ class Paused(Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
 
 
-class PoolOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PoolOverrides(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What people want of a pool."""
 
     override: Override | None = None
-    paused: Paused | None = None
+    paused: PauseRequest | None = None
     tuned: dict[str, float | int | str | list[str | dict[str, float | int | list[int]]]] = {}
     """Settings that count more than what the nodes' files say, by the names in `Settings`."""
 
@@ -71,10 +66,10 @@ class PoolDecision(Struct, frozen=True, kw_only=True, omit_defaults=True):
     told: str = ""
     """What limited the size when a hold was last entered in the ledger, and when that was."""
     told_at: int = 0
-    state: State = State()
-    seen: Seen = Seen()
+    state: ControllerState = ControllerState()
+    seen: Baseline = Baseline()
 
-    def ordered(self, order: PoolOrder) -> State:
+    def apply_overrides(self, order: PoolOverrides) -> ControllerState:
         """The controller's state with what people have ordered in it, in slots."""
         override = order.override
         if override is not None:
@@ -82,10 +77,10 @@ class PoolDecision(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return replace(self.state, override=override, paused=order.paused is not None)
 
 
-Document = TypeVar("Document", PoolDecision, PoolOrder)
+Document = TypeVar("Document", PoolDecision, PoolOverrides)
 
 
-def read(text: str, kind: type[Document]) -> Document:
+def decode_document(text: str, kind: type[Document]) -> Document:
     """A stored document. One that cannot be read, from another version or a wrong hand, counts as new."""
     try:
         return msgspec.json.decode(text, type=kind)
@@ -93,6 +88,6 @@ def read(text: str, kind: type[Document]) -> Document:
         return kind()
 
 
-def written(document: PoolDecision | PoolOrder) -> str:
+def encode_document(document: PoolDecision | PoolOverrides) -> str:
     """The text that is stored."""
     return msgspec.json.encode(document).decode()

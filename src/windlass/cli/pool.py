@@ -194,7 +194,7 @@ def _lines(view: PoolView, *, whole: bool) -> list[str]:
             f"{view.sentence}" + (f"  ({_ago(view.decided_at)} by {view.decided_by})" if view.sentence else ""),
         ),
         ("because", " → ".join(view.reasons)),
-        ("order", view.override.told() + f", until {_clock(view.override.until)}" if view.override else ""),
+        ("order", view.override.describe() + f", until {_clock(view.override.until)}" if view.override else ""),
         ("paused", f"by {view.paused.by}" + (f": {view.paused.why}" if view.paused.why else "") if view.paused else ""),
         ("tuned", ", ".join(f"{field}={value}" for field, value in view.tuned.items())),
         ("alerts", ", ".join(view.alerts)),

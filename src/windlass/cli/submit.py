@@ -23,11 +23,11 @@ from windlass.core.task import NewTask
 from windlass.errors import InvalidTask, StoreError, WindlassError
 from windlass.operations.caller import LOCAL
 from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.server.http.json_body import decoded
 from windlass.server.http.problems import problem_of
 from windlass.server.routes.submission import new_task
 from windlass.stores.protocol import Receipt, Store
 from windlass.wire.schemas import LineReceipt, SubmitTask
+from windlass.wire.strict_json import decode_json
 
 CHUNK = 1_000
 MOST_TOLD = 20
@@ -126,7 +126,7 @@ class Intake:
 
     def _task(self, number: int, line: bytes) -> NewTask:
         try:
-            return new_task(self._offers, LOCAL, decoded(line, SubmitTask, "line"), trusted=self._unchecked)
+            return new_task(self._offers, LOCAL, decode_json(line, SubmitTask, "line"), trusted=self._unchecked)
         except StoreError:
             raise
         except WindlassError as error:
@@ -135,7 +135,7 @@ class Intake:
     def _read(self, line: Line) -> Numbered | None:
         number, text = line
         try:
-            return number, new_task(self._offers, LOCAL, decoded(text, SubmitTask, "line"), trusted=self._unchecked)
+            return number, new_task(self._offers, LOCAL, decode_json(text, SubmitTask, "line"), trusted=self._unchecked)
         except StoreError:
             raise
         except WindlassError as error:

@@ -9,8 +9,8 @@ from typing import Any
 import click
 from msgspec import to_builtins
 
-from windlass.autoscale.pool_tick import reports_of
-from windlass.autoscale.reports import NodeReport
+from windlass.autoscale.observe import NodeReport
+from windlass.autoscale.pool_tick import read_reports
 from windlass.cli.output import form_options, number_of, print_json_form, print_note, table
 from windlass.cli.stores import clock, opened, store_option
 from windlass.cli.time_options import length
@@ -34,7 +34,7 @@ def ls(store_url: str | None, form: str | None, gone_too: bool) -> None:
     """List every node with its pools, and every worker process with the tasks that it runs."""
     store = opened(store_url)
     sessions = [session for session in store.sessions(workers=True) if gone_too or not session.lost]
-    reports = reports_of(store.look([], ahead=timedelta(0)))
+    reports = read_reports(store.look([], ahead=timedelta(0)))
     if print_json_form(form, [_document(session, reports.get(str(session.id))) for session in sessions]):
         return
     rows = [row for session in sessions for row in _rows(session, reports.get(str(session.id)))]

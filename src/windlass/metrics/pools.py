@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from windlass.autoscale import pool_tick
-from windlass.autoscale.reports import NodeReport
+from windlass.autoscale.observe import NodeReport
 from windlass.metrics.families import Family, Sample
 from windlass.operations.pools import PoolView, desired_in, pools_in
 from windlass.stores.coordination import Look
@@ -62,7 +62,7 @@ def samples(look: Look) -> Iterable[Sample]:
         yield from _pool(view, look)
         yield Sample(DESIRED, desired_in(look, view.name) * view.threads, (view.name,))
     # Of two sessions of one node, the newer one comes first and knows all that the older one does.
-    reports = pool_tick.reports_of(look)
+    reports = pool_tick.read_reports(look)
     newest = {each.node: reports[str(each.session)] for each in reversed(look.reports) if str(each.session) in reports}
     for node, report in newest.items():
         yield from _node(node, report)
@@ -80,7 +80,7 @@ def _pool(view: PoolView, look: Look) -> Iterable[Sample]:
         view.ceiling,
         view.oldest,
         view.wait,
-        pool_tick.latest(look, view.name)[0].settings.late,
+        pool_tick.read_decision(look, view.name)[0].settings.late,
         max(0.0, look.now / SECOND - view.decided_at) if view.decided_at else 0.0,
         view.override is not None,
         view.paused is not None,

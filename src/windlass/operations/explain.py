@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import msgspec
 
-from windlass.autoscale.pool_tick import reports_of
-from windlass.autoscale.reports import PoolReport
-from windlass.autoscale.stored_state import ORDER, PoolOrder, read
+from windlass.autoscale.observe import PoolReport
+from windlass.autoscale.pool_tick import read_reports
+from windlass.autoscale.stored_state import OVERRIDES, PoolOverrides, decode_document
 from windlass.core.breaker import Breaker, decode
 from windlass.core.forecast import Forecast, forecast
 from windlass.core.lifecycle import State
@@ -69,13 +69,13 @@ def _breakers(store: Store, task: Task) -> dict[str, Breaker]:
 
 def _stopped(store: Store) -> dict[str, str]:
     """The pools that people have stopped, and in whose words. One that has gone to 0 by itself wakes by itself."""
-    orders = {control.name: read(control.value, PoolOrder) for control in store.controls(ORDER)}
+    orders = {control.name: decode_document(control.value, PoolOverrides) for control in store.controls(OVERRIDES)}
     found: dict[str, str] = {}
     for name, order in orders.items():
         if order.paused is not None:
             found[name] = f"paused by {order.paused.by}" + (f": {order.paused.why}" if order.paused.why else "")
         elif order.override is not None and order.override.most == 0:
-            found[name] = order.override.told()
+            found[name] = order.override.describe()
     return found
 
 
@@ -85,7 +85,7 @@ def _outlook(store: Store, task: Task, before: int) -> Forecast | None:
     Its own queue may be served before all others of its pool, or after them: that is part of the range.
     """
     here = store.look([task.queue], ahead=timedelta(0))
-    pools = [pool for node in reports_of(here).values() for pool in node.pools.values() if task.queue in pool.queues]
+    pools = [pool for node in read_reports(here).values() for pool in node.pools.values() if task.queue in pool.queues]
     slots = sum((pool.ready + pool.asleep + pool.starting) * pool.threads for pool in pools)
     seconds = _run_time(pools)
     if not slots or seconds is None:

@@ -14,11 +14,10 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from windlass.autoscale import pool_tick
-from windlass.autoscale.checks import TIMES, faults
+from windlass.autoscale.controller import Override
 from windlass.autoscale.observe import SECOND
-from windlass.autoscale.overrides import Override
-from windlass.autoscale.settings import Settings
-from windlass.autoscale.stored_state import ORDER, Paused, PoolOrder, written
+from windlass.autoscale.settings import TIME_SETTINGS, Settings, find_setting_errors
+from windlass.autoscale.stored_state import OVERRIDES, PauseRequest, PoolOverrides, encode_document
 from windlass.core.names import check_author
 from windlass.core.times import Duration, duration
 from windlass.errors import ChangedMeanwhile, InvalidTask
@@ -40,7 +39,7 @@ def pin(
     by: str,
     why: str = "",
     lasts: Duration | None = "1h",
-) -> PoolOrder:
+) -> PoolOverrides:
     """Overrule the controller: this size, or one up to `most`, for some time; None for until it is resumed."""
     check_author(by, why)
     most = least if most is None else most
@@ -50,7 +49,7 @@ def pin(
     if not timedelta(0) < length <= FOR_EVER:
         raise InvalidTask(f"for={lasts!r} is out of range; give something like 30m, and no more than ten years")
 
-    def change(order: PoolOrder, look: Look) -> PoolOrder:
+    def change(order: PoolOverrides, look: Look) -> PoolOverrides:
         until = look.now / SECOND + length.total_seconds()
         return replace(order, override=Override(least=least, most=most, until=until, author=by, why=why))
 
@@ -59,25 +58,25 @@ def pin(
     return _order(store, name, change, "set", f"set to {size} by {by} {until}{_because(why)}", by)
 
 
-def freeze(store: Store, name: str, *, by: str, why: str = "", lasts: Duration | None = None) -> PoolOrder:
+def freeze(store: Store, name: str, *, by: str, why: str = "", lasts: Duration | None = None) -> PoolOverrides:
     """Keep the size that it has now."""
     return pin(store, name, pool(store, name).target, by=by, why=why or "frozen", lasts=lasts)
 
 
-def pause(store: Store, name: str, *, by: str, why: str = "") -> PoolOrder:
+def pause(store: Store, name: str, *, by: str, why: str = "") -> PoolOverrides:
     """Size 0: what runs ends, nothing new starts, the queue fills. Until it is resumed."""
     check_author(by, why)
     return _order(
         store,
         name,
-        lambda order, look: replace(order, paused=Paused(by=by, at=look.now, why=why)),
+        lambda order, look: replace(order, paused=PauseRequest(by=by, at=look.now, why=why)),
         "paused",
         f"paused by {by}{_because(why)}",
         by,
     )
 
 
-def resume(store: Store, name: str, *, by: str, why: str = "") -> PoolOrder:
+def resume(store: Store, name: str, *, by: str, why: str = "") -> PoolOverrides:
     """Let it size itself again: no pause, no override."""
     check_author(by, why)
     return _order(
@@ -90,7 +89,7 @@ def resume(store: Store, name: str, *, by: str, why: str = "") -> PoolOrder:
     )
 
 
-def tune(store: Store, name: str, changes: Mapping[str, Any], *, by: str, why: str = "") -> PoolOrder:
+def tune(store: Store, name: str, changes: Mapping[str, Any], *, by: str, why: str = "") -> PoolOverrides:
     """Change settings of a pool while it runs; None puts one back to what the nodes' files say.
 
     The names are those of `windlass.autoscale.settings.Settings`; `floor` and `ceiling` are workers over all nodes.
@@ -102,7 +101,7 @@ def tune(store: Store, name: str, changes: Mapping[str, Any], *, by: str, why: s
             raise InvalidTask(f"{field} is no setting of a pool; give some of {', '.join(sorted(known))}")
     given = {field: _plain(field, value) for field, value in changes.items()}
 
-    def change(order: PoolOrder, _: Look) -> PoolOrder:
+    def change(order: PoolOverrides, _: Look) -> PoolOverrides:
         tuned = {field: value for field, value in {**order.tuned, **given}.items() if value is not None}
         changed = replace(order, tuned=tuned)
         _check(changed)
@@ -112,9 +111,9 @@ def tune(store: Store, name: str, changes: Mapping[str, Any], *, by: str, why: s
     return _order(store, name, change, "tuned", f"{told} by {by}{_because(why)}", by)
 
 
-def _check(order: PoolOrder) -> None:
+def _check(order: PoolOverrides) -> None:
     settings = order.tune(Settings())
-    found = faults(settings)
+    found = find_setting_errors(settings)
     if "floor" in order.tuned and "ceiling" in order.tuned and settings.floor > settings.ceiling:
         found.append(f"floor={settings.floor} is above ceiling={settings.ceiling}")
     if not 0 <= settings.floor <= LARGEST or not 0 <= settings.ceiling <= LARGEST:
@@ -125,7 +124,7 @@ def _check(order: PoolOrder) -> None:
 
 def _plain(field: str, value: Any) -> Any:
     """A setting as it is stored: times in seconds. None, which takes one back, fits all."""
-    if field in TIMES and isinstance(value, str | timedelta):
+    if field in TIME_SETTINGS and isinstance(value, str | timedelta):
         return duration(value, field).total_seconds()
     try:
         msgspec.convert({} if value is None else {field: value}, Settings)
@@ -135,17 +134,17 @@ def _plain(field: str, value: Any) -> Any:
 
 
 def _order(
-    store: Store, name: str, change: Callable[[PoolOrder, Look], PoolOrder], action: str, text: str, by: str
-) -> PoolOrder:
+    store: Store, name: str, change: Callable[[PoolOverrides, Look], PoolOverrides], action: str, text: str, by: str
+) -> PoolOverrides:
     """Write a change of what people want, with its line in the ledger."""
     for _ in range(TRIES):
         look = look_at(store)
         known_pool(look, name)
-        order, version = pool_tick.order_for(look, name)
+        order, version = pool_tick.read_overrides(look, name)
         changed = change(order, look)
-        data = written(changed)
+        data = encode_document(changed)
         entry = Entry(subject=f"pool/{name}", action=action, text=text, by=by, data=data)
-        if store.put_control(ORDER, name, data, expect=version, entries=[entry]):
+        if store.put_control(OVERRIDES, name, data, expect=version, entries=[entry]):
             return changed
     raise ChangedMeanwhile(f"the order for the pool {name}")
 

@@ -13,11 +13,9 @@ from typing import Any
 from msgspec import Struct
 
 from windlass.autoscale import pool_tick
-from windlass.autoscale.controller import tick
-from windlass.autoscale.observe import SECOND, members, observed, oldest
-from windlass.autoscale.overrides import Override
-from windlass.autoscale.reports import PoolReport
-from windlass.autoscale.stored_state import POOL, Paused, PoolDecision, read
+from windlass.autoscale.controller import Override, tick
+from windlass.autoscale.observe import SECOND, PoolReport, compute_oldest_wait, observe, select_members
+from windlass.autoscale.stored_state import POOL, PauseRequest, PoolDecision, decode_document
 from windlass.errors import UnknownPool
 from windlass.stores.coordination import MAX_QUEUES, EntrySeen, Look
 from windlass.stores.protocol import Count, Store
@@ -74,7 +72,7 @@ class PoolView(Struct, frozen=True, kw_only=True):
     decided_by: str
     alerts: tuple[str, ...]
     override: Override | None
-    paused: Paused | None
+    paused: PauseRequest | None
     tuned: Mapping[str, Any]
     degraded: str
     nodes: tuple[NodePart, ...]
@@ -121,8 +119,8 @@ def desired(store: Store, name: str) -> int:
 
 def desired_in(look: Look, name: str) -> int:
     """The same from a look that was had already, for a pool that is in it."""
-    decision, _ = pool_tick.latest(look, name)
-    here = members(pool_tick.reports_of(look), name)
+    decision, _ = pool_tick.read_decision(look, name)
+    here = select_members(pool_tick.read_reports(look), name)
     busy = ceil(sum(each.leased for each in look.queues if each.queue in _queues(look, name)) / decision.threads)
     if here:
         target = decision.target if decision.tick else sum(report.target for report in here.values())
@@ -131,9 +129,9 @@ def desired_in(look: Look, name: str) -> int:
         # What is leased may only be read ahead, so beyond the ceiling only what the nodes know to run counts.
         running = sum(ceil(report.running / report.threads) for report in here.values())
         return max(target, running, min(busy, decision.settings.ceiling // decision.threads))
-    order, _ = pool_tick.order_for(look, name)
-    seen, _ = observed(look, {"": PoolReport(queues=decision.queues, threads=decision.threads)}, decision.seen)
-    found = tick(float(look.now // SECOND), seen, decision.ordered(order), decision.settings)
+    order, _ = pool_tick.read_overrides(look, name)
+    seen, _ = observe(look, {"": PoolReport(queues=decision.queues, threads=decision.threads)}, decision.seen)
+    found = tick(float(look.now // SECOND), seen, decision.apply_overrides(order), decision.settings)
     return max(busy, ceil(found.target / decision.threads))
 
 
@@ -145,14 +143,16 @@ def _needs_nodes(decision: PoolDecision, here: Mapping[str, PoolReport]) -> bool
 
 def look_at(store: Store, counts: Sequence[Count] | None = None) -> Look:
     """What there is, in all queues that any pool serves; of more queues than one look takes, those first."""
-    served = {queue for control in store.controls(POOL) for queue in read(control.value, PoolDecision).queues}
+    served = {
+        queue for control in store.controls(POOL) for queue in decode_document(control.value, PoolDecision).queues
+    }
     others = {each.queue for each in (store.counts() if counts is None else counts)} - served
     return store.look([*sorted(served), *sorted(others)][:MAX_QUEUES], ahead=AHEAD)
 
 
 def _names(look: Look) -> list[str]:
     decided = {control.name for control in look.controls if control.kind == POOL}
-    return sorted(decided | {name for report in pool_tick.reports_of(look).values() for name in report.pools})
+    return sorted(decided | {name for report in pool_tick.read_reports(look).values() for name in report.pools})
 
 
 def known_pool(look: Look, name: str) -> None:
@@ -163,20 +163,20 @@ def known_pool(look: Look, name: str) -> None:
 
 
 def _queues(look: Look, name: str) -> set[str]:
-    decision, _ = pool_tick.latest(look, name)
-    here = members(pool_tick.reports_of(look), name)
+    decision, _ = pool_tick.read_decision(look, name)
+    here = select_members(pool_tick.read_reports(look), name)
     return {*decision.queues, *(queue for report in here.values() for queue in report.queues)}
 
 
 def _view(name: str, look: Look) -> PoolView:
-    reports = pool_tick.reports_of(look)
-    here = members(reports, name)
-    decision, _ = pool_tick.latest(look, name)
-    order, _ = pool_tick.order_for(look, name)
-    override = order.override if order.override and order.override.holds(look.now / SECOND) else None
+    reports = pool_tick.read_reports(look)
+    here = select_members(reports, name)
+    decision, _ = pool_tick.read_decision(look, name)
+    order, _ = pool_tick.read_overrides(look, name)
+    override = order.override if order.override and order.override.is_active(look.now / SECOND) else None
     queues = _queues(look, name)
     counts = [each for each in look.queues if each.queue in queues]
-    settings = pool_tick.in_force(here, order) if here else decision.settings
+    settings = pool_tick.resolve_settings(here, order) if here else decision.settings
     nodes = {str(each.session): each.node for each in look.reports}
     parts = tuple(_part(nodes.get(session, ""), session, report) for session, report in here.items())
     late = look.now // SECOND - decision.tick > STALLED
@@ -199,7 +199,7 @@ def _view(name: str, look: Look) -> PoolView:
         wait=settings.wait,
         runnable=sum(each.runnable for each in counts),
         leased=sum(each.leased for each in counts),
-        oldest=oldest(look.now, [each.oldest for each in counts]),
+        oldest=compute_oldest_wait(look.now, [each.oldest for each in counts]),
         needs=decision.needs / threads,
         sentence=decision.sentence,
         reasons=decision.reasons,

@@ -7,14 +7,12 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from windlass.autoscale.controller import tick
-from windlass.autoscale.custom import situation
-from windlass.autoscale.observations import Observation
+from windlass.autoscale.controller import ControllerState, describe_situation, tick
+from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.state import State
+from windlass.custom_decider import PREFIX, PoolSituation, check_answer
 from windlass.simulation.load import Load
 from windlass.simulation.policy import Policy, Start
-from windlass.situation import PREFIX, PoolSituation, checked_answer
 
 OwnDecider: TypeAlias = Callable[[PoolSituation], float]
 OWN = f"{PREFIX}simulated"
@@ -26,18 +24,18 @@ class Controller:
     def __init__(self, settings: Settings, own: OwnDecider | None = None) -> None:
         self.settings = settings
         self._own = own
-        self.state = State()
+        self.state = ControllerState()
         self.said = ""
 
     def __call__(self, now: int, seen: Observation, /) -> int:
         before = self.state.target if self.state.target is not None else seen.alive
         if self._own is not None:
-            shown = situation("simulated", float(now), seen, self.state, self.settings, 1, before)
-            seen = replace(seen, decided={OWN: checked_answer(self._own(shown))})
+            shown = describe_situation("simulated", float(now), seen, self.state, self.settings, 1, before)
+            seen = replace(seen, decided={OWN: check_answer(self._own(shown))})
         decision = tick(float(now), seen, self.state, self.settings)
         self.state = decision.state
         if decision.target != before:
-            self.said = decision.sentence(before)
+            self.said = decision.summarize(before)
         return decision.target
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from windlass.autoscale.observations import Observation
+from windlass.autoscale.observe import Observation
 from windlass.simulation.load import Load
 
 

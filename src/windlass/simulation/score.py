@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import exp, log
 
-from windlass.autoscale.observations import Observation
+from windlass.autoscale.observe import Observation
 from windlass.simulation.bound import Bound
 from windlass.simulation.load import Load
 from windlass.simulation.policy import Policy, Start, Telling

@@ -12,7 +12,7 @@ from collections import deque
 from heapq import heapify, heappop, heappush, heapreplace
 from random import Random
 
-from windlass.autoscale.observations import Observation
+from windlass.autoscale.observe import Observation
 from windlass.core.retry import Error
 from windlass.simulation.load import Load
 

@@ -6,7 +6,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from windlass.autoscale.reports import NodeReport
+from windlass.autoscale.observe import NodeReport
 from windlass.core.lifecycle import State
 from windlass.core.times import micros
 from windlass.operations.presentation import Palette, length

@@ -110,7 +110,7 @@ def pool_page(pool: PoolView, reading: Snapshot, palette: Palette) -> Text:
         ("now", f"{pool.starting} starting, {pool.draining} draining, {pool.asleep} asleep, {pool.threads} slots each"),
         ("decided", pool.sentence),
         ("because", " → ".join(pool.reasons)),
-        ("order", pool.override.told() if pool.override else ""),
+        ("order", pool.override.describe() if pool.override else ""),
         ("paused", paused("pool", pool.name, pool.paused.by, pool.paused.why) if pool.paused else ""),
         ("tuned", ", ".join(f"{field}={value}" for field, value in pool.tuned.items())),
         ("alerts", ", ".join(pool.alerts)),

@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from windlass.autoscale.pool_tick import reports_of
-from windlass.autoscale.reports import NodeReport
+from windlass.autoscale.observe import NodeReport
+from windlass.autoscale.pool_tick import read_reports
 from windlass.core.query import Query
 from windlass.core.task import Attempt, Task, TaskId
 from windlass.core.times import Micros
@@ -86,7 +86,7 @@ def read(store: Store, name: Name, query: Query) -> Snapshot:
         "queues": queue_shapes(store.queues(), counts),
         "looks": {each.queue: each for each in look.queues},
         "pools": pools_in(look),
-        "reports": reports_of(look),
+        "reports": read_reports(look),
     }
     return Snapshot(**common, **_own(store, name, query, look.now))
 

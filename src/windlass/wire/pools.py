@@ -200,7 +200,7 @@ def pool_shape(view: PoolView) -> PoolShape:
 
 def explain_shape(view: PoolView) -> ExplainShape:
     """Why a pool is as it is."""
-    ordered = view.override.told() if view.override else ""
+    ordered = view.override.describe() if view.override else ""
     if view.paused:
         ordered = f"paused by {view.paused.by}" + (f": {view.paused.why}" if view.paused.why else "")
     return ExplainShape(

@@ -16,10 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from windlass.autoscale import pool_tick, stored_state
-from windlass.autoscale.budget import Claim, shared
-from windlass.autoscale.observe import members
-from windlass.autoscale.reports import NodeReport, PoolReport
-from windlass.autoscale.shares import Holding, held
+from windlass.autoscale.observe import NodeReport, PoolReport, select_members
+from windlass.autoscale.shares import Holding, SlotRequest, divide_slots, hold_share
 from windlass.autoscale.stored_state import POOL, PoolDecision
 from windlass.clock import Clock
 from windlass.config import BudgetSettings, PoolSettings
@@ -120,10 +118,12 @@ class Autoscaler:
         queues = sorted({queue for pool in report.pools.values() for queue in pool.queues})
         look = self._store.look(queues, ahead=LOOK_AHEAD)
         self._breakers.step(look, self._session, want=1 if self._needs_work() else 0)
-        nodes = {**pool_tick.reports_of(look), self._session: report}
+        nodes = {**pool_tick.read_reports(look), self._session: report}
         for name in report.pools:
-            self._hub.dispatcher.pools[name].situations = pool_tick.situations(name, look, members(nodes, name))
-        found = {name: self._share(name, look, members(nodes, name)) for name in report.pools}
+            self._hub.dispatcher.pools[name].situations = pool_tick.describe_situations(
+                name, look, select_members(nodes, name)
+            )
+        found = {name: self._share(name, look, select_members(nodes, name)) for name in report.pools}
         self._apply({name: share for name, share in found.items() if share is not None})
 
     def _report(self, dispatcher: Dispatcher) -> NodeReport:
@@ -162,15 +162,15 @@ class Autoscaler:
         decision = self._decide(name, look, pool)
         if decision is None or not decision.tick:
             return None
-        size = pool_tick.share(self._session, decision.target, pool)
+        size = pool_tick.compute_share(self._session, decision.target, pool)
         return Share(size, decision.target, decision.sentence)
 
     def _decide(self, name: str, look: Look, pool: Mapping[str, PoolReport]) -> PoolDecision | None:
-        latest, _ = pool_tick.latest(look, name)
+        latest, _ = pool_tick.read_decision(look, name)
         if self._clock.monotonic() < self._not_before.get(name, 0.0):
             return latest
         try:
-            ruling = pool_tick.rule(name, look, pool, self._keeper.node)
+            ruling = pool_tick.decide_tick(name, look, pool, self._keeper.node)
         except Exception as error:  # noqa: BLE001 a controller that fails must not stop the node; it is reported
             self._back_off(name, look, error)
             return latest
@@ -178,7 +178,7 @@ class Autoscaler:
             self._failures.pop(name, None)
         if ruling is None:
             return latest
-        text = stored_state.written(ruling.decision)
+        text = stored_state.encode_document(ruling.decision)
         try:
             if not self._store.put_control(POOL, name, text, expect=ruling.expect, entries=ruling.entries):
                 return None  # Another node has decided this tick. The next tick reads it.
@@ -196,12 +196,7 @@ class Autoscaler:
         self._not_before[name] = self._clock.monotonic() + wait
         self.degraded[name] = f"{type(error).__name__}: {error}"
         inputs = msgspec.json.encode(look).decode()
-        logger.error(
-            "the controller of the pool %s failed; the pool keeps its size. Its input was: %s",
-            name,
-            inputs,
-            exc_info=error,
-        )
+        logger.error("the controller of pool %s failed, its size is kept; input: %s", name, inputs, exc_info=error)
         self._events.emit(ControllerFailed(pool=name, error=self.degraded[name], again_in=wait))
 
     def _apply(self, wanted: Mapping[str, Share]) -> None:
@@ -219,7 +214,7 @@ class Autoscaler:
 
     def _hold_size(self, name: str, now: float, share: Share) -> int:
         """Return this node's part. It does not shrink at once when another node has joined."""
-        size, self._held[name] = held(now, self._held.get(name, Holding()), share.target, share.size)
+        size, self._held[name] = hold_share(now, self._held.get(name, Holding()), share.target, share.size)
         return size
 
     def _apply_budget(self, dispatcher: Dispatcher, sizes: Mapping[str, int]) -> Mapping[str, int]:
@@ -232,10 +227,12 @@ class Autoscaler:
             return sizes
         pools = {name: dispatcher.pools[name].settings for name in sizes}
         claims = [
-            Claim(pool=name, floor=min(size, pools[name].floor), must=size, want=size, priority=pools[name].priority)
+            SlotRequest(
+                pool=name, floor=min(size, pools[name].floor), must=size, want=size, priority=pools[name].priority
+            )
             for name, size in sizes.items()
         ]
-        return shared(claims, room)
+        return divide_slots(claims, room)
 
 
 def _find_room(room: int | None, pool: Pool, dispatcher: Dispatcher) -> int:

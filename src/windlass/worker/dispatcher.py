@@ -18,8 +18,8 @@ from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import AT_MOST_ONCE, Crashed, Outcome, Raised, Released, Settlement, Stopped
 from windlass.core.task import Claim, Lease, SessionId
+from windlass.custom_decider import PoolSituation
 from windlass.events import Events, PoolResized, WorkerParentFailed
-from windlass.situation import PoolSituation
 from windlass.worker.breakers import Breakers
 from windlass.worker.pool import Pool
 from windlass.worker.tickets import LEAVE

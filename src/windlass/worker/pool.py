@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from math import ceil
 
-from windlass.autoscale.reports import PoolReport
+from windlass.autoscale.observe import PoolReport
 from windlass.config import PoolSettings
 from windlass.core.lifecycle import State
 from windlass.core.settlement import Settlement
 from windlass.core.task import Claim
-from windlass.situation import PoolSituation
+from windlass.custom_decider import PoolSituation
 from windlass.worker.worker import RunningAttempt, Worker, WorkerState
 
 READ_AHEAD_SECONDS = 0.05

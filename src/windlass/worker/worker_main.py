@@ -22,14 +22,14 @@ from uuid import UUID
 
 from windlass.client.app import App, bind_all
 from windlass.client.context import Cancelled, SoftTimeout
-from windlass.client.execution import error_of, perform
+from windlass.client.execution import describe_error, run_attempt
 from windlass.clock import monotonic
 from windlass.core.assignment import Assignment
 from windlass.core.retry import storable
 from windlass.core.settlement import Outcome, Raised
 from windlass.core.task import Lease
+from windlass.custom_decider import PREFIX, PoolSituation, check_answer
 from windlass.errors import NotAllowed
-from windlass.situation import PREFIX, PoolSituation, checked_answer
 from windlass.stores.protocol import Store
 from windlass.worker.async_runner import AsyncRunner
 from windlass.worker.capture import Capture
@@ -189,7 +189,7 @@ class WorkerMain:
         self._running[name] = ticket
         started = monotonic()
         log = self._capture.begin()
-        outcome = self._perform(ticket, assignment)
+        outcome = self._run_handler(ticket, assignment)
         text = log.end()
         seconds = monotonic() - started
         del self._running[name]
@@ -197,21 +197,16 @@ class WorkerMain:
         self._progress_at.pop(ticket, None)
         try:
             self.send(done(ticket, seconds, outcome, text))
-        except (
-            TypeError,
-            ValueError,
-            MemoryError,
-            RecursionError,
-        ) as error:  # It cannot be encoded.
-            self.send(done(ticket, seconds, Raised(error_of(error)), None))
+        except (TypeError, ValueError, MemoryError, RecursionError) as error:  # It cannot be encoded.
+            self.send(done(ticket, seconds, Raised(describe_error(error)), None))
 
-    def _perform(self, ticket: int, assignment: Assignment) -> Outcome:
+    def _run_handler(self, ticket: int, assignment: Assignment) -> Outcome:
         handler = self._app.handlers.get(assignment.handler)
         if handler is not None and handler.is_async:
-            return self._loop.perform(ticket, self._app, assignment, self)
+            return self._loop.run_attempt(ticket, self._app, assignment, self)
         try:
             with self._interrupts.thread(ticket):
-                return perform(self._app, assignment, self)
+                return run_attempt(self._app, assignment, self)
         except (SoftTimeout, Cancelled) as error:
             return outcome_of_interruption(type(error))
 
@@ -264,7 +259,7 @@ class WorkerMain:
             if decide is None:
                 known = ", ".join(self._app.deciders) or "none"
                 raise LookupError(f"the app has no decider {name.removeprefix(PREFIX)!r}; it has {known}")
-            self.send(Measured(name, checked_answer(decide(situation))))
+            self.send(Measured(name, check_answer(decide(situation))))
         except Exception as error:  # noqa: BLE001 - the node reports whatever the app's function raises
             self.send(Measured(name, None, f"{type(error).__name__}: {error}"))
 

@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping
 from windlass.autoscale.deciders.forecasts import holt_winters, linear, schedule
 from windlass.autoscale.deciders.simple import aimd, due, mmc, pid, target, threshold
 from windlass.autoscale.deciders.slo import slo
-from windlass.autoscale.load_overrides import Wish
-from windlass.autoscale.moment import Memory, Moment
+from windlass.autoscale.recommendation import DeciderMemory, Moment, Recommendation
 
-Decider = Callable[[Moment], tuple[Wish, Memory]]
-
+Decider = Callable[[Moment], tuple[Recommendation, DeciderMemory]]
 DECIDERS: Mapping[str, Decider] = {
     "slo": slo,
     "threshold": threshold,

@@ -5,11 +5,12 @@ Each answers with one size; bounds, holds and the budget of resizes are the same
 
 from __future__ import annotations
 
+from math import ceil, exp, log, sqrt
+
 from msgspec.structs import replace
 
-from windlass.autoscale.load_overrides import Wish
-from windlass.autoscale.moment import Memory, Moment
-from windlass.autoscale.sizing import staff
+from windlass.autoscale.observe import Observation
+from windlass.autoscale.recommendation import DeciderMemory, Moment, Recommendation
 
 USE = 0.7
 """The utilisation that `target` and `pid` aim at."""
@@ -20,22 +21,22 @@ SLEW = 0.5
 """The largest step of `pid`, as a share of the size."""
 
 
-def plain(size: float, reason: str) -> Wish:
+def recommend_size(size: float, reason: str) -> Recommendation:
     """A wish for exactly one size."""
-    return Wish(must=size, want=size, keep=size, peak=size, reason=reason)
+    return Recommendation(must=size, want=size, keep=size, peak=size, reason=reason)
 
 
-def use_of(moment: Moment) -> float:
+def compute_utilization(moment: Moment) -> float:
     """The busy share, with the backlog in it: above 1 when work waits."""
     observed = moment.observed
     wanted = observed.running + observed.queued * moment.service / max(moment.settings.wait, 0.1)
     return wanted / max(1, observed.alive)
 
 
-def threshold(moment: Moment) -> tuple[Wish, Memory]:
+def threshold(moment: Moment) -> tuple[Recommendation, DeciderMemory]:
     """Above the upper mark for 5 s a quarter more, below the lower one for 60 s a tenth less; between them nothing."""
     marks, memory, size = moment.settings.thresholds, moment.memory, float(moment.current)
-    fading = memory.use.record(moment.now, use_of(moment), marks.half_life)
+    fading = memory.use.record(moment.now, compute_utilization(moment), marks.half_life)
     use, way = fading.value or 0.0, memory.direction
     # A step back from the last one needs a clearer sign than a step on.
     above = memory.above + 1 if use > marks.high + (marks.deadband if way < 0 else 0.0) else 0
@@ -45,10 +46,10 @@ def threshold(moment: Moment) -> tuple[Wish, Memory]:
     elif below >= 60:
         size, below, way = size * 0.9 - 0.5, 0, -1
     kept = replace(memory, above=above, below=below, direction=way, use=fading)
-    return plain(size, f"utilisation {use:.0%}"), kept
+    return recommend_size(size, f"utilisation {use:.0%}"), kept
 
 
-def aimd(moment: Moment) -> tuple[Wish, Memory]:
+def aimd(moment: Moment) -> tuple[Recommendation, DeciderMemory]:
     """Two more while tasks wait too long, three quarters after a minute of calm."""
     observed, size = moment.observed, float(moment.current)
     calm = moment.memory.calm + 1 if not observed.queued and observed.running < USE * observed.ready else 0
@@ -56,12 +57,12 @@ def aimd(moment: Moment) -> tuple[Wish, Memory]:
         size += 2
     elif calm >= 60:
         size, calm = size * 0.75, 0
-    return plain(size, f"oldest {observed.oldest:.1f} s"), replace(moment.memory, calm=calm)
+    return recommend_size(size, f"oldest {observed.oldest:.1f} s"), replace(moment.memory, calm=calm)
 
 
-def pid(moment: Moment) -> tuple[Wish, Memory]:
+def pid(moment: Moment) -> tuple[Recommendation, DeciderMemory]:
     """Utilisation to its aim. The integral stands still at a bound; the derivative acts on the measurement alone."""
-    use, memory, current = use_of(moment), moment.memory, max(1.0, float(moment.current))
+    use, memory, current = compute_utilization(moment), moment.memory, max(1.0, float(moment.current))
     error = use / USE - 1
     fading = memory.use.record(moment.now, use, HALF_LIFE)
     smooth = fading.value if fading.value is not None else use
@@ -71,24 +72,57 @@ def pid(moment: Moment) -> tuple[Wish, Memory]:
     free = abs(step) < SLEW and moment.settings.floor < size < moment.settings.ceiling
     integral = max(-5.0, min(5.0, memory.integral + error)) if free else memory.integral * 0.9
     kept = replace(memory, integral=integral, measured=smooth, use=fading)
-    return plain(size, f"utilisation {use:.0%}, aim {USE:.0%}"), kept
+    return recommend_size(size, f"utilisation {use:.0%}, aim {USE:.0%}"), kept
 
 
-def target(moment: Moment) -> tuple[Wish, Memory]:
+def target(moment: Moment) -> tuple[Recommendation, DeciderMemory]:
     """Little's law: the load over the utilisation aimed at."""
-    return plain(moment.load / USE, f"load {moment.load:.1f} at {USE:.0%}"), moment.memory
+    return recommend_size(moment.load / USE, f"load {moment.load:.1f} at {USE:.0%}"), moment.memory
 
 
-def mmc(moment: Moment) -> tuple[Wish, Memory]:
+def mmc(moment: Moment) -> tuple[Recommendation, DeciderMemory]:
     """Erlang's formula: the fewest workers with which few enough tasks wait longer than the goal."""
     settings = moment.settings
     size = staff(moment.load, settings.wait / max(moment.service, 1e-6), settings.late)
-    return plain(size, f"load {moment.load:.1f}, goal {settings.wait:g} s"), moment.memory
+    return recommend_size(size, f"load {moment.load:.1f}, goal {settings.wait:g} s"), moment.memory
 
 
-def due(moment: Moment) -> tuple[Wish, Memory]:
+def due(moment: Moment) -> tuple[Recommendation, DeciderMemory]:
     """What the schedule holds for the time until a worker could serve it, spread over the goal."""
     reach = moment.observed.start_delay + 2
     count = moment.observed.due_within(reach)
     size = min(count, count * moment.service / max(moment.settings.wait, 0.1))
-    return plain(size, f"{count} due within {reach:.0f} s"), moment.memory
+    return recommend_size(size, f"{count} due within {reach:.0f} s"), moment.memory
+
+
+def read_app_decider(name: str, observed: Observation, current: int) -> Recommendation:
+    """Return what the app's decider asks for. Without an answer the size stays, so that a fault moves nothing.
+
+    A pool that has nobody cannot be asked at all: while tasks wait it gets one worker.
+    """
+    answer = observed.decided.get(name)
+    if answer is None:
+        return recommend_size(max(current, 1 if observed.queued else 0), f"{name} has no answer, so the size stays")
+    return recommend_size(answer, f"{name} asks for {answer:g}")
+
+
+def staff(load: float, patience: float, late: float) -> int:
+    """The fewest workers with at most a share `late` of tasks waiting longer than `patience` service times."""
+    if load <= 0:
+        return 0
+    if load > LARGE:
+        # A task waits longer than its patience with a chance below e^-(spare · patience), however large the pool.
+        return ceil(load + min(2 * sqrt(load), log(1 / late) / max(patience, 1e-9)))
+    workers, blocked = 0, 1.0
+    while True:
+        workers += 1
+        blocked = load * blocked / (workers + load * blocked)
+        if workers <= load:
+            continue
+        waiting = blocked / (1 - load / workers * (1 - blocked))
+        if waiting * exp(-(workers - load) * patience) <= late:
+            return workers
+
+
+LARGE = 200.0
+"""Above this offered load the square-root rule is as good as Erlang's formula, and cheaper."""

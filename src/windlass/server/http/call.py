@@ -1,4 +1,8 @@
-"""What a route's handler is given: the store, who asks, and where to put what the answer's headers say."""
+"""The call object: what a route's handler knows about its request.
+
+Scoping lives here. A token may be limited to one tenant or one queue; handlers read tasks, filters and queues through
+the call, so a resource outside of the token's scope looks exactly like one that does not exist.
+"""
 
 from __future__ import annotations
 
@@ -14,54 +18,55 @@ from windlass.errors import Refused, UnknownTask
 from windlass.operations.caller import Caller
 from windlass.operations.handler_catalog import HandlerCatalog
 from windlass.redaction import redacted_text
-from windlass.server.http_workers import HttpWorkers
+from windlass.server.workers.http_workers import HttpWorkers
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Store
 
 
 class Call:
-    """One request, as far as a handler needs to know it."""
+    """One request: the store, the caller, and the headers and status of the response."""
 
     def __init__(
         self,
+        *,
         store: Store,
-        offers: HandlerCatalog,
-        workforce: HttpWorkers,
-        who: Caller,
+        handlers: HandlerCatalog,
+        workers: HttpWorkers,
+        caller: Caller,
         headers: Mapping[str, str],
         clock: Clock,
     ) -> None:
-        self.store, self.offers, self.workforce, self.who, self.headers = store, offers, workforce, who, headers
+        self.store, self.handlers, self.workers = store, handlers, workers
+        self.caller, self.headers = caller, headers
         self._clock = clock
         self.status: int | None = None
-        """Another good status than the route's own."""
-        self.said: dict[str, str] = {}
-        """Headers of the answer."""
+        """A successful status other than the route's own."""
+        self.response_headers: dict[str, str] = {}
 
     @property
     def now(self) -> Micros:
-        """By the server's clock; what concerns leases is judged by the store's own."""
+        """Return the time by the server's clock. Leases are judged by the store's clock."""
         return self._clock.now()
 
     def task(self, id: TaskId) -> Task:
-        """A task that this caller sees. Another tenant's is answered exactly as one that does not exist."""
+        """Return a task the caller may see, or raise `UnknownTask`."""
         [task] = self.store.get([id])
-        if task is None or not self.who.can_see(task):
+        if task is None or not self.caller.can_see(task):
             raise UnknownTask(id)
         return task
 
     def check_queue(self, name: str) -> None:
-        """Refuse a queue that does not exist for this caller, and one that is shared with other tenants."""
-        if self.who.queue not in (None, name):
-            raise Refused("unknown_queue", f"unknown queue: {name}")
-        if self.who.tenant is not None:
-            raise Refused("forbidden", "a queue is shared by all tenants, and this token is limited to one of them")
+        """Refuse a queue that the caller may not see, and any queue if the token is limited to a tenant."""
+        if self.caller.queue not in (None, name):
+            raise Refused("unknown_queue", f"Unknown queue: {name}")
+        if self.caller.tenant is not None:
+            raise Refused("forbidden", "All tenants share a queue, and this token is limited to one tenant.")
 
     def entry(self, subject: str, action: str, text: str, **data: Any) -> Entry:
-        """What this caller does, for the audit log: to be written with the deed itself."""
+        """Return an audit entry by this caller, to be written in the same transaction as the action."""
         given = msgspec.json.encode(data).decode() if data else ""
-        return Entry(subject=subject, action=action, text=redacted_text(text), by=self.who.name, data=given)
+        return Entry(subject=subject, action=action, text=redacted_text(text), by=self.caller.name, data=given)
 
     def note(self, subject: str, action: str, text: str, **data: Any) -> None:
-        """Write down what this caller did, where the deed itself takes no entry."""
+        """Write an audit entry for an action that cannot write its own."""
         self.store.note([self.entry(subject, action, text, **data)])

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from windlass.server.http.problems import status_of
-from windlass.server.http.routing import Route
+from windlass.server.http.routing import Mode, Route
 from windlass.wire.schemas import Problem
 
 _REFERENCE = "#/components/schemas/{name}"
@@ -51,8 +51,8 @@ class _Schemas:
         self._queries: dict[int, str] = {}
         types: dict[int, Any] = {id(Problem): Problem}
         for route in table:
-            types |= {id(kind): kind for kind in (route.body, route.answer, route.query) if kind is not None}
-            types |= {id(kind): kind for kind in route.places.values()}
+            types |= {id(kind): kind for kind in (route.body, route.result, route.query) if kind is not None}
+            types |= {id(kind): kind for kind in route.path_params.values()}
         found, self._components = msgspec.json.schema_components(types.values(), ref_template=_REFERENCE)
         self._schemas = dict(zip(types, found, strict=True))
         self._hidden = {self._name(route.query) for route in table if route.query is not None}
@@ -80,7 +80,7 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
         found["description"] = more.strip()
     if parameters := [*_places(route, schemas), *_queries(route, schemas), *_headers(route)]:
         found["parameters"] = parameters
-    if route.streams:
+    if route.mode is Mode.LINES:
         found["requestBody"] = {"required": True, "content": {"application/x-ndjson": _lines(schemas, route.body)}}
     elif route.body is not None:
         content = {"application/json": {"schema": schemas.of(route.body)}}
@@ -95,7 +95,7 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
 def _places(route: Route, schemas: _Schemas) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": "path", "required": True, "schema": schemas.of(kind)}
-        for name, kind in route.places.items()
+        for name, kind in route.path_params.items()
     ]
 
 
@@ -116,13 +116,13 @@ def _headers(route: Route) -> list[dict[str, Any]]:
 
 
 def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
-    content: dict[str, Any] = {"application/json": {"schema": schemas.of(route.answer)}}
-    if route.streams:
-        content = {"application/x-ndjson": _lines(schemas, route.answer)}
-    elif route.tells and not route.text:
-        content["application/x-ndjson"] = _lines(schemas, route.answer)
-    elif route.text:
-        content = {route.text.partition(";")[0]: {"schema": {"type": "string"}}}
+    content: dict[str, Any] = {"application/json": {"schema": schemas.of(route.result)}}
+    if route.mode is Mode.LINES:
+        content = {"application/x-ndjson": _lines(schemas, route.result)}
+    elif route.mode is Mode.PROGRESS:
+        content["application/x-ndjson"] = _lines(schemas, route.result)
+    elif route.mode in (Mode.TEXT, Mode.EVENTS):
+        content = {route.media_type.partition(";")[0]: {"schema": {"type": "string"}}}
     good = {
         str(status): {"description": http.HTTPStatus(status).phrase, "content": content}
         for status in (route.status, *route.also)

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
-
 from windlass.errors import (
     CycleFound,
     DuplicateTask,
@@ -100,7 +98,6 @@ STORE_TROUBLE: Mapping[str, str] = {
 """What callers are told of the store; the server's log has the rest."""
 
 _FIELD = re.compile(r"([a-z_]+(?:[.\[][\w.\[\]']*)?)(?:=|: )")
-_AT = re.compile(r" - at `\$?\.?(?P<path>[^`]*)`$")
 
 
 def status_of(code: str) -> int:
@@ -146,14 +143,6 @@ def problem(code: str, detail: str, *, errors: list[FieldProblem] | None = None,
         id=id or None,
         **more,
     )
-
-
-def wrong_shape(error: msgspec.ValidationError, where: str) -> Refused:
-    """What msgspec says of a body or of parameters, naming the field."""
-    text = str(error)
-    at = _AT.search(text)
-    field = at["path"] if at is not None and at["path"] else where
-    return Refused("invalid_request", f"{field}: {_AT.sub('', text)}", field=field)
 
 
 def headers_of(error: Exception) -> dict[str, str]:

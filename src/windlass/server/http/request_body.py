@@ -1,35 +1,65 @@
-"""Reading what a request brings: counted while it is read, and timed.
+"""Reading request bodies, with a limit on their size and on the time they take.
 
-Compressed bodies are refused, because a small one can unfold to anything.
+Compressed bodies are refused: a small one can expand to any size.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
 from windlass.errors import Refused
 from windlass.server.settings import MAX_BODY
+from windlass.wire.strict_json import decode_json
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 
 
+async def read_json(request: Request, type: Any, seconds: float, *, optional: bool) -> Any:
+    """Read and decode the body. An empty body is None if it is optional."""
+    data = await _read(request, seconds)
+    if not data and optional:
+        return None
+    check_media(request, JSON)
+    return decode_json(data, type)
+
+
+async def read_lines(request: Request, seconds: float) -> AsyncGenerator[list[bytes]]:
+    """Yield the lines of a body of any length, in groups as they arrive. `seconds` limits the wait for more data."""
+    chunks, rest = request.stream(), b""
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                chunk = await anext(chunks, None)
+        except TimeoutError:
+            raise Refused("request_too_slow", f"No data arrived for {seconds:g} s.") from None
+        if chunk is None:
+            break
+        *whole, rest = (rest + chunk).split(b"\n")
+        if len(rest) > MAX_BODY:
+            raise Refused("body_too_large", f"A line is longer than {MAX_BODY:,} bytes.")
+        if whole:
+            yield whole
+    if rest.strip():
+        yield [rest]
+
+
 def check_media(request: Request, expected: str) -> None:
-    """Refuse a body of another type, and one that is compressed."""
+    """Refuse a body of another media type, and a compressed one."""
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != expected:
-        raise Refused("unsupported_media_type", f"Content-Type is {given or 'missing'}; send {expected}")
+        raise Refused("unsupported_media_type", f"Content-Type is {given or 'missing'}. Send {expected}.")
     encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding != "identity":
-        raise Refused("unsupported_media_type", f"Content-Encoding is {encoding}; send the body as it is")
+        raise Refused("unsupported_media_type", f"Content-Encoding is {encoding}. Send the body uncompressed.")
 
 
-async def read_body(request: Request, seconds: float) -> bytes:
-    """All of the body, if it is not too large and comes in time."""
-    if _length(request) > MAX_BODY:
+async def _read(request: Request, seconds: float) -> bytes:
+    if _declared_length(request) > MAX_BODY:
         raise _too_large()
     parts: list[bytes] = []
     size = 0
@@ -41,36 +71,16 @@ async def read_body(request: Request, seconds: float) -> bytes:
                     raise _too_large()
                 parts.append(part)
     except TimeoutError:
-        raise Refused("request_too_slow", f"the body did not come within {seconds:g} s") from None
+        raise Refused("request_too_slow", f"The body did not arrive within {seconds:g} s.") from None
     except ClientDisconnect:
-        raise Refused("request_too_slow", "the connection was closed before the body had come") from None
+        raise Refused("request_too_slow", "The client closed the connection before the body arrived.") from None
     return b"".join(parts)
 
 
-async def read_lines(request: Request, seconds: float) -> AsyncGenerator[list[bytes]]:
-    """The lines of a body without end, as many at a time as have come; none of them too long, none too slow."""
-    chunks, rest = request.stream(), b""
-    while True:
-        try:
-            async with asyncio.timeout(seconds):
-                chunk = await anext(chunks, None)
-        except TimeoutError:
-            raise Refused("request_too_slow", f"nothing came for {seconds:g} s") from None
-        if chunk is None:
-            break
-        *whole, rest = (rest + chunk).split(b"\n")
-        if len(rest) > MAX_BODY:
-            raise Refused("body_too_large", f"a line has more than {MAX_BODY:,} bytes")
-        if whole:
-            yield whole
-    if rest.strip():
-        yield [rest]
-
-
-def _length(request: Request) -> int:
+def _declared_length(request: Request) -> int:
     text = request.headers.get("content-length", "0")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
 def _too_large() -> Refused:
-    return Refused("body_too_large", f"the body has more than {MAX_BODY:,} bytes; send less, or use tasks:stream")
+    return Refused("body_too_large", f"The body is larger than {MAX_BODY:,} bytes. Send less, or use tasks:stream.")

@@ -1,21 +1,23 @@
-"""What a route is: one declaration, from which both the server and the OpenAPI document are made.
+"""Routes: one declaration serves the requests and writes the OpenAPI document.
 
-A route is a function with a decorator. Its signature says what it takes (`query` and `body` are structs, the other
-parameters stand in the path), its return annotation what it answers, its docstring what it is for. One that takes a
-`feed` is an asynchronous generator of parts of its answer, each a sequence of lines. One that takes `live` is
-asynchronous, may last, and ends when its caller goes away: it returns its answer, or yields parts of it.
+A route is a function with a decorator. Its signature says what it takes: `query` and `body` are structs, the other
+parameters come from the path. Its return annotation says what it returns, and its docstring is its description.
 
     route = Routes("tasks")
 
     @route("GET", "/tasks/{id}", Scope.READ, errors=["unknown_task"])
     def get_task(call: Call, id: UUID) -> TaskShape:
-        "One task as it stands now."
+        "Return one task."
+
+The signature also sets the mode unless the decorator does: a function that takes a `reader` streams lines in and out,
+an async function that takes `live` is a long poll, and an async generator that takes `live` reports progress.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from msgspec import Struct
@@ -23,9 +25,28 @@ from msgspec import Struct
 from windlass.operations.caller import Scope
 
 API = "/api/v1"
-_RESERVED = ("query", "body", "feed", "live")
+_RESERVED = ("query", "body", "reader", "live")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Mode(StrEnum):
+    """How a handler runs, and how its result is sent."""
+
+    JSON = "json"
+    """Runs in a thread. The result is sent as JSON."""
+    TEXT = "text"
+    """Runs in a thread. The result is the bytes of a text, sent with the route's media type."""
+    INLINE = "inline"
+    """Runs in the event loop and must not use the store. Answers even while every thread waits for the store."""
+    LONG_POLL = "long_poll"
+    """Asynchronous. May wait before it returns its JSON result; canceled when the client disconnects."""
+    PROGRESS = "progress"
+    """Asynchronous generator. Sends its items as NDJSON lines if the client accepts them, else the last one as JSON."""
+    EVENTS = "events"
+    """Asynchronous generator. Sends server-sent events until the client disconnects."""
+    LINES = "lines"
+    """Asynchronous generator. Reads NDJSON lines and sends NDJSON lines at the same time."""
 
 
 class Route(Struct, frozen=True, kw_only=True):
@@ -36,39 +57,32 @@ class Route(Struct, frozen=True, kw_only=True):
     tag: str
     name: str
     scope: Scope | None
-    """What the caller's token must allow; None for everybody."""
+    """The scope a token needs; None for public routes."""
     handler: Callable[..., Any]
-    """Takes a `Call`, and by name what stands in the path, `query` and `body` or `feed`. Runs in a thread."""
+    """Takes a `Call`, and by name the path parameters, `query`, `body`, `reader` and `live`."""
     summary: str
-    places: Mapping[str, Any]
-    """The parameters of the path, and their types."""
+    path_params: Mapping[str, Any]
+    """The types of the path parameters."""
     query: Any = None
     body: Any = None
     body_optional: bool = False
-    answer: Any = None
+    result: Any = None
+    """The type of the result, or of each item in the modes that send many."""
     status: int = 200
     also: tuple[int, ...] = ()
-    """Other good statuses that it may answer with."""
+    """Other successful statuses."""
     headers: tuple[str, ...] = ()
-    """Headers that it heeds."""
+    """Request headers that the route reads."""
     errors: tuple[str, ...] = ()
-    """Codes of the problems that are its own."""
-    whole: bool = False
-    """Whether a token that is limited to a tenant or a queue does not suffice."""
-    streams: bool = False
-    """Whether lines go in and out, without an end to the body's length."""
-    lasts: bool = False
-    """Whether it is asynchronous, and goes on for as long as its caller is there."""
-    tells: bool = False
-    """Whether its answer comes in parts: lines for those who accept them, for others the last one alone."""
-    inline: bool = False
-    """Whether it asks no store, and is answered even while all threads wait for one."""
-    text: str = ""
-    """What kind of text it answers with, where that is not JSON; the handler then makes the bytes itself."""
+    """Codes of the problems that are specific to this route."""
+    unrestricted: bool = False
+    """True if tokens that are limited to a tenant or a queue are refused."""
+    mode: Mode = Mode.JSON
+    media_type: str = "application/json"
 
 
 class Routes:
-    """The routes of one module, in the order in which they stand there."""
+    """The routes of one module, in the order of their declaration."""
 
     def __init__(self, tag: str, prefix: str = API) -> None:
         self._tag, self._prefix = tag, prefix
@@ -87,17 +101,17 @@ class Routes:
         also: Sequence[int] = (),
         headers: Sequence[str] = (),
         errors: Sequence[str] = (),
-        whole: bool = False,
-        inline: bool = False,
-        text: str = "",
+        unrestricted: bool = False,
+        mode: Mode | None = None,
+        media_type: str = "application/json",
     ) -> Callable[[Function], Function]:
         """Declare a route."""
 
         def declare(function: Function) -> Function:
             hints = get_type_hints(function, include_extras=True)
             parameters = list(inspect.signature(function).parameters.values())[1:]
-            streams, tells = "feed" in hints, inspect.isasyncgenfunction(function)
             body = next((each for each in parameters if each.name == "body"), None)
+            generates = inspect.isasyncgenfunction(function)
             self._routes.append(
                 Route(
                     method=method,
@@ -107,21 +121,18 @@ class Routes:
                     scope=scope,
                     handler=function,
                     summary=inspect.getdoc(function) or "",
-                    places={each.name: hints[each.name] for each in parameters if each.name not in _RESERVED},
+                    path_params={each.name: hints[each.name] for each in parameters if each.name not in _RESERVED},
                     query=hints.get("query"),
-                    body=get_args(hints["feed"])[0] if streams else hints.get("body"),
+                    body=get_args(hints["reader"])[0] if "reader" in hints else hints.get("body"),
                     body_optional=body is not None and body.default is not inspect.Parameter.empty,
-                    answer=_innermost(hints["return"]) if tells else hints["return"],
+                    result=_item_type(hints["return"]) if generates else hints["return"],
                     status=status,
                     also=tuple(also),
                     headers=tuple(headers),
                     errors=tuple(errors),
-                    whole=whole,
-                    streams=streams,
-                    lasts="live" in hints,
-                    tells=tells and not streams,
-                    inline=inline,
-                    text=text,
+                    unrestricted=unrestricted,
+                    mode=mode or _infer_mode(hints, generates=generates),
+                    media_type=media_type,
                 )
             )
             return function
@@ -129,8 +140,16 @@ class Routes:
         return declare
 
 
-def _innermost(kind: Any) -> Any:
-    """What each line of a streamed answer is: the last of nested type arguments."""
-    while found := get_args(kind):
-        kind = found[0]
-    return kind
+def _infer_mode(hints: Mapping[str, Any], *, generates: bool) -> Mode:
+    if "reader" in hints:
+        return Mode.LINES
+    if "live" in hints:
+        return Mode.PROGRESS if generates else Mode.LONG_POLL
+    return Mode.JSON
+
+
+def _item_type(type: Any) -> Any:
+    """Return the type of one item of a generator that yields sequences of items."""
+    while found := get_args(type):
+        type = found[0]
+    return type

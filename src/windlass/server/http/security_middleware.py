@@ -40,9 +40,9 @@ _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>\d
 class SecurityMiddleware:
     """The outermost part of the server."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, leave: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings, end_streams: Callable[[], None] = lambda: None) -> None:
         self._app, self._settings = app, settings
-        self.leave = leave
+        self.end_streams = end_streams
         """Lets go of those whose answers last, before the server stops. To be called in the loop."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

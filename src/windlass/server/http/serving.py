@@ -52,7 +52,7 @@ class Serving:
             ssl_certfile=settings.tls_cert,
             ssl_keyfile=settings.tls_key,
         )
-        self._server = _Server(config, lambda: say(self.address), app.leave)
+        self._server = _Server(config, lambda: say(self.address), app.end_streams)
 
     def run(self) -> None:
         """Serve until it is stopped; in the main thread also until SIGTERM or Ctrl-C."""

@@ -1,7 +1,7 @@
-"""Where calls to the store are made: a few threads, a bounded queue before them, and a time limit for each.
+"""Runs store calls in a few threads, with a bounded backlog and a time limit for each call.
 
-Stores are synchronous; the loop that serves sockets must never wait for one. A call that is given up goes on in its
-thread until the store answers, and holds that thread: a store that hangs can fill the threads, but no more than that.
+Stores are synchronous, and the event loop must never wait for one. A call that times out continues in its thread until
+the store answers. A store that hangs can therefore occupy all threads, but nothing else.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ T = TypeVar("T")
 
 
 class StoreExecutor:
-    """Runs synchronous calls for the loop."""
+    """Runs synchronous calls for the event loop."""
 
-    def __init__(self, number: int, backlog: int, seconds: float, name: str = "windlass-http") -> None:
-        self._number, self._name = number, name
+    def __init__(self, threads: int, backlog: int, seconds: float, name: str = "windlass-http") -> None:
+        self._threads, self._name = threads, name
         self._executor: ThreadPoolExecutor | None = None
-        self._most, self._seconds = number + backlog, seconds
+        self._max_calls, self._seconds = threads + backlog, seconds
         self._lock = Lock()
-        self._under_way = 0
+        self._calls = 0
 
-    async def run(self, deed: Callable[[], T], seconds: float | None = None) -> T:
-        """Do it in a thread. Refused when too many wait already, or when it takes too long."""
+    async def run(self, action: Callable[[], T], seconds: float | None = None) -> T:
+        """Run `action` in a thread. Refused when the backlog is full or the call takes too long."""
         limit = self._seconds if seconds is None else seconds
-        future = self.begin(deed)
+        future = self.start(action)
         try:
             async with asyncio.timeout(limit):
                 return await asyncio.wrap_future(future)
@@ -39,34 +39,34 @@ class StoreExecutor:
                 return future.result()
             raise Refused(
                 "timed_out",
-                f"the store did not answer within {limit:g} s; what was asked for may still happen: with a key it is "
-                "safe to ask again",
+                f"The store did not answer within {limit:g} s. The operation may still complete. "
+                "Requests with a key are safe to retry.",
             ) from None
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way."""
-        return self._under_way == 0
+        """Return True if no call is running or queued."""
+        return self._calls == 0
+
+    def start(self, action: Callable[[], T]) -> Future[T]:
+        """Start `action` in a thread without waiting for it. Refused when the backlog is full."""
+        with self._lock:
+            if self._calls >= self._max_calls:
+                raise Refused("overloaded", f"{self._calls:,} requests are waiting for the store. Retry later.")
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix=self._name)
+            future = self._executor.submit(action)
+            self._calls += 1
+        future.add_done_callback(self._finish)
+        return future
 
     def close(self) -> None:
-        """Give up what has not begun; what has may end. Used again, it begins anew."""
+        """Cancel queued calls; running ones continue. The next call starts new threads."""
         with self._lock:
             executor, self._executor = self._executor, None
         if executor is not None:
             executor.shutdown(wait=False, cancel_futures=True)
 
-    def begin(self, deed: Callable[[], T]) -> Future[T]:
-        """Do it in a thread, and wait for nothing. Refused when too many wait already."""
+    def _finish(self, _: Future[Any]) -> None:
         with self._lock:
-            if self._under_way >= self._most:
-                raise Refused("overloaded", f"{self._under_way:,} requests wait for the store already; try again")
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(self._number, thread_name_prefix=self._name)
-            future = self._executor.submit(deed)
-            self._under_way += 1
-        future.add_done_callback(self._end)
-        return future
-
-    def _end(self, _: Future[Any]) -> None:
-        with self._lock:
-            self._under_way -= 1
+            self._calls -= 1

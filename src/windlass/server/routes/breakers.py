@@ -16,13 +16,13 @@ route = Routes("breakers")
 HELD_OPEN, CLOSED = HoldOpen(), Close()
 
 
-@route("GET", "/breakers", Scope.READ, whole=True)
+@route("GET", "/breakers", Scope.READ, unrestricted=True)
 def list_breakers(call: Call) -> list[BreakerShape]:
     """Every downstream whose tasks have failed lately, or that somebody holds open or closed, by name."""
     return [breaker_shape(each) for each in breakers.downstreams(call.store, call.now)]
 
 
-@route("POST", "/breakers/{name}/open", Scope.OPERATE, whole=True, errors=["invalid_task", "changed_meanwhile"])
+@route("POST", "/breakers/{name}/open", Scope.OPERATE, unrestricted=True, errors=["invalid_task", "changed_meanwhile"])
 def open_breaker(call: Call, name: Name, body: HoldOpen = HELD_OPEN) -> BreakerShape:
     """Let no task of this downstream start, for some time or until it is closed."""
     by = by_whom(call, body)
@@ -30,7 +30,7 @@ def open_breaker(call: Call, name: Name, body: HoldOpen = HELD_OPEN) -> BreakerS
     return _found(call, name)
 
 
-@route("POST", "/breakers/{name}/close", Scope.OPERATE, whole=True, errors=["invalid_task", "changed_meanwhile"])
+@route("POST", "/breakers/{name}/close", Scope.OPERATE, unrestricted=True, errors=["invalid_task", "changed_meanwhile"])
 def close_breaker(call: Call, name: Name, body: Close = CLOSED) -> BreakerShape:
     """Let the tasks of this downstream start again; it opens by the usual rule, unless it is held."""
     by = by_whom(call, body)

@@ -20,8 +20,8 @@ from windlass.errors import Refused
 from windlass.operations.caller import Scope
 from windlass.operations.find_tasks import find_shown, is_plain
 from windlass.server.http.call import Call
-from windlass.server.http.live import Live
 from windlass.server.http.routing import Routes
+from windlass.server.http.streaming import Live
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Cursor, Filter, Page, Selection
 from windlass.wire.schemas import Reason
@@ -52,7 +52,7 @@ class Done(Struct, frozen=True, kw_only=True):
 @route("POST", "/tasks:cancel", Scope.OPERATE, errors=ERRORS)
 async def cancel_tasks(call: Call, live: Live, body: ByFilter) -> AsyncGenerator[Sequence[Done]]:
     """Cancel the unfinished tasks that match. Running ones are asked to stop, and made to after ten seconds."""
-    why = body.why or f"cancelled by {body.by or call.who.name}"
+    why = body.why or f"cancelled by {body.by or call.caller.name}"
     async for part in _BulkAction(call, body, "cancelled", UNFINISHED).at_once(
         live, partial(call.store.cancel, reason=why)
     ):
@@ -88,7 +88,7 @@ class _BulkAction:
         if not query.conditions:
             raise Refused("invalid_filter", "q means every task; name at least one condition", field="q")
         self._call, self._body, self._word = call, body, done
-        who = call.who
+        who = call.caller
         self._filter = Filter(states=frozenset(states), queue=who.queue, tenant=who.tenant, query=query)
         # The store cannot judge by what is shown: then the tasks are named one by one.
         self._ids: list[TaskId] | None = None if is_plain(query) else []
@@ -133,7 +133,7 @@ class _BulkAction:
                 return total
 
     def _page(self, after: Cursor | None) -> Page:
-        return find_shown(self._call.store, self._call.offers, self._filter, TOGETHER, after)
+        return find_shown(self._call.store, self._call.handlers, self._filter, TOGETHER, after)
 
     def _entry(self, total: int) -> Entry:
         why = f": {self._body.why}" if self._body.why else ""

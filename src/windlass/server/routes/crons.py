@@ -39,17 +39,24 @@ class NextTimes(Struct, frozen=True, kw_only=True):
     times: list[datetime]
 
 
-@route("POST", "/crons/{name}/run", Scope.OPERATE, status=201, whole=True, errors=["unknown_cron", "unknown_handler"])
+@route(
+    "POST",
+    "/crons/{name}/run",
+    Scope.OPERATE,
+    status=201,
+    unrestricted=True,
+    errors=["unknown_cron", "unknown_handler"],
+)
 def run_cron(call: Call, name: CronName, body: Reason = NO_REASON) -> Receipt:
     """Submit a cron's task now, beside its schedule, which goes on as if nothing had been."""
     info = _cron(call, name)[0]
-    [written] = call.store.submit([call.offers.info(info.handler).new_task(msgspec.json.decode(info.args))])
+    [written] = call.store.submit([call.handlers.info(info.handler).new_task(msgspec.json.decode(info.args))])
     text = f"ran the cron {name} by hand{': ' if body.why else ''}{body.why}"
     call.note(f"cron/{name}", "ran", text, task=str(written.id))
     return receipt(written)
 
 
-@route("GET", "/crons/{name}/next", Scope.READ, whole=True, errors=["unknown_cron"])
+@route("GET", "/crons/{name}/next", Scope.READ, unrestricted=True, errors=["unknown_cron"])
 def next_times(call: Call, name: CronName, query: HowMany) -> NextTimes:
     """When a cron runs next."""
     info, paused = _cron(call, name)
@@ -60,7 +67,7 @@ def next_times(call: Call, name: CronName, query: HowMany) -> NextTimes:
 @route("GET", "/tenants", Scope.READ)
 def list_tenants(call: Call) -> list[TenantRow]:
     """Every tenant that has tasks: how many in each state, and in which queues."""
-    who = call.who
+    who = call.caller
     return by_tenant(
         count
         for count in call.store.counts()

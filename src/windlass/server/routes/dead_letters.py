@@ -18,8 +18,8 @@ from windlass.operations.canary import POLL_SECONDS, Canary
 from windlass.operations.dead_letters import Group, UnknownGroup, group, groups
 from windlass.operations.edit_task import edited
 from windlass.server.http.call import Call
-from windlass.server.http.live import Live
 from windlass.server.http.routing import Routes
+from windlass.server.http.streaming import Live
 from windlass.server.routes.tasks import SUBMIT_ERRORS, receipt
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Filter
@@ -155,13 +155,13 @@ def edit_and_retry(call: Call, id: UUID, body: EditTask) -> Receipt:
     201 for the new task; 200 when the same change was submitted before.
     """
     old = call.task(TaskId(id))
-    [written] = call.store.submit([edited(old, body.args, call.offers.parameters(old.handler))])
+    [written] = call.store.submit([edited(old, body.args, call.handlers.parameters(old.handler))])
     if written.created:
         text = f"submitted {written.id} in place of {old.id}, with other arguments{': ' if body.why else ''}{body.why}"
         call.note(f"task/{old.id}", "edited", text, successor=str(written.id), changed=sorted(body.args)[:100])
     else:
         call.status = 200
-    call.said["Location"] = f"../{written.id}"
+    call.response_headers["Location"] = f"../{written.id}"
     return receipt(written)
 
 
@@ -177,7 +177,7 @@ def _entry(call: Call, found: Group, action: str, text: str, reason: Reason) -> 
 
 def _filter(call: Call, queue: str | None = None, tenant: str | None = None) -> Filter | None:
     """Where this caller may look; None for nowhere."""
-    who = call.who
+    who = call.caller
     if who.tenant not in (None, tenant or who.tenant) or who.queue not in (None, queue or who.queue):
         return None
     return Filter(queue=queue or who.queue, tenant=tenant or who.tenant)

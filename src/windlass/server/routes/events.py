@@ -11,10 +11,10 @@ from msgspec import Meta, Struct
 from windlass.clock import monotonic
 from windlass.errors import Refused
 from windlass.operations.caller import Scope
-from windlass.server.broadcaster import Interest, Message, Subscriber
+from windlass.server.events.broadcaster import Interest, Message, Subscriber
 from windlass.server.http.call import Call
-from windlass.server.http.live import Live
-from windlass.server.http.routing import Routes
+from windlass.server.http.routing import Mode, Routes
+from windlass.server.http.streaming import Live
 from windlass.wire.schemas import Name
 
 route = Routes("events")
@@ -33,7 +33,15 @@ class Listen(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """End after so long; without it, when you leave."""
 
 
-@route("GET", "/events", Scope.READ, headers=["Last-Event-ID"], errors=["unknown_queue"], text="text/event-stream")
+@route(
+    "GET",
+    "/events",
+    Scope.READ,
+    headers=["Last-Event-ID"],
+    errors=["unknown_queue"],
+    mode=Mode.EVENTS,
+    media_type="text/event-stream",
+)
 async def listen(call: Call, live: Live, query: Listen) -> AsyncGenerator[bytes]:
     """Counts of queues, pools and entries of the audit log as they change, as server-sent events.
 
@@ -41,17 +49,17 @@ async def listen(call: Call, live: Live, query: Listen) -> AsyncGenerator[bytes]
     entry, whose number is the event's id: come back with `Last-Event-ID`, and you are told what you have missed (the
     newest 1,000). Who falls behind is cut off. A token that is limited hears the counts of its own tasks alone.
     """
-    who = call.who
+    who = call.caller
     if who.queue not in (None, query.queue or who.queue):
         raise Refused("unknown_queue", f"unknown queue: {query.queue}")
     interest = Interest(tenant=who.tenant, queue=query.queue or who.queue, pool=query.pool, whole=not who.limited)
-    listener = await live.news.join(interest, _number(call.headers.get("last-event-id")))
+    listener = await live.broadcaster.join(interest, _number(call.headers.get("last-event-id")))
     try:
         yield f"retry: {BACK_IN_MS}\n\n".encode() + b"".join(map(written, listener.missed))
         async for part in _messages(live, listener, query.seconds):
             yield part
     finally:
-        live.news.leave(listener)
+        live.broadcaster.leave(listener)
 
 
 def written(message: Message) -> bytes:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from windlass.errors import WindlassError
 from windlass.health import Health, Part
 from windlass.server.http.call import Call
-from windlass.server.http.routing import Routes
+from windlass.server.http.routing import Mode, Routes
 
 route = Routes("health", prefix="")
 
 
-@route("GET", "/healthz", None, inline=True)
+@route("GET", "/healthz", None, mode=Mode.INLINE)
 def get_health(_: Call) -> Health:
     """The process answers. It says nothing about the store: restarting this server would not mend that."""
     return Health(ready=True, parts=[Part(name="server", ready=True, text="it answers")])

@@ -24,21 +24,21 @@ def list_handlers(call: Call) -> list[HandlerShape]:
     return [handler_shape(handler) for handler in call.store.handlers()]
 
 
-@route("GET", "/crons", Scope.READ, whole=True)
+@route("GET", "/crons", Scope.READ, unrestricted=True)
 def list_crons(call: Call) -> list[CronShape]:
     """Every schedule that was ever published, by name."""
-    return [cron_shape(cron, call.offers.parameters(cron.info.handler)) for cron in call.store.crons()]
+    return [cron_shape(cron, call.handlers.parameters(cron.info.handler)) for cron in call.store.crons()]
 
 
-@route("POST", "/crons/{name}/pause", Scope.OPERATE, whole=True, errors=["unknown_cron"])
+@route("POST", "/crons/{name}/pause", Scope.OPERATE, unrestricted=True, errors=["unknown_cron"])
 def pause_cron(call: Call, name: CronName, body: Reason = NO_REASON) -> CronShape:
     """Let a schedule fire no more."""
     entry = call.entry(f"cron/{name}", "paused", f"paused the cron {name}{': ' if body.why else ''}{body.why}")
-    call.store.pause_cron(name, True, by=body.by or call.who.name, why=body.why, entries=[entry])
+    call.store.pause_cron(name, True, by=body.by or call.caller.name, why=body.why, entries=[entry])
     return _cron(call, name)
 
 
-@route("POST", "/crons/{name}/resume", Scope.OPERATE, whole=True, errors=["unknown_cron"])
+@route("POST", "/crons/{name}/resume", Scope.OPERATE, unrestricted=True, errors=["unknown_cron"])
 def resume_cron(call: Call, name: CronName, body: Reason = NO_REASON) -> CronShape:
     """Let a schedule fire again."""
     entry = call.entry(f"cron/{name}", "resumed", f"resumed the cron {name}{': ' if body.why else ''}{body.why}")
@@ -50,4 +50,4 @@ def _cron(call: Call, name: str) -> CronShape:
     found = next((cron for cron in call.store.crons() if cron.info.name == name), None)
     if found is None:
         raise UnknownCron(name)
-    return cron_shape(found, call.offers.parameters(found.info.handler))
+    return cron_shape(found, call.handlers.parameters(found.info.handler))

@@ -27,13 +27,13 @@ class ReadAudit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     before: Annotated[int, Meta(ge=0, le=2**62)] | None = None
 
 
-@route("GET", "/nodes", Scope.READ, whole=True)
+@route("GET", "/nodes", Scope.READ, unrestricted=True)
 def list_nodes(call: Call) -> list[NodeShape]:
     """The sessions of nodes that are alive, and of those closed or lost of late; the newest first."""
     return [node_shape(session) for session in call.store.sessions(workers=True)]
 
 
-@route("GET", "/nodes/{session}", Scope.READ, whole=True, errors=["unknown_node"])
+@route("GET", "/nodes/{session}", Scope.READ, unrestricted=True, errors=["unknown_node"])
 def get_node(call: Call, session: UUID) -> NodeShape:
     """One node by its session, with its worker processes."""
     found = next((each for each in call.store.sessions(workers=True) if each.id == session), None)
@@ -42,7 +42,7 @@ def get_node(call: Call, session: UUID) -> NodeShape:
     return node_shape(found)
 
 
-@route("GET", "/audit", Scope.READ, whole=True)
+@route("GET", "/audit", Scope.READ, unrestricted=True)
 def read_audit(call: Call, query: ReadAudit) -> EntryPage:
     """What people and the autoscaler did, newest first, a page at a time."""
     found = call.store.audit(query.subject, limit=query.limit, before=query.before)

@@ -6,18 +6,18 @@ import msgspec
 from msgspec import UnsetType
 from msgspec.structs import asdict
 
-from windlass.client.options import checked, fields_of
+from windlass.client.options import check_fields, task_fields
 from windlass.core.manifest import HandlerInfo, HandlerSeen, Manifest
 from windlass.core.task import NewTask
 from windlass.operations.caller import Scope
 from windlass.server.http.call import Call
 from windlass.server.http.routing import Routes
-from windlass.wire.work import GiveHandler, GiveManifest, Published
+from windlass.wire.sessions import GiveHandler, GiveManifest, Published
 
 route = Routes("work")
 
 
-@route("POST", "/manifest", Scope.WORK, whole=True, errors=["invalid_task"])
+@route("POST", "/manifest", Scope.WORK, unrestricted=True, errors=["invalid_task"])
 def publish_manifest(call: Call, body: GiveManifest) -> Published:
     """Make handlers known by name, with the schemas of their arguments and the options of their tasks."""
     manifest = Manifest(handlers=tuple(map(_info, body.handlers))).checked()
@@ -32,7 +32,7 @@ def publish_manifest(call: Call, body: GiveManifest) -> Published:
 
 def _info(given: GiveHandler) -> HandlerInfo:
     options = {name: value for name, value in asdict(given.options).items() if not isinstance(value, UnsetType)}
-    fields = checked({**fields_of(options, {}), "handler": given.name, "queue": given.queue})
+    fields = check_fields({**task_fields(options, {}), "handler": given.name, "queue": given.queue})
     return HandlerInfo(
         name=given.name,
         queue=given.queue,

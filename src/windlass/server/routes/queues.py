@@ -20,7 +20,7 @@ route = Routes("queues")
 @route("GET", "/queues", Scope.READ)
 def list_queues(call: Call) -> list[QueueShape]:
     """Every queue that was configured or has tasks: its settings, and how many tasks it has in each state."""
-    who = call.who
+    who = call.caller
     counts = [count for count in call.store.counts() if who.tenant in (None, count.tenant)]
     return [shape for shape in queue_shapes(call.store.queues(), counts) if who.queue in (None, shape.name)]
 
@@ -44,7 +44,7 @@ def set_queue(call: Call, name: Name, body: SetQueue) -> QueueShape:
 def pause_queue(call: Call, name: Name, body: Reason = NO_REASON) -> QueueShape:
     """Let nothing more of a queue be claimed; what runs goes on. Say why: everybody will see it."""
     entry = call.entry(f"queue/{name}", "paused", f"paused the queue {name}{_because(body)}")
-    return _set(call, name, paused(body.by or call.who.name, body.why), entry)
+    return _set(call, name, paused(body.by or call.caller.name, body.why), entry)
 
 
 @route("POST", "/queues/{name}/resume", Scope.OPERATE, errors=["unknown_queue", "changed_meanwhile"])

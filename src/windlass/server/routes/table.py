@@ -16,10 +16,10 @@ from windlass.server.routes import (
     pools,
     publishing,
     queues,
+    sessions,
     task_stream,
     tasks,
     whatif,
-    work,
     workflows,
 )
 
@@ -36,7 +36,7 @@ TABLE: tuple[Route, ...] = (
     *pools.route,
     *whatif.route,
     *breakers.route,
-    *work.route,
+    *sessions.route,
     *publishing.route,
     *events.route,
     *health.route,

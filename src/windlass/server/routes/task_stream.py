@@ -15,16 +15,16 @@ from starlette.requests import ClientDisconnect
 from windlass.core.task import NewTask
 from windlass.errors import InvalidTask, Refused, StoreError, WindlassError
 from windlass.operations.caller import Scope
-from windlass.refusals import refusals
+from windlass.refused_submits import refused_submits
 from windlass.server.http.call import Call
-from windlass.server.http.feeds import Feed
-from windlass.server.http.json_body import decoded
 from windlass.server.http.problems import problem_of
 from windlass.server.http.routing import Routes
+from windlass.server.http.streaming import LineReader
 from windlass.server.routes.submission import new_task
 from windlass.server.routes.tasks import SUBMIT_ERRORS
 from windlass.stores.protocol import Receipt
 from windlass.wire.schemas import MAX_BATCH, LineReceipt, SubmitTask
+from windlass.wire.strict_json import decode_json
 
 route = Routes("tasks")
 logger = logging.getLogger("windlass.server")
@@ -43,21 +43,23 @@ class StreamTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 @route("POST", "/tasks:stream", Scope.SUBMIT, errors=[*SUBMIT_ERRORS, "too_many_tasks"])
-async def stream_tasks(call: Call, feed: Feed[SubmitTask], query: StreamTasks) -> AsyncGenerator[Sequence[LineReceipt]]:
+async def stream_tasks(
+    call: Call, reader: LineReader[SubmitTask], query: StreamTasks
+) -> AsyncGenerator[Sequence[LineReceipt]]:
     """Submit a task a line (NDJSON), and read a receipt a line while you write.
 
     A line that is refused has `error` in its receipt. Empty lines are passed over. When the store goes away the stream
     ends: lines without a receipt can be sent again, those with a key as often as you like.
     """
     if query.atomic:
-        yield await _atomic(call, feed, query)
+        yield await _atomic(call, reader, query)
         return
     number = 0
     try:
-        async for lines in feed.lines():
+        async for lines in reader.lines():
             for start in range(0, len(lines), TOGETHER):
                 group = _Group(call, query, number + start, lines[start : start + TOGETHER])
-                yield await _written(feed, group)
+                yield await _written(reader, group)
                 if group.broken:
                     return
             number += len(lines)
@@ -69,9 +71,9 @@ async def stream_tasks(call: Call, feed: Feed[SubmitTask], query: StreamTasks) -
         return
 
 
-async def _written(feed: Feed[SubmitTask], group: _Group) -> Sequence[LineReceipt]:
+async def _written(reader: LineReader[SubmitTask], group: _Group) -> Sequence[LineReceipt]:
     try:
-        return await feed.run(group.submit)
+        return await reader.run(group.submit)
     except Refused as error:  # It took too long, or too many wait: what became of these lines is not known.
         return group.given_up(error)
 
@@ -90,8 +92,8 @@ class _Group:
         new: list[tuple[int, NewTask]] = []
         for number, line in self._numbered():
             try:
-                given = decoded(line, SubmitTask, "line")
-                task = new_task(self._call.offers, self._call.who, given, trusted=self._query.unchecked)
+                given = decode_json(line, SubmitTask, "line")
+                task = new_task(self._call.handlers, self._call.caller, given, trusted=self._query.unchecked)
                 new.append((number, task))
             except StoreError as error:
                 return self.given_up(error)
@@ -131,7 +133,7 @@ class _Group:
                 self._receipts[number] = _line(number, receipt)
 
     def _refuse(self, number: int, error: WindlassError) -> None:
-        refusals.count(error)
+        refused_submits.count(error)
         self._receipts[number] = LineReceipt(line=number, error=problem_of(error))
 
     def _numbered(self) -> list[tuple[int, bytes]]:
@@ -141,10 +143,10 @@ class _Group:
         return [self._receipts[number] for number in sorted(self._receipts)]
 
 
-async def _atomic(call: Call, feed: Feed[SubmitTask], query: StreamTasks) -> Sequence[LineReceipt]:
+async def _atomic(call: Call, reader: LineReader[SubmitTask], query: StreamTasks) -> Sequence[LineReceipt]:
     """All lines in one batch, or a problem that names the line."""
     lines: list[bytes] = []
-    async for more in feed.lines():
+    async for more in reader.lines():
         lines += more
         if len(lines) > MAX_BATCH:
             raise Refused("too_many_tasks", f"more than {MAX_BATCH:,} lines; leave atomic out, or send fewer")
@@ -158,12 +160,12 @@ async def _atomic(call: Call, feed: Feed[SubmitTask], query: StreamTasks) -> Seq
             raise error if error.index is None else _of_line(error, numbered[error.index][0]) from error
         return [_line(number, receipt) for (number, _), receipt in zip(numbered, written, strict=True)]
 
-    return await feed.run(submit)
+    return await reader.run(submit)
 
 
 def _new(call: Call, query: StreamTasks, number: int, line: bytes) -> NewTask:
     try:
-        return new_task(call.offers, call.who, decoded(line, SubmitTask, "line"), trusted=query.unchecked)
+        return new_task(call.handlers, call.caller, decode_json(line, SubmitTask, "line"), trusted=query.unchecked)
     except StoreError:
         raise
     except WindlassError as error:

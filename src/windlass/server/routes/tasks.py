@@ -94,10 +94,10 @@ def submit_task(call: Call, query: SubmitQuery, body: SubmitTask) -> Receipt:
     key = call.headers.get("idempotency-key")
     if key and body.key is None:
         body = replace(body, key=key)
-    [written] = call.store.submit([new_task(call.offers, call.who, body, trusted=query.unchecked)])
+    [written] = call.store.submit([new_task(call.handlers, call.caller, body, trusted=query.unchecked)])
     if not written.created:
         call.status = 200
-    call.said["Location"] = f"tasks/{written.id}"
+    call.response_headers["Location"] = f"tasks/{written.id}"
     return receipt(written)
 
 
@@ -113,19 +113,19 @@ def submit_batch(call: Call, query: SubmitQuery, body: list[SubmitTask]) -> Rece
 @route("GET", "/tasks", Scope.READ, errors=["invalid_filter", "invalid_cursor"])
 def find_tasks(call: Call, query: FindTasks) -> TaskPage:
     """The tasks that match, newest first, a page at a time; a page may be short while there are more."""
-    if call.who.tenant not in (None, query.tenant or call.who.tenant):
+    if call.caller.tenant not in (None, query.tenant or call.caller.tenant):
         return TaskPage(tasks=[], after=None)
-    if call.who.queue not in (None, query.queue or call.who.queue):
+    if call.caller.queue not in (None, query.queue or call.caller.queue):
         return TaskPage(tasks=[], after=None)
     filter = Filter(
         states=frozenset(query.state),
-        queue=query.queue or call.who.queue,
-        tenant=query.tenant or call.who.tenant,
+        queue=query.queue or call.caller.queue,
+        tenant=query.tenant or call.caller.tenant,
         workflow=query.workflow,
         handler=query.handler,
         query=parse(query.q) if query.q else None,
     )
-    page = find_shown(call.store, call.offers, filter, query.limit, cursor(query.after))
+    page = find_shown(call.store, call.handlers, filter, query.limit, cursor(query.after))
     after = None if page.after is None else cursor_text(page.after)
     return TaskPage(tasks=[shown(call, task) for task in page.tasks], after=after)
 
@@ -134,7 +134,7 @@ def find_tasks(call: Call, query: FindTasks) -> TaskPage:
 def get_task(call: Call, id: UUID) -> TaskShape:
     """One task as it stands now."""
     task = call.task(TaskId(id))
-    call.said["ETag"] = etag(task)
+    call.response_headers["ETag"] = etag(task)
     return shown(call, task)
 
 
@@ -156,7 +156,7 @@ def change_task(call: Call, id: UUID, body: ChangeTask) -> TaskShape:
             given[field] = when(value, field)
     entry = call.entry(f"task/{id}", "changed", f"changed {', '.join(given)} of {task.handler} {id}")
     changed = call.store.update(task.id, Change(**given), expect=expect, entries=[entry])
-    call.said["ETag"] = etag(changed)
+    call.response_headers["ETag"] = etag(changed)
     return shown(call, changed)
 
 
@@ -164,7 +164,7 @@ def change_task(call: Call, id: UUID, body: ChangeTask) -> TaskShape:
 def cancel_task(call: Call, id: UUID, body: Reason = NO_REASON) -> Cancelled:
     """Cancel a task. A running one is asked to stop, and made to after ten seconds."""
     task = call.task(TaskId(id))
-    why = body.why or f"cancelled by {body.by or call.who.name}"
+    why = body.why or f"cancelled by {body.by or call.caller.name}"
     entry = call.entry(f"task/{id}", "cancelled", f"cancelled {task.handler} {id}: {why}")
     number = call.store.cancel([task.id], reason=why, entries=[entry])
     return Cancelled(cancelled=number, state=call.task(task.id).state)
@@ -212,7 +212,7 @@ def get_why(call: Call, id: UUID) -> WhyShape:
 
 def shown(call: Call, task: Task) -> TaskShape:
     """A task as this caller sees it."""
-    return task_shape(task, call.offers.parameters(task.handler))
+    return task_shape(task, call.handlers.parameters(task.handler))
 
 
 def receipt(written: Written) -> Receipt:
@@ -223,7 +223,7 @@ def receipt(written: Written) -> Receipt:
 def indexed(index: int, call: Call, given: SubmitTask, *, trusted: bool) -> Any:
     """One task of a batch; a refusal says which one it was."""
     try:
-        return new_task(call.offers, call.who, given, trusted=trusted)
+        return new_task(call.handlers, call.caller, given, trusted=trusted)
     except WindlassError as error:
         found = problem_of(error)
         field = found.errors[0].field if found.errors else None

@@ -42,7 +42,7 @@ _one_at_a_time = Lock()
     "POST",
     "/pools/{name}/simulate",
     Scope.READ,
-    whole=True,
+    unrestricted=True,
     errors=["unknown_pool", "invalid_load", "invalid_task", "overloaded"],
 )
 def simulate_pool(call: Call, name: Name, body: Simulate) -> Simulated:

@@ -125,7 +125,7 @@ def seal_workflow(call: Call, name: Text, body: SealWorkflow = SEAL) -> SealedSh
 @route("GET", "/workflows", Scope.READ, errors=["invalid_cursor"])
 def get_workflows(call: Call, query: ListWorkflows) -> WorkflowList:
     """List workflows, the latest submit first, with their tasks by state. A page may be short: only `next` tells."""
-    who = call.who
+    who = call.caller
     if who.tenant not in (None, query.tenant or who.tenant):
         return WorkflowList(workflows=[], next=None)
     found = list_workflows(
@@ -193,7 +193,7 @@ def retry_workflow(call: Call, name: Text, body: RetryWorkflow) -> RetriedWorkfl
 
 def _seen_tenant(call: Call, name: str, given: str | None) -> str:
     """Whose workflow is meant, if this caller sees all of it. Another's is answered as one that does not exist."""
-    who = call.who
+    who = call.caller
     if who.tenant not in (None, given or who.tenant):
         raise _unknown(name)
     try:
@@ -210,7 +210,7 @@ def _seen_tenant(call: Call, name: str, given: str | None) -> str:
 
 
 def _check_no_queue(call: Call) -> None:
-    if call.who.queue is not None:
+    if call.caller.queue is not None:
         raise Refused("forbidden", "a workflow may be in many queues, and this token is limited to one of them")
 
 
@@ -234,7 +234,7 @@ def _placed(index: int, given: SubmitTask, name: str, tenant: str) -> SubmitTask
 
 def _tenant(call: Call, given: str | None) -> str:
     """On whose behalf: as it is said, else as the token says."""
-    own = call.who.tenant
+    own = call.caller.tenant
     if given is not None and own not in (None, given):
         raise Refused("forbidden", f"tenant={given!r}: this token submits for {own} only", field="tenant")
     return given or own or "default"

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from windlass.autoscale.observations import Observation
+from windlass.autoscale.observe import Observation
 from windlass.simulation.load import Load
 from windlass.simulation.policy import Policy
 from windlass.simulation.rivals.sizes import bounded

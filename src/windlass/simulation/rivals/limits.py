@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from math import ceil
 
-from windlass.autoscale.observations import Observation
+from windlass.autoscale.observe import Observation
 from windlass.simulation.bound import Bound, bound
 from windlass.simulation.load import Load
 from windlass.simulation.policy import Policy, Start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from windlass.autoscale.observations import Observation
+from windlass.autoscale.observe import Observation
 from windlass.simulation.load import Load
 from windlass.simulation.policy import Policy
 from windlass.simulation.rivals.sizes import beyond, bounded

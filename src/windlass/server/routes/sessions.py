@@ -22,14 +22,14 @@ from windlass.core.task import Claim, Lease, Progress, SessionId, Task, TaskId
 from windlass.core.times import duration, micros
 from windlass.errors import InvalidPayload, InvalidTask, Refused, StaleLease, WindlassError
 from windlass.operations.caller import Scope
-from windlass.server import breaker_probes
 from windlass.server.http.call import Call
-from windlass.server.http.live import Live
 from windlass.server.http.problems import problem_of
 from windlass.server.http.routing import Routes
-from windlass.server.http_workers import Capabilities
+from windlass.server.http.streaming import Live
+from windlass.server.workers import breaker_probes
+from windlass.server.workers.http_workers import Capabilities
 from windlass.stores.protocol import LeaseLost, Verdict
-from windlass.wire.work import (
+from windlass.wire.sessions import (
     MOST_REPORTS,
     ClaimTasks,
     GiveEnd,
@@ -53,7 +53,7 @@ ONE_TASK = ClaimTasks()
 _chance = partial(jitter, 0.0, 1.0)
 
 
-@route("POST", "/sessions", Scope.WORK, status=201, whole=True, errors=["invalid_task"])
+@route("POST", "/sessions", Scope.WORK, status=201, unrestricted=True, errors=["invalid_task"])
 def open_session(call: Call, body: OpenSession) -> SessionShape:
     """Come to work. Until it is renewed in vain, or closed, the session holds what it has claimed."""
     skills = Capabilities(
@@ -66,16 +66,16 @@ def open_session(call: Call, body: OpenSession) -> SessionShape:
     ttl = timedelta(seconds=body.ttl_seconds)
     session = call.store.open_session(body.node, ttl, about=msgspec.json.encode(skills, order="sorted").decode())
     call.store.report(session, "{}")  # So that its probes of a downstream are known to be alive.
-    call.workforce.learn(session, skills)
-    call.workforce.sweep()
+    call.workers.learn(session, skills)
+    call.workers.sweep()
     return SessionShape(session=session, ttl_seconds=body.ttl_seconds, renew_seconds=body.ttl_seconds / RENEWALS)
 
 
-@route("POST", "/sessions/{session}/claim", Scope.WORK, whole=True, errors=["session_lost"])
+@route("POST", "/sessions/{session}/claim", Scope.WORK, unrestricted=True, errors=["session_lost"])
 async def claim_tasks(call: Call, live: Live, session: UUID, body: ClaimTasks = ONE_TASK) -> Orders:
     """Lease some tasks, or wait for them. If the answer is lost on its way, close the session and open another."""
-    held, hall = SessionId(session), call.workforce.hall
-    skills = await live.run(lambda: call.workforce.skills(held))
+    held, hall = SessionId(session), call.workers.hall
+    skills = await live.run(lambda: call.workers.skills(held))
     queues = tuple(dict.fromkeys(body.queues or skills.queues)) or ("default",)
     ends = monotonic() + body.wait_seconds
     while True:
@@ -88,14 +88,14 @@ async def claim_tasks(call: Call, live: Live, session: UUID, body: ClaimTasks = 
         await hall.wait(queues, left)
 
 
-@route("POST", "/sessions/{session}/renew", Scope.WORK, whole=True, errors=["session_lost"])
+@route("POST", "/sessions/{session}/renew", Scope.WORK, unrestricted=True, errors=["session_lost"])
 def renew_session(call: Call, session: UUID) -> Renewed:
     """Keep everything that the session holds; answers with the attempts that are to be stopped."""
-    call.workforce.sweep()
+    call.workers.sweep()
     return Renewed(cancel=_leases(call.store.renew(SessionId(session))))
 
 
-@route("POST", "/sessions/{session}/progress", Scope.WORK, whole=True, errors=["too_many_tasks"])
+@route("POST", "/sessions/{session}/progress", Scope.WORK, unrestricted=True, errors=["too_many_tasks"])
 def give_progress(call: Call, session: UUID, body: list[GiveProgress]) -> Progressed:
     """Say how far attempts have come; answers with those of them that have ended."""
     _check_number(body)
@@ -105,7 +105,7 @@ def give_progress(call: Call, session: UUID, body: list[GiveProgress]) -> Progre
     return Progressed(ended=_leases(call.store.progress(reports)))
 
 
-@route("POST", "/sessions/{session}/settle", Scope.WORK, whole=True, errors=["too_many_tasks"])
+@route("POST", "/sessions/{session}/settle", Scope.WORK, unrestricted=True, errors=["too_many_tasks"])
 def settle_tasks(call: Call, session: UUID, body: list[GiveEnd]) -> Verdicts:
     """Write the ends of attempts. A report that is refused has its own `error`, and the others stand.
 
@@ -138,7 +138,7 @@ def settle_tasks(call: Call, session: UUID, body: list[GiveEnd]) -> Verdicts:
     return Verdicts(verdicts=[verdicts[index] for index in sorted(verdicts)])
 
 
-@route("DELETE", "/sessions/{session}", Scope.WORK, whole=True)
+@route("DELETE", "/sessions/{session}", Scope.WORK, unrestricted=True)
 def close_session(call: Call, session: UUID) -> None:
     """Close the session. What it still holds is released at no charge; closing twice does nothing.
 
@@ -146,13 +146,13 @@ def close_session(call: Call, session: UUID) -> None:
     what was not.
     """
     call.store.close_session(SessionId(session))
-    call.workforce.forget(SessionId(session))
+    call.workers.forget(SessionId(session))
 
 
 def _claim(call: Call, session: SessionId, queues: Sequence[str], limit: int) -> Orders:
     """Claim what this worker can run."""
-    call.workforce.sweep()
-    claims = breaker_probes.claim(call.store, session, queues, limit, call.now, call.workforce.skills(session).serves)
+    call.workers.sweep()
+    claims = breaker_probes.claim(call.store, session, queues, limit, call.now, call.workers.skills(session).serves)
     if not claims:
         return Orders(tasks=[])
     wanted = list(dict.fromkeys(id for each in claims for id in referenced_ids(each.task.args)))

@@ -16,18 +16,19 @@ import pytest
 import windlass
 from tests.metrics.values import read
 from tests.server.running import running
+from windlass.clock import SystemClock
 from windlass.core.ordering import Queue
 from windlass.core.task import NewTask
 from windlass.errors import QueueFull, StoreUnavailable, WindlassError
 from windlass.events import Events
 from windlass.metrics.exposition import text
-from windlass.metrics.refusals import RefusalMetrics
-from windlass.refusals import REASONS, refusals
+from windlass.metrics.refused_submits import RefusedSubmitMetrics
+from windlass.refused_submits import REASONS, refused_submits
 from windlass.server.http.problems import STATUSES
 from windlass.stores.memory import MemoryStore
 from windlass.worker.handler_calls import HandlerCalls
 from windlass.worker.remote import encode_call
-from windlass.worker.wire import Answer, Call
+from windlass.worker.wire import Answer
 from windlass.worker.worker import Worker
 
 API = "/api/v1"
@@ -35,7 +36,7 @@ Growth: TypeAlias = Callable[[], dict[tuple[str, str], int]]
 
 
 def counted() -> dict[tuple[str, str], int]:
-    return dict(refusals.counts())
+    return dict(refused_submits.counts())
 
 
 @pytest.fixture
@@ -136,18 +137,18 @@ def test_a_node_counts_what_its_handlers_are_refused(store: MemoryStore, growth:
         answers.append(given)
         answered.set()
 
-    clerk = HandlerCalls(store, answer, Events())
-    value = encode_call([[NewTask(handler="work", queue="small")]], {})
-    clerk.call(cast("Worker", None), None, Call(1, 1, "submit", value))
+    calls = HandlerCalls(store, answer, Events(), SystemClock())
+    call = encode_call(1, 1, "submit", [[NewTask(handler="work", queue="small")]], {})
+    calls.call(cast("Worker", None), None, call)
     assert answered.wait(10)
-    clerk.close()
+    calls.close()
 
     assert answers[0].error is not None
     assert growth() == {("queue_full", "small"): 1}
 
 
 def test_every_reason_has_a_series_before_anything_was_refused() -> None:
-    found = read(text(RefusalMetrics()))
+    found = read(text(RefusedSubmitMetrics()))
 
     for reason in REASONS:
         if reason != "queue_full":
@@ -156,12 +157,12 @@ def test_every_reason_has_a_series_before_anything_was_refused() -> None:
 
 def test_any_registry_takes_the_counter() -> None:
     registry = prometheus_client.CollectorRegistry()
-    registry.register(RefusalMetrics())
+    registry.register(RefusedSubmitMetrics())
 
     assert "windlass_submits_refused" in {metric.name for metric in registry.collect()}
 
 
 def test_other_errors_are_not_counted(growth: Growth) -> None:
-    refusals.count(WindlassError("something else"))
+    refused_submits.count(WindlassError("something else"))
 
     assert growth() == {}

@@ -12,11 +12,11 @@ import pytest
 from starlette.requests import Request
 
 from windlass.errors import Refused
-from windlass.server import claim_waiters as halls
-from windlass.server.broadcaster import Broadcaster
-from windlass.server.claim_waiters import ClaimWaiters
-from windlass.server.http.live import Flow, Live, unless_gone
+from windlass.server.events.broadcaster import Broadcaster
 from windlass.server.http.store_executor import StoreExecutor
+from windlass.server.http.streaming import Live, StreamedResponse, run_until_disconnect
+from windlass.server.workers import claim_waiters
+from windlass.server.workers.claim_waiters import ClaimWaiters
 from windlass.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +61,7 @@ async def test_parts_are_made_no_longer_when_their_receiver_has_left() -> None:
         finally:
             closed = True
 
-    flow = await Flow.begin(Request(SCOPE, caller.receive), parts(), bytes, "text/plain")
+    flow = await StreamedResponse.start(Request(SCOPE, caller.receive), parts(), bytes, "text/plain")
     async with asyncio.timeout(20):
         await flow(SCOPE, caller.receive, caller.send)
 
@@ -80,11 +80,11 @@ async def test_work_is_stopped_when_its_caller_has_left() -> None:
         finally:
             stopped = True
 
-    asked = asyncio.ensure_future(unless_gone(Request(SCOPE, caller.receive), work()))
+    asked = asyncio.ensure_future(run_until_disconnect(Request(SCOPE, caller.receive), work()))
     await begun.wait()
     caller.left.set()
 
-    with pytest.raises(Refused, match="closed"):
+    with pytest.raises(Refused, match="closed the connection"):
         await asyncio.wait_for(asked, 20)
     assert stopped
 
@@ -120,7 +120,7 @@ async def test_what_came_of_a_deed_is_never_lost(threads: StoreExecutor, ends_fi
 
 
 async def test_a_hint_wakes_one_of_those_who_wait_for_the_same_queues(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(halls, "BRISK", timedelta(minutes=1))
+    monkeypatch.setattr(claim_waiters, "BRISK", timedelta(minutes=1))
     store = MemoryStore()
     hall = ClaimWaiters(store)
     waiting = [asyncio.ensure_future(hall.wait(["a"], 30)) for _ in range(3)]

@@ -1,0 +1,1 @@
+"""Live events for the event stream: one poll of the store feeds all subscribers."""

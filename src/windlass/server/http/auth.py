@@ -1,0 +1,55 @@
+"""Authentication and authorization: which caller sends a request, and whether a route admits that caller."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from windlass.errors import Refused
+from windlass.operations.caller import ANYONE, LOCAL, Caller, Scope
+from windlass.operations.tokens import Keyring
+from windlass.server.http.routing import Route
+from windlass.server.http.store_executor import StoreExecutor
+from windlass.server.settings import ServerSettings
+
+
+class Authenticator:
+    """Identifies callers by their bearer token."""
+
+    def __init__(self, keyring: Keyring, settings: ServerSettings, threads: StoreExecutor) -> None:
+        self._keyring, self._settings, self._threads = keyring, settings, threads
+
+    async def admit(self, request: Request, route: Route) -> Caller:
+        """Return the caller of a request, or refuse it. Public routes need no token."""
+        if route.scope is None:
+            return ANYONE
+        caller = await self._authenticate(request)
+        self._authorize(caller, route, route.scope)
+        return caller
+
+    async def _authenticate(self, request: Request) -> Caller:
+        """Identify the caller. Without any token in the store, local requests to a local server act as admin."""
+        if not self._keyring.is_fresh:
+            await self._threads.run(self._keyring.read)
+        kind, _, secret = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and secret:
+            caller = self._keyring.who(secret.strip())
+        else:
+            caller = LOCAL if self._keyring.is_empty and self._settings.is_local and not kind else None
+        if caller is None:
+            raise Refused(
+                "unauthorized",
+                "Send a valid token: `Authorization: Bearer wdl_…`. Create one with `windlass token create`.",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return caller
+
+    def _authorize(self, caller: Caller, route: Route, scope: Scope) -> None:
+        if self._settings.read_only and scope is not Scope.READ:
+            raise Refused("read_only", "This server is read-only.")
+        if not caller.may(scope):
+            raise Refused("forbidden", f"This route needs the scope {scope}, which token {caller.name!r} lacks.")
+        if route.unrestricted and caller.limited:
+            raise Refused(
+                "forbidden",
+                f"This route covers all tenants and queues; token {caller.name!r} is limited to one of them.",
+            )

@@ -1,0 +1,131 @@
+"""Serves one path: authenticate, rate-limit, parse, run the handler in its mode, respond.
+
+Handlers know nothing of HTTP, and nothing here knows what a handler does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any, assert_never, get_origin
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from windlass.errors import Refused
+from windlass.operations.caller import Scope as TokenScope
+from windlass.refused_submits import refused_submits
+from windlass.server.http.call import Call
+from windlass.server.http.request_body import NDJSON, read_json
+from windlass.server.http.routing import Mode, Route
+from windlass.server.http.service import Service
+from windlass.server.http.streaming import LineReader, Live, StreamedResponse, last_item, run_until_disconnect
+from windlass.wire.strict_json import invalid_shape
+
+_encode_lines = msgspec.json.Encoder().encode_lines
+
+
+class Endpoint:
+    """One path with all of its methods, as an ASGI app."""
+
+    def __init__(self, service: Service, routes: Mapping[str, Route]) -> None:
+        self._service, self._routes = service, routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        route = self._routes.get("GET" if request.method == "HEAD" else request.method)
+        if route is None:
+            allowed = ", ".join(sorted(self._routes))
+            text = f"{request.method} is not supported here. Use {allowed}."
+            raise Refused("method_not_allowed", text, headers={"Allow": allowed})
+        with refused_submits.counting() if route.scope is TokenScope.SUBMIT else nullcontext():
+            response = await _respond(self._service, route, request)
+        await response(scope, receive, send)
+
+
+async def _respond(service: Service, route: Route, request: Request) -> Response:
+    caller = await service.auth.admit(request, route)
+    if route.mode is not Mode.INLINE:
+        service.rate_limiter.take(caller)
+    call = Call(
+        store=service.store,
+        handlers=service.handlers,
+        workers=service.workers,
+        caller=caller,
+        headers=request.headers,
+        clock=service.clock,
+    )
+    arguments = await _arguments(service, route, request)
+    match route.mode:
+        case Mode.JSON | Mode.TEXT:
+            return await service.threads.run(lambda: _response(route, call, route.handler(call, **arguments)))
+        case Mode.INLINE:
+            return _response(route, call, route.handler(call, **arguments))
+        case Mode.LINES:
+            return await StreamedResponse.start_duplex(route.handler(call, **arguments), _encode_lines, NDJSON)
+        case Mode.LONG_POLL:
+            result = await run_until_disconnect(request, route.handler(call, **arguments))
+            return _response(route, call, result)
+        case Mode.PROGRESS:
+            parts = route.handler(call, **arguments)
+            if NDJSON in request.headers.get("accept", ""):
+                return await StreamedResponse.start(request, parts, _encode_lines, NDJSON)
+            return _response(route, call, await run_until_disconnect(request, last_item(parts)))
+        case Mode.EVENTS:
+            parts = route.handler(call, **arguments)
+            return await StreamedResponse.start(request, parts, bytes, route.media_type)
+        case _:
+            assert_never(route.mode)
+
+
+async def _arguments(service: Service, route: Route, request: Request) -> dict[str, Any]:
+    """Parse everything the handler takes, each part of the request once."""
+    arguments = _path_arguments(route, request)
+    if route.query is not None:
+        arguments["query"] = _parse_query(route.query, request)
+    if route.mode is Mode.LINES:
+        reader: LineReader[Any] = LineReader(request, service.threads, service.settings.request_seconds)
+        arguments["reader"] = reader
+    elif route.body is not None:
+        seconds = service.settings.request_seconds
+        body = await read_json(request, route.body, seconds, optional=route.body_optional)
+        if body is not None:
+            arguments["body"] = body
+    if route.mode in (Mode.LONG_POLL, Mode.PROGRESS, Mode.EVENTS):
+        arguments["live"] = Live(service.threads, service.broadcaster, lambda: service.auth.admit(request, route))
+    return arguments
+
+
+def _path_arguments(route: Route, request: Request) -> dict[str, Any]:
+    try:
+        return {
+            name: msgspec.convert(request.path_params[name], type, strict=False)
+            for name, type in route.path_params.items()
+        }
+    except msgspec.ValidationError:
+        raise Refused("not_found", "Nothing exists under this name.") from None
+
+
+def _parse_query(type: Any, request: Request) -> Any:
+    """Parse the query parameters. Only list fields may be repeated."""
+    lists = {field.name for field in msgspec.structs.fields(type) if get_origin(field.type) is list}
+    found: dict[str, Any] = {}
+    for name, value in request.query_params.multi_items():
+        if name in lists:
+            found.setdefault(name, []).append(value)
+        elif name in found:
+            raise Refused("invalid_request", f"{name}: given more than once", field=name)
+        else:
+            found[name] = value
+    try:
+        return msgspec.convert(found, type, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid_shape(error, "query") from None
+
+
+def _response(route: Route, call: Call, result: Any) -> Response:
+    status = route.status if call.status is None else call.status
+    body = result if route.mode is Mode.TEXT else msgspec.json.encode(result)
+    return Response(body, status_code=status, headers=call.response_headers, media_type=route.media_type)

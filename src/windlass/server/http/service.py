@@ -1,0 +1,40 @@
+"""The state that all requests of one server share."""
+
+from __future__ import annotations
+
+import asyncio
+
+from windlass.clock import Clock, SystemClock
+from windlass.operations.handler_catalog import HandlerCatalog
+from windlass.operations.tokens import Keyring
+from windlass.server.events.broadcaster import Broadcaster
+from windlass.server.http.auth import Authenticator
+from windlass.server.http.rate_limit import RateLimiter
+from windlass.server.http.store_executor import StoreExecutor
+from windlass.server.settings import ServerSettings
+from windlass.server.workers.http_workers import HttpWorkers
+from windlass.stores.protocol import Store
+
+
+class Service:
+    """The store, its threads, and everything built on them once per server."""
+
+    def __init__(self, store: Store, settings: ServerSettings, clock: Clock | None = None) -> None:
+        self.store, self.settings, self.clock = store, settings, clock or SystemClock()
+        self.threads = StoreExecutor(settings.threads, settings.backlog, settings.request_seconds)
+        self.auth = Authenticator(Keyring(store, clock), settings, self.threads)
+        self.rate_limiter = RateLimiter(settings.rate)
+        self.handlers = HandlerCatalog(store)
+        self.workers = HttpWorkers(store)
+        self.broadcaster = Broadcaster(store, self.threads)
+
+    def end_streams(self) -> None:
+        """Answer waiting claims and end event streams, so that the server can stop. Call it in the event loop."""
+        self.workers.close()
+        self.broadcaster.close()
+
+    async def close(self) -> None:
+        """End streams and background threads."""
+        self.end_streams()
+        await asyncio.to_thread(self.workers.join)
+        self.threads.close()
