@@ -36,6 +36,7 @@ from windlass.errors import (
 )
 from windlass.stores.coordination import Entry, check_entries
 from windlass.stores.memory.coordination import MemoryCoordination
+from windlass.stores.memory.dead_letters import MemoryDeadLetters
 from windlass.stores.memory.manifest import MemoryManifest
 from windlass.stores.memory.read import MemoryReader
 from windlass.stores.memory.sessions import MemorySessions
@@ -57,7 +58,7 @@ from windlass.stores.protocol import (
 )
 
 
-class MemoryStore(MemorySessions, MemoryCoordination, MemoryReader, MemoryManifest):
+class MemoryStore(MemorySessions, MemoryCoordination, MemoryReader, MemoryDeadLetters, MemoryManifest):
     """The specification of a store, and a fast store for tests and for work that may be lost with the process.
 
     >>> store = MemoryStore()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from windlass.core.fingerprint import error_group
 from windlass.core.graph import End, find_any_cycle
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.settlement import CANCEL_OVERDUE, lost
@@ -93,6 +94,7 @@ def _fail_cycles(tables: Tables, now: Micros) -> int:
         while workflow.check_later and (ring := find_any_cycle(_open_edges(tables, id))):
             reason = str(CycleFound(ring))
             for member in ring:
+                tables.error_groups[member] = error_group(None, reason)
                 tables.move(member, State.FAILED, finished=now, reason=reason)
             resolve(tables, ring, now)
             failed += len(ring)

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from windlass.clock import SystemClock, entropy
+from windlass.core.fingerprint import error_group
 from windlass.core.graph import End
 from windlass.core.ids import fresh_id
 from windlass.core.lifecycle import State
@@ -200,6 +201,7 @@ class Endings:
                 new.crashes,
                 new.losses,
                 new.reason,
+                error_group(end.error, end.reason) if state is State.FAILED else None,
             )
         )
         if end.charged and state is not State.COMPLETED:

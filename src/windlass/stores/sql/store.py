@@ -19,6 +19,7 @@ from windlass.core.task_update import Version
 from windlass.core.times import Micros, micros
 from windlass.core.validation import check_change, check_flag, check_id, check_ids
 from windlass.stores.coordination import Control, Entry, EntrySeen, Look
+from windlass.stores.dead_letters import DeadCursor, DeadGroups, DeadPage
 from windlass.stores.operator import check_filter, check_which
 from windlass.stores.protocol import (
     CANCEL_GRACE,
@@ -38,7 +39,7 @@ from windlass.stores.protocol import (
     Verdict,
     check_limit,
 )
-from windlass.stores.sql import attempts, coordination, operate, read, updates
+from windlass.stores.sql import attempts, coordination, dead_letters, operate, read, updates
 from windlass.stores.sql import manifest as manifests
 from windlass.stores.sql import workflows as workflow_pages
 from windlass.stores.sql.claims import Claims
@@ -245,6 +246,22 @@ class SqlStore:
     def attempts(self, task: TaskId) -> list[Attempt]:
         check_id(task)
         return read.attempts(self._db, task)
+
+    def dead_groups(self, *, queue: str | None = None, tenant: str | None = None, limit: int = COUNTED) -> DeadGroups:
+        check_limit(limit)
+        return dead_letters.dead_groups(self._db, queue, tenant, limit)
+
+    def dead_letters(
+        self,
+        group: str,
+        *,
+        queue: str | None = None,
+        tenant: str | None = None,
+        limit: int = 100,
+        after: DeadCursor | None = None,
+    ) -> DeadPage:
+        check_limit(limit)
+        return dead_letters.dead_letters(self._db, group, queue, tenant, limit, after)
 
     def logs(self, task: TaskId) -> list[Log]:
         check_id(task)
