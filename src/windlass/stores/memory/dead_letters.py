@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from threading import RLock
-
 from windlass.core.fingerprint import ended_without_error
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.task import Task, TaskId
 from windlass.core.times import Micros
 from windlass.stores.dead_letters import NEWEST, DeadCursor, DeadGroup, DeadGroups, DeadPage, sort_groups
-from windlass.stores.memory.tables import Tables
+from windlass.stores.memory.base import MemoryBase
 from windlass.stores.protocol import check_limit
 from windlass.stores.totals import COUNTED
 
 
-class MemoryDeadLetters:
-    """Reads over the store's tables, each under the store's lock."""
-
-    _tables: Tables
-    _lock: RLock
+class MemoryDeadLetters(MemoryBase):
+    """Read failed tasks by error."""
 
     def dead_groups(self, *, queue: str | None = None, tenant: str | None = None, limit: int = COUNTED) -> DeadGroups:
         check_limit(limit)

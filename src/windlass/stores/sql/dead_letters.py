@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
@@ -13,9 +14,11 @@ from windlass.core.retry import Error
 from windlass.core.task import TaskId
 from windlass.core.times import FOREVER, Micros
 from windlass.stores.dead_letters import MOST_GROUPS, NEWEST, DeadCursor, DeadGroup, DeadGroups, DeadPage, sort_groups
-from windlass.stores.protocol import SCANNED
-from windlass.stores.sql.database import Database
-from windlass.stores.sql.read import get
+from windlass.stores.protocol import SCANNED, check_limit
+from windlass.stores.sql.base import SqlBase
+from windlass.stores.sql.database import Database, Values
+from windlass.stores.sql.read import get_tasks
+from windlass.stores.totals import COUNTED
 
 _error = msgspec.json.Decoder(Error)
 _START = DeadCursor(FOREVER, TaskId(UUID(int=2**128 - 1)))
@@ -45,14 +48,51 @@ class _Gathered(Struct):
         )
 
 
-def dead_groups(db: Database, queue: str | None, tenant: str | None, limit: int) -> DeadGroups:
-    """Group the newest failed tasks by error: one statement for the groups, one for the newest error of each."""
-    asked = {"queue": queue, "tenant": tenant, "newest_of_each": NEWEST, "looked_at": limit}
-    rows = db.read(lambda tx: tx.query("dead_groups", None, **asked).rows())
+class SqlDeadLetters(SqlBase):
+    """Read failed tasks by error."""
+
+    def dead_groups(self, *, queue: str | None = None, tenant: str | None = None, limit: int = COUNTED) -> DeadGroups:
+        check_limit(limit)
+        db, asked = self._db, {"queue": queue, "tenant": tenant, "newest_of_each": NEWEST, "looked_at": limit}
+        rows = db.read(lambda tx: tx.query("dead_groups", None, **asked).rows())
+        found, failed = _gather(db, rows)
+        errors = _last_errors(db, [one.newest[0][1] for one in found.values()])
+        groups = [
+            one.to_group(id, errors.get(one.newest[0][1], ended_without_error(None))) for id, one in found.items()
+        ]
+        return DeadGroups(sort_groups(groups), complete=failed <= limit and len(groups) <= MOST_GROUPS)
+
+    def dead_letters(
+        self,
+        group: str,
+        *,
+        queue: str | None = None,
+        tenant: str | None = None,
+        limit: int = 100,
+        after: DeadCursor | None = None,
+    ) -> DeadPage:
+        check_limit(limit)
+        db, start, limit = self._db, after or _START, min(limit, SCANNED)
+        end = _end_of_scan(db, start)
+        until = end or _END
+        asked = {"finished": start.finished, "id": start.id, "end": until.finished, "end_id": until.id}
+        asked |= {"error_group": group, "queue": queue, "tenant": tenant, "limit": limit + 1}
+        rows = db.read(lambda tx: tx.query("dead_letters", None, **asked).rows())
+        page = [DeadCursor(finished, TaskId(db.uuid(id))) for finished, id in rows]
+        if len(page) > limit:
+            page.pop()
+            end = page[-1]
+        tasks = get_tasks(db, [one.id for one in page])
+        # A task may have been retried or purged since its id was read.
+        return DeadPage([task for task in tasks if task is not None and task.state is State.FAILED], end)
+
+
+def _gather(db: Database, rows: Sequence[Values]) -> tuple[dict[str, _Gathered], int]:
+    """Put the rows of `dead_groups` together by group; also return the number of failed tasks."""
     found: dict[str, _Gathered] = {}
     failed = 0
-    for group, handler, of_tenant, tasks, first, last, id in rows:
-        if of_tenant is None:
+    for group, handler, tenant, tasks, first, last, id in rows:
+        if tenant is None:
             failed = tasks
             continue
         one = found.setdefault(group, _Gathered())
@@ -62,34 +102,20 @@ def dead_groups(db: Database, queue: str | None, tenant: str | None, limit: int)
         one.count += tasks
         one.first, one.last = min(one.first, first), max(one.last, last)
         one.handlers.add(handler)
-        one.tenants.add(of_tenant)
+        one.tenants.add(tenant)
     for one in found.values():
         one.newest.sort(reverse=True)
-    errors = _last_errors(db, [one.newest[0][1] for one in found.values()])
-    groups = [one.to_group(id, errors.get(one.newest[0][1], ended_without_error(None))) for id, one in found.items()]
-    return DeadGroups(sort_groups(groups), complete=failed <= limit and len(groups) <= MOST_GROUPS)
+    return found, failed
 
 
-def dead_letters(
-    db: Database, group: str, queue: str | None, tenant: str | None, limit: int, after: DeadCursor | None
-) -> DeadPage:
-    """Return a page of a group."""
-    start = after or _START
-    # Find first where this call stops looking: tasks that fail meanwhile must not move that.
-    skip = {"finished": start.finished, "id": start.id, "skip": SCANNED - 1}
-    behind = db.read(lambda tx: tx.query("dead_scanned", None, **skip).rows())
-    end = DeadCursor(behind[0][0], TaskId(db.uuid(behind[0][1]))) if len(behind) > 1 else None
-    until = end or _END
-    asked = {"finished": start.finished, "id": start.id, "end": until.finished, "end_id": until.id}
-    asked |= {"error_group": group, "queue": queue, "tenant": tenant, "limit": min(limit, SCANNED) + 1}
-    rows = db.read(lambda tx: tx.query("dead_letters", None, **asked).rows())
-    page = [DeadCursor(finished, TaskId(db.uuid(id))) for finished, id in rows]
-    if len(page) > min(limit, SCANNED):
-        page.pop()
-        end = page[-1]
-    tasks = get(db, [one.id for one in page])
-    # A task may have been retried or purged since its id was read.
-    return DeadPage([task for task in tasks if task is not None and task.state is State.FAILED], end)
+def _end_of_scan(db: Database, start: DeadCursor) -> DeadCursor | None:
+    """Return the last task that a call looks at, if there are more behind it.
+
+    It is found first, because tasks that fail meanwhile must not move it.
+    """
+    asked = {"finished": start.finished, "id": start.id, "skip": SCANNED - 1}
+    rows = db.read(lambda tx: tx.query("dead_scanned", None, **asked).rows())
+    return DeadCursor(rows[0][0], TaskId(db.uuid(rows[0][1]))) if len(rows) > 1 else None
 
 
 def _last_errors(db: Database, ids: list[TaskId]) -> dict[TaskId, Error]:
