@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from windlass.core.scheduler import Scheduler
     from windlass.core.task import NewTask, OnFailure, Task
     from windlass.core.why import Why
+    from windlass.custom_decider import PoolSituation
     from windlass.errors import (
         CycleFound,
         DuplicateTask,
@@ -52,9 +53,8 @@ if TYPE_CHECKING:
         WindlassError,
     )
     from windlass.redaction import Secret
-    from windlass.simulation.results import SimulationResult
+    from windlass.simulation.run import SimulationResult
     from windlass.simulation.simulate import simulate
-    from windlass.situation import PoolSituation
     from windlass.wiring import open_store
     from windlass.worker_node import WorkerNode
 
@@ -126,8 +126,8 @@ _HOMES = (
     "windlass.client.workflow",
     "windlass.client.app",
     "windlass.worker_node",
-    "windlass.situation",
-    "windlass.simulation.results",
+    "windlass.custom_decider",
+    "windlass.simulation.run",
     "windlass.simulation.simulate",
 )
 

@@ -11,9 +11,8 @@ from tests.support.builders import in_state, submit_one
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.errors import StoreUnavailable
-from windlass.operations.dead_letters import groups
 from windlass.stores.protocol import Store
-from windlass.stores.sql import coordination
+from windlass.stores.sql.coordination import SqlCoordination
 
 
 def a_failure(store: Store) -> TaskId:
@@ -22,7 +21,7 @@ def a_failure(store: Store) -> TaskId:
 
 def a_bug(store: Store) -> str:
     a_failure(store)
-    [found] = groups(store)
+    [found] = store.dead_groups().groups
     return found.id
 
 
@@ -56,7 +55,7 @@ def test_a_deed_is_written_down_in_the_same_stroke_and_only_if_it_is_one(
     def refuse(*_: object) -> None:
         raise StoreUnavailable("nothing can be written down afterwards")
 
-    monkeypatch.setattr(coordination, "note", refuse)
+    monkeypatch.setattr(SqlCoordination, "note", refuse)
     words = [*command.format(prepare(store)).split(), "--by", "ann"]
 
     done = windlass(*words)

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 
 from windlass.core.times import to_datetime
 from windlass.operations.pools import Desired, NodePart, PoolView
-from windlass.simulation.results import SimulationResult
+from windlass.simulation.run import SimulationResult
 from windlass.wire.fields import Length, Name, Reason
 
 Workers = Annotated[int, Meta(ge=0, le=10_000)]

@@ -1,0 +1,233 @@
+"""Sessions and settlements over SQL: lock the rows, let `core` decide, write them under the lease."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from windlass.core.fingerprint import error_group
+from windlass.core.graph import End
+from windlass.core.lifecycle import State
+from windlass.core.retry import storable
+from windlass.core.settlement import Settlement, apply_store_facts, stands_already
+from windlass.core.task import Lease, Progress, TaskId
+from windlass.core.times import Micros
+from windlass.stores.protocol import LeaseLost, Settled, Verdict
+from windlass.stores.sql.base import SqlBase
+from windlass.stores.sql.database import Database, Dialect, Transaction, Values
+from windlass.stores.sql.graph import LEVELS, Asked, Resolver, reach, resolve, resolve_some
+from windlass.stores.sql.rows import Counts, Row, rows_from, uuids
+
+_error = msgspec.json.Encoder()
+
+
+class SqlSettle(SqlBase):
+    """Write the ends and the progress of attempts, each only while its lease is valid."""
+
+    def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
+        completed, left = _complete(self._db, reports)
+        rest = [(lease, settlement) for lease, settlement in reports if lease.task not in completed]
+        found, more = _settle(self._db, rest) if rest else ([], False)
+        if left or more:
+            self.unresolved.set()
+        verdicts = iter(found)
+        return [Settled(lease, State.COMPLETED) if lease.task in completed else next(verdicts) for lease, _ in reports]
+
+    def progress(self, reports: Sequence[Progress]) -> list[Lease]:
+        db, latest = self._db, {report.lease: report.storable() for report in reports}
+        batch = [(lease.task, lease.fence, lease.session, one.share, one.message) for lease, one in latest.items()]
+        if not batch:
+            return []
+        kept = db.transact(lambda tx: tx.query("progress", batch, now=db.now()).rows())
+        held = {(db.uuid(task), fence) for task, fence in kept}
+        return [lease for lease in latest if (lease.task, lease.fence) not in held]
+
+
+def _complete(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[set[TaskId], bool]:
+    """Write the plain good ends among these, all in one statement; which. Others are left for a closer look."""
+    plain = {lease.task: (lease, settlement) for lease, settlement in reports if settlement.plain}
+    if not plain or len({lease.task for lease, _ in reports}) < len(reports):
+        return set(), False
+    batch = [(id, lease.fence, lease.session) for id, (lease, _) in sorted(plain.items())]
+
+    def work(tx: Transaction) -> tuple[set[TaskId], Written]:
+        completed = tx.query("complete", batch, now=db.now())
+        waiting = reach(tx, plain)  # In the same round trip, though not all of them may have been completed.
+        endings = Endings(0)
+        done: set[TaskId] = set()
+        for id, queue, tenant, now in completed.rows():
+            lease, settlement = plain[TaskId(db.uuid(id))]
+            endings.completed(lease, settlement, queue, tenant, now)
+            done.add(lease.task)
+        return done, endings.write(db, tx, waiting)
+
+    completed, written = db.transact(work)
+    return completed, _tell_more(db, written)
+
+
+def _settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], bool]:
+    """Lock the tasks of these reports, decide about each, and write what was decided."""
+
+    def work(tx: Transaction) -> tuple[list[Verdict], Endings, Written]:
+        verdicts, endings = ended(db, tx, reports)
+        return verdicts, endings, endings.write(db, tx)
+
+    verdicts, endings, written = db.transact(work)
+    return verdicts, _tell_more(db, written, endings.repeated)
+
+
+def _tell_more(db: Database, written: Written, repeated: Sequence[UUID] = ()) -> bool:
+    """After the commit: one more transaction for whoever could not be told in it; whether even more are left."""
+    done = resolve_some(db, [*written.untold(), *repeated], rounds=1, levels=LEVELS)
+    db.notify(written.wake | done.wake)
+    return done.left
+
+
+def ended(db: Dialect, tx: Transaction, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], Endings]:
+    """Lock the tasks of these reports and decide about each; what is to be written comes back with the verdicts."""
+    asked = tx.query("now", now=db.now())
+    held = tx.query("lock_tasks", [(id,) for id in sorted({lease.task for lease, _ in reports})])
+    [(now,)] = asked.rows()
+    rows = {row.id: row for row in rows_from(db, held.rows())}
+    endings = Endings(now)
+    return [_verdict(rows, lease, settlement, endings) for lease, settlement in reports], endings
+
+
+def end_in_chunk(
+    db: Database, ids: Sequence[UUID], decide: Callable[[Row], Settlement | None], *, bump_fence: bool = False
+) -> int:
+    """End the attempts of these leased tasks as `decide` says, for those it gives a settlement; how many."""
+
+    def work(tx: Transaction) -> tuple[int, Written]:
+        asked = tx.query("now", now=db.now())
+        seized = tx.query("lock_tasks_skip", [(id,) for id in sorted(ids)])
+        [(now,)] = asked.rows()
+        endings = Endings(now)
+        count = 0
+        for row in rows_from(db, seized.rows()):
+            settlement = decide(row) if row.state is State.LEASED else None
+            if settlement is not None:
+                endings.end(row, settlement, bump_fence=bump_fence)
+                count += 1
+        return count, endings.write(db, tx)
+
+    count, written = db.transact(work)
+    db.notify(written.wake | resolve(db, written.untold()))
+    return count
+
+
+class Written(NamedTuple):
+    """What a transaction has written that ended attempts."""
+
+    wake: set[str]
+    """The queues that got something to run."""
+    untold: Callable[[], list[UUID]]
+    """Called after the commit: the ends that somebody waits for who was not told yet."""
+
+
+class Endings:
+    """The ends of attempts that one transaction writes."""
+
+    def __init__(self, now: Micros) -> None:
+        self._now = now
+        self._settled: list[Values] = []
+        self._attempts: list[Values] = []
+        self._results: list[Values] = []
+        self._final: list[Values] = []
+        self._bumps: list[Values] = []
+        self._logs: list[Values] = []
+        self.counts = Counts()
+        self.repeated: list[UUID] = []
+        """Tasks that had ended before, by a report that was only repeated: whoever wrote it may have told nobody."""
+
+    def end(self, row: Row, settlement: Settlement, *, bump_fence: bool = False) -> Row:
+        """Note the end of one attempt of a locked, leased task."""
+        end = apply_store_facts(row, settlement, self._now)
+        state, final = end.state, end.state.final
+        new = row._replace(
+            state=state,
+            due=row.due if final else self._now + end.delay,
+            finished=self._now if final else None,
+            attempts=row.attempts + end.attempts,
+            crashes=row.crashes + end.crashes,
+            losses=row.losses + end.losses,
+            reason=end.reason,
+            cancel_by=None,
+        )
+        self._settled.append(
+            (
+                row.id,
+                row.fence,
+                row.session,
+                state.value,
+                new.due,
+                new.finished,
+                new.attempts,
+                new.crashes,
+                new.losses,
+                new.reason,
+                error_group(end.error, end.reason) if state is State.FAILED else None,
+            )
+        )
+        if end.charged and state is not State.COMPLETED:
+            error = None if end.error is None else _error.encode(end.error).decode()
+            self._attempts.append((row.id, row.fence, row.session, row.claimed, self._now, state.value, error))
+        if end.result is not None:
+            self._results.append((row.id, end.result))
+        if end.log:
+            self._logs.append((row.id, row.fence, end.log))
+        if final:
+            self._final.append((row.id, state.value))
+        if bump_fence:
+            self._bumps.append((row.id, row.fence + 1))
+        self.counts.moved(row, state)
+        return new
+
+    def completed(self, lease: Lease, settlement: Settlement, queue: str, tenant: str, now: Micros) -> None:
+        """Note a plain good end that is written already: what goes with it is not."""
+        self._now = now
+        if settlement.result is not None:
+            self._results.append((lease.task, settlement.result))
+        if settlement.log:
+            self._logs.append((lease.task, lease.fence, storable(settlement.log)))
+        self._final.append((lease.task, State.COMPLETED.value))
+        self.counts.add(queue, tenant, State.LEASED, -1)
+        self.counts.add(queue, tenant, State.COMPLETED, 1)
+
+    def write(self, db: Dialect, tx: Transaction, waiting: Asked | None = None) -> Written:
+        """Write all of it, and tell those that wait; `waiting` is who that is, if it was asked already."""
+        self._write_all_but_the_news(tx)
+        telling = Resolver(db, tx, self._now)
+        telling.resolve_levels({id: End(state) for id, state in self._final}, LEVELS, waiting)
+        left = telling.write()
+        return Written(self.counts.wake | telling.wake, lambda: uuids(db, left.rows()) if left else [])
+
+    def write_joined(self, tx: Transaction) -> None:
+        """Write all of it inside a caller's transaction, which cannot know who waits: every end is noted."""
+        self._write_all_but_the_news(tx)
+        tx.execute("note_ended", self._final)
+
+    def _write_all_but_the_news(self, tx: Transaction) -> None:
+        tx.execute("settle", self._settled)
+        tx.execute("bump_fences", self._bumps)
+        tx.execute("record_attempts", self._attempts)
+        tx.execute("record_results", self._results)
+        tx.execute("record_logs", self._logs)
+        self.counts.write(tx)
+
+
+def _verdict(rows: dict[TaskId, Row], lease: Lease, settlement: Settlement, endings: Endings) -> Verdict:
+    row = rows.get(lease.task)
+    if row is None or row.fence != lease.fence or row.session != lease.session:
+        return LeaseLost(lease)
+    if row.state is State.LEASED:
+        row = rows[row.id] = endings.end(row, settlement)
+        return Settled(lease, row.state)
+    if not stands_already(row, settlement):
+        return LeaseLost(lease)
+    if row.state.final:
+        endings.repeated.append(row.id)
+    return Settled(lease, row.state)
