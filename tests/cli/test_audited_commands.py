@@ -7,11 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.cli.conftest import Windlass
-from tests.support.builders import in_state, submit_one
+from tests.support.builders import GAVE_UP, claim_one, in_state, report, submit_one
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.errors import StoreUnavailable
-from windlass.operations.dead_letters import groups
 from windlass.stores.protocol import Store
 from windlass.stores.sql.coordination import SqlCoordination
 
@@ -22,12 +21,14 @@ def fail_task(store: Store) -> TaskId:
 
 def fail_group(store: Store) -> str:
     fail_task(store)
-    [found] = groups(store)
+    [found] = store.dead_groups().groups
     return found.id
 
 
 def fail_mail(store: Store) -> TaskId:
-    return in_state(store, State.FAILED, handler="mail", args={"to": "ann"})
+    id = submit_one(store, handler="mail", args={"to": "ann"})
+    report(store, claim_one(store), GAVE_UP)
+    return id
 
 
 CHANGES: list[tuple[Callable[[Store], object], str, str]] = [

@@ -20,6 +20,7 @@ from tests.cli.tree import COMMANDS, options_of
 from tests.support.builders import GAVE_UP, a_session, a_task, claim_one, report, submit_one
 from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.clock import ManualClock
+from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
 from windlass.core.settlement import Settlement
@@ -148,9 +149,9 @@ def names(store: Store, clock: ManualClock, url: str, tmp_path: Path) -> dict[st
     store.close_session(a_session(store, "box-2"))
     pools.set_size(access, "mail", 2, 6, author=AUTHOR)
     pools.pause(access, "mail", author=AUTHOR)
-    breakers.hold(access, "bank", breakers.BreakerState.OPEN, author=AUTHOR, lasts="1h")
+    breakers.hold(access, "bank", BreakerState.OPEN, author=AUTHOR, lasts="1h")
     tokens.create(access, "old", [Scope.READ], AUTHOR, tenant="acme")
-    group = next(each for each in dead_letters.get_all(access) if failed in each.tasks)
+    group = next(each for each in dead_letters.get_all(access) if failed in each.newest)
     file = tmp_path / "tasks.ndjson"
     file.write_text('{"handler": "mail", "args": {"to": "ann"}}\n')
     copy = f"sqlite:///{tmp_path / 'copy.db'}"

@@ -13,7 +13,6 @@ from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
 from windlass.core.task import Change, TaskId
 from windlass.errors import StoreUnavailable
-from windlass.operations.dead_letters import groups
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store
 
@@ -28,7 +27,7 @@ def a_failure(store: Store) -> TaskId:
 
 def a_bug(store: Store) -> str:
     a_failure(store)
-    [found] = groups(store)
+    [found] = store.dead_groups().groups
     return found.id
 
 

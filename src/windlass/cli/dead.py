@@ -26,9 +26,8 @@ from windlass.operations import dead_letters, tasks
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.canary import run_canary
-from windlass.operations.dead_letters import Group
 from windlass.operations.presentation import Times
-from windlass.stores.protocol import Filter
+from windlass.stores.dead_letters import DeadGroup
 from windlass.wire.dead_letters import Dropped, GroupRetried, group_shape
 from windlass.wire.tasks import receipt_shape
 
@@ -51,8 +50,8 @@ def dead() -> None:
 @limit_option()
 def ls(access: Access, form: str | None, times: Times, queue: str | None, tenant: str | None, limit: int) -> None:
     """List the bugs of failed tasks, most frequent first."""
-    found = dead_letters.get_all(access, Filter(queue=queue, tenant=tenant))[:limit]
-    if print_json(form, [group_shape(each, LISTED_TASKS) for each in found]):
+    found = dead_letters.get_all(access, queue=queue, tenant=tenant)[:limit]
+    if print_json(form, [group_shape(each, each.newest[:LISTED_TASKS]) for each in found]):
         return
     heads = ("group", "#tasks", "error", "handler", "tenants", "first", "last")
     print_table(heads, [_row(each, times) for each in found])
@@ -68,18 +67,19 @@ def ls(access: Access, form: str | None, times: Times, queue: str | None, tenant
 def show(access: Access, form: str | None, times: Times, group_id: str) -> None:
     """Show the newest traceback of a bug and the tasks that it failed."""
     found = dead_letters.get(access, group_id)
-    if print_json(form, group_shape(found, MOST_TASKS)):
+    if form is not None:
+        print_json(form, group_shape(found, dead_letters.letters(access, found, limit=MOST_TASKS).ids))
         return
     error = found.error
-    click.echo(f"{found.id}  {error.kind}: {error.message}  ({format_count(len(found.letters))})")
+    click.echo(f"{found.id}  {error.kind}: {error.message}  ({format_count(found.count)})")
     click.echo("".join(f"  {line}\n" for line in error.traceback.splitlines()), nl=False)
     rows = [
         [str(task.id), task.handler, task.tenant, times.format(task.finished), cut(task.args, 80)]
-        for task in (letter.task for letter in found.letters[:_SHOWN])
+        for task in dead_letters.letters(access, found, limit=_SHOWN).tasks
     ]
     print_table(("id", "handler", "tenant", "failed", "args"), rows)
-    if len(found.letters) > _SHOWN:
-        print_note(f"… and {len(found.letters) - _SHOWN} more. --json lists them.")
+    if found.count > _SHOWN:
+        print_note(f"… and {found.count - _SHOWN:,} more. --json lists them.")
 
 
 @dead.command()
@@ -98,16 +98,15 @@ def retry(
     Exit status 1 if --canary finds that the bug is back.
     """
     found, seconds = dead_letters.get(access, group_id), duration(patience, "patience").total_seconds()
-    number = len(found.letters)
-    if not consent.given("retry", number):
-        print_json(form, GroupRetried(group=found.id, retried=0, left=number, fixed=None, text="nothing was done"))
+    if not consent.given("retry", found.count):
+        print_json(form, GroupRetried(group=found.id, retried=0, left=found.count, fixed=None, text="nothing was done"))
         return
     if canary:
         verdict = run_canary(access, found, seconds, author, print_note)
         retried, fixed, text = verdict.retried, verdict.fixed, verdict.text
     else:
         retried, fixed, text = dead_letters.retry(access, found, author), None, ""
-    left = max(0, number - retried)
+    left = max(0, found.count - retried)
     if not print_json(form, GroupRetried(group=found.id, retried=retried, left=left, fixed=fixed, text=text)):
         click.echo(f"Retried {format_count(retried)}." + (f" {text}" if text else ""))
     if fixed is False:
@@ -139,18 +138,18 @@ def drop(access: Access, form: str | None, group_id: str, consent: Consent, auth
     """Delete the tasks that a bug failed."""
     found = dead_letters.get(access, group_id)
     dropped = 0
-    if consent.given("drop", len(found.letters)):
+    if consent.given("drop", found.count):
         dropped = dead_letters.drop(access, found, author)
         if form is None:
             click.echo(f"Dropped {format_count(dropped)}.")
     print_json(form, Dropped(group=found.id, dropped=dropped))
 
 
-def _row(found: Group, times: Times) -> list[str]:
+def _row(found: DeadGroup, times: Times) -> list[str]:
     error = f"{found.error.kind}: {found.error.message}".removesuffix(": ").partition("\n")[0]
     return [
         found.id,
-        f"{len(found.letters):,}",
+        f"{found.count:,}",
         cut(error, 60),
         format_few(found.handlers, 3),
         f"{len(found.tenants)}" if len(found.tenants) > 3 else ", ".join(found.tenants),

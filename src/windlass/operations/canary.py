@@ -17,8 +17,9 @@ from windlass.core.task import Task, TaskId
 from windlass.core.times import format_duration
 from windlass.operations.access import Access
 from windlass.operations.author import Author
-from windlass.operations.dead_letters import Group, entry
+from windlass.operations.dead_letters import group_entry, letters
 from windlass.operations.redact import redact_text
+from windlass.stores.dead_letters import DeadGroup
 
 STEPS = (1, 10)
 POLL_SECONDS = 0.2
@@ -35,14 +36,14 @@ class CanaryVerdict(Struct, frozen=True, kw_only=True):
 class Canary:
     """A retry of one group in steps. Call `step` repeatedly, with pauses, until it returns a verdict."""
 
-    def __init__(self, access: Access, group: Group, patience: float, author: Author) -> None:
+    def __init__(self, access: Access, group: DeadGroup, patience: float, author: Author) -> None:
         """`patience` is how many seconds a step may take."""
         self.retried = 0
         self.status = ""
         """What the latest step did, as text."""
         self._store, self._group, self._patience = access.store, group, patience
-        self._left, self._steps = list(group.letters), list(STEPS)
-        self._entries = [entry(group, "retried", f"retried {group.id} with a canary", author)]
+        self._left, self._steps = list(letters(access, group).tasks), list(STEPS)
+        self._entries = [group_entry(group, "retried", f"retried {group.id} with a canary", author)]
         self._watched: Sequence[Task] = ()
         self._give_up_at = 0.0
 
@@ -71,13 +72,13 @@ class Canary:
         if not self._left:
             return CanaryVerdict(retried=self.retried, fixed=True, text="fixed: all of them have completed")
         if not self._steps:
-            rest = [letter.task.id for letter in self._left]
+            rest = [task.id for task in self._left]
             self._left = []
             self._retry(rest)
             return CanaryVerdict(retried=self.retried, fixed=True, text=f"fixed: retried the other {len(rest)} too")
         size = self._steps.pop(0)
         chosen, self._left = self._left[:size], self._left[size:]
-        self._watched, self._give_up_at = [letter.task for letter in chosen], monotonic() + self._patience
+        self._watched, self._give_up_at = chosen, monotonic() + self._patience
         self._retry([task.id for task in self._watched])
         self.status = f"retried {len(chosen)}; {self.left} wait for the result"
         return None
@@ -107,7 +108,7 @@ class Canary:
 
 
 def run_canary(
-    access: Access, group: Group, patience: float, author: Author, report: Callable[[str], None]
+    access: Access, group: DeadGroup, patience: float, author: Author, report: Callable[[str], None]
 ) -> CanaryVerdict:
     """Run a canary to its end. `report` gets the text of every step."""
     canary, status = Canary(access, group, patience, author), ""

@@ -18,13 +18,11 @@ from windlass.core.times import Duration, duration
 from windlass.errors import Refused, WindlassError
 from windlass.operations import pools
 from windlass.operations.access import Access
-from windlass.simulation.bound import bound
+from windlass.simulation.bound import compute_bound
 from windlass.simulation.load import InvalidLoad, Load
-from windlass.simulation.loads import tuned
-from windlass.simulation.policies import named, play_best
-from windlass.simulation.recorded import recorded
-from windlass.simulation.results import SimulationResult, Timeline
-from windlass.simulation.traces import plain
+from windlass.simulation.load_sources import adjust_load, make_load, read_history
+from windlass.simulation.policies import find_policies, play
+from windlass.simulation.run import SimulationResult, Timeline
 from windlass.stores.protocol import Cursor, Filter, Page, TaskReader
 
 LONGEST = timedelta(hours=1)
@@ -57,8 +55,8 @@ def simulate(
     length = duration(since, "since")
     if not timedelta(0) < length <= LONGEST:
         raise InvalidLoad(f"since={since!r} is out of range; use up to an hour, or `windlass pool simulate`")
-    view, chosen = pools.get(access, name), named(policies)
-    load = tuned(
+    view, chosen = pools.get(access, name), find_policies(policies)
+    load = adjust_load(
         _read_load(access.store, view.queues, length, access.now),
         wait=view.wait if wait is None else wait,
         floor=view.floor if floor is None else floor,
@@ -68,8 +66,8 @@ def simulate(
     if not _one_at_a_time.acquire(blocking=False):
         raise Refused("overloaded", "another simulation is running; try again when it has ended")
     try:
-        limit = bound(load)
-        results = [replace(play_best(policy, load, limit), timeline=Timeline()) for policy in chosen]
+        limit = compute_bound(load)
+        results = [replace(play(policy, load, limit), timeline=Timeline()) for policy in chosen]
     finally:
         _one_at_a_time.release()
     results.sort(key=lambda result: result.score)
@@ -82,7 +80,7 @@ def _read_load(store: TaskReader, queues: Sequence[str], since: timedelta, now: 
     refusal: WindlassError | None = None
     for queue in queues:
         try:
-            found.append(recorded(cast("TaskReader", _LimitedReader(store)), now=now, since=since, queue=queue))
+            found.append(read_history(cast("TaskReader", _LimitedReader(store)), now=now, since=since, queue=queue))
         except TooManyTasks:
             raise
         except InvalidLoad as error:
@@ -91,7 +89,7 @@ def _read_load(store: TaskReader, queues: Sequence[str], since: timedelta, now: 
         raise refusal or InvalidLoad("the pool serves no queue, so there is nothing to replay")
     first = found[0]
     arrivals = sorted(arrival for load in found for arrival in load.arrivals)
-    return plain("recorded", arrivals, wait=first.wait, delay=first.delay)
+    return make_load("recorded", arrivals, wait=first.wait, delay=first.delay)
 
 
 class TooManyTasks(InvalidLoad):

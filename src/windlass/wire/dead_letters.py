@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
 from msgspec import Struct
 
+from windlass.core.task import TaskId
 from windlass.core.times import to_datetime
-from windlass.operations.dead_letters import Group
+from windlass.stores.dead_letters import DeadGroup
 from windlass.wire.fields import Length, Reason
 from windlass.wire.tasks import ErrorShape, error_shape
 
@@ -54,15 +56,15 @@ class Dropped(Struct, frozen=True, kw_only=True):
     dropped: int
 
 
-def group_shape(group: Group, most_tasks: int) -> DeadGroupShape:
+def group_shape(group: DeadGroup, tasks: Sequence[TaskId]) -> DeadGroupShape:
     """Convert a group, with its newest tasks."""
     return DeadGroupShape(
         group=group.id,
         error=error_shape(group.error),
-        count=len(group.letters),
+        count=group.count,
         handlers=group.handlers,
         tenants=group.tenants,
         first=to_datetime(group.first),
         last=to_datetime(group.last),
-        tasks=[*group.tasks[:most_tasks]],
+        tasks=[*tasks],
     )

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
-from windlass.client.options import checked, fields_of
+from windlass.client.options import check_fields, task_fields
 from windlass.core.manifest import HandlerInfo, HandlerSeen, Manifest
 from windlass.core.payload import json_object
 from windlass.core.task import NewTask
@@ -91,7 +91,7 @@ def manifest_of(given: GiveManifest) -> Manifest:
 
 def _handler_info(given: GiveHandler) -> HandlerInfo:
     options = {name: value for name, value in asdict(given.options).items() if not isinstance(value, UnsetType)}
-    fields = checked({**fields_of(options, {}), "handler": given.name, "queue": given.queue})
+    fields = check_fields({**task_fields(options, {}), "handler": given.name, "queue": given.queue})
     return HandlerInfo(
         name=given.name,
         queue=given.queue,

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
-from windlass.client.options import fields_of
+from windlass.client.options import task_fields as option_fields
 from windlass.core.forecast import Forecast
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
@@ -272,7 +272,7 @@ def task_fields(given: SubmitTask) -> dict[str, Any]:
     for name in ("deadline", "at", "expires"):
         options[name] = parse_when(options[name], name)
     options["after"] = [_prerequisite(name) for name in given.after]
-    fields = fields_of({name: value for name, value in options.items() if value not in (None, [])}, {})
+    fields = option_fields({name: value for name, value in options.items() if value not in (None, [])}, {})
     return fields if trace is None else {**fields, "trace": trace}
 
 

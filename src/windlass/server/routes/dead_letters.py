@@ -16,7 +16,6 @@ from windlass.operations.canary import POLL_SECONDS, Canary
 from windlass.server.http.call import Call
 from windlass.server.http.routing import Routes
 from windlass.server.http.streaming import Live
-from windlass.stores.protocol import Filter
 from windlass.wire.dead_letters import DeadGroupShape, Dropped, GroupRetried, RetryGroup, group_shape
 from windlass.wire.fields import NO_REASON, Name, Reason
 
@@ -40,14 +39,15 @@ class FindDead(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @route("GET", "/dead", Scope.READ)
 def list_dead(call: Call, query: FindDead) -> list[DeadGroupShape]:
     """List the bugs among the newest failed tasks, the most frequent first."""
-    found = dead_letters.get_all(call.access, Filter(queue=query.queue, tenant=query.tenant), limit=query.limit)
-    return [group_shape(each, MAX_TASKS_IN_LIST) for each in found]
+    found = dead_letters.get_all(call.access, queue=query.queue, tenant=query.tenant, limit=query.limit)
+    return [group_shape(group, group.newest[:MAX_TASKS_IN_LIST]) for group in found]
 
 
 @route("GET", "/dead/{group}", Scope.READ, errors=["unknown_group"])
 def get_dead(call: Call, group: GroupId) -> DeadGroupShape:
     """Get one bug by its id or the beginning of it: its newest traceback and its tasks."""
-    return group_shape(dead_letters.get(call.access, group), MAX_TASKS)
+    found = dead_letters.get(call.access, group)
+    return group_shape(found, dead_letters.letters(call.access, found, limit=MAX_TASKS).ids)
 
 
 @route("POST", "/dead/{group}/retry", Scope.OPERATE, errors=["unknown_group", "invalid_task"])
@@ -67,7 +67,7 @@ async def retry_dead(
         number = await live.run(lambda: dead_letters.retry(call.access, found, author))
         yield [GroupRetried(group=found.id, retried=number, left=0, fixed=None, text=f"retried {number}")]
         return
-    canary, status = Canary(call.access, found, patience, author), ""
+    canary, status = await live.run(lambda: Canary(call.access, found, patience, author)), ""
     while (verdict := await live.run(canary.step)) is None:
         if canary.status != status:
             status = canary.status
