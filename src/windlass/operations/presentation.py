@@ -43,7 +43,7 @@ ANSI: Mapping[State, str] = {
 
 
 class Palette(Struct, frozen=True, kw_only=True):
-    """Colors that stay readable and distinct with impaired color vision. Brass marks what is selected or needs action."""
+    """Colors that stay readable and distinct with impaired color vision. Brass marks what is selected."""
 
     ground: str
     card: str
