@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from windlass.core.scheduler import Scheduler
     from windlass.core.task import NewTask, OnFailure, Task
     from windlass.core.why import Why
+    from windlass.custom_decider import PoolSituation
     from windlass.errors import (
         CycleFound,
         DuplicateTask,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from windlass.redaction import Secret
     from windlass.simulation.results import SimulationResult
     from windlass.simulation.simulate import simulate
-    from windlass.situation import PoolSituation
     from windlass.wiring import open_store
     from windlass.worker_node import WorkerNode
 
@@ -126,7 +126,7 @@ _HOMES = (
     "windlass.client.workflow",
     "windlass.client.app",
     "windlass.worker_node",
-    "windlass.situation",
+    "windlass.custom_decider",
     "windlass.simulation.results",
     "windlass.simulation.simulate",
 )

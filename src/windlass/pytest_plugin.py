@@ -41,7 +41,7 @@ def windlass_app(windlass_clock: ManualClock) -> Iterator[Callable[[App], App]]:
         def use(app: App) -> App:
             store = open_store("memory:", clock=windlass_clock)
             stack.callback(store.close)
-            stack.enter_context(app.access.instead(store))
+            stack.enter_context(app.app_store.replaced_by(store))
             return app
 
         yield use

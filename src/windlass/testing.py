@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from windlass.client.app import App
-from windlass.client.execution import aperform, error_of, perform
+from windlass.client.execution import arun_attempt, describe_error, run_attempt
 from windlass.client.handlers import Handler
 from windlass.clock import ManualClock, SystemClock
 from windlass.core.assignment import Assignment, assignment_of
@@ -64,7 +64,7 @@ def immediate(app: App) -> Generator[None]:
     """
     clock = TickingClock(SystemClock().now())
     store = _RunningStore(app, open_store("memory:", clock=clock), clock)
-    with app.access.instead(cast("Store", store), direct=True):
+    with app.app_store.replaced_by(cast("Store", store), direct=True):
         yield
 
 
@@ -107,7 +107,7 @@ class _Drain:
                 attempts += 1
                 if attempts > self._limit:
                     raise AssertionError(f"drain: more than {self._limit:,} attempts, and still something to do")
-                outcome = self._perform(claim)
+                outcome = self._run(claim)
                 self._store.settle([(claim.lease, settle(claim.task, outcome, lambda: 0.5))])
         finally:
             self._store.close_session(session)
@@ -130,15 +130,15 @@ class _Drain:
             pass
         return swept
 
-    def _perform(self, claim: Claim) -> Outcome:
+    def _run(self, claim: Claim) -> Outcome:
         handler = self._app.handlers.get(claim.task.handler)
         if handler is None:
             raise NotAllowed(f"drain: task {claim.task.id} needs {claim.task.handler!r}, which this app does not have")
         try:
             order = assignment_of(claim, self._arguments(claim.task.args))
         except InvalidPayload as error:
-            return Raised(error_of(error), give_up=True)
-        run = _perform_coroutine if handler.is_async else perform
+            return Raised(describe_error(error), give_up=True)
+        run = _run_coroutine if handler.is_async else run_attempt
         outcome = run(self._app, order, self._channel)
         if isinstance(outcome, Raised) and not self._retries:
             return replace(outcome, give_up=True)
@@ -186,11 +186,11 @@ class _RunningStore:
         return getattr(self._store, name)
 
 
-def _perform_coroutine(app: App, order: Assignment, channel: _StoreChannel) -> Outcome:
+def _run_coroutine(app: App, order: Assignment, channel: _StoreChannel) -> Outcome:
     """Run it on a loop of its own: in this thread, or in another one if this thread has a loop that is running."""
 
     def run() -> Outcome:
-        return asyncio.run(aperform(app, order, channel))
+        return asyncio.run(arun_attempt(app, order, channel))
 
     try:
         asyncio.get_running_loop()

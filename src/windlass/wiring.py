@@ -83,6 +83,11 @@ async def acomplete_in(conn: object, lease: Lease, settlement: Settlement) -> Ve
     return await _joined().acomplete_in(conn, lease, settlement)
 
 
+def is_async(conn: object) -> bool:
+    """Return whether a caller's PostgreSQL connection is used with `await`."""
+    return _joined().is_async(conn)
+
+
 def _joined() -> ModuleType:
     try:
         from windlass.stores.postgres import caller_transaction

@@ -104,7 +104,7 @@ def test_a_value_round_trips_by_its_annotation(app: App, annotation: Any, value:
         (list[int], [1, "b"], "value: Expected `int`, got `str`"),
         (Model, {"when": "never"}, "value: 1 validation error for Model"),
         (float, float("nan"), "value: nan is not JSON"),
-        (Opaque, Opaque(), "value: a Opaque cannot be kept as JSON"),
+        (Opaque, Opaque(), "value: a Opaque cannot be stored as JSON"),
         (Any, Opaque(), "value: a Opaque is not JSON"),
         (Any, NOON, "value: a datetime is not JSON"),
         (Any, {"deep": {"$result": "x"}}, 'value: a dict with the key "$result"'),
@@ -160,7 +160,7 @@ def test_an_annotation_that_does_not_exist_at_run_time_is_refused_by_name(app: A
     take.__annotations__ = {"value": "Missing"}
     handler = app.task(take)
 
-    with pytest.raises(InvalidTask, match="the annotation of 'value', 'Missing', cannot be resolved"):
+    with pytest.raises(InvalidTask, match="cannot resolve the annotation 'Missing' of 'value'"):
         handler.enqueue(1)
 
 
@@ -197,7 +197,7 @@ def test_arguments_that_no_longer_fit_the_handler_fail_the_task_without_a_retry(
     def after(text: str) -> None: ...
 
     assert drain(later) == 1
-    assert "the arguments do not fit the handler: text: the handler needs this argument" in str(handle.task().reason)
+    assert "The arguments do not fit the handler: text: the handler requires this argument" in str(handle.task().reason)
 
 
 def test_the_schemas_in_the_manifest_describe_arguments_and_result(app: App) -> None:

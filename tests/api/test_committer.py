@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,7 +22,7 @@ PATIENCE = 60
 
 
 class Gate:
-    """A store's submit that stands still until it is let go; it notes what it was given."""
+    """A store whose submit blocks until it is released, and which records the batch sizes."""
 
     def __init__(self, submit: Callable[..., list[Receipt]]) -> None:
         self._submit = submit
@@ -30,7 +30,7 @@ class Gate:
         self.entered = threading.Semaphore(0)
         self.go = threading.Event()
 
-    def __call__(self, tasks: Sequence[NewTask], lease: Lease | None) -> list[Receipt]:
+    def submit(self, tasks: Sequence[NewTask], *, lease: Lease | None) -> list[Receipt]:
         self.batches.append(len(tasks))
         self.entered.release()
         assert self.go.wait(PATIENCE)
@@ -59,9 +59,13 @@ def gate(store: Store) -> Gate:
     return Gate(store.submit)
 
 
+def a_committer(gate: Gate) -> Committer:
+    return Committer(lambda: cast("Store", gate))
+
+
 @pytest.fixture
 def committer(gate: Gate) -> Committer:
-    return Committer(gate)
+    return a_committer(gate)
 
 
 def pending(committer: Committer) -> int:
@@ -101,11 +105,13 @@ def test_coroutines_share_commits_too(committer: Committer, gate: Gate) -> None:
 def test_a_lonely_call_is_written_by_its_own_thread_at_once(store: Store) -> None:
     writers: list[int] = []
 
-    def write(tasks: Sequence[NewTask], lease: Lease | None) -> list[Receipt]:
+    def submit(tasks: Sequence[NewTask]) -> list[Receipt]:
         writers.append(threading.get_ident())
         return store.submit(tasks)
 
-    Committer(write).submit([a_task()])
+    open_gate = Gate(submit)
+    open_gate.go.set()
+    a_committer(open_gate).submit([a_task()])
 
     assert writers == [threading.get_ident()]
 
@@ -150,7 +156,7 @@ def test_a_queue_that_has_room_for_some_takes_some(committer: Committer, gate: G
 
 def test_a_failure_of_the_store_reaches_all_whose_tasks_were_in_the_commit() -> None:
     failing = Gate(lambda tasks: _fail(StoreUnavailable("gone")))
-    committer = Committer(failing)
+    committer = a_committer(failing)
 
     with ThreadPoolExecutor(8) as threads:
         calls = [threads.submit(committer.submit, [a_task()])]
@@ -177,7 +183,7 @@ def test_the_death_of_the_one_who_writes_strands_nobody(store: Store) -> None:
         return _fail(Death()) if writes == 2 else store.submit(tasks)
 
     gate = Gate(write)
-    committer = Committer(gate)
+    committer = a_committer(gate)
 
     with ThreadPoolExecutor(8) as threads:
         first = threads.submit(committer.submit, [a_task()])

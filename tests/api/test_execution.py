@@ -13,7 +13,7 @@ import pytest
 
 import windlass
 from windlass import App, Cancelled, Context, GiveUp, NotAllowed, RetryIn, SoftTimeout, current
-from windlass.client.execution import MAX_MESSAGE, MAX_TRACEBACK, aperform, interrupt, perform
+from windlass.client.execution import MAX_MESSAGE, MAX_TRACEBACK, arun_attempt, interrupt, run_attempt
 from windlass.core.assignment import Assignment
 from windlass.core.lifecycle import State
 from windlass.core.settlement import Outcome, Raised, Released, Returned, Stopped
@@ -44,7 +44,7 @@ def an_order(handler: str = "work", args: str = "{}", **fields: Any) -> Assignme
 
 def attempt(app: App, function: Any, **fields: Any) -> Outcome:
     app.task(name="work")(function)
-    return perform(app, an_order(**fields), Told())
+    return run_attempt(app, an_order(**fields), Told())
 
 
 def raises(error: BaseException) -> Any:
@@ -137,7 +137,7 @@ def test_interruptions_are_told_apart(app: App) -> None:
     stopped = attempt(app, raises(Cancelled()))
     late = attempt(App("memory:"), raises(SoftTimeout()))
 
-    assert stopped == Stopped(State.CANCELLED, "stopped while it ran")
+    assert stopped == Stopped(State.CANCELLED, "stopped while running")
     assert isinstance(late, Raised)
     assert late.error.kind == "SoftTimeout"
 
@@ -153,20 +153,20 @@ def test_an_attempt_whose_lease_may_have_run_out_is_given_back_before_its_handle
         def work() -> None:
             called.append("work")
 
-        outcome = perform(app, an_order(), late)
+        outcome = run_attempt(app, an_order(), late)
     else:
 
         @app.task(name="work")
         async def awork() -> None:
             called.append("work")
 
-        outcome = asyncio.run(aperform(app, an_order(), late))
+        outcome = asyncio.run(arun_attempt(app, an_order(), late))
 
     assert (outcome, called) == (Released(), [])
 
 
 def test_an_unknown_handler_is_given_back_at_no_charge(app: App) -> None:
-    outcome = perform(app, an_order("nobody"), Told())
+    outcome = run_attempt(app, an_order("nobody"), Told())
 
     assert isinstance(outcome, Released)
     assert outcome.delay > 0
@@ -188,7 +188,7 @@ def run(app: App, function: Any, channel: Told | None = None, *, then: Any = Non
     app.task(name="work")(function)
 
     async def main() -> Outcome:
-        task = asyncio.ensure_future(aperform(app, an_order(), channel or Told()))
+        task = asyncio.ensure_future(arun_attempt(app, an_order(), channel or Told()))
         for _ in range(3):
             await asyncio.sleep(0)
         if then is not None:
@@ -242,7 +242,7 @@ def test_a_cancelled_coroutine_is_stopped(app: App) -> None:
         finally:
             cleaned.append(True)
 
-    assert run(app, work, then=Cancelled()) == Stopped(State.CANCELLED, "stopped while it ran")
+    assert run(app, work, then=Cancelled()) == Stopped(State.CANCELLED, "stopped while running")
     assert cleaned == [True]
 
 
@@ -254,7 +254,7 @@ def test_a_cancel_that_nobody_asked_for_goes_on_outwards(app: App) -> None:
 
     async def main() -> None:
         async with asyncio.timeout(0.01):
-            await aperform(app, an_order(), Told())
+            await arun_attempt(app, an_order(), Told())
 
     with pytest.raises(TimeoutError):
         asyncio.run(main())
@@ -294,7 +294,7 @@ def test_a_handler_knows_its_attempt(app: App) -> None:
 
 
 def test_outside_of_a_task_there_is_no_current() -> None:
-    with pytest.raises(NotAllowed, match=r"current\(\) works inside a running task only"):
+    with pytest.raises(NotAllowed, match=r"current\(\) works only in a running task"):
         windlass.current()
 
 
@@ -309,7 +309,7 @@ def test_progress_goes_through_the_channel(app: App) -> None:
             current().progress(40)
         return current().cancelled
 
-    assert perform(app, an_order(), told) == Returned("true")
+    assert run_attempt(app, an_order(), told) == Returned("true")
     assert told.said == [(0.4, "half of it"), (None, None)]
 
 

@@ -8,7 +8,8 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -27,6 +28,7 @@ from windlass.client.result_waiter import ResultWaiter
 from windlass.clock import ManualClock
 from windlass.core.manifest import HandlerInfo, Manifest
 from windlass.core.task import Task, TaskId
+from windlass.stores.protocol import Store
 from windlass.testing import drain
 
 PATIENCE = 60
@@ -122,8 +124,8 @@ def test_those_who_wait_share_one_look_at_the_store(app: App, work: Any) -> None
         looked.release()
         return app.store.get(ids)
 
-    waiting = ResultWaiter(get)
-    ends = [waiting.end_of(handle.id) for handle in handles]
+    waiter = ResultWaiter(lambda: cast("Store", SimpleNamespace(get=get)))
+    ends = [waiter.finished(handle.id) for handle in handles]
     while 30 not in looks:
         assert looked.acquire(timeout=PATIENCE)
     drain(app)
@@ -155,10 +157,10 @@ def test_an_error_of_the_store_reaches_those_who_wait() -> None:
     def get(ids: Sequence[TaskId]) -> list[Task | None]:
         raise ConnectionError("gone")
 
-    waiting = ResultWaiter(get)
+    waiter = ResultWaiter(lambda: cast("Store", SimpleNamespace(get=get)))
 
     with pytest.raises(ConnectionError):
-        waiting.end_of(TaskId(App("memory:").handle("018f0000-0000-7000-8000-000000000000").id)).result(PATIENCE)
+        waiter.finished(TaskId(App("memory:").handle("018f0000-0000-7000-8000-000000000000").id)).result(PATIENCE)
 
 
 # why

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy.orm import Session
 
 from windlass import App, NotAllowed, StaleLease, State, TaskFailed, current
-from windlass.client.execution import aperform, perform
+from windlass.client.execution import arun_attempt, run_attempt
 from windlass.core.assignment import assignment_of
 from windlass.core.settlement import Raised, Returned
 from windlass.testing import assert_enqueued, drain
@@ -100,13 +100,13 @@ def test_a_zombie_and_a_redelivery_bill_the_customer_once(pg: App, postgres_url:
     pg.store.close_session(lost)
     [again] = pg.store.claim(pg.store.open_session("other"), ["default"], 1)
 
-    late = perform(pg, assignment_of(zombie), NOBODY)
+    late = run_attempt(pg, assignment_of(zombie), NOBODY)
     assert isinstance(late, Raised)
     assert late.error.kind == StaleLease.__name__
     assert invoices(postgres_url) == 0
 
-    assert perform(pg, assignment_of(again), NOBODY) == Returned('"billed"')
-    assert isinstance(perform(pg, assignment_of(zombie), NOBODY), Raised)
+    assert run_attempt(pg, assignment_of(again), NOBODY) == Returned('"billed"')
+    assert isinstance(run_attempt(pg, assignment_of(zombie), NOBODY), Raised)
 
     assert handle.result(0) == "billed"
     assert invoices(postgres_url) == 1
@@ -121,7 +121,7 @@ def test_what_a_handler_does_after_its_commit_changes_nothing(
             with current().transaction(conn) as tx:
                 conn.execute("INSERT INTO invoice VALUES (1)")
                 tx.result(5)
-            with pytest.raises(NotAllowed, match="committed already"):
+            with pytest.raises(NotAllowed, match="already committed"):
                 current().transaction(conn)
         raise ValueError("too late")
 
@@ -179,7 +179,7 @@ def test_a_coroutine_has_its_transaction_too(pg: App, postgres_url: str) -> None
     session = pg.store.open_session("zombie")
     [claim] = pg.store.claim(session, ["default"], 1)
     pg.store.close_session(session)
-    late = asyncio.run(aperform(pg, assignment_of(claim), NOBODY))
+    late = asyncio.run(arun_attempt(pg, assignment_of(claim), NOBODY))
 
     assert isinstance(late, Raised)
     assert late.error.kind == "StaleLease"
@@ -206,10 +206,10 @@ def test_what_cannot_carry_a_completion_is_refused(pg: App, postgres_url: str) -
     drain(pg)
 
     assert handle.state is State.COMPLETED, handle.task().reason
-    assert [text.partition(",")[0].partition(" cannot")[0] for text in refused] == [
-        "conn is inside a transaction() already",
+    assert [text.partition(",")[0].partition(" does not work")[0] for text in refused] == [
+        "conn is already inside a transaction()",
         "conn=object",
-        "conn is inside atomic() already",
+        "conn is already inside atomic()",
     ]
 
 

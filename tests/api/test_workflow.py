@@ -128,7 +128,7 @@ def test_arguments_are_checked_when_they_are_added(app: App, shop: Any) -> None:
 
     with pytest.raises(InvalidPayload, match="number: Expected `int`, got `str`"):
         wf.add(shop.give, "one")
-    with pytest.raises(InvalidPayload, match="would be taken for a reference"):
+    with pytest.raises(InvalidPayload, match="would be read as a reference"):
         wf.add(shop.unpack, Bundle("x", []), {"a": a, "b": {"$result": "x"}})
     with pytest.raises(TypeError, match="missing a required argument"):
         wf.add(shop.give)

@@ -193,7 +193,7 @@ def test_arguments_that_no_longer_fit_are_told(shop: Shop) -> None:
 
     done = shop.repro(shop.newest(), "shop:app")
 
-    assert (done.returncode, "the arguments do not fit the handler" in done.stderr) == (1, True), done.stderr
+    assert (done.returncode, "The arguments do not fit the handler" in done.stderr) == (1, True), done.stderr
 
 
 def test_the_app_may_come_from_the_settings_file(shop: Shop) -> None:

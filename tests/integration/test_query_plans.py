@@ -124,7 +124,7 @@ PLANS = {
     "claim_kinds": Expected("task_kind task_pkey body_pkey", rows=(KINDS + 3) * BATCH, pages=3 * KINDS * BATCH),
     "lease": TASKS,
     "complete": Expected("task_pkey", rows=2 * BATCH),
-    "hold": TASKS,
+    "lock_tasks": TASKS,
     "settle": TASKS,
     "record_attempts": WRITES,
     "record_results": WRITES,
@@ -170,7 +170,13 @@ PLANS = {
     "get": Expected("task_pkey body_pkey result_pkey", rows=3 * BATCH),
     "find": Expected("body_submitted task_pkey", rows=2 * SCANNED + BATCH, pages=6 * SCANNED),
     "scanned": Expected("body_submitted", rows=SCANNED + 1, pages=SCANNED),
-    "few": Expected("task_failed task_due task_runnable|task_oldest body_workflow body_pkey", rows=6 * BATCH),
+    "indexed_candidates": Expected(
+        "task_failed task_due task_runnable|task_oldest body_workflow body_pkey", rows=6 * BATCH
+    ),
+    "count_matching": Expected(
+        "task_failed task_due task_runnable|task_oldest body_workflow body_submitted task_pkey body_pkey",
+        rows=9 * BATCH,
+    ),
     "step_list": Expected("body_workflow task_pkey", rows=2 * BATCH),
     "step_scanned": Expected("body_workflow"),
     "step_groups": Expected("body_workflow task_pkey", rows=2 * BATCH),
@@ -178,7 +184,7 @@ PLANS = {
     "workflow_list": Expected("body_workflow_newest body_workflow", rows=3 * BATCH),
     "workflow_tenants": Expected("body_workflow", rows=2),
     "amend_body": Expected("body_pkey"),
-    "place": TASKS,
+    "set_place": TASKS,
     "attempts": Expected("attempt_pkey task_pkey"),
     "prerequisites": Expected("edge_pkey task_pkey"),
     "dependents": Expected("edge_parent task_pkey", rows=2 * BATCH),
@@ -199,7 +205,7 @@ PLANS = {
     "audit": Expected("audit_pkey"),
     "audit_of": Expected("audit_subject"),
     "audit_under": Expected("audit_kind", rows=10 * BATCH),  # all that there are of that kind
-    "ahead": Expected("task_pkey task_runnable", rows=BATCH + 1),
+    "count_ahead": Expected("task_pkey task_runnable", rows=BATCH + 1),
     "first_entries": Expected("audit_pkey"),
     "forget_entries": Expected("audit_pkey"),
 }
@@ -263,6 +269,22 @@ def test_postgres_goes_by_the_right_index_and_reads_no_more_than_it_must(
     assert sum(looked_at(node) for node in reads) <= expected.rows, said
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= expected.pages, said
     assert [node for node in nodes if "Sort" in node["Node Type"] and looked_at(node) > expected.rows] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("newest", [True, False])
+def test_postgres_counts_at_a_bounded_cost(large: psycopg.Connection[Any], mode: str, newest: bool) -> None:
+    statement = load("postgres", "$")["count_matching"]
+    flags: dict[str, Any] = {"newest": newest, "runnable": not newest, "failed": False, "due": False, "workflows": None}
+
+    asked = arguments_for(large, statement, **flags, looked_at=cast("Any", SCANNED))
+    plan = explained(large, statement, mode, asked)
+
+    reads = [node for node in walked(plan) if node.get("Relation Name") in LARGE]
+    assert {node["Node Type"] for node in reads if node["Actual Rows"]}.isdisjoint({"Seq Scan", "Bitmap Heap Scan"})
+    assert sum(looked_at(node) for node in reads) <= 3 * SCANNED
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= 12 * SCANNED
 
 
 def explained(
@@ -341,6 +363,8 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement, **give
         "end": NOW + FINISHED - SCANNED,
         "end_id": NOBODY,
         "states": "{failed}",
+        "looked_at": BATCH,
+        "newest": True,
         "failed": True,
         "leased": False,
         "runnable": True,
@@ -401,13 +425,13 @@ SEARCHES = {
     "audit_under": "audit USING INDEX audit_kind (kind=? AND number<?)",
     "first_entries": "audit USING INTEGER PRIMARY KEY (rowid>?)",
     "lease": "task USING PRIMARY KEY (id=?)",
-    "hold": "task USING PRIMARY KEY (id=?)",
+    "lock_tasks": "task USING PRIMARY KEY (id=?)",
     "lock_tasks_skip": "task USING PRIMARY KEY (id=?)",
     "complete": "task USING PRIMARY KEY (id=?)",
     "settle": "task USING PRIMARY KEY (id=?)",
     "move": "task USING PRIMARY KEY (id=?)",
     "progress": "task USING PRIMARY KEY (id=?)",
-    "place": "task USING PRIMARY KEY (id=?)",
+    "set_place": "task USING PRIMARY KEY (id=?)",
     "parents": "t USING PRIMARY KEY (id=?)",
     "announce": "e EXISTS USING INDEX edge_parent (parent=?)",
     "open_edges": "e USING INDEX edge_parent (parent=? AND child>?)",
@@ -425,7 +449,8 @@ SEARCHES = {
     "workflow_is_busy": "b USING INDEX body_workflow (workflow=? AND workflow_tenant=?)",
     "find": "b USING INDEX body_submitted ((submitted,id)>(?,?) AND (submitted,id)<(?,?))",
     "scanned": "body USING INDEX body_submitted (submitted>? AND (submitted,id)<(?,?))",
-    "few": "task USING INDEX task_failed",
+    "indexed_candidates": "task USING INDEX task_failed",
+    "count_matching": "body USING INDEX body_submitted (submitted>? AND submitted<?)",
     "step_list": f"b USING INDEX body_workflow {STEPS_BETWEEN}",
     "step_scanned": "body USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?))",
     "step_groups": f"b USING INDEX body_workflow {STEPS_BETWEEN}",

@@ -28,7 +28,7 @@ STATES = ("runnable", "leased", "waiting", "scheduled", "retrying", "completed",
 ROWS = 12 * BATCH
 """The most rows of large tables that a statement may read for a batch, those passed over included."""
 
-NOT_HERE = {"find", "scanned", "few"}
+NOT_HERE = {"find", "scanned"}
 """What people search for: how far these look is bounded by a budget of their own (`test_query_plans`)."""
 
 

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from windlass.metrics.calls import StoreCalls
 from windlass.metrics.catalogue import CATALOGUE, series, table
 from windlass.metrics.node import NodeMetrics
-from windlass.metrics.refusals import RefusalMetrics
+from windlass.metrics.refused_submits import RefusedSubmitMetrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
@@ -22,7 +22,7 @@ def test_the_registries_have_what_the_catalogue_says() -> None:
     registry = CollectorRegistry()
     NodeMetrics(registry)
     StoreCalls(registry)
-    registry.register(RefusalMetrics())
+    registry.register(RefusedSubmitMetrics())
     kept = {metric.name + ("_total" if metric.type == "counter" else "") for metric in registry.collect()}
 
     assert kept == {family.name for place, families in CATALOGUE.items() if place != "server" for family in families}

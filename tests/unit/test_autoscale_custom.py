@@ -13,7 +13,7 @@ from tests.unit.test_autoscale_pool_tick import Floor
 from windlass.autoscale.controller import ControllerState, tick
 from windlass.autoscale.observe import Observation, PoolReport, collect_answers
 from windlass.autoscale.settings import Settings, find_setting_errors
-from windlass.situation import PoolSituation, checked_answer
+from windlass.custom_decider import PoolSituation, check_answer
 
 OWN = Settings(deciders=("app:mine",), ceiling=20)
 
@@ -77,12 +77,12 @@ def test_a_function_of_the_app_is_taken_beside_others() -> None:
 
 @pytest.mark.parametrize("answer", [None, "3", True, math.nan, math.inf, -1, 10_001, [1]])
 def test_nonsense_is_no_answer(answer: object) -> None:
-    with pytest.raises(ValueError, match="it returned"):
-        checked_answer(answer)
+    with pytest.raises(ValueError, match="The decider returned"):
+        check_answer(answer)
 
 
 def test_a_number_of_workers_is_an_answer() -> None:
-    assert [checked_answer(answer) for answer in (0, 2, 2.5)] == [0.0, 2.0, 2.5]
+    assert [check_answer(answer) for answer in (0, 2, 2.5)] == [0.0, 2.0, 2.5]
 
 
 def test_a_decision_by_the_app_is_in_the_ledger_with_its_input() -> None:

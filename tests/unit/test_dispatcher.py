@@ -282,9 +282,9 @@ def test_what_expires_while_it_runs_is_stopped_as_expired() -> None:
     floor.tick(2.9)
     assert floor.outlet.tickets(RequestStop) == []
     floor.tick(0.2)
-    floor.done(1, stopped="stopped while it ran")
+    floor.done(1, stopped="stopped while running")
 
-    assert floor.outlet.settled[1] == Stopped(State.EXPIRED, "stopped while it ran")
+    assert floor.outlet.settled[1] == Stopped(State.EXPIRED, "stopped while running")
 
 
 def test_an_order_that_does_not_get_its_turn_is_taken_back_and_released() -> None:

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from windlass.config import PoolSettings
+from windlass.custom_decider import PoolSituation
 from windlass.events import Event, Events, SignalFailed
-from windlass.situation import PoolSituation
 from windlass.worker import external_signals as module
 from windlass.worker.external_signals import DECIDER_PATIENCE, ExternalSignals
 from windlass.worker.pool import Pool

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import windlass
-from windlass.client.signature import Signature
+from windlass.client.arguments import Signature
 from windlass.redaction import HIDDEN, Secret, is_secret, redacted, redacted_text
 
 

@@ -65,7 +65,7 @@ def test_messages_arrive_whole_however_the_bytes_are_cut(sizes: list[int]) -> No
         Released(0),
         Released(9),
         Stopped(State.CANCELLED, ""),
-        Stopped(State.CANCELLED, "stopped while it ran"),
+        Stopped(State.CANCELLED, "stopped while running"),
     ],
 )
 def test_an_outcome_survives_its_journey(outcome: Outcome) -> None:

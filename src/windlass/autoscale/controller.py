@@ -45,7 +45,7 @@ from windlass.autoscale.vetoes import (
     apply_health_vetoes,
     apply_load_vetoes,
 )
-from windlass.situation import PoolSituation
+from windlass.custom_decider import PoolSituation
 
 
 class ControllerState(Struct, frozen=True, kw_only=True, gc=False):

@@ -20,7 +20,7 @@ from windlass.autoscale.settings import Settings
 from windlass.autoscale.shares import divide_target
 from windlass.autoscale.stored_state import OVERRIDES, POOL, PoolDecision, PoolOverrides, decode_document
 from windlass.core import breaker as breakers
-from windlass.situation import PREFIX, PoolSituation
+from windlass.custom_decider import PREFIX, PoolSituation
 from windlass.stores.coordination import Control, Entry, Look
 
 IDLE_WRITES = 60

@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-from windlass.situation import PREFIX
+from windlass.custom_decider import PREFIX
 
 
 class Window(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -19,7 +19,7 @@ from windlass.cli.shapes import task_json
 from windlass.cli.stores import clock, opened, store_option
 from windlass.cli.task_selection import task_of
 from windlass.cli.time_options import Times, named_zone, tz_option
-from windlass.client.schedules import check_schedule
+from windlass.client.options import check_schedule
 from windlass.core.manifest import CronState
 from windlass.core.times import to_datetime, to_instant
 from windlass.errors import UnknownCron

@@ -18,7 +18,7 @@ from windlass.cli.shapes import task_json
 from windlass.cli.stores import opened, store_option
 from windlass.client.app import App
 from windlass.client.handle import Handle
-from windlass.client.options import fields_of
+from windlass.client.options import task_fields
 from windlass.core.lifecycle import State
 from windlass.core.manifest import HandlerInfo
 from windlass.core.times import duration
@@ -68,7 +68,7 @@ def enqueue(
     given = arguments(args)
     if not unchecked:
         offers.check(handler, given)
-    new = info.new_task(given, fields_of(_given(options), {}))
+    new = info.new_task(given, task_fields(_given(options), {}))
     [receipt] = store.submit([new])
     app = App(store=store)
     handle = app.handle(receipt.id)

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from windlass.cli.output import print_note
 from windlass.client.app import App, bind_all
-from windlass.client.execution import aperform, perform
-from windlass.client.signature import Signature
+from windlass.client.arguments import Signature
+from windlass.client.execution import arun_attempt, run_attempt
 from windlass.core.assignment import Assignment, assignment_of
 from windlass.core.references import referenced_ids, with_results
 from windlass.core.settlement import Outcome
@@ -71,8 +71,8 @@ def run(app: App, store: Store, task: Task) -> Ran:
 
 def _performed(watched: _Watched, order: Assignment, *, is_async: bool) -> Outcome:
     if is_async:
-        return asyncio.run(aperform(watched, order, _ReplayChannel()))
-    return perform(watched, order, _ReplayChannel())
+        return asyncio.run(arun_attempt(watched, order, _ReplayChannel()))
+    return run_attempt(watched, order, _ReplayChannel())
 
 
 def _arguments(store: Store, task: Task) -> str:

@@ -16,7 +16,7 @@ from windlass.cli.output import form_options, print_json_form, print_note
 from windlass.cli.replay import Ran, imported, run
 from windlass.cli.stores import opened, store_option
 from windlass.cli.task_selection import task_of
-from windlass.client.execution import error_of
+from windlass.client.execution import describe_error
 from windlass.config import read_settings
 from windlass.core.fingerprint import fingerprint
 from windlass.core.retry import Error
@@ -60,7 +60,7 @@ def repro(store_url: str | None, form: str | None, id: str, app: str | None, deb
 def _error(ran: Ran) -> Error | None:
     """What went wrong: as the handler raised it, or as the engine found it around the handler."""
     if ran.error is not None:
-        return error_of(ran.error)
+        return describe_error(ran.error)
     return ran.outcome.error if isinstance(ran.outcome, Raised) else None
 
 

@@ -14,6 +14,7 @@ from windlass.cli.shapes import print_json, print_table
 from windlass.cli.stores import json_option, opened, store_option
 from windlass.clock import SystemClock
 from windlass.core.times import duration
+from windlass.custom_decider import PREFIX
 from windlass.simulation.bound import bound
 from windlass.simulation.chance import DISTRIBUTIONS
 from windlass.simulation.charts import write_chart
@@ -26,7 +27,6 @@ from windlass.simulation.report import seconds as told
 from windlass.simulation.results import SimulationResult, Timeline
 from windlass.simulation.scenarios import SCENARIOS
 from windlass.simulation.wishes import Wishes
-from windlass.situation import PREFIX
 from windlass.wiring import DEFAULT_URL
 
 HEADS = ("policy", "late", "p99 wait", "cost", "resizes/h", "recovery", "score")

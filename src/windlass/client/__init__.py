@@ -1,1 +1,1 @@
-"""What an application uses: apps, handlers, handles, workflows, and the way to the store."""
+"""The Python API: apps, handlers, handles, workflows, and the context of a running task."""

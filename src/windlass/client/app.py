@@ -1,7 +1,7 @@
-"""An app: where functions become handlers, and from where tasks are enqueued.
+"""App: registers functions as handlers and enqueues their tasks.
 
-Thin on purpose: registering is here, enqueuing is in `handlers`, waiting in `handle`, the way to the store in `access`.
-Nothing is opened when an app is made, so that a module with one can be imported anywhere.
+Registration is here; enqueuing is in `handlers`, waiting in `handle`, the store in `app_store`. Creating an app opens
+nothing, so a module with an app can be imported anywhere.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from uuid import UUID
 import msgspec
 
 from windlass.client.app_store import AppStore, bind_all, forbid_stores, is_importing
-from windlass.client.enqueue_many import aenqueue_all, enqueue_all
 from windlass.client.handle import Handle
-from windlass.client.handlers import Bound, Handler
-from windlass.client.options import TaskOptions
-from windlass.client.schedules import Misfire, check_schedule
+from windlass.client.handlers import Bound, Handler, aenqueue_many, enqueue_many
+from windlass.client.options import Misfire, TaskOptions, check_schedule
 from windlass.client.workflow import Workflow
 from windlass.core.manifest import CronInfo, Manifest
 from windlass.core.names import check_text, check_type, shorten
@@ -31,7 +29,7 @@ from windlass.errors import InvalidTask
 from windlass.stores.protocol import Store
 
 if TYPE_CHECKING:
-    from windlass.situation import PoolSituation
+    from windlass.custom_decider import PoolSituation
     from windlass.worker_node import WorkerNode, WorkerOptions
 
 __all__ = ["App", "bind_all", "forbid_stores"]
@@ -44,7 +42,7 @@ OwnDecider = TypeVar("OwnDecider", bound="Callable[[PoolSituation], float]")
 
 
 class Decorator(Protocol):
-    """What `@app.task(...)` is: it makes a handler of a `def` or an `async def`."""
+    """The decorator that `@app.task(...)` returns: it turns a `def` or `async def` into a handler."""
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Handler[P, Coroutine[Any, Any, R], R]: ...
@@ -53,14 +51,14 @@ class Decorator(Protocol):
 
 
 class App:
-    """Handlers, and a store for their tasks.
+    """A set of handlers and the store for their tasks.
 
     >>> app = App("memory:")
     >>> @app.task(queue="mail", retries=5, timeout="30s")
     ... def send(to: str, subject: str = "") -> int: ...
     >>> handle = send.enqueue("a@b.c")
 
-    Without a URL the store is that of `$WINDLASS_URL`, else a SQLite file in the current folder.
+    Without a URL, the store is `$WINDLASS_URL`, or else a SQLite file in the current directory.
     """
 
     def __init__(
@@ -77,25 +75,20 @@ class App:
         self.handlers: Mapping[str, Handler[..., Any, Any]] = MappingProxyType(self._handlers)
         """The registered handlers by name."""
         self._crons: dict[str, CronInfo] = {}
-        self._access = AppStore(url, store, self._result_of)
+        self.app_store = AppStore(url, store, self._result_of)
 
     @property
     def store(self) -> Store:
-        """The store; opened when this is first asked."""
-        return self._access.store
-
-    @property
-    def access(self) -> AppStore:
-        """The way to the store, for those who run or test this app."""
-        return self._access
+        """The store, opened on first use."""
+        return self.app_store.store
 
     def use_store(self, store: Store | None) -> None:
-        """Use this store from now on; with None, again the one of the URL."""
-        self._access.use(store)
+        """Use this store from now on; None returns to the store of the URL."""
+        self.app_store.use(store)
 
     def close(self) -> None:
-        """Close the store if this app opened it. The app can be used on, and then opens it again."""
-        self._access.close()
+        """Close the store if this app opened it. Using the app again reopens it."""
+        self.app_store.close()
 
     @overload
     def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Handler[P, Coroutine[Any, Any, R], R]: ...
@@ -106,9 +99,9 @@ class App:
     def task(
         self, function: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Unpack[TaskOptions]
     ) -> Any:
-        """Register a function as a handler, with what holds for all of its tasks.
+        """Register a function as a handler, with options for all of its tasks.
 
-        Its name, under which tasks know it, is that of its module and itself unless one is given.
+        Without `name`, tasks refer to it by its module and function name.
         """
 
         def register(function: Callable[..., Any]) -> Handler[..., Any, Any]:
@@ -126,9 +119,9 @@ class App:
         args: Mapping[str, Any] | None = None,
         **options: Unpack[TaskOptions],
     ) -> Decorator:
-        """Run a function by the clock: a cron expression of five fields, in a time zone.
+        """Run a function on a schedule: a cron expression of five fields, in a time zone.
 
-        A plain function becomes a handler with these options; one that is a handler already gets one more schedule.
+        A plain function becomes a handler with these options. A handler gets one more schedule.
         """
         check_schedule(schedule, tz, misfire)
         if name is not None:
@@ -148,34 +141,34 @@ class App:
                 args=encode_args(handler.signature.encode((), args or {})),
             )
             if self._crons.setdefault(cron.name, cron) != cron:
-                raise InvalidTask(f"the cron {cron.name!r} is there already with another schedule; give name=")
+                raise InvalidTask(f"Cron {cron.name!r} already has another schedule. Pass a different name=.")
             return handler
 
         return register
 
     def on_worker_start(self, hook: Hook) -> Hook:
-        """Call this once in every worker process before its first task: for a model, a connection, a cache."""
+        """Call a function in every worker process before its first task, to load a model or open a connection."""
         self.start_hooks.append(hook)
         return hook
 
     def on_worker_stop(self, hook: Hook) -> Hook:
-        """Call this once in every worker process after its last task, if it ends in peace; it has half a minute."""
+        """Call a function in every worker process after its last task if it stops normally; it has 30 seconds."""
         self.stop_hooks.append(hook)
         return hook
 
     def signal(self, measure: Signal) -> Signal:
-        """Let pools be sized by this number too, once `windlass.yaml` names it: `signals: [{name: free_connections}]`.
+        """Register a number that pools scale by when `windlass.yaml` names it: `signals: [{name: free_connections}]`.
 
-        Called every few seconds in some worker, beside what that runs; it should be quick.
+        It is called every few seconds in a worker while tasks run there, so it should be fast.
         """
         self.signals[measure.__name__] = measure
         return measure
 
     def decider(self, decide: OwnDecider) -> OwnDecider:
-        """Let pools be sized by this function, once their settings name it: `scale: {deciders: ["app:by_orders"]}`.
+        """Register a function that sizes pools whose settings name it: `scale: {deciders: ["app:by_orders"]}`.
 
-        It gets a `PoolSituation` and returns a number of workers. Called every second in some worker, beside what that
-        runs; it should be quick. The same vetoes, bounds and cooldowns hold as for every other decider.
+        It takes a `PoolSituation` and returns a number of workers. It is called every second in a worker while tasks
+        run there, so it should be fast. The usual vetoes, bounds and cooldowns apply to its answer.
         """
         self.deciders[decide.__name__] = decide
         return decide
@@ -183,37 +176,37 @@ class App:
     def enqueue_many(self, calls: Iterable[Bound[R]]) -> list[Handle[R]]:
         """Enqueue many calls, as `send.bind(x) for x in addresses`: read lazily, in atomic chunks of 1,000.
 
-        An error carries a note that says how many had been enqueued before the chunk in which it happened.
+        An error carries a note that says how many tasks were enqueued before the failing chunk.
         """
-        return enqueue_all(self._access, calls)
+        return enqueue_many(self.app_store, calls)
 
     async def aenqueue_many(self, calls: Iterable[Bound[R]] | AsyncIterable[Bound[R]]) -> list[Handle[R]]:
-        """The twin of `enqueue_many`."""
-        return await aenqueue_all(self._access, calls)
+        """Async version of `enqueue_many`."""
+        return await aenqueue_many(self.app_store, calls)
 
     def workflow(self, name: str, *, tenant: str = "default", conn: Any = None) -> Workflow:
-        """Build a named group of tasks that depend on each other; it is submitted on leaving the block.
+        """Build a named group of tasks that depend on each other; it is submitted when the block ends.
 
-        With `conn`, the caller's own connection to the store's PostgreSQL, it commits with the caller's transaction.
+        With `conn`, the caller's connection to the store's PostgreSQL, it commits with the caller's transaction.
 
         >>> with app.workflow("nightly") as wf:
         ...     a = wf.add(extract, "2026-11-15")
         ...     wf.add(report, a)
         """
-        return Workflow(self._access, name, tenant, conn)
+        return Workflow(self.app_store, name, tenant, conn)
 
     def handle(self, id: UUID | str) -> Handle[Any]:
-        """A handle of the task with this id, whether it exists or not."""
+        """Return a handle for a task id, whether the task exists or not."""
         try:
             found: object = UUID(id) if isinstance(id, str) else id
         except ValueError:
             found = None
         if not isinstance(found, UUID):
-            raise InvalidTask(f"id={shorten(id)} is not a task id; pass a UUID, or its text")
-        return Handle(self._access, found)
+            raise InvalidTask(f"id={shorten(id)} is not a task id. Pass a UUID or its text form.")
+        return Handle(self.app_store, found)
 
     def worker(self, **options: Unpack[WorkerOptions]) -> WorkerNode:
-        """A node inside this program, to be started and stopped as you like. Handlers run in processes of their own.
+        """Return a node that runs inside this program. Handlers run in worker processes.
 
         >>> with app.worker(queues=["mail"], size=2):
         ...     send.enqueue("a@b.c").result()
@@ -224,33 +217,31 @@ class App:
     def run_worker(self, **options: Unpack[WorkerOptions]) -> None:
         """Run a node inside this program until SIGTERM or Ctrl-C drains it.
 
-        Does nothing while a worker process imports this module, so a script may end with it unguarded.
+        Does nothing while a worker process imports this module, so a script may call it without a guard.
         """
         if not is_importing():
             self.worker(**options).run()
 
     def manifest(self) -> Manifest:
-        """What this app has to offer, for those who do not import it."""
+        """Return the app's handlers and crons, for processes that do not import the app."""
         handlers = tuple(handler.info() for handler in self._handlers.values())
         return Manifest(handlers=handlers, crons=tuple(self._crons.values()))
 
     def _register(
         self, function: Callable[..., Any], name: str | None, options: Mapping[str, Any]
     ) -> Handler[..., Any, Any]:
-        if isinstance(function, Handler):  # of another app, or of this one under a further name
+        if isinstance(function, Handler):  # A handler of another app, or of this one under another name.
             function = cast("Handler[..., Any, Any]", function).function
         check_type("function", function, Callable, "to name a handler, write @app.task(name=...)")  # pyright: ignore[reportArgumentType]
         if not hasattr(function, "__qualname__") and name is None:
-            raise InvalidTask(f"{function!r} has no name of its own; give it one with name=")
+            raise InvalidTask(f"{function!r} has no name. Pass name=.")
         handler: Handler[..., Any, Any] = Handler(
-            self._access, name_of(function) if name is None else name, function, options
+            self.app_store, handler_name(function) if name is None else name, function, options
         )
         known = self._handlers.get(handler.name)
-        # At a prompt or in a notebook a definition is often sent again; in a file, a second one is a mistake.
+        # In a prompt or a notebook a function is often redefined; in a file, a second definition is a mistake.
         if known is not None and hasattr(sys.modules.get(_module_of(function)), "__file__"):
-            raise InvalidTask(
-                f"the handler name {handler.name!r} is taken by {known.function!r}; give the other one a name="
-            )
+            raise InvalidTask(f"Handler name {handler.name!r} is taken by {known.function!r}. Pass a different name=.")
         self._handlers[handler.name] = handler
         return handler
 
@@ -261,8 +252,8 @@ class App:
         return None if task.result is None else msgspec.json.decode(task.result)
 
 
-def name_of(function: Callable[..., Any]) -> str:
-    """A function's name as tasks carry it: the same whether its module was imported or run as a program."""
+def handler_name(function: Callable[..., Any]) -> str:
+    """Return the name by which tasks refer to a function; the same whether its module is imported or run."""
     module = _module_of(function)
     if module == "__main__":
         module = main_name()
@@ -271,7 +262,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def main_name() -> str:
-    """Return the name under which the main module could be imported."""
+    """Return the name by which the main module could be imported."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     path = str(getattr(main, "__file__", None) or "__main__")

@@ -1,15 +1,14 @@
-"""An app's way to its store: opened when first used, shared by its handlers and handles, safe over threads and forks.
+"""The store of an app: opened on first use, shared by its handlers and handles, safe across threads and forks.
 
-Inside a worker every app of the process is bound to the node instead (`bind_all`), and where the app is only imported
-(the nursery) stores are forbidden, so that a task never writes to a stray file of its own.
+In a worker process every app is bound to the node (`bind_all`) and never opens a URL. In the worker parent, which only
+imports the app, stores are forbidden. So a task never writes to a stray SQLite file.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import Lock
 from typing import Any, cast
 from weakref import WeakSet
@@ -17,16 +16,18 @@ from weakref import WeakSet
 from windlass.client.committer import Committer
 from windlass.client.context import current_lease
 from windlass.client.result_waiter import ResultWaiter
-from windlass.client.tracing import sending
-from windlass.core.task import Lease, NewTask, Task, TaskId
+from windlass.client.tracing import submit_span
+from windlass.core.task import NewTask, Task
 from windlass.errors import NotAllowed, WindlassError
-from windlass.refusals import refusals
+from windlass.refused_submits import refused_submits
 from windlass.stores.protocol import Receipt, Store
-from windlass.wiring import DEFAULT_URL, asubmit_in, open_store
+from windlass.wiring import DEFAULT_URL, asubmit_in, is_async, open_store
+
+_NOT_TRACED: nullcontext[None] = nullcontext()
 
 
-class _Process:
-    """What holds for every app of this process."""
+class _ProcessBinding:
+    """The store that all apps of this process must use, if there is one."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -35,7 +36,6 @@ class _Process:
         self.bound: Store | None = None
 
     def store(self) -> Store | None:
-        """The store to which all apps are bound, if they are."""
         if self.forbidden is not None:
             raise NotAllowed(self.forbidden)
         if self.bound is None and self.factory is not None:
@@ -44,17 +44,17 @@ class _Process:
         return self.bound
 
 
-_process = _Process()
+_process = _ProcessBinding()
 _all: WeakSet[AppStore] = WeakSet()
 
 
 def bind_all(factory: Callable[[], Store]) -> None:
-    """From now on every app of this process, also those made later, uses the store that this makes, and no URL."""
+    """Make every app of this process, existing or new, use the store that the factory returns."""
     _process.forbidden, _process.factory, _process.bound = None, factory, None
 
 
 def forbid_stores(reason: str) -> None:
-    """From now on every use of a store by an app of this process is refused, until `bind_all`."""
+    """Raise `NotAllowed` whenever an app of this process uses a store, until `bind_all`."""
     _process.forbidden = reason
 
 
@@ -69,27 +69,27 @@ def is_worker() -> bool:
 
 
 class AppStore:
-    """One app's store, and what all its handlers and handles share."""
+    """The store of one app, with the group commit and the result waiter that its handlers and handles share."""
 
     def __init__(self, url: str | None, store: Store | None, decode: Callable[[Task], Any]) -> None:
         self._url = url
         self._given = store
         self._is_direct = False
         self.decode = decode
-        """A finished task's result, by the annotation of its handler."""
+        """Decodes a finished task's result by its handler's return annotation."""
         self._opened: Store | None = None
-        self.start_afresh()
+        self.reset()
         _all.add(self)
 
-    def start_afresh(self) -> None:
-        """Begin without callers and waiters, as a forked child does; stores see to their own connections there."""
+    def reset(self) -> None:
+        """Forget all callers and waiters, as a forked child must. Stores reset their own connections."""
         self._opening = Lock()
-        self._committer = Committer(self._write)
-        self.waiting = ResultWaiter(self._get)
+        self._committer = Committer(lambda: self.store)
+        self.waiter = ResultWaiter(lambda: self.store)
 
     @property
     def store(self) -> Store:
-        """The store; opened now if it was not."""
+        """The store, opened on first use."""
         store = _process.store() or self._given or self._opened
         if store is None:
             with self._opening:
@@ -97,7 +97,7 @@ class AppStore:
         return store
 
     def opener(self) -> tuple[Callable[[], Store], str]:
-        """Return how a node in this program opens stores, and their URL.
+        """Return a function with which a node in this program opens stores, and the store's URL.
 
         A store that the app was given, or that lives in this process only, is shared with the node and outlives it.
         """
@@ -108,14 +108,14 @@ class AppStore:
         return lambda: open_store(url), url
 
     def use(self, store: Store | None) -> None:
-        """Use this store from now on; with None, again the one of the URL."""
+        """Use this store from now on; None returns to the store of the URL."""
         self._given = store
 
     @contextmanager
-    def instead(self, store: Store, *, direct: bool = False) -> Generator[None]:
-        """In this block, use this store.
+    def replaced_by(self, store: Store, *, direct: bool = False) -> Generator[None]:
+        """Use this store inside the block.
 
-        With `direct` every submit is a call of its own, made by its caller: for tests that run tasks inside of it.
+        With `direct` every submit runs in its caller's thread without group commit, for tests that run tasks in it.
         """
         before = self._given, self._is_direct
         self._given, self._is_direct = store, direct
@@ -132,59 +132,40 @@ class AppStore:
             store.close()
 
     def submit(self, tasks: Sequence[NewTask], conn: Any = None) -> list[Receipt]:
-        """Submit, in one commit with others who do so now, or in the caller's own transaction."""
-        span = sending(tasks)
+        """Submit tasks, in a commit shared with concurrent callers or in the transaction of the caller's `conn`."""
+        span = submit_span(tasks)
         try:
-            if span is None:
-                return self._submit(tasks, conn)
-            with span:
-                return span.sent(self._submit(span.tasks, conn))
+            with span or _NOT_TRACED:
+                tasks = tasks if span is None else span.tasks
+                if conn is None and not self._is_direct:
+                    receipts = self._committer.submit(tasks, current_lease())
+                else:
+                    receipts = self.store.submit(tasks, conn=conn, lease=current_lease())
+                return receipts if span is None else span.record(receipts)
         except WindlassError as error:
-            refusals.count(error)
+            refused_submits.count(error)
             raise
 
     async def asubmit(self, tasks: Sequence[NewTask], conn: Any = None) -> list[Receipt]:
-        """The same for coroutines. A synchronous `conn` is used right here: it may belong to this thread."""
-        span = sending(tasks)
+        """Submit tasks from a coroutine. A synchronous `conn` is used in this thread, to which it may belong."""
+        span = submit_span(tasks)
         try:
-            if span is None:
-                return await self._asubmit(tasks, conn)
-            with span:
-                return span.sent(await self._asubmit(span.tasks, conn))
+            with span or _NOT_TRACED:
+                tasks = tasks if span is None else span.tasks
+                if conn is None and not self._is_direct:
+                    receipts = await self._committer.asubmit(tasks, current_lease())
+                elif conn is not None and is_async(conn):
+                    receipts = await asubmit_in(conn, tasks, current_lease())
+                else:
+                    receipts = self.store.submit(tasks, conn=conn, lease=current_lease())
+                return receipts if span is None else span.record(receipts)
         except WindlassError as error:
-            refusals.count(error)
+            refused_submits.count(error)
             raise
-
-    def _submit(self, tasks: Sequence[NewTask], conn: Any) -> list[Receipt]:
-        lease = current_lease()
-        if conn is None and not self._is_direct:
-            return self._committer.submit(tasks, lease)
-        return self._write(tasks, lease, conn)
-
-    async def _asubmit(self, tasks: Sequence[NewTask], conn: Any) -> list[Receipt]:
-        lease = current_lease()
-        if conn is None and not self._is_direct:
-            return await self._committer.asubmit(tasks, lease)
-        if conn is not None and _is_async(conn):
-            return await asubmit_in(conn, tasks, lease)
-        return self._write(tasks, lease, conn)
-
-    def _get(self, ids: Sequence[TaskId]) -> list[Task | None]:
-        return self.store.get(ids)
-
-    def get(self, id: TaskId) -> Task | None:
-        """One task as it stands."""
-        [task] = self.store.get([id])
-        return task
-
-    def _write(self, tasks: Sequence[NewTask], lease: Lease | None, conn: Any = None) -> list[Receipt]:
-        if lease is None:
-            return self.store.submit(tasks, conn=conn)
-        return self.store.submit(tasks, conn=conn, lease=lease)
 
 
 class SharedStore:
-    """A store that its user must not close."""
+    """A store whose `close` does nothing, because its owner closes it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -193,21 +174,13 @@ class SharedStore:
         return getattr(self._store, name)
 
     def close(self) -> None:
-        """Leave it open: whoever opened it closes it."""
-
-
-def _is_async(conn: Any) -> bool:
-    return (
-        hasattr(conn, "sync_session")
-        or hasattr(conn, "sync_connection")
-        or inspect.iscoroutinefunction(getattr(conn, "execute", None))
-    )
+        """Do nothing."""
 
 
 def _after_fork() -> None:
     _process.lock = Lock()
-    for access in list(_all):
-        access.start_afresh()
+    for app_store in list(_all):
+        app_store.reset()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -1,30 +1,136 @@
-"""From Python values to JSON and back, by the annotations of a handler.
+"""Encodes a handler's arguments and result to JSON and back, by the handler's annotations.
 
-What a parameter may hold is said by its annotation, through msgspec: dataclasses, datetimes, UUIDs, Decimals, bytes,
-enumerations, msgspec and attrs classes; pydantic models by their own methods. A parameter without annotation takes
-plain JSON. Values are checked where they are enqueued, so that a wrong one fails at the call and not in the night.
+Annotations are interpreted by msgspec: dataclasses, datetimes, UUIDs, Decimals, bytes, enums, msgspec and attrs
+classes; pydantic models use their own methods. A parameter without annotation takes plain JSON. Values are checked when
+they are enqueued, so a wrong one fails at the call and not hours later in a worker.
+
+Annotations are resolved on first use, because they may name classes that are defined later in their module. `*args` are
+stored as a list under their name, `**kwargs` one by one.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cached_property
+from inspect import Parameter
 from types import SimpleNamespace
 from typing import Any, NoReturn, cast, get_type_hints
 
 import msgspec
 
-from windlass.core.payload import encode_args
+from windlass.core.payload import encode_args, encode_result
 from windlass.core.references import REFERENCE_KEY
 from windlass.errors import InvalidPayload, InvalidTask
 
-PLAIN = (str, int, float, bool, type(None))
+SCALARS = (str, int, float, bool, type(None))
 _QUOTED = f'"{REFERENCE_KEY}"'.encode()
+_BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _json = msgspec.json.Encoder()
 
 
-class Kind:
-    """What one parameter, or a result, may hold."""
+class Signature:
+    """The parameters and the result of one function: encodes a call to JSON by argument name, and decodes it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._name: str = getattr(function, "__qualname__", repr(function))
+        self._signature = inspect.signature(function)
+        parameters = self._signature.parameters.values()
+        self._positional = tuple(p.name for p in parameters if p.kind in _BY_POSITION)
+        self._only_positional = tuple(p.name for p in parameters if p.kind is Parameter.POSITIONAL_ONLY)
+        self._rest = next((p.name for p in parameters if p.kind is Parameter.VAR_POSITIONAL), None)
+        self._others = next((p.name for p in parameters if p.kind is Parameter.VAR_KEYWORD), None)
+        self._named = frozenset(p.name for p in parameters if p.name not in (self._rest, self._others))
+        self.required = frozenset(p.name for p in parameters if p.default is Parameter.empty and p.name in self._named)
+        if REFERENCE_KEY in self._named:
+            raise InvalidTask(f"{self._name}: the parameter name {REFERENCE_KEY!r} is reserved. Rename it.")
+
+    @cached_property
+    def _types(self) -> dict[str, ValueType]:
+        types = value_types(self._function)
+        if self._rest is not None and not types[self._rest].is_open:
+            types[self._rest] = ValueType(list[types[self._rest].annotation])
+        return types
+
+    def type_of(self, name: str) -> ValueType:
+        """Return the type of an argument; one that is not a parameter belongs to `**kwargs`."""
+        return self._types.get(name) or self._types[self._others or ""]
+
+    def by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a call's arguments by name, or raise the `TypeError` that Python would."""
+        given = dict(zip(self._positional, args, strict=False))
+        fits = len(args) <= len(self._positional) or self._rest is not None
+        if kwargs:
+            fits = fits and given.keys().isdisjoint(kwargs) and self._takes(kwargs)
+            given.update(kwargs)
+        if not fits or not self.required <= given.keys():
+            self._signature.bind(*args, **kwargs)
+            raise TypeError(f"{self._name}: these argument names clash: {sorted(kwargs)}")
+        if len(args) > len(self._positional) and self._rest is not None:
+            given[self._rest] = list(args[len(self._positional) :])
+        return given
+
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a call's arguments as plain JSON by name, checked against the annotations."""
+        given = self.by_name(args, kwargs)
+        for name, value in given.items():
+            given[name] = self.type_of(name).encode(value, name)
+        return given
+
+    def decode(self, text: str) -> tuple[list[Any], dict[str, Any]]:
+        """Decode JSON text to positional and keyword arguments, or raise `InvalidPayload`."""
+        given: dict[str, Any] = msgspec.json.decode(text)
+        missing = self.required - given.keys()
+        if missing:
+            raise InvalidPayload(f"{min(missing)}: the handler requires this argument, and the task does not have it.")
+        if not self._takes(given):
+            raise InvalidPayload(f"{min(given.keys() - self._named)}: the handler does not take this argument.")
+        for name, value in given.items():
+            given[name] = self.type_of(name).decode(value, name)
+        return self._positions(given), given
+
+    def encode_result(self, value: Any, max_bytes: int) -> str | None:
+        """Return a handler's result as JSON text."""
+        kind = self._types["return"]
+        if value is not None and not kind.is_open:
+            value = kind.to_plain(value, "result")
+        return encode_result(value, max_bytes=max_bytes)
+
+    def decode_result(self, text: str | None) -> Any:
+        """Decode a result by the return annotation, or raise `InvalidPayload`."""
+        kind = self._types["return"]
+        if text is None or kind.annotation is type(None):
+            return None
+        return kind.decode(msgspec.json.decode(text), "result")
+
+    def schemas(self) -> tuple[str, str]:
+        """Return the JSON schemas of the arguments and of the result. A type without a schema accepts anything."""
+        defined: dict[str, Any] = {}
+        properties = {name: _schema(kind, defined) for name, kind in self._types.items()}
+        returns = properties.pop("return")
+        others = None if self._others is None else properties.pop(self._others)
+        schema: dict[str, Any] = {"type": "object", "properties": properties, "required": sorted(self.required)}
+        schema["additionalProperties"] = False if others is None else others
+        if defined:
+            schema["$defs"] = defined
+            returns = {**returns, "$defs": defined}
+        return msgspec.json.encode(schema).decode(), msgspec.json.encode(returns).decode()
+
+    def _takes(self, given: Mapping[str, Any]) -> bool:
+        return self._others is not None or given.keys() <= self._named or given.keys() - self._named == {self._rest}
+
+    def _positions(self, given: dict[str, Any]) -> list[Any]:
+        """Remove the arguments that must be passed by position from `given`, and return them."""
+        rest: list[Any] = [] if self._rest is None else given.pop(self._rest, [])
+        names = self._positional if rest else self._only_positional
+        if rest and not given.keys() >= set(names):
+            raise InvalidPayload(f"{self._rest}: also pass {', '.join(names)}, which precede it.")
+        return [given.pop(name) for name in names if name in given] + rest
+
+
+class ValueType:
+    """The type of one parameter or result: encodes, checks and decodes its values."""
 
     def __init__(self, annotation: Any) -> None:
         self.annotation = annotation
@@ -32,73 +138,90 @@ class Kind:
         self._scalar = annotation if annotation in (str, int, float, bool) else None
 
     def encode(self, value: Any, where: str) -> Any:
-        """The value as plain JSON, or `InvalidPayload` naming the argument and its type."""
+        """Return the value as plain JSON, or raise `InvalidPayload` with the argument's name and type."""
         if type(value) is self._scalar:
             return value
         if self.is_open:
-            return plain(value, where)
+            return check_plain(value, where)
         encoded = self.to_plain(value, where)
         self.check(encoded, where, value)
-        _refuse_marks(encoded, where)
+        _reject_references(encoded, where)
         return encoded
 
     def decode(self, value: Any, where: str) -> Any:
-        """The value of plain JSON as the annotation wants it."""
+        """Convert plain JSON to a value of the annotated type."""
         if self.is_open or type(value) is self._scalar:
             return value
         return self.check(value, where, value)
 
     def to_plain(self, value: Any, where: str) -> Any:
-        """The value as plain JSON, not held against the annotation."""
+        """Return the value as plain JSON, without checking it against the annotation."""
         try:
-            return msgspec.to_builtins(value, str_keys=True, enc_hook=_encoded)
+            return msgspec.to_builtins(value, str_keys=True, enc_hook=_encode_model)
         except RecursionError:
-            raise InvalidPayload(f"{where}: nested too deeply, or it contains itself") from None
+            raise InvalidPayload(f"{where}: the value is nested too deeply or contains itself.") from None
         except (TypeError, NotImplementedError, ValueError) as error:
-            raise InvalidPayload(f"{where}: a {type(value).__qualname__} cannot be kept as JSON ({error})") from None
+            raise InvalidPayload(f"{where}: a {type(value).__qualname__} cannot be stored as JSON ({error}).") from None
 
     def check(self, encoded: Any, where: str, value: Any) -> Any:
-        """Convert, or refuse naming the argument."""
+        """Convert plain JSON by the annotation, or raise `InvalidPayload` with the argument's name."""
         try:
-            return msgspec.convert(encoded, self.annotation, str_keys=True, dec_hook=_decoded)
+            return msgspec.convert(encoded, self.annotation, str_keys=True, dec_hook=_decode_model)
         except msgspec.ValidationError as error:
             raise InvalidPayload(f"{where}: {error}") from None
         except TypeError as error:
             raise InvalidPayload(
-                f"{where}: a {type(value).__qualname__} for the annotation {shown_type(self.annotation)} cannot be "
-                f"kept as JSON ({error})"
+                f"{where}: a {type(value).__qualname__} for the annotation {format_type(self.annotation)} cannot be "
+                f"stored as JSON ({error})."
             ) from None
 
 
-def plain(value: Any, where: str) -> Any:
-    """Plain JSON as it is; anything else is refused."""
-    if type(value) not in PLAIN:
-        _refuse_marks(value, where, encode_args({where: value}).encode())
+def _schema(kind: ValueType, defined: dict[str, Any]) -> dict[str, Any]:
+    if kind.is_open:
+        return {}
+    try:
+        [schema], found = msgspec.json.schema_components(
+            [kind.annotation], ref_template="#/$defs/{name}", schema_hook=_model_schema
+        )
+    except (TypeError, NotImplementedError):
+        return {}
+    defined.update(found)
+    return schema
+
+
+def _model_schema(kind: type[Any]) -> dict[str, Any]:
+    return kind.model_json_schema() if hasattr(kind, "model_json_schema") else {}
+
+
+def check_plain(value: Any, where: str) -> Any:
+    """Return the value if it is plain JSON; raise `InvalidPayload` if it is not."""
+    if type(value) not in SCALARS:
+        _reject_references(value, where, encode_args({where: value}).encode())
     return value
 
 
-def kinds_of(function: Callable[..., Any]) -> dict[str, Kind]:
-    """The kind of each parameter, and that of the result under `return`.
+def value_types(function: Callable[..., Any]) -> dict[str, ValueType]:
+    """Return the type of each parameter, and that of the result under `return`.
 
-    Annotations are resolved one by one: what stands in quotes, or comes from `from __future__ import annotations`, must
-    be there at run time. Only what cannot be resolved is refused, and only when it is used.
+    String annotations, also from `from __future__ import annotations`, are resolved one by one and must resolve at
+    run time. One that cannot be resolved raises `InvalidTask` on first use.
     """
     signature = inspect.signature(function)
     raw = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     raw["return"] = signature.return_annotation
-    return {name: Kind(_resolved(function, name, annotation)) for name, annotation in raw.items()}
+    return {name: ValueType(_resolve(function, name, annotation)) for name, annotation in raw.items()}
 
 
-def shown_type(annotation: Any) -> str:
-    """An annotation as a message shows it."""
+def format_type(annotation: Any) -> str:
+    """Return an annotation as text for a message."""
     return annotation.__qualname__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
 
 
-def _resolved(function: Callable[..., Any], name: str, annotation: Any) -> Any:
+def _resolve(function: Callable[..., Any], name: str, annotation: Any) -> Any:
     if annotation is inspect.Parameter.empty:
         return annotation
     holder = SimpleNamespace(__annotations__={name: annotation})
-    scope = {**getattr(inspect.unwrap(function), "__globals__", {}), **_enclosed(function)}
+    scope = {**getattr(inspect.unwrap(function), "__globals__", {}), **_closure(function)}
     try:
         return get_type_hints(holder, globalns=scope, include_extras=True)[name]
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
@@ -106,25 +229,25 @@ def _resolved(function: Callable[..., Any], name: str, annotation: Any) -> Any:
             return inspect.Parameter.empty
         owner = getattr(function, "__qualname__", repr(function))
         raise InvalidTask(
-            f"{owner}: the annotation of {name!r}, {annotation!r}, cannot be resolved ({error}); "
-            "import it at run time, at the top of its module"
+            f"{owner}: cannot resolve the annotation {annotation!r} of {name!r} ({error}). "
+            "Import the name at run time, at the top of its module."
         ) from None
 
 
-def _enclosed(function: Callable[..., Any]) -> Mapping[str, Any]:
+def _closure(function: Callable[..., Any]) -> Mapping[str, Any]:
     try:
         return inspect.getclosurevars(function).nonlocals
     except (TypeError, ValueError):
         return {}
 
 
-def _encoded(value: Any) -> Any:
+def _encode_model(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"a {type(value).__qualname__} is not JSON")
+    raise TypeError(f"{type(value).__qualname__} has no JSON form")
 
 
-def _decoded(kind: type[Any], value: Any) -> Any:
+def _decode_model(kind: type[Any], value: Any) -> Any:
     if hasattr(kind, "model_validate_json"):
         try:
             return kind.model_validate_json(_json.encode(value))
@@ -132,27 +255,27 @@ def _decoded(kind: type[Any], value: Any) -> Any:
             raise msgspec.ValidationError(str(error)) from None
     if isinstance(value, kind):
         return value
-    raise TypeError(f"a {kind.__qualname__} is not JSON")
+    raise TypeError(f"{kind.__qualname__} has no JSON form")
 
 
-def _refuse_marks(value: Any, where: str, text: bytes | None = None) -> None:
-    """Refuse `{"$result": …}` in a caller's own data, where it would be taken for a reference."""
-    if type(value) in PLAIN:
+def _reject_references(value: Any, where: str, text: bytes | None = None) -> None:
+    """Reject `{"$result": …}` in a caller's data, where it would be read as a reference."""
+    if type(value) in SCALARS:
         return
-    if _QUOTED in (_json.encode(value) if text is None else text) and marks(value):
-        refuse_marks(where)
+    if _QUOTED in (_json.encode(value) if text is None else text) and count_references(value):
+        reject_references(where)
 
 
-def refuse_marks(where: str) -> NoReturn:
-    """Refuse a caller's own data that would be taken for a reference."""
+def reject_references(where: str) -> NoReturn:
+    """Raise `InvalidPayload` for a caller's data that would be read as a reference."""
     raise InvalidPayload(
-        f'{where}: a dict with the key "{REFERENCE_KEY}" would be taken for a reference; rename the key'
+        f'{where}: a dict with the key "{REFERENCE_KEY}" would be read as a reference. Rename the key.'
     )
 
 
-def marks(value: Any) -> int:
-    """How many dicts in this plain JSON have the key that makes a reference."""
+def count_references(value: Any) -> int:
+    """Count the dicts in plain JSON that have the key of a reference."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
-        return (REFERENCE_KEY in members) + sum(map(marks, members.values()))
-    return sum(map(marks, cast("list[Any]", value))) if isinstance(value, list | tuple) else 0
+        return (REFERENCE_KEY in members) + sum(map(count_references, members.values()))
+    return sum(map(count_references, cast("list[Any]", value))) if isinstance(value, list | tuple) else 0

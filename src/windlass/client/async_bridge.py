@@ -1,7 +1,7 @@
-"""From asyncio to the synchronous inside: the one bridge that every `a…` twin crosses.
+"""Calls synchronous code from asyncio: every `a…` method goes through here.
 
-The work itself is done by threads of this process, with the caller's context, so that `current()` is there too. They
-come when they are first needed; a process that never awaits anything has none, and a forked child starts without.
+The work runs in threads of this process with the caller's context, so `current()` works in them. The threads start on
+first use; a forked child starts without any.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _THREADS = 8
 
 
 async def in_thread(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call it in a thread, and await its answer."""
+    """Call a function in a thread and await its result."""
     import asyncio
 
     context = copy_context()
@@ -28,8 +28,8 @@ async def in_thread(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwar
     return await asyncio.wrap_future(_threads("call").submit(call))
 
 
-def begin(function: Callable[[], R]) -> Future[R]:
-    """Let a thread write; the answer comes through the future. Calls wait for writers, so these have their own."""
+def start_writer(function: Callable[[], R]) -> Future[R]:
+    """Run a commit in a thread. Writers have threads of their own, because calls wait for them."""
     return _threads("write").submit(function)
 
 

@@ -1,11 +1,12 @@
-"""Group commit: calls that come while a commit is under way share the next one.
+"""Group commit: calls that arrive while a commit is running share the next one.
 
-Whoever finds nothing under way writes at once, in its own thread, whatever is pending; the others wait, and when that
-commit has ended one of them writes the next. So batches form by themselves under load, no timer delays a lonely call,
-and a call means what it meant alone: when it returns its tasks are durable, and a refusal reaches the one whose tasks
-are refused and nobody else. A failure of the store reaches all whose tasks were in the commit.
+A caller that finds no commit running writes immediately, in its own thread, everything that is pending. The others
+wait; when that commit ends, one of them writes the next. So batches form under load and no timer delays a single call.
+A call keeps its meaning: when it returns its tasks are durable, and a refusal reaches only the caller whose tasks are
+refused. A store failure reaches every caller whose tasks were in the commit.
 
-asyncio is imported where it is used, here and in the neighbours: it is a third of what `import windlass` would cost.
+asyncio is imported where it is used, here and in the rest of this package: it is a third of the cost of
+`import windlass`.
 """
 
 from __future__ import annotations
@@ -14,35 +15,32 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from threading import Lock, get_ident
-from typing import TypeAlias
 
-from windlass.client.async_bridge import begin
+from windlass.client.async_bridge import start_writer
 from windlass.core.task import Lease, NewTask
 from windlass.errors import CommitUnknown, InvalidTask, KeyConflict, NotAllowed, QueueFull
-from windlass.stores.protocol import Receipt
+from windlass.stores.protocol import Receipt, Store
 
 MAX_TASKS = 2_000
-"""About how many tasks one commit takes; a single call with more goes alone."""
+"""Maximum number of tasks in a shared commit. A call with more tasks gets a commit of its own."""
 
 REFUSALS = (InvalidTask, KeyConflict, QueueFull, NotAllowed)
-"""Errors that are about the tasks: the next call's tasks may well be taken."""
-
-Write: TypeAlias = Callable[[Sequence[NewTask], Lease | None], list[Receipt]]
+"""Errors caused by the tasks of one call. The tasks of the other calls may still be accepted."""
 
 
 class _Call:
-    """One caller's tasks on their way."""
+    """One call of `submit`, until it has an answer."""
 
-    __slots__ = ("answered", "failure", "future", "in_charge", "is_async", "lease", "receipts", "tasks")
+    __slots__ = ("answered", "failure", "future", "is_async", "leads", "lease", "receipts", "tasks")
 
     def __init__(self, tasks: Sequence[NewTask], lease: Lease | None, *, is_async: bool) -> None:
         self.tasks = tasks
         self.lease = lease
         self.is_async = is_async
         self.future: Future[bool] | None = None
-        """Where the caller waits: for an answer, or to be put in charge."""
-        self.in_charge = False
-        """Whether its caller is to write, and then to hand over."""
+        """The caller waits on it for an answer, or for its turn to lead."""
+        self.leads = False
+        """True while the caller must write the next commit and then hand over."""
         self.answered = False
         self.receipts: list[Receipt] = []
         self.failure: BaseException | None = None
@@ -52,39 +50,39 @@ class _Call:
         if self.future is not None and not self.future.done():
             self.future.set_result(True)
 
-    def verdict(self) -> list[Receipt]:
+    def result(self) -> list[Receipt]:
         if self.failure is not None:
             raise self.failure
         return self.receipts
 
 
 class Committer:
-    """All submits of one app that are not in somebody's own transaction."""
+    """Groups the submits of one app into shared commits, except those in a caller's own transaction."""
 
-    def __init__(self, write: Write) -> None:
-        self._write = write
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
         self._lock = Lock()
         self._pending: deque[_Call] = deque()
         self._leader = 0
-        """The thread that writes now; 0 when none does, -1 while one is being found."""
+        """The id of the thread that writes; 0 if there is none, -1 while the next one is being chosen."""
 
     def submit(self, tasks: Sequence[NewTask], lease: Lease | None = None) -> list[Receipt]:
-        """Submit, and wait until it is durable or refused."""
+        """Submit tasks and wait until they are durable or refused."""
         call = _Call(tasks, lease, is_async=False)
         if self._leader == get_ident():
-            return self._write(tasks, lease)  # a submit inside of a submit, as from a signal handler
+            return self._store().submit(tasks, lease=lease)  # A submit inside a submit, as from a signal handler.
         try:
-            if not self._take_charge(call) and call.future is not None:
+            if not self._try_to_lead(call) and call.future is not None:
                 call.future.result()
-            if call.in_charge:
+            if call.leads:
                 self._lead(call)
         except BaseException:
-            self._leave(call)
+            self._abandon(call)
             raise
-        return call.verdict()
+        return call.result()
 
     async def asubmit(self, tasks: Sequence[NewTask], lease: Lease | None = None) -> list[Receipt]:
-        """The same for a coroutine: a thread of ours writes if nobody else does. Cancelled in time, nothing is."""
+        """Submit tasks from a coroutine; a thread of ours writes if no caller does. Cancelling early writes nothing."""
         import asyncio
 
         call = _Call(tasks, lease, is_async=True)
@@ -95,29 +93,29 @@ class Committer:
             if idle := self._leader == 0:
                 self._leader = -1
         if idle:
-            self._let_lead()
+            self._lead_in_thread()
         await asyncio.wrap_future(future)
-        return call.verdict()
+        return call.result()
 
-    def _take_charge(self, call: _Call) -> bool:
-        """Whether nothing is under way, so that the caller writes; otherwise it waits for its turn."""
+    def _try_to_lead(self, call: _Call) -> bool:
+        """Make the caller the leader and return True if no commit is running; otherwise queue the call."""
         with self._lock:
             if self._leader == 0:
-                self._leader, call.in_charge = get_ident(), True
+                self._leader, call.leads = get_ident(), True
             else:
                 call.future = Future()
                 self._pending.append(call)
-            return call.in_charge
+            return call.leads
 
-    def _leave(self, call: _Call) -> None:
-        """Its caller was interrupted: it must not be written later, nor be left in charge."""
+    def _abandon(self, call: _Call) -> None:
+        """Withdraw an interrupted call: it must not be written later, and it must not stay the leader."""
         if call.future is not None:
             call.future.cancel()
-        if call.in_charge:
+        if call.leads:
             self._hand_over(call)
 
     def _lead(self, own: _Call | None = None) -> None:
-        """Write once: one's own tasks and as many of the pending as fit; then leave it to the next."""
+        """Write one commit with the own call and as many pending calls as fit, then hand over."""
         calls: list[_Call] = []
         try:
             with self._lock:
@@ -125,7 +123,9 @@ class Committer:
                 calls = self._take(own)
             self._flush(calls)
         except BaseException as death:
-            lost = CommitUnknown(f"the thread that wrote these tasks was stopped ({type(death).__name__})")
+            lost = CommitUnknown(
+                f"The thread that wrote these tasks was stopped ({type(death).__name__}). Look the tasks up by key."
+            )
             for call in calls:
                 if not call.answered:
                     call.answer([], lost)
@@ -134,26 +134,25 @@ class Committer:
             self._hand_over(own)
 
     def _take(self, own: _Call | None) -> list[_Call]:
-        calls = [] if own is None else [own]
-        size = sum(len(call.tasks) for call in calls)
+        calls, size = ([], 0) if own is None else ([own], len(own.tasks))
         while self._pending:
             call = self._pending[0]
             if calls and (size + len(call.tasks) > MAX_TASKS or call.lease != calls[0].lease):
                 break
             self._pending.popleft()
-            # False when its caller has left meanwhile.
+            # False if the caller has given up in the meantime.
             if call.future is not None and call.future.set_running_or_notify_cancel():
                 calls.append(call)
                 size += len(call.tasks)
         return calls
 
     def _flush(self, calls: list[_Call]) -> None:
-        """Write these calls' tasks in one commit. If one is refused, halve, so that each gets its own verdict."""
+        """Write the tasks of these calls in one commit. On a refusal, split in half to find the call it belongs to."""
         if not calls:
             return
         try:
             tasks = calls[0].tasks if len(calls) == 1 else [task for call in calls for task in call.tasks]
-            receipts = self._write(tasks, calls[0].lease)
+            receipts = self._store().submit(tasks, lease=calls[0].lease)
         except REFUSALS as refusal:
             if len(calls) == 1:
                 calls[0].answer([], refusal)
@@ -161,7 +160,7 @@ class Committer:
             middle = len(calls) // 2
             self._flush(calls[:middle])
             self._flush(calls[middle:])
-        except Exception as failure:  # noqa: BLE001 - whatever it is, each caller raises it
+        except Exception as failure:  # noqa: BLE001 - each caller raises it
             for call in calls:
                 call.answer([], failure)
         else:
@@ -171,10 +170,10 @@ class Committer:
                 call.answer(receipts[start:end], None)
 
     def _hand_over(self, own: _Call | None) -> None:
-        """Let one of those who wait write next: a thread that waits anyway, else one of ours."""
+        """Choose the next leader: a waiting thread if the next call has one, else a thread of ours."""
         with self._lock:
             if own is not None:
-                own.in_charge = False
+                own.leads = False
             while self._pending and (future := self._pending[0].future) is not None and future.cancelled():
                 self._pending.popleft()
             if not self._pending:
@@ -184,13 +183,13 @@ class Committer:
             call = self._pending[0]
             if not call.is_async and call.future is not None and call.future.set_running_or_notify_cancel():
                 self._pending.popleft()
-                call.in_charge = True
+                call.leads = True
                 call.future.set_result(True)
                 return
-        self._let_lead()
+        self._lead_in_thread()
 
-    def _let_lead(self) -> None:
+    def _lead_in_thread(self) -> None:
         try:
-            begin(self._lead)
-        except RuntimeError:  # No thread is to be had, as when the interpreter is about to end.
+            start_writer(self._lead)
+        except RuntimeError:  # No thread can be started, for example at interpreter shutdown.
             self._lead()

@@ -1,8 +1,8 @@
-"""One attempt, from its order to its outcome. It never touches a store.
+"""Runs one attempt of a task, from its assignment to its outcome. It never uses a store.
 
-Whatever a handler does, an outcome comes back: `sys.exit()` in a handler ends its attempt, not its worker. What the
-worker raises in a handler from outside (`SoftTimeout`, `Cancelled`) is told from what it raised itself. A process that
-a handler has forked ends where the handler returns, raises or awaits in it: the attempt is its parent's.
+Every handler ends in an outcome: `sys.exit()` ends the attempt, not the worker. Exceptions that the worker raises in a
+handler (`SoftTimeout`, `Cancelled`) are distinguished from those that the handler raises. A process that a handler
+forks exits when the handler returns, raises or awaits in it, because the attempt belongs to its parent.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ import asyncio
 import os
 import traceback
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
+from windlass.client.arguments import Signature
 from windlass.client.context import Cancelled, Channel, Context, GiveUp, RetryIn, SoftTimeout, log, running
-from windlass.client.signature import Signature
-from windlass.client.tracing import processing
+from windlass.client.tracing import attempt_span
 from windlass.core.assignment import Assignment
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
@@ -28,14 +27,11 @@ from windlass.errors import InvalidPayload, InvalidTask
 MAX_TRACEBACK = 16 * 1024
 MAX_MESSAGE = 4 * 1024
 UNKNOWN_HANDLER_DELAY = 30_000_000
-"""Microseconds until a task whose handler is not known here is looked at again, by whoever then comes first."""
-
-Capture: TypeAlias = Callable[[Assignment], AbstractContextManager[object]]
-"""What stands around an attempt and keeps what it prints."""
+"""Microseconds until a task is tried again after it came to a worker that does not have its handler."""
 
 
 class Runnable(Protocol):
-    """What is needed of a handler to run it."""
+    """The part of a handler that is needed to run it."""
 
     @property
     def function(self) -> Callable[..., Any]: ...
@@ -44,7 +40,7 @@ class Runnable(Protocol):
 
 
 class Handlers(Protocol):
-    """What is needed of an app: its handlers by name."""
+    """The part of an app that is needed to run its handlers."""
 
     @property
     def handlers(self) -> Mapping[str, Runnable]: ...
@@ -52,51 +48,51 @@ class Handlers(Protocol):
     def max_result_bytes(self) -> int: ...
 
 
-def perform(app: Handlers, order: Assignment, channel: Channel, capture: Capture | None = None) -> Outcome:
+def run_attempt(app: Handlers, assignment: Assignment, channel: Channel) -> Outcome:
     """Run one attempt of a `def` handler, in this thread."""
-    attempt = _Attempt(app, order, channel)
+    attempt = _Attempt(app, assignment, channel)
     outcome: Outcome | None = None
     try:
-        with processing(order) as span, running(attempt.context), capture(order) if capture else nullcontext():
+        with attempt_span(assignment) as span, running(attempt.context):
             try:
                 args, kwargs = attempt.arguments()
-                outcome = attempt.returned(attempt.handler.function(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 - the end of an attempt, whatever it is, is reported
-                outcome = attempt.raised(error)
+                outcome = attempt.result_outcome(attempt.handler.function(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - every end of an attempt is reported
+                outcome = attempt.error_outcome(error)
             finally:
                 _end_if_forked(attempt.pid)
-            span.ended(outcome)
-    except (SoftTimeout, Cancelled) as late:  # raised from outside when the handler was already through
-        return outcome or attempt.raised(late)
+            span.record(outcome)
+    except (SoftTimeout, Cancelled) as late:  # Raised from outside after the handler had returned.
+        return outcome or attempt.error_outcome(late)
     return outcome
 
 
-async def aperform(app: Handlers, order: Assignment, channel: Channel, capture: Capture | None = None) -> Outcome:
-    """Run one attempt of an `async def` handler. A cancel from outside that no request explains goes on outwards."""
-    attempt = _Attempt(app, order, channel)
-    with processing(order) as span, running(attempt.context), capture(order) if capture else nullcontext():
+async def arun_attempt(app: Handlers, assignment: Assignment, channel: Channel) -> Outcome:
+    """Run one attempt of an `async def` handler. A cancellation that nobody requested propagates."""
+    attempt = _Attempt(app, assignment, channel)
+    with attempt_span(assignment) as span, running(attempt.context):
         try:
             args, kwargs = attempt.arguments()
-            return span.ended(attempt.returned(await _Steered(attempt.handler.function(*args, **kwargs))))
+            return span.record(attempt.result_outcome(await _Interruptible(attempt.handler.function(*args, **kwargs))))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
-            if task is not None and task.cancelling() and not channel.cancelled(order) and not _is_ours(error):
+            if task is not None and task.cancelling() and not channel.cancelled(assignment) and not _is_ours(error):
                 raise
-            return span.ended(attempt.raised(Cancelled() if task is not None and task.cancelling() else error))
-        except BaseException as error:  # noqa: BLE001 - the end of an attempt, whatever it is, is reported
-            return span.ended(attempt.raised(error))
+            return span.record(attempt.error_outcome(Cancelled() if task is not None and task.cancelling() else error))
+        except BaseException as error:  # noqa: BLE001 - every end of an attempt is reported
+            return span.record(attempt.error_outcome(error))
 
 
 def interrupt(task: asyncio.Task[Any], reason: SoftTimeout | Cancelled) -> None:
-    """Interrupt an attempt under way in `aperform`, from its own loop.
+    """Interrupt an attempt in `arun_attempt`, from its own event loop.
 
-    A `SoftTimeout` is raised as such where the handler awaits; `Cancelled` is asyncio's own `CancelledError` there.
+    Where the handler awaits, a `SoftTimeout` is raised as itself, and `Cancelled` as asyncio's `CancelledError`.
     """
     task.cancel(reason)
 
 
-def error_of(error: BaseException) -> Error:
-    """An exception as text: its class, message and traceback, without our own frames, within limits."""
+def describe_error(error: BaseException) -> Error:
+    """Return the class, message and traceback of an exception as text, without our own frames, truncated."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
@@ -104,13 +100,13 @@ def error_of(error: BaseException) -> Error:
         lines = traceback.format_exception(type(error), error, frames, limit=-50)
         text, message = "".join(lines), str(error)
     except BaseException as worse:  # noqa: BLE001 - a broken __str__ or __cause__ must not hide the error itself
-        text, message = "", f"(its text cannot be shown: {type(worse).__name__})"
+        text, message = "", f"(its text cannot be formatted: {type(worse).__name__})"
     kind = "OutOfMemory" if isinstance(error, MemoryError) else type(error).__qualname__
-    return Error(kind=kind, message=_cut(message, MAX_MESSAGE), traceback=_cut(text, MAX_TRACEBACK))
+    return Error(kind=kind, message=_truncate(message, MAX_MESSAGE), traceback=_truncate(text, MAX_TRACEBACK))
 
 
 def _end_if_forked(pid: int) -> None:
-    """End this process if it is not the one that began the attempt."""
+    """Exit if this process was forked by the handler."""
     if os.getpid() != pid:
         os._exit(0)
 
@@ -119,69 +115,69 @@ class _UnknownHandler(Exception):
     """This process does not have the handler."""
 
 
-class _LeaseDoubtful(Exception):
-    """The attempt's lease may have run out before the handler was called."""
+class _LeaseUncertain(Exception):
+    """The attempt's lease may have expired before the handler was called."""
 
 
 class _Attempt:
-    """What both kinds of handler have in common."""
+    """The steps that `def` and `async def` handlers share."""
 
-    def __init__(self, app: Handlers, order: Assignment, channel: Channel) -> None:
+    def __init__(self, app: Handlers, assignment: Assignment, channel: Channel) -> None:
         self.pid = os.getpid()
-        self._order = order
+        self._assignment = assignment
         self._channel = channel
-        self._handler = app.handlers.get(order.handler)
+        self._handler = app.handlers.get(assignment.handler)
         self._max_result_bytes = app.max_result_bytes
-        self.context = Context(order, channel, self._encode)
+        self.context = Context(assignment, channel, self._encode)
 
     @property
     def handler(self) -> Runnable:
         if self._handler is None:
-            raise _UnknownHandler(self._order.handler)
+            raise _UnknownHandler(self._assignment.handler)
         return self._handler
 
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Return what the handler is called with, if it may be called now: nothing stands between this and the call."""
+        """Decode the handler's arguments and check the lease, right before the call."""
         try:
-            decoded = self.handler.signature.decode(self._order.args)
+            decoded = self.handler.signature.decode(self._assignment.args)
         except (InvalidPayload, InvalidTask) as error:
-            raise GiveUp(f"the arguments do not fit the handler: {error}") from None
-        if not self._channel.may_start(self._order):
-            raise _LeaseDoubtful
+            raise GiveUp(f"The arguments do not fit the handler: {error}") from None
+        if not self._channel.may_start(self._assignment):
+            raise _LeaseUncertain
         return decoded
 
-    def returned(self, value: Any) -> Outcome:
+    def result_outcome(self, value: Any) -> Outcome:
         if self.context.written is not None:
             return self.context.written
         try:
             return Returned(self._encode(value))
         except InvalidPayload as error:
-            raise GiveUp(f"the result cannot be stored: {error}") from None
+            raise GiveUp(f"The result cannot be stored: {error}") from None
 
-    def raised(self, error: BaseException) -> Outcome:
+    def error_outcome(self, error: BaseException) -> Outcome:
         if self.context.written is not None:
-            log.error("task %s raised after its completion was committed", self._order.task, exc_info=error)
+            log.error("task %s raised after its completion was committed", self._assignment.task, exc_info=error)
             return self.context.written
         match error:
             case Cancelled():
-                return Stopped(State.CANCELLED, "stopped while it ran")
+                return Stopped(State.CANCELLED, "stopped while running")
             case RetryIn():
-                return Raised(error_of(error), retry_in=micros(min(max(error.delay, timedelta(0)), LONGEST)))
+                return Raised(describe_error(error), retry_in=micros(min(max(error.delay, timedelta(0)), LONGEST)))
             case GiveUp():
-                return Raised(error_of(error), give_up=True)
-            case _LeaseDoubtful():
+                return Raised(describe_error(error), give_up=True)
+            case _LeaseUncertain():
                 return Released()
             case _UnknownHandler():
                 return Released(delay=UNKNOWN_HANDLER_DELAY)
             case _:
-                return Raised(error_of(error))
+                return Raised(describe_error(error))
 
     def _encode(self, value: Any) -> str | None:
         return self.handler.signature.encode_result(value, self._max_result_bytes)
 
 
-class _Steered:
-    """A coroutine into which a `SoftTimeout` can be thrown: asyncio itself can only throw `CancelledError`."""
+class _Interruptible:
+    """A coroutine into which a `SoftTimeout` can be thrown; asyncio itself can only throw `CancelledError`."""
 
     def __init__(self, coroutine: Any) -> None:
         self._coroutine = coroutine
@@ -196,19 +192,19 @@ class _Steered:
             except StopIteration as end:
                 return end.value
             finally:
-                _end_if_forked(self._pid)  # Its loop, and all that waits on it, is its parent's.
+                _end_if_forked(self._pid)  # The event loop belongs to the parent.
             try:
                 step, value = inner.send, (yield awaited)
-            except BaseException as error:  # noqa: BLE001 - handed on to the handler, whatever it is
-                step, value = inner.throw, _meant(error)
+            except BaseException as error:  # noqa: BLE001 - passed on to the handler
+                step, value = inner.throw, _unwrap(error)
 
 
-def _meant(error: BaseException) -> BaseException:
+def _unwrap(error: BaseException) -> BaseException:
     if not (_is_ours(error) and isinstance(error.args[0], SoftTimeout)):
         return error
     task = asyncio.current_task()
     if task is not None:
-        task.uncancel()  # Otherwise every later asyncio.timeout() of the handler would take itself for cancelled.
+        task.uncancel()  # Otherwise every later asyncio.timeout() of the handler would see itself as cancelled.
     return error.args[0]
 
 
@@ -216,8 +212,8 @@ def _is_ours(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and isinstance(next(iter(error.args), 0), SoftTimeout | Cancelled)
 
 
-def _cut(text: str, most: int) -> str:
-    """The text within a limit: its beginning, and more of its end, where an error stands."""
+def _truncate(text: str, most: int) -> str:
+    """Shorten text to a limit: keep a quarter from the start and three quarters from the end, where errors are."""
     if len(text) <= most:
         return text
-    return f"{text[: most // 4]}\n… {len(text) - most:,} characters left out …\n{text[-(most * 3 // 4) :]}"
+    return f"{text[: most // 4]}\n… {len(text) - most:,} characters omitted …\n{text[-(most * 3 // 4) :]}"

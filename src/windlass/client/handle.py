@@ -1,6 +1,6 @@
-"""A task as its caller holds it: where it stands, what it gave, and why it does not run.
+"""The caller's view of one task: its state, its result, and why it is not running.
 
-A handle keeps nothing but the id; every question is asked of the store. Each has a twin for coroutines, with an `a`.
+A handle holds only the id; every method asks the store. Each method has an async version with the prefix `a`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from windlass.errors import EndedBadly, StillUnfinished, TaskCancelled, TaskExpi
 
 R_co = TypeVar("R_co", covariant=True)
 
-_BAD_ENDS: dict[State, type[EndedBadly]] = {
+_ERRORS: dict[State, type[EndedBadly]] = {
     State.FAILED: TaskFailed,
     State.CANCELLED: TaskCancelled,
     State.EXPIRED: TaskExpired,
@@ -30,40 +30,40 @@ _BAD_ENDS: dict[State, type[EndedBadly]] = {
 
 
 class Handle(Generic[R_co]):
-    """One task. `await handle` gives its result."""
+    """One task. `await handle` returns its result."""
 
-    __slots__ = ("_access", "id")
+    __slots__ = ("_app_store", "id")
 
-    def __init__(self, access: AppStore, id: UUID) -> None:
-        self._access = access
+    def __init__(self, app_store: AppStore, id: UUID) -> None:
+        self._app_store = app_store
         self.id = TaskId(id)
 
     def __repr__(self) -> str:
         return f"Handle({self.id})"
 
     def task(self) -> Task:
-        """All that is known of the task now."""
-        task = self._access.get(self.id)
+        """Return the task as the store has it now."""
+        [task] = self._app_store.store.get([self.id])
         if task is None:
             raise UnknownTask(self.id)
         return task
 
     @property
     def state(self) -> State:
-        """Where the task stands now."""
+        """The state of the task now."""
         return self.task().state
 
     def wait(self, timeout: Duration | None = None) -> State:
-        """Wait until the task has ended, well or not; how. `StillUnfinished` when the time is up first."""
-        return self._ended(timeout).state
+        """Wait until the task is finished and return its state. Raise `StillUnfinished` on timeout."""
+        return self._wait(timeout).state
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """Wait for the task and give its result; `TaskFailed`, `TaskCancelled` or `TaskExpired` when it has none."""
-        return self._result_of(self._ended(timeout))
+        """Wait for the task and return its result, or raise `TaskFailed`, `TaskCancelled` or `TaskExpired`."""
+        return self._result_of(self._wait(timeout))
 
     def cancel(self, reason: str = "cancelled by its caller") -> bool:
-        """Cancel the task; whether it had not ended. A running one is asked to stop, and made to after a while."""
-        return self._access.store.cancel([self.id], reason=reason) > 0
+        """Cancel the task and return whether it was unfinished. A running task is asked to stop, and later killed."""
+        return self._app_store.store.cancel([self.id], reason=reason) > 0
 
     def update(
         self,
@@ -73,39 +73,39 @@ class Handle(Generic[R_co]):
         at: When | UnsetType = UNSET,
         expires: When | UnsetType | None = UNSET,
     ) -> Task:
-        """Change an unfinished task and its place in the queue; what is left out stays. `None` takes a limit away."""
+        """Change an unfinished task and its place in the queue. `None` removes a limit; omitted fields stay."""
         change = Change(
             priority=priority,
             deadline=_moment(deadline, "deadline"),
             at=_moment(at, "at"),
             expires=_moment(expires, "expires"),
         )
-        return self._access.store.update(self.id, change)
+        return self._app_store.store.update(self.id, change)
 
     def why(self) -> Why:
-        """Why the task does not run: each gate on its way, the first closed one above all, and what would open it."""
-        from windlass.operations.explain import explain  # It brings much that no other call needs.
+        """Explain why the task is not running: every condition, the first one that fails, and what would fix it."""
+        from windlass.operations.explain import explain  # A large import that no other call needs.
 
-        return explain(self._access.store, self.task())
+        return explain(self._app_store.store, self.task())
 
     async def astate(self) -> State:
-        """The twin of `state`."""
+        """Async version of `state`."""
         return (await self.atask()).state
 
     async def atask(self) -> Task:
-        """The twin of `task`."""
+        """Async version of `task`."""
         return await in_thread(self.task)
 
     async def await_(self, timeout: Duration | None = None) -> State:
-        """The twin of `wait`."""
-        return (await self._aended(timeout)).state
+        """Async version of `wait`."""
+        return (await self._await(timeout)).state
 
     async def aresult(self, timeout: Duration | None = None) -> R_co:
-        """The twin of `result`."""
-        return self._result_of(await self._aended(timeout))
+        """Async version of `result`."""
+        return self._result_of(await self._await(timeout))
 
     async def acancel(self, reason: str = "cancelled by its caller") -> bool:
-        """The twin of `cancel`."""
+        """Async version of `cancel`."""
         return await in_thread(self.cancel, reason)
 
     async def aupdate(
@@ -116,44 +116,44 @@ class Handle(Generic[R_co]):
         at: When | UnsetType = UNSET,
         expires: When | UnsetType | None = UNSET,
     ) -> Task:
-        """The twin of `update`."""
+        """Async version of `update`."""
         return await in_thread(self.update, priority=priority, deadline=deadline, at=at, expires=expires)
 
     async def awhy(self) -> Why:
-        """The twin of `why`."""
+        """Async version of `why`."""
         return await in_thread(self.why)
 
     def __await__(self) -> Generator[Any, Any, R_co]:
         return self.aresult().__await__()
 
-    def _ended(self, timeout: Duration | None) -> Task:
+    def _wait(self, timeout: Duration | None) -> Task:
         limit = _seconds(timeout)
         task = self.task()
         if task.state.final:
             return task
-        end = self._access.waiting.end_of(self.id)
+        finished = self._app_store.waiter.finished(self.id)
         try:
-            return end.result(limit)
+            return finished.result(limit)
         except TimeoutError:
             raise StillUnfinished(self.id, limit or 0) from None
         finally:
-            end.cancel()
+            finished.cancel()
 
-    async def _aended(self, timeout: Duration | None) -> Task:
+    async def _await(self, timeout: Duration | None) -> Task:
         import asyncio
 
         limit = _seconds(timeout)
-        end = self._access.waiting.end_of(self.id)
+        finished = self._app_store.waiter.finished(self.id)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(end), limit)
+            return await asyncio.wait_for(asyncio.wrap_future(finished), limit)
         except TimeoutError:
             raise StillUnfinished(self.id, limit or 0) from None
 
     def _result_of(self, task: Task) -> R_co:
-        error = _BAD_ENDS.get(task.state)
+        error = _ERRORS.get(task.state)
         if error is not None:
             raise error(task.id, task.state.value, task.reason, task)
-        return self._access.decode(task)
+        return self._app_store.decode(task)
 
 
 def _seconds(timeout: Duration | None) -> float | None:

@@ -1,13 +1,14 @@
-"""Handlers: functions that can be called, or enqueued to be run elsewhere.
+"""Handlers: functions that can be called, or enqueued to run in a worker.
 
-`using(...)` gives an immutable twin with other options and the same typed `enqueue`. Options never mix with the
-function's own arguments, so no argument name is taken.
+`using(...)` returns a copy with other options and the same typed `enqueue`. Options never mix with the function's own
+arguments, so every argument name is free. `enqueue_many` reads calls lazily and submits them in atomic chunks.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
@@ -15,66 +16,72 @@ import msgspec
 from msgspec import Struct
 
 from windlass.client.app_store import AppStore
+from windlass.client.arguments import Signature
 from windlass.client.handle import Handle
-from windlass.client.options import UsingOptions, checked, fields_of
-from windlass.client.signature import Signature
+from windlass.client.options import UsingOptions, check_fields, task_fields
 from windlass.core.manifest import HandlerInfo
+from windlass.core.names import check_type
 from windlass.core.task import NewTask
 from windlass.errors import InvalidTask
+from windlass.stores.protocol import Receipt
+
+CHUNK = 1_000
+"""Tasks of `enqueue_many` in one transaction."""
 
 P = ParamSpec("P")
 C_co = TypeVar("C_co", covariant=True)
+R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
 class Bound(Struct, Generic[R_co], frozen=True):
-    """A call that was not made yet: for `enqueue_many`."""
+    """A call that has not been made yet, for `enqueue_many`."""
 
     task: NewTask
     conn: Any = None
 
 
 class Using(Generic[P, R_co]):
-    """A handler with options for its tasks."""
+    """A handler with task options, as `handler.using(...)` returns it."""
 
-    def __init__(self, access: AppStore, signature: Signature, fields: Mapping[str, Any], conn: Any = None) -> None:
+    def __init__(self, app_store: AppStore, signature: Signature, fields: Mapping[str, Any], conn: Any = None) -> None:
         self.signature = signature
         self.fields = fields
-        """Of the `NewTask` that each call makes."""
-        self._access = access
+        """The fields of each `NewTask`, except its arguments."""
+        self._app_store = app_store
         self._conn = conn
 
     def using(self, **options: Unpack[UsingOptions]) -> Using[P, R_co]:
-        """The same handler with these options on top."""
+        """Return the same handler with these options on top."""
         given: dict[str, Any] = {**options}
         conn = given.pop("conn", self._conn)
-        return Using(self._access, self.signature, fields_of(given, self.fields), conn)
+        return Using(self._app_store, self.signature, task_fields(given, self.fields), conn)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R_co]:
-        """Have it run elsewhere, later. When this returns, the task is durable."""
+        """Enqueue a call, to run in a worker. When this returns, the task is durable."""
         task = NewTask(args=self.signature.encode(args, kwargs), **self.fields)
-        [receipt] = self._access.submit((task,), self._conn)
-        return Handle(self._access, receipt.id)
+        [receipt] = self._app_store.submit((task,), self._conn)
+        return Handle(self._app_store, receipt.id)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R_co]:
-        """The twin of `enqueue`."""
+        """Async version of `enqueue`."""
         task = NewTask(args=self.signature.encode(args, kwargs), **self.fields)
-        [receipt] = await self._access.asubmit((task,), self._conn)
-        return Handle(self._access, receipt.id)
+        [receipt] = await self._app_store.asubmit((task,), self._conn)
+        return Handle(self._app_store, receipt.id)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
-        """The call as a value, for `app.enqueue_many`."""
+        """Return the call as a value for `app.enqueue_many`."""
         return Bound(NewTask(args=self.signature.encode(args, kwargs), **self.fields), self._conn)
 
 
 class Handler(Using[P, R_co], Generic[P, C_co, R_co]):
-    """A registered function. Called, it runs here and now, as any function does."""
+    """A registered function. Calling it runs it here, like any function."""
 
-    def __init__(self, access: AppStore, name: str, function: Callable[P, C_co], options: Mapping[str, Any]) -> None:
+    def __init__(self, app_store: AppStore, name: str, function: Callable[P, C_co], options: Mapping[str, Any]) -> None:
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise InvalidTask(f"{name} is a generator; a handler returns its result")
-        fields = checked(fields_of(options, {"handler": name}))
-        super().__init__(access, Signature(function), fields)
+            raise InvalidTask(f"{name} is a generator function. A handler must return its result.")
+        fields = check_fields(task_fields(options, {"handler": name}))
+        super().__init__(app_store, Signature(function), fields)
         self.name = name
         self.function = function
         self.is_async = inspect.iscoroutinefunction(function)
@@ -87,7 +94,7 @@ class Handler(Using[P, R_co], Generic[P, C_co, R_co]):
         return f"Handler({self.name})"
 
     def info(self) -> HandlerInfo:
-        """What others can know about it without importing it."""
+        """Return the description of the handler that the manifest publishes."""
         parameters, returns = self.signature.schemas()
         return HandlerInfo(
             name=self.name,
@@ -98,3 +105,71 @@ class Handler(Using[P, R_co], Generic[P, C_co, R_co]):
             doc=inspect.getdoc(self.function) or "",
             template=msgspec.json.encode(NewTask(**self.fields)).decode(),
         )
+
+
+def enqueue_many(app_store: AppStore, calls: Iterable[Bound[R]]) -> list[Handle[R]]:
+    """Enqueue calls in chunks and return their handles in order."""
+    chunks: _Chunks[R] = _Chunks(app_store)
+    check_type("calls", calls, Iterable, "pass a list of handler.bind(...)")
+    with chunks.noting_progress():
+        for call in calls:
+            if chunks.is_full_before(call):
+                chunks.keep(app_store.submit(chunks.tasks, chunks.conn))
+            chunks.add(call)
+        if chunks.tasks:
+            chunks.keep(app_store.submit(chunks.tasks, chunks.conn))
+    return chunks.handles
+
+
+async def aenqueue_many(app_store: AppStore, calls: Iterable[Bound[R]] | AsyncIterable[Bound[R]]) -> list[Handle[R]]:
+    """Async version of `enqueue_many`; the calls may come from an async iterator."""
+    chunks: _Chunks[R] = _Chunks(app_store)
+    check_type("calls", calls, (Iterable, AsyncIterable), "pass a list of handler.bind(...)")
+    with chunks.noting_progress():
+        async for call in _iterate(calls):
+            if chunks.is_full_before(call):
+                chunks.keep(await app_store.asubmit(chunks.tasks, chunks.conn))
+            chunks.add(call)
+        if chunks.tasks:
+            chunks.keep(await app_store.asubmit(chunks.tasks, chunks.conn))
+    return chunks.handles
+
+
+class _Chunks(Generic[R]):
+    """The handles of submitted chunks, and the tasks of the next chunk."""
+
+    def __init__(self, app_store: AppStore) -> None:
+        self._app_store = app_store
+        self.handles: list[Handle[R]] = []
+        self.tasks: list[NewTask] = []
+        self.conn: Any = None
+
+    def is_full_before(self, call: Bound[R]) -> bool:
+        check_type("call", call, Bound, "pass handler.bind(...)")
+        return bool(self.tasks) and (len(self.tasks) >= CHUNK or call.conn is not self.conn)
+
+    def add(self, call: Bound[R]) -> None:
+        self.tasks.append(call.task)
+        self.conn = call.conn
+
+    def keep(self, receipts: list[Receipt]) -> None:
+        self.handles += [Handle(self._app_store, receipt.id) for receipt in receipts]
+        self.tasks = []
+
+    @contextmanager
+    def noting_progress(self) -> Generator[None]:
+        """Add a note to an error that says how many tasks were enqueued before it."""
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"{len(self.handles):,} tasks were enqueued before this error; the rest were not.")
+            raise
+
+
+async def _iterate(calls: Iterable[Bound[R]] | AsyncIterable[Bound[R]]) -> AsyncIterator[Bound[R]]:
+    if isinstance(calls, AsyncIterable):
+        async for call in calls:
+            yield call
+    else:
+        for call in calls:
+            yield call

@@ -1,15 +1,15 @@
-"""The options of a task as people write them, and the fields of a `NewTask` that they become."""
+"""The options of tasks and schedules, checked and converted to the fields of a `NewTask`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any, Literal, TypeAlias, TypedDict, cast
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias, TypedDict, cast, get_args
 from uuid import UUID
 
 from msgspec.structs import replace
 
-from windlass.core.names import shorten
+from windlass.core.names import check_text, shorten
 from windlass.core.retry import Retry
 from windlass.core.task import NewTask, OnFailure
 from windlass.core.times import Duration, duration, moment
@@ -17,35 +17,38 @@ from windlass.core.validation import check_labels, check_once, check_task
 from windlass.errors import InvalidTask
 
 When: TypeAlias = Duration | datetime
-"""A point in time: a `datetime` with a zone, or a length of time from now."""
+"""A point in time: a `datetime` with a zone, or a duration from now."""
+
+Misfire: TypeAlias = Literal["last", "skip", "all"]
+"""Which of the times missed while no node was running are made up for: the last one, none, or all."""
 
 
 class TaskOptions(TypedDict, total=False):
-    """What a handler says about all of its tasks, and a caller about one."""
+    """Options that a handler sets for all of its tasks, or a caller for one task."""
 
     queue: str
     priority: int
     tenant: str
     retries: int
-    """How many further attempts; short for `retry=Retry(retries=…)`."""
+    """Number of further attempts; short for `retry=Retry(retries=…)`."""
     retry: Retry
     max_crashes: int
-    """After how many deaths of its worker process it still runs again."""
+    """How many times the task runs again after its worker process died."""
     at_most_once: bool
-    """Fail instead of running again once an attempt may have begun. Without retries."""
+    """Fail instead of running again once an attempt may have started. Excludes retries."""
     timeout: Duration | None
-    """Hard: the attempt's process is killed."""
+    """Hard limit: the attempt's process is killed."""
     soft_timeout: Duration | None
-    """Soft: `SoftTimeout` is raised in the handler."""
+    """Soft limit: `SoftTimeout` is raised in the handler."""
     heartbeat_timeout: Duration | None
-    """The longest silence between two calls of `current().progress()`."""
+    """Maximum time between two calls of `current().progress()`."""
     slots: int
     requires: Iterable[str]
     downstream: str | None
 
 
 class UsingOptions(TaskOptions, total=False):
-    """What only a caller can say, about one task."""
+    """Options that only a caller can set, for one task."""
 
     deadline: When | None
     expires: When | None
@@ -57,12 +60,12 @@ class UsingOptions(TaskOptions, total=False):
     """Prerequisites: handles, steps, task ids, or keys of the same workflow."""
     on_failure: OnFailure | Literal["cancel", "run"]
     conn: Any
-    """The caller's own connection to the store's PostgreSQL: the task commits with its transaction."""
+    """The caller's connection to the store's PostgreSQL; the task commits with its transaction."""
 
 
 _LIMITS = ("timeout", "soft_timeout", "heartbeat_timeout", "delay")
 _MOMENTS = ("deadline", "expires", "at")
-_AS_THEY_ARE = (
+_UNCHANGED = (
     "queue",
     "priority",
     "tenant",
@@ -75,15 +78,15 @@ _AS_THEY_ARE = (
     "max_crashes",
     "at_most_once",
 )
-_KNOWN = {*_LIMITS, *_MOMENTS, *_AS_THEY_ARE, "requires", "after", "retries"}
+_KNOWN = {*_LIMITS, *_MOMENTS, *_UNCHANGED, "requires", "after", "retries"}
 
 
-def fields_of(options: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a `NewTask` that these options set, on top of those that were set before."""
+def task_fields(options: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `NewTask` that these options set, on top of the fields set before."""
     unknown = options.keys() - _KNOWN
     if unknown:
-        raise TypeError(f"there is no option {min(unknown)!r}; there are {', '.join(sorted({*_KNOWN, 'conn'}))}")
-    fields = {**before, **{name: options[name] for name in _AS_THEY_ARE if name in options}}
+        raise TypeError(f"Unknown option {min(unknown)!r}. The options are {', '.join(sorted({*_KNOWN, 'conn'}))}.")
+    fields = {**before, **{name: options[name] for name in _UNCHANGED if name in options}}
     for name in _LIMITS:
         if name in options:
             fields[name] = None if options[name] is None else duration(options[name], name)
@@ -92,10 +95,10 @@ def fields_of(options: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str
             fields[name] = None if options[name] is None else moment(options[name], name)
     if "retries" in options:
         policy = fields.get("retry", Retry())
-        if isinstance(policy, Retry):  # Anything else is refused, with its own name, when the task is checked.
+        if isinstance(policy, Retry):  # Anything else is rejected when the task is checked.
             fields["retry"] = replace(policy, retries=options["retries"])
     if fields.get("at_most_once") is True and isinstance(fields.get("retry"), Retry):
-        check_once(fields["retry"])  # Only an explicit policy is refused; a `NewTask` always has one.
+        check_once(fields["retry"])  # Only an explicit policy is rejected; a `NewTask` always has one.
     if "requires" in options:
         fields["requires"] = check_labels(options["requires"])
     if "after" in options:
@@ -104,10 +107,10 @@ def fields_of(options: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str
 
 
 def prerequisites(after: Any) -> tuple[UUID | str, ...]:
-    """Return the prerequisites that `after` lists as stores take them: task ids and keys."""
+    """Return the task ids and keys that `after` names."""
     if isinstance(after, str | bytes | Mapping) or not isinstance(after, Iterable):
         given = cast("object", after)
-        raise InvalidTask(f"after={shorten(given)} is not a list; pass a list of handles, steps, task ids or keys")
+        raise InvalidTask(f"after={shorten(given)} is not a list. Pass a list of handles, steps, task ids or keys.")
     return tuple(map(_prerequisite, cast("Iterable[object]", after)))
 
 
@@ -115,10 +118,31 @@ def _prerequisite(named: object) -> UUID | str:
     found: object = getattr(named, "id", named)
     if isinstance(found, UUID | str):
         return found
-    raise InvalidTask(f"after: {shorten(named)} does not name a task; pass a handle, a step, a task id or a key")
+    raise InvalidTask(f"after: {shorten(named)} does not name a task. Pass a handle, a step, a task id or a key.")
 
 
-def checked(fields: dict[str, Any]) -> dict[str, Any]:
-    """The same, refused now if a store would refuse them later."""
+def check_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields, or raise `InvalidTask` now if a store would later."""
     check_task(NewTask(**fields))
     return fields
+
+
+def check_schedule(schedule: str, tz: str, misfire: str) -> None:
+    """Raise `InvalidTask` if the schedule, the time zone or the misfire policy is invalid."""
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    from cronsim import CronSim, CronSimError
+
+    check_text("schedule", schedule)
+    check_text("tz", tz)
+    if misfire not in get_args(Misfire):
+        raise InvalidTask(f"misfire={shorten(misfire)} is unknown. Use last, skip or all.")
+    try:
+        next(CronSim(schedule, datetime(2026, 1, 1, tzinfo=UTC)))
+    except (CronSimError, StopIteration) as error:
+        reason = str(error) or "it never fires"
+        raise InvalidTask(f"schedule={schedule!r} is not a cron expression ({reason}). Give five fields.") from None
+    try:
+        ZoneInfo(tz)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidTask(f"tz={tz!r} is not a time zone. Give a name such as Europe/Berlin.") from None

@@ -1,46 +1,44 @@
-"""Waiting for tasks to end. All who wait in one app share one look at the store, however many they are.
+"""Waits for tasks to finish. All waiting callers of an app share one polling thread.
 
-One thread looks, at first every 2 ms, then more and more rarely, up to every 100 ms; a new waiter makes it brisk again.
-It comes with the first waiter and goes with the last.
+It polls every 2 ms at first and backs off to 100 ms; a new waiter resets the interval. The thread starts with the first
+waiter and ends with the last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Condition, Thread
-from typing import TypeAlias
 
 from windlass.core.task import Task, TaskId
 from windlass.errors import UnknownTask
+from windlass.stores.protocol import Store
 
 SHORTEST_SECONDS = 0.002
 LONGEST_SECONDS = 0.1
 _GROWTH = 1.5
-_AT_ONCE = 1_000
-
-Get: TypeAlias = Callable[[Sequence[TaskId]], list[Task | None]]
+_MAX_IDS = 1_000
 
 
 class ResultWaiter:
-    """Those who wait, and the thread that looks for them."""
+    """The futures of unfinished tasks, and the thread that polls for them."""
 
-    def __init__(self, get: Get) -> None:
-        self._get = get
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
         self._changed = Condition()
         self._waiters: dict[TaskId, list[Future[Task]]] = {}
         self._thread: Thread | None = None
-        self._is_fresh = False
+        self._has_new = False
 
-    def end_of(self, task: TaskId) -> Future[Task]:
-        """The task once it has ended. Cancel the future to wait no longer."""
+    def finished(self, task: TaskId) -> Future[Task]:
+        """Return a future of the finished task. Cancel the future to stop waiting."""
         future: Future[Task] = Future()
         with self._changed:
             self._waiters.setdefault(task, []).append(future)
-            self._is_fresh = True
+            self._has_new = True
             self._changed.notify()
             if self._thread is None:
-                self._thread = Thread(target=self._run, name="windlass-waiting", daemon=True)
+                self._thread = Thread(target=self._run, name="windlass-results", daemon=True)
                 self._thread.start()
         return future
 
@@ -48,15 +46,15 @@ class ResultWaiter:
         pause = SHORTEST_SECONDS
         while True:
             with self._changed:
-                if self._is_fresh:
-                    pause, self._is_fresh = SHORTEST_SECONDS, False
+                if self._has_new:
+                    pause, self._has_new = SHORTEST_SECONDS, False
                 if not (ids := self._wanted()):
                     self._thread = None
                     return
-            for start in range(0, len(ids), _AT_ONCE):
-                self._look(ids[start : start + _AT_ONCE])
+            for start in range(0, len(ids), _MAX_IDS):
+                self._poll(ids[start : start + _MAX_IDS])
             with self._changed:
-                if not self._is_fresh and self._waiters:
+                if not self._has_new and self._waiters:
                     self._changed.wait(pause)
             pause = min(pause * _GROWTH, LONGEST_SECONDS)
 
@@ -67,20 +65,20 @@ class ResultWaiter:
                 del self._waiters[id]
         return list(self._waiters)
 
-    def _look(self, ids: list[TaskId]) -> None:
+    def _poll(self, ids: list[TaskId]) -> None:
         try:
-            tasks = self._get(ids)
-        except BaseException as error:  # noqa: BLE001 - each waiter raises it; this thread has nobody else to tell
+            tasks = self._store().get(ids)
+        except BaseException as error:  # noqa: BLE001 - each waiter raises it
             for id in ids:
-                self._tell(id, error)
+                self._resolve(id, error)
             return
         for id, task in zip(ids, tasks, strict=True):
             if task is None:
-                self._tell(id, UnknownTask(id))
+                self._resolve(id, UnknownTask(id))
             elif task.state.final:
-                self._tell(id, task)
+                self._resolve(id, task)
 
-    def _tell(self, id: TaskId, end: Task | BaseException) -> None:
+    def _resolve(self, id: TaskId, end: Task | BaseException) -> None:
         with self._changed:
             futures = self._waiters.pop(id, [])
         for future in futures:

@@ -1,7 +1,7 @@
-"""The handler's own transaction, with the completion of its task as the last statement in it.
+"""A handler's own transaction, which writes the completion of the task as its last statement.
 
-What differs between psycopg, SQLAlchemy and Django is only how a transaction is begun, committed and rolled back; that
-is said here, found by the attributes they document. The statement itself is the PostgreSQL store's.
+psycopg, SQLAlchemy and Django differ only in how a transaction begins, commits and rolls back; this module handles
+that, by the attributes that they document. The statement itself is in the PostgreSQL store.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from windlass.core.settlement import Settlement
 from windlass.core.task import Lease
 from windlass.errors import NotAllowed, StaleLease
 from windlass.stores.protocol import LeaseLost, Verdict
-from windlass.wiring import acomplete_in, complete_in
+from windlass.wiring import acomplete_in, complete_in, is_async
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
-_WOULD_NOT_COMMIT = "so leaving this block would not commit; leave that one first"
+_WOULD_NOT_COMMIT = "so the end of this block would not commit. End that transaction first."
 
 
 class Cancelled(BaseException):
-    """Raised in a handler that does not heed a cancel. `except Exception` does not catch it, as it is none."""
+    """Raised in a handler that ignores a cancel request. `except Exception` does not catch it."""
 
 
 class Transaction:
-    """A transaction of the handler, for `with` or `async with`, as its connection is."""
+    """A handler's transaction, for `with`, or for `async with` on an asynchronous connection."""
 
     def __init__(
         self, conn: Any, lease: Lease, encode: Callable[[Any], str | None], done: Callable[[str | None], None]
@@ -50,7 +50,7 @@ class Transaction:
         self._astack = AsyncExitStack()
 
     def result(self, value: Any) -> None:
-        """Record this as the task's result, together with the rows."""
+        """Record the task's result together with the rows."""
         self._text = self._encode(value)
 
     def __enter__(self) -> Transaction:
@@ -75,17 +75,17 @@ class Transaction:
 
     def _complete(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self._judge(complete_in(self._conn, self._lease, self._completion()))
+            self._check(complete_in(self._conn, self._lease, self._completion()))
 
     async def _acomplete(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self._judge(await acomplete_in(self._conn, self._lease, self._completion()))
+            self._check(await acomplete_in(self._conn, self._lease, self._completion()))
 
     def _completion(self) -> Settlement:
         return Settlement(state=State.COMPLETED, result=self._text, attempts=1)
 
-    def _judge(self, verdict: Verdict) -> None:
-        """Roll back what does not count: the rows of a lost lease, and those of a task that is to be cancelled."""
+    def _check(self, verdict: Verdict) -> None:
+        """Raise, and so roll back, if the lease is lost or the task must be cancelled."""
         if isinstance(verdict, LeaseLost):
             raise StaleLease(self._lease)
         if verdict.state is not State.COMPLETED:
@@ -94,47 +94,42 @@ class Transaction:
 
 def _transaction(conn: Any) -> AbstractContextManager[object]:
     if hasattr(conn, "ensure_connection"):
-        return _of_django(conn)
-    if not hasattr(conn, "commit") or _is_async(conn):
-        raise _unfit(conn, "with")
-    return _of_psycopg(conn) if getattr(conn, "autocommit", False) is True else _committed(conn)
+        return _django_transaction(conn)
+    if not hasattr(conn, "commit") or is_async(conn):
+        raise _unusable(conn, "with")
+    return _psycopg_transaction(conn) if getattr(conn, "autocommit", False) is True else _commit_at_end(conn)
 
 
 def _atransaction(conn: Any) -> AbstractAsyncContextManager[object]:
-    if not hasattr(conn, "commit") or not _is_async(conn):
-        raise _unfit(conn, "async with")
-    return _of_psycopg(conn) if getattr(conn, "autocommit", False) is True else _acommitted(conn)
+    if not hasattr(conn, "commit") or not is_async(conn):
+        raise _unusable(conn, "async with")
+    return _psycopg_transaction(conn) if getattr(conn, "autocommit", False) is True else _acommit_at_end(conn)
 
 
-def _is_async(conn: Any) -> bool:
-    return any(hasattr(conn, name) for name in ("sync_session", "sync_connection")) or "Async" in type(conn).__name__
-
-
-def _unfit(conn: Any, word: str) -> NotAllowed:
+def _unusable(conn: Any, word: str) -> NotAllowed:
     return NotAllowed(
-        f"conn={type(conn).__qualname__} cannot carry a completion by `{word}`: give a connection of psycopg, a "
-        "SQLAlchemy connection or session, or a Django connection, to the PostgreSQL of the store; asynchronous ones "
-        "by `async with`"
+        f"conn={type(conn).__qualname__} does not work with `{word}`. Pass a psycopg connection, a SQLAlchemy "
+        "connection or session, or a Django connection to the store's PostgreSQL. Async ones need `async with`."
     )
 
 
-def _of_django(conn: Any) -> AbstractContextManager[object]:
+def _django_transaction(conn: Any) -> AbstractContextManager[object]:
     if conn.in_atomic_block:
-        raise NotAllowed(f"conn is inside atomic() already, {_WOULD_NOT_COMMIT}")
+        raise NotAllowed(f"conn is already inside atomic(), {_WOULD_NOT_COMMIT}")
     transaction: Any = import_module("django.db.transaction")
     return transaction.atomic(using=conn.alias)
 
 
-def _of_psycopg(conn: Any) -> Any:
-    """In autocommit, where a transaction is opened outright."""
+def _psycopg_transaction(conn: Any) -> Any:
+    """Open a transaction on a connection in autocommit mode."""
     if conn.info.transaction_status.name != "IDLE":
-        raise NotAllowed(f"conn is inside a transaction() already, {_WOULD_NOT_COMMIT}")
+        raise NotAllowed(f"conn is already inside a transaction(), {_WOULD_NOT_COMMIT}")
     return conn.transaction()
 
 
 @contextmanager
-def _committed(conn: Any) -> Generator[None]:
-    """For psycopg outside of autocommit, and SQLAlchemy: both begin by themselves."""
+def _commit_at_end(conn: Any) -> Generator[None]:
+    """Commit or roll back psycopg without autocommit, or SQLAlchemy. Both begin a transaction themselves."""
     try:
         yield
     except BaseException:
@@ -144,7 +139,7 @@ def _committed(conn: Any) -> Generator[None]:
 
 
 @asynccontextmanager
-async def _acommitted(conn: Any) -> AsyncGenerator[None]:
+async def _acommit_at_end(conn: Any) -> AsyncGenerator[None]:
     try:
         yield
     except BaseException:

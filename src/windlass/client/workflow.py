@@ -1,7 +1,7 @@
-"""Workflows: tasks that depend on each other, written down in Python and submitted whole.
+"""Workflows: tasks that depend on each other, built in Python and submitted together.
 
-A step that is passed as an argument, also inside of lists, dicts and dataclasses, is a prerequisite, and becomes its
-result when the task runs. Nothing is written before the block is left, and nothing at all if it is left by an error.
+A step passed as an argument, also inside lists, dicts and dataclasses, is a prerequisite and is replaced by its result
+when the task runs. Nothing is written until the block ends, and nothing at all if it ends with an error.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from windlass.client.app_store import AppStore
-from windlass.client.arguments import PLAIN, marks, refuse_marks
+from windlass.client.arguments import SCALARS, Signature, count_references, reject_references
 from windlass.client.async_bridge import in_thread
 from windlass.client.handle import Handle
 from windlass.client.handlers import Using
 from windlass.client.options import prerequisites
-from windlass.client.signature import Signature
 from windlass.clock import SystemClock, entropy
 from windlass.core.ids import fresh_id, keyed_id
 from windlass.core.names import check_name, check_text, check_type
@@ -32,25 +31,25 @@ from windlass.errors import NotAllowed
 R_co = TypeVar("R_co", covariant=True)
 
 _PART = 10_000
-"""How many tasks are submitted at once when a workflow is too large for one batch."""
+"""Tasks per submit when a workflow is too large for one batch."""
 
 
 class Step(Handle[R_co]):
-    """A task of a workflow: a reference while it is built, a handle once it is submitted."""
+    """A task of a workflow: a reference while the workflow is built, a handle after it is submitted."""
 
     __slots__ = ()
 
 
 class Workflow:
-    """The builder; see `App.workflow`."""
+    """Builds a workflow; see `App.workflow`."""
 
-    def __init__(self, access: AppStore, name: str, tenant: str, conn: Any = None) -> None:
+    def __init__(self, app_store: AppStore, name: str, tenant: str, conn: Any = None) -> None:
         check_text("workflow", name)
         check_name("tenant", tenant)
         self.name = name
         self.tenant = tenant
         self.steps: list[Step[Any]] = []
-        self._access = access
+        self._app_store = app_store
         self._conn = conn
         self._tasks: list[NewTask] = []
         self._is_open = True
@@ -64,14 +63,14 @@ class Workflow:
         key: str | None = None,
         **kwargs: Any,
     ) -> Step[R_co]:
-        """Add a task. Further options come by `handler.using(...)`; steps among the arguments are prerequisites."""
+        """Add a task. Pass other options with `handler.using(...)`. Steps among the arguments are prerequisites."""
         if not self._is_open:
-            raise NotAllowed(f"the workflow {self.name!r} is submitted already; open it again to add to it")
+            raise NotAllowed(f"Workflow {self.name!r} is already submitted. Open it again to add tasks.")
         check_type("handler", handler, Using, "pass a function decorated with @app.task")
-        encoded, referred = _encode(handler.signature, args, kwargs)
+        encoded, references = _encode(handler.signature, args, kwargs)
         fields: dict[str, Any] = {**handler.fields, "tenant": self.tenant, "workflow": self.name}
         task = NewTask(args=encoded, **fields)
-        waits_for = dict.fromkeys([*task.prerequisites, *prerequisites(after), *referred])
+        waits_for = dict.fromkeys([*task.prerequisites, *prerequisites(after), *references])
         task = replace(
             task,
             prerequisites=tuple(waits_for),
@@ -79,7 +78,7 @@ class Workflow:
             on_failure=task.on_failure if on_failure is None else on_failure,
         )
         task = check_task(task)
-        step: Step[R_co] = Step(self._access, self._id_of(task))
+        step: Step[R_co] = Step(self._app_store, self._id_of(task))
         self._tasks.append(task if task.key is not None else replace(task, id=step.id))
         self.steps.append(step)
         return step
@@ -100,7 +99,7 @@ class Workflow:
         if kind is not None or not self._tasks:
             return
         if len(self._tasks) <= MAX_BATCH:
-            await self._access.asubmit(self._tasks, self._conn)
+            await self._app_store.asubmit(self._tasks, self._conn)
         else:
             await in_thread(self._submit)
 
@@ -111,55 +110,55 @@ class Workflow:
 
     def _submit(self) -> None:
         if len(self._tasks) <= MAX_BATCH:
-            self._access.submit(self._tasks, self._conn)
+            self._app_store.submit(self._tasks, self._conn)
             return
         if self._conn is not None:
-            raise NotAllowed(f"a workflow of more than {MAX_BATCH:,} tasks is submitted in parts, so not with conn=")
-        store = self._access.store
+            raise NotAllowed(f"conn= works for up to {MAX_BATCH:,} tasks; a larger workflow is submitted in parts.")
+        store = self._app_store.store
         store.open_workflow(self.name, tenant=self.tenant, sealed=False)
         written = 0
         try:
             for written in range(0, len(self._tasks), _PART):
-                self._access.submit(self._tasks[written : written + _PART])
+                self._app_store.submit(self._tasks[written : written + _PART])
         except BaseException:
-            # Its roots wait for the seal, so nothing of it has begun; taken back, it is as if it had never come.
+            # Its roots wait for the seal, so nothing has started: cancelling what was written undoes the submit.
             ids = [step.id for step in self.steps[:written]]
             for start in range(0, written, _PART):
-                store.cancel(ids[start : start + _PART], reason="the rest of its workflow was refused")
+                store.cancel(ids[start : start + _PART], reason="the rest of the workflow was refused")
             raise
         store.seal_workflow(self.name, tenant=self.tenant)
 
 
 def _encode(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], list[UUID]]:
-    """The arguments as JSON with references in them, and the tasks to which they refer."""
+    """Return the arguments as JSON with references in them, and the ids of the referenced tasks."""
     given = signature.by_name(args, kwargs)
-    referred: list[UUID] = []
+    references: list[UUID] = []
     for name, value in given.items():
         found, with_references = _with_references(value)
-        if found and marks(with_references) != len(found):
-            refuse_marks(name)
-        referred += found
-        given[name] = with_references if found else signature.kind(name).encode(value, name)
-    return given, referred
+        if found and count_references(with_references) != len(found):
+            reject_references(name)
+        references += found
+        given[name] = with_references if found else signature.type_of(name).encode(value, name)
+    return given, references
 
 
 def _with_references(value: Any) -> tuple[list[UUID], Any]:
     found: list[UUID] = []
-    if type(value) in PLAIN:
+    if type(value) in SCALARS:
         return found, value
     try:
-        return found, msgspec.to_builtins(value, str_keys=True, enc_hook=_referring(found))
+        return found, msgspec.to_builtins(value, str_keys=True, enc_hook=_reference_hook(found))
     except (TypeError, ValueError, RecursionError):
-        return [], value  # refused by its annotation, with a message that names the argument
+        return [], value  # Its annotation rejects it, with a message that names the argument.
 
 
-def _referring(found: list[UUID]) -> Callable[[Any], Any]:
+def _reference_hook(found: list[UUID]) -> Callable[[Any], Any]:
     def hook(value: Any) -> Any:
         if isinstance(value, Handle):
             found.append(value.id)
             return reference(value.id)
         if hasattr(value, "model_dump"):
             return value.model_dump(mode="json")
-        raise TypeError(f"a {type(value).__qualname__} is not JSON")
+        raise TypeError(f"{type(value).__qualname__} has no JSON form")
 
     return hook

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from windlass.metrics import calls, node, refusals, store
+from windlass.metrics import calls, node, refused_submits, store
 from windlass.metrics.families import Family
 
 SERVER, NODE, BOTH = "server", "node", "server and node"
@@ -12,7 +12,7 @@ SERVER, NODE, BOTH = "server", "node", "server and node"
 CATALOGUE: Mapping[str, Sequence[Family]] = {
     SERVER: store.FAMILIES,
     NODE: node.FAMILIES,
-    BOTH: (*calls.FAMILIES, *refusals.FAMILIES),
+    BOTH: (*calls.FAMILIES, *refused_submits.FAMILIES),
 }
 
 

@@ -11,7 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import Metric
 
 from windlass.metrics.calls import Measured
-from windlass.metrics.refusals import RefusalMetrics
+from windlass.metrics.refused_submits import RefusedSubmitMetrics
 from windlass.metrics.store import StoreMetrics
 from windlass.stores.protocol import Store
 
@@ -40,7 +40,7 @@ class Together:
 def exposition(store: Store) -> bytes:
     """How things stand in a store. With one that is timed (`StoreCalls.measured`), the calls of this process too."""
     if isinstance(store, Measured):
-        return text(_collector(store.store), store.calls.registry, RefusalMetrics())
+        return text(_collector(store.store), store.calls.registry, RefusedSubmitMetrics())
     return text(_collector(store))
 
 

@@ -10,7 +10,7 @@ from windlass.metrics.calls import StoreCalls
 from windlass.metrics.exposition import MEDIA_TYPE, text
 from windlass.metrics.listener import Answer, listen
 from windlass.metrics.node import NodeMetrics
-from windlass.metrics.refusals import RefusalMetrics
+from windlass.metrics.refused_submits import RefusedSubmitMetrics
 from windlass.stores.protocol import Store
 from windlass.worker.node import Node
 from windlass.worker.node_status import NodeHealth
@@ -50,7 +50,7 @@ class NodeListener:
         return _answer(STARTING if self._health is None else self._health.readiness())
 
     def _metrics(self) -> Answer:
-        return Answer(200, MEDIA_TYPE, text(self._counted.registry, self._calls.registry, RefusalMetrics()))
+        return Answer(200, MEDIA_TYPE, text(self._counted.registry, self._calls.registry, RefusedSubmitMetrics()))
 
 
 def _answer(health: Health) -> Answer:

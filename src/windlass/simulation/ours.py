@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from windlass.autoscale.controller import ControllerState, describe_situation, tick
 from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings
+from windlass.custom_decider import PREFIX, PoolSituation, check_answer
 from windlass.simulation.load import Load
 from windlass.simulation.policy import Policy, Start
-from windlass.situation import PREFIX, PoolSituation, checked_answer
 
 OwnDecider: TypeAlias = Callable[[PoolSituation], float]
 OWN = f"{PREFIX}simulated"
@@ -31,7 +31,7 @@ class Controller:
         before = self.state.target if self.state.target is not None else seen.alive
         if self._own is not None:
             shown = describe_situation("simulated", float(now), seen, self.state, self.settings, 1, before)
-            seen = replace(seen, decided={OWN: checked_answer(self._own(shown))})
+            seen = replace(seen, decided={OWN: check_answer(self._own(shown))})
         decision = tick(float(now), seen, self.state, self.settings)
         self.state = decision.state
         if decision.target != before:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from windlass.core.times import Duration
+from windlass.custom_decider import PREFIX
 from windlass.simulation.bound import bound
 from windlass.simulation.load import InvalidLoad
 from windlass.simulation.loads import Named, load_of, tuned
@@ -10,7 +11,6 @@ from windlass.simulation.ours import OwnDecider
 from windlass.simulation.policies import named, play_best, play_own
 from windlass.simulation.results import SimulationResult
 from windlass.simulation.wishes import Wishes
-from windlass.situation import PREFIX
 
 
 def simulate(

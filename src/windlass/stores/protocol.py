@@ -26,6 +26,7 @@ from windlass.stores.coordination import Control, Coordination, Entry, EntrySeen
 from windlass.stores.operator import CANCEL_GRACE as CANCEL_GRACE  # noqa: PLC0414 - a name of the protocol too
 from windlass.stores.operator import Filter, Operator
 from windlass.stores.operator import Selection as Selection  # noqa: PLC0414 - the same
+from windlass.stores.totals import COUNTED, Total
 from windlass.stores.workflow_reads import WorkflowReader
 
 SESSION_TTL = timedelta(seconds=15)
@@ -302,6 +303,15 @@ class TaskReader(WorkflowReader, Protocol):
 
     def counts(self) -> list[Count]:
         """How many tasks there are by queue, tenant and state. Its cost does not grow with the backlog."""
+        ...
+
+    def count(self, filter: Filter, *, limit: int = COUNTED) -> Total:
+        """Count the tasks that match, at bounded cost.
+
+        A filter by queue, tenant and state alone is answered from the counts, always exactly. For any other filter a
+        store looks at no more than `limit` tasks (`SCANNED` if that is more), and the answer is inexact if others are
+        left.
+        """
         ...
 
     def attempts(self, task: TaskId) -> list[Attempt]:

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 
 from windlass.client.app import App
 from windlass.client.context import Channel
-from windlass.client.execution import aperform, interrupt
+from windlass.client.execution import arun_attempt, interrupt
 from windlass.core.assignment import Assignment
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Raised
@@ -29,7 +29,7 @@ class AsyncRunner:
         self._making = threading.Lock()
         self._closing = False
 
-    def perform(self, ticket: int, app: App, order: Assignment, channel: Channel) -> Outcome:
+    def run_attempt(self, ticket: int, app: App, order: Assignment, channel: Channel) -> Outcome:
         """Run one attempt on the loop, and wait for its end."""
         loop = self._running()
         over: Future[Outcome] = Future()
@@ -40,7 +40,7 @@ class AsyncRunner:
         async def attempt() -> None:
             running.extend(filter(None, [asyncio.current_task()]))
             try:
-                over.set_result(await aperform(app, order, channel))
+                over.set_result(await arun_attempt(app, order, channel))
             except asyncio.CancelledError:
                 over.set_result(interrupted(reasons[-1]) if reasons else _BY_ITSELF)
             except BaseException as error:  # noqa: BLE001 - the waiting thread must hear of it

@@ -17,8 +17,8 @@ from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import AT_MOST_ONCE, Crashed, Outcome, Raised, Released, Stopped
 from windlass.core.task import Claim, Lease, SessionId
+from windlass.custom_decider import PoolSituation
 from windlass.events import Events, PoolResized, WorkerParentFailed
-from windlass.situation import PoolSituation
 from windlass.worker.pool import Pool
 from windlass.worker.tickets import LEAVE
 from windlass.worker.wire import (

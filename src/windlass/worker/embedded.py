@@ -65,7 +65,7 @@ class EmbeddedNode(WorkerNode):
         with self._lock:
             if self._node is not None:
                 raise NotAllowed("This node was started before. Make another one with app.worker().")
-            open_store, url = self._app.access.opener()
+            open_store, url = self._app.app_store.opener()
             self._node, self._process = Node(self.settings, open_store, url, self.events), os.getpid()
             try:
                 self._node.start()

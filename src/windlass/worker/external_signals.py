@@ -16,8 +16,8 @@ import msgspec
 
 from windlass.clock import monotonic
 from windlass.config import SignalSettings
+from windlass.custom_decider import PREFIX
 from windlass.events import Events, SignalFailed
-from windlass.situation import PREFIX
 from windlass.worker.pool import Pool
 from windlass.worker.socket_hub import SocketHub
 

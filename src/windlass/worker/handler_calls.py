@@ -11,7 +11,7 @@ from windlass.core.manifest import Manifest
 from windlass.core.task import Lease, Progress
 from windlass.errors import StoreError, WindlassError
 from windlass.events import Events, StoreCallFailed
-from windlass.refusals import refusals
+from windlass.refused_submits import refused_submits
 from windlass.stores.protocol import Store
 from windlass.worker.remote import METHODS, decode_call, encode_answer, encode_refusal
 from windlass.worker.wire import Answer, Call
@@ -76,7 +76,7 @@ class HandlerCalls:
         positional, named = decode_call(call.method, call.value)
         if call.method == "submit":
             named["lease"] = lease or named.get("lease")
-        with refusals.counting() if call.method == "submit" else nullcontext():
+        with refused_submits.counting() if call.method == "submit" else nullcontext():
             answer = getattr(self._store, call.method)(*positional, **named)
         return None if answer is None else encode_answer(answer)
 

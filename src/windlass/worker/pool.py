@@ -14,7 +14,7 @@ from windlass.config import PoolSettings
 from windlass.core.lifecycle import State
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, settle
 from windlass.core.task import Claim
-from windlass.situation import PoolSituation
+from windlass.custom_decider import PoolSituation
 from windlass.worker.worker import ReadyTask, Worker, WorkerState
 
 READ_AHEAD_SECONDS = 0.05

@@ -22,8 +22,8 @@ from windlass.core.manifest import Manifest
 from windlass.core.retry import Error, storable
 from windlass.core.settlement import Outcome, Raised, Released, Returned, Stopped
 from windlass.core.times import LONGEST, micros
+from windlass.custom_decider import PoolSituation
 from windlass.errors import InvalidPayload
-from windlass.situation import PoolSituation
 
 T = TypeVar("T")
 MARK = b"\xc1WL\xc1"

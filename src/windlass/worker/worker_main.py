@@ -22,14 +22,14 @@ from uuid import UUID
 
 from windlass.client.app import App, bind_all
 from windlass.client.context import Cancelled, SoftTimeout
-from windlass.client.execution import error_of, perform
+from windlass.client.execution import describe_error, run_attempt
 from windlass.clock import monotonic
 from windlass.core.assignment import Assignment
 from windlass.core.retry import storable
 from windlass.core.settlement import Outcome, Raised
 from windlass.core.task import Lease
+from windlass.custom_decider import PREFIX, PoolSituation, check_answer
 from windlass.errors import NotAllowed
-from windlass.situation import PREFIX, PoolSituation, checked_answer
 from windlass.stores.protocol import Store
 from windlass.worker.async_runner import AsyncRunner
 from windlass.worker.capture import Capture
@@ -198,15 +198,15 @@ class WorkerMain:
         try:
             self.send(done(ticket, seconds, outcome, text))
         except (TypeError, ValueError, MemoryError, RecursionError) as error:  # It cannot be encoded: say that instead.
-            self.send(done(ticket, seconds, Raised(error_of(error)), None))
+            self.send(done(ticket, seconds, Raised(describe_error(error)), None))
 
     def _perform(self, ticket: int, order: Assignment) -> Outcome:
         handler = self._app.handlers.get(order.handler)
         if handler is not None and handler.is_async:
-            return self._loop.perform(ticket, self._app, order, self)
+            return self._loop.run_attempt(ticket, self._app, order, self)
         try:
             with self._interrupts.thread(ticket):
-                return perform(self._app, order, self)
+                return run_attempt(self._app, order, self)
         except (SoftTimeout, Cancelled) as error:
             return interrupted(type(error))
 
@@ -259,7 +259,7 @@ class WorkerMain:
             if decide is None:
                 known = ", ".join(self._app.deciders) or "none"
                 raise LookupError(f"the app has no decider {name.removeprefix(PREFIX)!r}; it has {known}")
-            self.send(Measured(name, checked_answer(decide(situation))))
+            self.send(Measured(name, check_answer(decide(situation))))
         except Exception as error:  # noqa: BLE001 whatever the app's own function raises, the node must hear of it
             self.send(Measured(name, None, f"{type(error).__name__}: {error}"))
 

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from windlass.errors import Refused
 from windlass.operations.caller import Scope as TokenScope
-from windlass.refusals import refusals
+from windlass.refused_submits import refused_submits
 from windlass.server.http.call import Call
 from windlass.server.http.request_body import NDJSON, read_json
 from windlass.server.http.routing import Mode, Route
@@ -40,7 +40,7 @@ class Endpoint:
             allowed = ", ".join(sorted(self._routes))
             text = f"{request.method} is not supported here. Use {allowed}."
             raise Refused("method_not_allowed", text, headers={"Allow": allowed})
-        with refusals.counting() if route.scope is TokenScope.SUBMIT else nullcontext():
+        with refused_submits.counting() if route.scope is TokenScope.SUBMIT else nullcontext():
             response = await _respond(self._service, route, request)
         await response(scope, receive, send)
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UnsetType
 from msgspec.structs import asdict
 
-from windlass.client.options import checked, fields_of
+from windlass.client.options import check_fields, task_fields
 from windlass.core.manifest import HandlerInfo, HandlerSeen, Manifest
 from windlass.core.task import NewTask
 from windlass.operations.caller import Scope
@@ -32,7 +32,7 @@ def publish_manifest(call: Call, body: GiveManifest) -> Published:
 
 def _info(given: GiveHandler) -> HandlerInfo:
     options = {name: value for name, value in asdict(given.options).items() if not isinstance(value, UnsetType)}
-    fields = checked({**fields_of(options, {}), "handler": given.name, "queue": given.queue})
+    fields = check_fields({**task_fields(options, {}), "handler": given.name, "queue": given.queue})
     return HandlerInfo(
         name=given.name,
         queue=given.queue,

@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec import UnsetType
 from msgspec.structs import asdict, replace
 
-from windlass.client.options import fields_of
+from windlass.client.options import task_fields
 from windlass.core.ids import keyed_id
 from windlass.core.payload import encode_args
 from windlass.core.references import referenced_ids
@@ -56,7 +56,7 @@ def _fields(given: SubmitTask) -> dict[str, Any]:
         options[name] = when(options[name], name)
     options["after"] = [_prerequisite(name) for name in given.after]
     given_ones = {name: value for name, value in options.items() if value not in (None, [])}
-    fields = fields_of(given_ones, {})
+    fields = task_fields(given_ones, {})
     return fields if trace is None else {**fields, "trace": trace}
 
 

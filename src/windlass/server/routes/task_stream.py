@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from windlass.core.task import NewTask
 from windlass.errors import InvalidTask, Refused, StoreError, WindlassError
 from windlass.operations.caller import Scope
-from windlass.refusals import refusals
+from windlass.refused_submits import refused_submits
 from windlass.server.http.call import Call
 from windlass.server.http.problems import problem_of
 from windlass.server.http.routing import Routes
@@ -133,7 +133,7 @@ class _Group:
                 self._receipts[number] = _line(number, receipt)
 
     def _refuse(self, number: int, error: WindlassError) -> None:
-        refusals.count(error)
+        refused_submits.count(error)
         self._receipts[number] = LineReceipt(line=number, error=problem_of(error))
 
     def _numbered(self) -> list[tuple[int, bytes]]:

@@ -30,6 +30,7 @@ from windlass.stores.protocol import (
     Session,
     check_limit,
 )
+from windlass.stores.totals import COUNTED, Total, is_grouped, sum_groups
 
 
 class MemoryReader(MemoryWorkflows):
@@ -59,6 +60,16 @@ class MemoryReader(MemoryWorkflows):
     def counts(self) -> list[Count]:
         with self._lock:
             return [Count(*key, tasks) for key, tasks in sorted(self._tables.counts.items()) if tasks]
+
+    def count(self, filter: Filter, *, limit: int = COUNTED) -> Total:
+        check_filter(filter)
+        check_limit(limit)
+        with self._lock:
+            if is_grouped(filter):
+                return Total(sum_groups(filter, self.counts()), exact=True)
+            now = self._clock.now()
+            matching = sum(filter.matches(task, now) for task in self._tables.tasks.values())
+            return Total(min(matching, limit), exact=matching <= limit)
 
     def attempts(self, task: TaskId) -> list[Attempt]:
         check_id(task)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from windlass.core.filter import Query, allowed_states
+from windlass.core.filter import Condition, Op, Pattern, Query, allowed_states
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
@@ -31,6 +31,8 @@ class Prefetch(Struct, frozen=True, kw_only=True):
     ids: list[TaskId] | None
     since: Micros
     before: Micros
+    complete: bool
+    """The filter says nothing else: a task with these values matches."""
 
     @property
     def empty(self) -> bool:
@@ -59,6 +61,7 @@ def prefetch(filter: Filter, now: Micros) -> Prefetch:
         ids=_ids(query, filter),
         since=since,
         before=before,
+        complete=all(map(_is_complete, query.conditions)) and "" not in (workflows or ()),
     )
 
 
@@ -67,6 +70,20 @@ def _names(query: Query, field: str, given: str | None) -> list[str] | None:
     if given is not None:
         named = frozenset({given}) if named is None else named & {given}
     return None if named is None else sorted(named)
+
+
+def _is_complete(condition: Condition) -> bool:
+    """Return True if the other values of a `Prefetch` say all that this condition says."""
+    match condition.field:
+        case "state":
+            return True
+        case "age":
+            return not condition.excluded
+        case "queue" | "tenant" | "handler" | "workflow":
+            literal = all(isinstance(value, Pattern) and value.literal is not None for value in condition.values)
+            return literal and condition.op is Op.IS and not condition.excluded
+        case _:
+            return False
 
 
 def _ids(query: Query, filter: Filter) -> list[TaskId] | None:

@@ -25,7 +25,7 @@ def find(db: Database, filter: Filter, limit: int, after: Cursor | None) -> Page
     """A page of tasks, newest first."""
     check_limit(limit)
     limit = min(limit, SCANNED)
-    now = _now(db) if filter.query is not None and filter.query.timed else 0
+    now = now_if_timed(db, filter)
     wanted = prefetch(filter, now)
     if wanted.empty:
         return Page([], None)
@@ -40,7 +40,10 @@ def find(db: Database, filter: Filter, limit: int, after: Cursor | None) -> Page
     return _page((task for task in tasks if filter.query is None or filter.query.matches(task, now)), limit, end)
 
 
-def _now(db: Database) -> Micros:
+def now_if_timed(db: Database, filter: Filter) -> Micros:
+    """Return the store's time if the filter depends on it, else 0."""
+    if filter.query is None or not filter.query.timed:
+        return 0
     [(now,)] = db.read(lambda tx: tx.query("now", now=db.now()).rows())
     return now
 

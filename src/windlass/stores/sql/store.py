@@ -42,11 +42,13 @@ from windlass.stores.sql import attempts, coordination, operate, read, updates
 from windlass.stores.sql import manifest as manifests
 from windlass.stores.sql import workflows as workflow_pages
 from windlass.stores.sql.claims import Claims
+from windlass.stores.sql.count import count
 from windlass.stores.sql.database import Database, Values
 from windlass.stores.sql.find import find
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.submit import Fire, Submit, Submitted
 from windlass.stores.sql.sweep import Sweep
+from windlass.stores.totals import COUNTED, Total
 from windlass.stores.workflow_reads import (
     SCANNED,
     EdgeCursor,
@@ -234,6 +236,11 @@ class SqlStore:
 
     def counts(self) -> list[Count]:
         return read.counts(self._db)
+
+    def count(self, filter: Filter, *, limit: int = COUNTED) -> Total:
+        check_filter(filter)
+        check_limit(limit)
+        return count(self._db, filter, limit)
 
     def attempts(self, task: TaskId) -> list[Attempt]:
         check_id(task)

@@ -21,8 +21,8 @@ from windlass.core.task import NewTask
 from windlass.errors import QueueFull, StoreUnavailable, WindlassError
 from windlass.events import Events
 from windlass.metrics.exposition import text
-from windlass.metrics.refusals import RefusalMetrics
-from windlass.refusals import REASONS, refusals
+from windlass.metrics.refused_submits import RefusedSubmitMetrics
+from windlass.refused_submits import REASONS, refused_submits
 from windlass.server.http.problems import STATUSES
 from windlass.stores.memory import MemoryStore
 from windlass.worker.handler_calls import HandlerCalls
@@ -35,7 +35,7 @@ Growth: TypeAlias = Callable[[], dict[tuple[str, str], int]]
 
 
 def counted() -> dict[tuple[str, str], int]:
-    return dict(refusals.counts())
+    return dict(refused_submits.counts())
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_a_node_counts_what_its_handlers_are_refused(store: MemoryStore, growth:
 
 
 def test_every_reason_has_a_series_before_anything_was_refused() -> None:
-    found = read(text(RefusalMetrics()))
+    found = read(text(RefusedSubmitMetrics()))
 
     for reason in REASONS:
         if reason != "queue_full":
@@ -156,12 +156,12 @@ def test_every_reason_has_a_series_before_anything_was_refused() -> None:
 
 def test_any_registry_takes_the_counter() -> None:
     registry = prometheus_client.CollectorRegistry()
-    registry.register(RefusalMetrics())
+    registry.register(RefusedSubmitMetrics())
 
     assert "windlass_submits_refused" in {metric.name for metric in registry.collect()}
 
 
 def test_other_errors_are_not_counted(growth: Growth) -> None:
-    refusals.count(WindlassError("something else"))
+    refused_submits.count(WindlassError("something else"))
 
     assert growth() == {}

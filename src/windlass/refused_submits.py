@@ -1,6 +1,6 @@
-"""Counts the submits that this process saw refused: in an app, in the HTTP server, and in a node for its handlers.
+"""Counts the submits refused in this process: by an app, by the HTTP server, and by a node for its handlers.
 
-The counter belongs to the process, so that an app need not be told where its metrics are served.
+The counter is global to the process, so that an app does not have to know where its metrics are served.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ REASONS = (
     "unknown_handler",
     "unknown_prerequisite",
 )
-"""Codes of the errors that refuse a submit. A store that is away refuses nothing, and is not counted here."""
+"""The codes of errors that refuse a submit. An unavailable store refuses nothing and is not counted here."""
 
 
-class Refusals:
-    """Counts refused submits by reason, and those of full queues by queue too.
+class RefusedSubmits:
+    """Counts refused submits by reason, and those of full queues also by queue.
 
-    Only a queue that was configured can be full, so that their number is bounded; any caller can invent other names.
+    Only a configured queue can be full, so the number of labels is bounded. Other names come from any caller.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Refusals:
 
     @contextmanager
     def counting(self) -> Generator[None]:
-        """Count the refusal that leaves this block, if one does."""
+        """Count the refusal that the block raises, if it raises one."""
         try:
             yield
         except WindlassError as error:
@@ -54,10 +54,10 @@ class Refusals:
             raise
 
     def counts(self) -> Mapping[tuple[str, str], int]:
-        """Return the counts so far by reason and queue; every reason is there from the beginning."""
+        """Return the counts by reason and queue. Every reason is present from the start."""
         with self._lock:
             return {**{(reason, ""): 0 for reason in REASONS if reason != QueueFull.code}, **self._counts}
 
 
-refusals = Refusals()
-"""Those of this process."""
+refused_submits = RefusedSubmits()
+"""The counter of this process."""
