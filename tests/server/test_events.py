@@ -331,10 +331,11 @@ def test_a_large_workflow_is_read_less_often(busy: Store, monkeypatch: pytest.Mo
         reads.append(name)
         return read(name, **options)
 
+    monkeypatch.setattr(busy, "workflow_groups", workflow_groups)
     submit_one(busy, workflow="daily")
     with running(busy) as address, listen(address, path="/workflows/daily/events") as events:
-        monkeypatch.setattr(busy, "workflow_groups", workflow_groups)
         events.next("workflow")
+        assert reads
         reads.clear()
         note(busy, "workflow/daily")
         events.next("audit")
