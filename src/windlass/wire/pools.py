@@ -12,7 +12,7 @@ from windlass.core.times import Micros, to_datetime
 from windlass.operations.breakers import Downstream
 from windlass.operations.pools import NodePart, PoolView
 from windlass.redaction import redacted_text
-from windlass.simulation.results import SimulationResult
+from windlass.simulation.run import SimulationResult
 from windlass.wire.schemas import Length, Name, Reason
 
 Workers = Annotated[int, Meta(ge=0, le=10_000)]
