@@ -184,7 +184,7 @@ def town(monkeypatch: pytest.MonkeyPatch) -> Iterator[Town]:
     town.store.close()
 
 
-def test_a_backlog_makes_the_pool_grow_and_the_ledger_says_why(town: Town) -> None:
+def test_a_backlog_grows_the_pool_and_the_ledger_has_the_reason(town: Town) -> None:
     node = town.node()
     town.tick(3)
     assert node.size() == 1
