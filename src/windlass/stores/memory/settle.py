@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from windlass.core.fingerprint import error_group
 from windlass.core.lifecycle import FINAL, State
 from windlass.core.settlement import Settlement, apply_store_facts, stands_already
 from windlass.core.task import Attempt, Lease, Progress, Task
@@ -62,6 +63,8 @@ def end_attempt(tables: Tables, task: Task, settlement: Settlement, now: Micros)
     if end.log:
         tables.logs[task.id].append(Log(task.fence, end.log))
     tables.cancel_by.pop(task.id, None)
+    if end.state is State.FAILED:
+        tables.error_groups[task.id] = error_group(end.error, end.reason)
     tables.move(
         task.id,
         end.state,

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from windlass.stores.memory.claim import MemoryClaim
 from windlass.stores.memory.coordination import MemoryCoordination
+from windlass.stores.memory.dead_letters import MemoryDeadLetters
 from windlass.stores.memory.manifest import MemoryManifest
 from windlass.stores.memory.operate import MemoryOperate
 from windlass.stores.memory.read import MemoryRead
@@ -30,6 +31,7 @@ class MemoryStore(
     MemoryManifest,
     MemoryCoordination,
     MemoryRead,
+    MemoryDeadLetters,
 ):
     """A store in memory: the specification of all stores, and a fast one for tests.
 

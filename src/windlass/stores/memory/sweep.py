@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from windlass.core.fingerprint import error_group
 from windlass.core.graph import End, find_any_cycle
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.settlement import CANCEL_OVERDUE, lost
@@ -105,6 +106,7 @@ def _fail_cycles(tables: Tables, now: Micros) -> int:
         while workflow.check_later and (members := find_any_cycle(_open_edges(tables, id))):
             reason = str(CycleFound(members))
             for member in members:
+                tables.error_groups[member] = error_group(None, reason)
                 tables.move(member, State.FAILED, finished=now, reason=reason)
             resolve(tables, members, now)
             failed += len(members)

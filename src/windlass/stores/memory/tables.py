@@ -66,6 +66,8 @@ class Tables:
         self.attempts: defaultdict[TaskId, list[Attempt]] = defaultdict(list)
         self.logs: defaultdict[TaskId, list[Log]] = defaultdict(list)
         self.progress: dict[TaskId, ProgressSeen] = {}
+        self.error_groups: dict[TaskId, str] = {}
+        """Of every task that has ever failed: the group of its latest failure."""
         self.cancel_by: dict[TaskId, Micros] = {}
         self.sessions: dict[SessionId, StoredSession] = {}
         self.held: defaultdict[SessionId, set[TaskId]] = defaultdict(set)
@@ -145,6 +147,7 @@ class Tables:
         for table in (self.places, self.first_due, self.fingerprints, self.attempts, self.logs, self.progress):
             table.pop(id, None)
         self.cancel_by.pop(id, None)
+        self.error_groups.pop(id, None)
         for above in self.prerequisites.pop(id, {}):
             self.dependents[above].remove(id)
         for below in self.dependents.pop(id, []):

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from windlass.core.fingerprint import error_group
 from windlass.core.graph import End
 from windlass.core.lifecycle import State
 from windlass.core.retry import storable
@@ -168,6 +169,7 @@ class Endings:
                 new.crashes,
                 new.losses,
                 new.reason,
+                error_group(end.error, end.reason) if state is State.FAILED else None,
             )
         )
         if end.charged and state is not State.COMPLETED:

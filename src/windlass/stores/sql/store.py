@@ -8,6 +8,7 @@ from datetime import timedelta
 from windlass.stores.sql.claim import SqlClaim
 from windlass.stores.sql.coordination import SqlCoordination
 from windlass.stores.sql.count import SqlCount
+from windlass.stores.sql.dead_letters import SqlDeadLetters
 from windlass.stores.sql.find import SqlFind
 from windlass.stores.sql.manifest import SqlManifest
 from windlass.stores.sql.operate import SqlOperate
@@ -34,6 +35,7 @@ class SqlStore(
     SqlRead,
     SqlFind,
     SqlCount,
+    SqlDeadLetters,
 ):
     """A store in a SQL database. `SQLiteStore` and `PostgresStore` add the database itself."""
 
