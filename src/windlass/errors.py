@@ -14,7 +14,7 @@
     ├── EndedBadly (RuntimeError)           the task whose result was awaited has none, and never will
     │   ├── TaskFailed                      its attempts are used up
     │   ├── TaskCancelled                   it was cancelled
-    │   └── TaskExpired                     its hard time limit passed
+    │   └── TaskExpired                     its expiry time passed
     ├── StillUnfinished (TimeoutError)      the wait was given up; the task goes on
     ├── SessionLost (RuntimeError)          the node's session is gone, and with it every lease it held
     ├── StaleLease (RuntimeError)           what was done in the name of an attempt came after its lease had ended
