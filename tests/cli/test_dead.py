@@ -114,10 +114,10 @@ def test_a_successful_canary_retries_all_tasks(
 
     result = windlass("dead", "retry", FIRST, "--canary", "--yes")
 
-    assert (result.exit_code, result.stdout) == (0, "retried 14 tasks; it is fixed: the other 3 were retried too\n")
+    assert (result.exit_code, result.stdout) == (0, "Retried 14 tasks; fixed: retried the other 3 too.\n")
     states = [state_of(store, id) for id in ids]
     assert (states.count(State.COMPLETED), states.count(State.RUNNABLE)) == (11, 3)
-    assert "retried 1, 13 wait" in result.stderr
+    assert "retried 1; 13 wait" in result.stderr
 
 
 def test_a_canary_stops_at_the_same_bug(windlass: Windlass, store: Store, run_tasks: Callable[..., None]) -> None:
@@ -151,7 +151,7 @@ def test_a_canary_stops_at_another_bug(windlass: Windlass, store: Store, run_tas
 
     result = windlass("dead", "retry", FIRST, "--canary", "--yes")
 
-    assert (result.exit_code, "another trouble" in result.stdout) == (1, True)
+    assert (result.exit_code, "another problem" in result.stdout) == (1, True)
 
 
 def test_a_canary_step_has_a_time_limit(windlass: Windlass, store: Store) -> None:
@@ -159,7 +159,7 @@ def test_a_canary_step_has_a_time_limit(windlass: Windlass, store: Store) -> Non
 
     result = windlass("dead", "retry", FIRST, "--canary", "--yes", "--patience", "0s")
 
-    assert (result.exit_code, "not all of them have ended within 0s" in result.stdout) == (1, True)
+    assert (result.exit_code, "not all of them ended within 0s" in result.stdout) == (1, True)
 
 
 def test_an_edit_submits_a_new_task_and_keeps_the_old_one(windlass: Windlass, store: Store) -> None:

@@ -52,8 +52,8 @@ def test_a_paused_queue_is_not_claimed_until_it_is_resumed(windlass: Windlass, s
     again = windlass("queues", "resume", "mail")
 
     assert (paused.exit_code, paused.stdout, claimed) == (0, "", [])
-    assert "Queue mail is resumed." in resumed.stderr
-    assert "not paused" in again.stderr
+    assert "Queue mail is open." in resumed.stderr
+    assert "Queue mail is open." in again.stderr
     assert len(store.claim(store.open_session("n"), ["mail"], 1)) == 1
     assert [(entry.action, entry.by) for entry in store.audit("queue/mail")] == [("resumed", "ann"), ("paused", "ann")]
 

@@ -139,7 +139,7 @@ async def test_a_queue_is_paused_with_a_reason_and_resumed(top: Open, store: Mem
         await pilot.press("p", *"import", "enter")
         await until(pilot, '⏸ queue mail paused by ann "import"')
         await pilot.press("u", "enter")
-        await until(pilot, "Queue mail is resumed.")
+        await until(pilot, "Queue mail is open.")
 
     assert [(entry.action, entry.text) for entry in store.audit("queue/mail")] == [
         ("resumed", "resumed queue mail"),

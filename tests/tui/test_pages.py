@@ -138,7 +138,7 @@ async def test_a_task_is_shown_with_attempts_errors_and_why_without_secrets(top:
     assert '"to":"ann"' in page
     assert "hunter2" not in page
     assert "ValueError: oops" in page
-    assert "● end: it is failed" in page
+    assert "● end: failed: ValueError: oops" in page
 
 
 async def test_why_shows_only_the_gates(top: Open, store: MemoryStore) -> None:

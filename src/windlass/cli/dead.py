@@ -108,7 +108,7 @@ def retry(
         retried, fixed, text = dead_letters.retry(access, found, author), None, ""
     left = max(0, found.count - retried)
     if not print_json(form, GroupRetried(group=found.id, retried=retried, left=left, fixed=fixed, text=text)):
-        click.echo(f"Retried {format_count(retried)}." + (f" {text}" if text else ""))
+        click.echo(f"Retried {format_count(retried)}" + (f"; {text}." if text else "."))
     if fixed is False:
         raise SystemExit(1)
 

@@ -85,8 +85,8 @@ def set_(access: Access, form: str | None, name: str, size: str, lasts: str | No
     """Set the size of a pool, such as 12 or 2-8, for an hour or for --for."""
     least, most = parse_size(size)
     length = "1h" if lasts is None else lasts
-    pools.set_size(access, name, least, most, author=author, lasts=length)
-    if not print_json(form, pool_shape(pools.get(access, name))):
+    found = pools.set_size(access, name, least, most, author=author, lasts=length)
+    if not print_json(form, pool_shape(found)):
         print_note(f"Pool {name} has size {size} for {length}. `windlass pool resume {name}` ends it.")
 
 
@@ -95,8 +95,7 @@ def set_(access: Access, form: str | None, name: str, size: str, lasts: str | No
 @for_option
 def freeze(access: Access, form: str | None, name: str, lasts: str | None, author: Author) -> None:
     """Keep a pool at its current size until it is resumed."""
-    pools.freeze(access, name, author=author, lasts=lasts)
-    found = pools.get(access, name)
+    found = pools.freeze(access, name, author=author, lasts=lasts)
     if not print_json(form, pool_shape(found)):
         size = found.target if found.override is None else found.override.least
         print_note(f"Pool {name} stays at {size}. `windlass pool resume {name}` ends it.")
@@ -106,8 +105,7 @@ def freeze(access: Access, form: str | None, name: str, lasts: str | None, autho
 @_change
 def pause(access: Access, form: str | None, name: str, author: Author) -> None:
     """Pause a pool: running tasks end, no other task starts."""
-    pools.pause(access, name, author=author)
-    if not print_json(form, pool_shape(pools.get(access, name))):
+    if not print_json(form, pool_shape(pools.pause(access, name, author=author))):
         print_note(f"Pool {name} is paused. `windlass pool resume {name}` resumes it.")
 
 
@@ -115,8 +113,7 @@ def pause(access: Access, form: str | None, name: str, author: Author) -> None:
 @_change
 def resume(access: Access, form: str | None, name: str, author: Author) -> None:
     """End a pause or a size set by hand; the pool sizes itself again."""
-    pools.resume(access, name, author=author)
-    if not print_json(form, pool_shape(pools.get(access, name))):
+    if not print_json(form, pool_shape(pools.resume(access, name, author=author))):
         print_note(f"Pool {name} sizes itself again.")
 
 
@@ -128,8 +125,7 @@ def tune(access: Access, form: str | None, name: str, changes: Sequence[str], au
 
     An empty value, such as wait=, goes back to the setting of the nodes.
     """
-    pools.tune(access, name, dict(_parse_setting(change) for change in changes), author=author)
-    found = pools.get(access, name)
+    found = pools.tune(access, name, dict(_parse_setting(change) for change in changes), author=author)
     if not print_json(form, pool_shape(found)):
         tuned = ", ".join(f"{field}={value}" for field, value in found.tuned.items())
         print_note(f"Pool {name} uses {tuned or 'the settings of its nodes'}.")

@@ -49,8 +49,7 @@ def ls(access: Access, form: str | None, times: Times) -> None:
 @author_options
 def pause(access: Access, form: str | None, name: str, author: Author) -> None:
     """Pause a queue: running tasks continue, no other task starts."""
-    operations.pause(access, name, author)
-    if not print_json(form, queue_shape(operations.get(access, name))):
+    if not print_json(form, queue_shape(operations.pause(access, name, author))):
         print_note(f"Queue {name} is paused. `windlass queues resume {name}` resumes it.")
 
 
@@ -61,9 +60,8 @@ def pause(access: Access, form: str | None, name: str, author: Author) -> None:
 @author_options
 def resume(access: Access, form: str | None, name: str, author: Author) -> None:
     """Resume a paused queue."""
-    resumed = operations.resume(access, name, author)
-    if not print_json(form, queue_shape(operations.get(access, name))):
-        print_note(f"Queue {name} is {'resumed' if resumed else 'not paused'}.")
+    if not print_json(form, queue_shape(operations.resume(access, name, author))):
+        print_note(f"Queue {name} is open.")
 
 
 @queues.command("set")
@@ -81,8 +79,7 @@ def set_(access: Access, form: str | None, name: str, author: Author, **options:
     settings = {field: _parse(field, value) for field, value in options.items() if value is not None}
     if not settings:
         raise click.UsageError("Nothing to set. Use --strategy, --horizon, --step, --max-waiting or --weight.")
-    operations.change(access, name, settings, author)
-    if not print_json(form, queue_shape(operations.get(access, name))):
+    if not print_json(form, queue_shape(operations.change(access, name, settings, author))):
         changed = ", ".join(f"{field}={_format(value)}" for field, value in settings.items())
         print_note(f"Queue {name}: {changed}")
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from windlass.cli.bulk import apply_verb
 from windlass.cli.options import (
@@ -39,6 +40,7 @@ from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.bulk import Verb
 from windlass.operations.presentation import Times, format_span
+from windlass.operations.redact import redact_step
 from windlass.operations.workflows import Listed, Slice, StepView, Summary, Workflow, step_name
 from windlass.stores.protocol import Filter
 from windlass.wire.cursors import next_text
@@ -270,7 +272,8 @@ class WorkflowView:
             left = None if left is None else left - len(page.steps)
 
     def _page(self, limit: int, after: TaskId | None) -> Slice:
-        return operations.page(self.access.store, self.found, limit=limit, after=after, now=self.times.now)
+        page = operations.page(self.access.store, self.found, limit=limit, after=after, now=self.times.now)
+        return Slice([replace(view, step=redact_step(view.step)) for view in page.steps], page.next)
 
 
 _HEADS = ("", "step", "state", "#waited", "#worked", "after", "id")

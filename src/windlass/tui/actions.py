@@ -49,7 +49,8 @@ def resume_queue(name: str) -> Action:
     """Return the action that resumes a queue."""
 
     def act(access: Access, author: Author) -> str:
-        return f"Queue {name} is {'resumed' if queues.resume(access, name, author) else 'not paused'}."
+        queues.resume(access, name, author)
+        return f"Queue {name} is open."
 
     return act
 
@@ -69,8 +70,7 @@ def freeze_pool(name: str) -> Action:
     """Return the action that keeps a pool at its current size."""
 
     def act(access: Access, author: Author) -> str:
-        pools.freeze(access, name, author=author)
-        override = pools.get(access, name).override
+        override = pools.freeze(access, name, author=author).override
         return f"Pool {name} stays at {override.least if override else '–'}."
 
     return act

@@ -54,32 +54,32 @@ class PoolPage(Vertical):
         if self._shown is None:
             return
         snapshot, palette = self._shown
-        name = self._name
+        name = self._pool_name
         pool = next((pool for pool in snapshot.pools if pool.name == name), None)
         nothing = Text("No pool yet. Start a node with `windlass worker APP`.")
         text = nothing if pool is None else pool_page(pool, snapshot, palette)
         self.query_one("#pool-text", Static).update(text)
 
     @property
-    def _name(self) -> str | None:
+    def _pool_name(self) -> str | None:
         return self.query_one(LiveTable).selected
 
     def action_set(self) -> None:
-        if name := self._name:
+        if name := self._pool_name:
             question = f"Set the size of pool {name} for an hour: a number or a range such as 2-8, then a reason."
             self.post_message(ChangeRequest(question, lambda typed: _parse_size(name, typed), "size and reason"))
 
     def action_freeze(self) -> None:
-        if name := self._name:
+        if name := self._pool_name:
             self.post_message(ChangeRequest.of(f"Keep pool {name} at its current size?", actions.freeze_pool(name)))
 
     def action_pause(self) -> None:
-        if name := self._name:
+        if name := self._pool_name:
             question = f"Pause pool {name}? Running tasks end, no other task starts."
             self.post_message(ChangeRequest.of(question, actions.pause_pool(name)))
 
     def action_resume(self) -> None:
-        if name := self._name:
+        if name := self._pool_name:
             self.post_message(ChangeRequest.of(f"Let pool {name} size itself again?", actions.resume_pool(name)))
 
 
