@@ -80,7 +80,7 @@ class BarePostgres:
             [(now,)] = asked.fetchall()
             held.fetchall()
             finished = "{" + ",".join([str(now)] * many) + "}"
-            settled = self._run("settle", ids, ones, session, completed, ones, finished, ones, zeros, zeros, nulls)
+            settled = self._run("settle", ids, ones, session, completed, ones, finished, ones, zeros, zeros, nulls, nulls)
             self._run("count", *_deltas("leased", "completed", many))
             self._run("announce", ids, completed)
         assert settled.rowcount == many, "these are not the statements of the store any more"

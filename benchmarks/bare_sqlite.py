@@ -80,7 +80,7 @@ class BareSQLite:
             now = SystemClock().now()
             self._one("now", now=now)
             self._many("lock_tasks", [(row[2],) for row in claimed])
-            ends = [(row[2], 1, self._session, "completed", row[9], now, 1, 0, 0, None) for row in claimed]
+            ends = [(row[2], 1, self._session, "completed", row[9], now, 1, 0, 0, None, None) for row in claimed]
             before = self._connection.total_changes()
             self._many("settle", ends)
             settled = self._connection.total_changes() - before

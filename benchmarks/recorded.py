@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -72,14 +72,14 @@ class Recorder:
     def boot(self) -> str:
         return ""
 
-    def ring(self, queues: Collection[str]) -> None:
+    def notify(self, queues: Collection[str]) -> None:
         return
 
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
         return False
 
-    def upkeep(self) -> None:
-        return
+    def upkeep(self) -> Mapping[str, int]:
+        return {}
 
     def close(self) -> None:
         return
