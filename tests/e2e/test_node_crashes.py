@@ -119,7 +119,7 @@ def test_when_the_nursery_is_killed_everything_comes_back(node: Callable[..., No
     started = node("-n", "3", workers=3)
     handles = [shop.sleep_once.enqueue(60) for _ in range(3)]
     first = await_effect(effects, "began", 3)
-    nursery = started.nursery()
+    nursery = started.worker_parent()
 
     killed_at = time.monotonic()
     nursery.kill()
@@ -129,7 +129,7 @@ def test_when_the_nursery_is_killed_everything_comes_back(node: Callable[..., No
     assert recovered_in < 15, "the app is imported anew, and the starts are not put off"
     assert all(gone(said["pid"]) for said in first)
     assert {(handle.task().attempts, handle.task().crashes) for handle in handles} == {(1, 1)}
-    assert started.nursery().pid != nursery.pid
+    assert started.worker_parent().pid != nursery.pid
 
 
 def test_a_task_that_kills_the_nursery_is_poison_too(node: Callable[..., NodeProcess]) -> None:

@@ -104,7 +104,7 @@ def test_a_process_that_the_app_starts_when_imported_outlives_workers_but_not_th
     node.await_workers()
     helper = int(node.log.split("helper ")[1].split()[0])
 
-    [worker] = [child for child in node.nursery().children() if child.pid != helper]
+    [worker] = [child for child in node.worker_parent().children() if child.pid != helper]
     worker.kill()
     node.await_workers(2)
     survived = not gone(helper)
@@ -120,7 +120,7 @@ def test_a_node_that_is_told_to_leave_while_it_imports_its_app_leaves(
     begun = tmp_path / "begun"
     node = serve(f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(2)\nimport windlass\n")
     until(begun.exists, "the import has begun")
-    node.nursery().terminate()  # as a service manager does, to all of them
+    node.worker_parent().terminate()  # as a service manager does, to all of them
 
     assert node.terminate(10) == 0
 

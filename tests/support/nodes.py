@@ -81,7 +81,7 @@ class NodeProcess:
         nursery = psutil.Process(self.pid).children()
         return [child for parent in nursery for child in parent.children()]
 
-    def nursery(self) -> psutil.Process:
+    def worker_parent(self) -> psutil.Process:
         [nursery] = psutil.Process(self.pid).children()
         return nursery
 
