@@ -14,11 +14,15 @@
     ├── EndedBadly (RuntimeError)           the task whose result was awaited has none, and never will
     │   ├── TaskFailed                      its attempts are used up
     │   ├── TaskCancelled                   it was cancelled
-    │   └── TaskExpired                     its hard time limit passed
+    │   └── TaskExpired                     its expiry time passed
     ├── StillUnfinished (TimeoutError)      the wait was given up; the task goes on
     ├── SessionLost (RuntimeError)          the node's session is gone, and with it every lease it held
     ├── StaleLease (RuntimeError)           what was done in the name of an attempt came after its lease had ended
     ├── UnknownCron (LookupError)           no such cron
+    ├── UnknownQueue (LookupError)          no such queue
+    ├── UnknownTenant (LookupError)         no such tenant
+    ├── UnknownBreaker (LookupError)        no such breaker
+    ├── UnknownNode (LookupError)           no such node
     ├── UnknownPool (LookupError)           no node has or ever had such a pool
     ├── Conflict (RuntimeError)             it is no longer as the caller has seen it; nothing was written
     ├── ChangedMeanwhile (RuntimeError)     somebody else changed it at the same time, again and again
@@ -217,6 +221,46 @@ class UnknownCron(WindlassError, LookupError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"unknown cron: {name!r}")
+
+
+class UnknownQueue(WindlassError, LookupError):
+    """No queue of this name was configured or has tasks."""
+
+    code = "unknown_queue"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"unknown queue: {name!r}; it was never configured and has no tasks")
+
+
+class UnknownTenant(WindlassError, LookupError):
+    """No task belongs to this tenant."""
+
+    code = "unknown_tenant"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"unknown tenant: {name!r} has no tasks")
+
+
+class UnknownBreaker(WindlassError, LookupError):
+    """No breaker was recorded for this downstream."""
+
+    code = "unknown_breaker"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"unknown breaker: no task of the downstream {name!r} has failed, and nobody has held it")
+
+
+class UnknownNode(WindlassError, LookupError):
+    """No node has this session, or it ended more than a day ago."""
+
+    code = "unknown_node"
+
+    def __init__(self, session: object) -> None:
+        self.session = session
+        super().__init__(f"unknown node session: {session}; `windlass workers ls --all` lists them")
 
 
 class UnknownPool(WindlassError, LookupError):
