@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from windlass.core.filter import ARGS, FREE, Condition, Query
 from windlass.core.task import Task
 from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.redaction import redacted, redacted_text
+from windlass.redaction import redact, redact_text
 from windlass.stores.protocol import Cursor, Filter, Page, TaskReader
 
 MOST_LOOKED_AT = 10_000
@@ -53,6 +53,6 @@ def _looks_inside(condition: Condition) -> bool:
 
 
 def _shown(task: Task, offers: HandlerCatalog) -> Task:
-    args = redacted(msgspec.json.decode(task.args), offers.parameters(task.handler))
-    reason = None if task.reason is None else redacted_text(task.reason)
+    args = redact(msgspec.json.decode(task.args), offers.parameters(task.handler))
+    reason = None if task.reason is None else redact_text(task.reason)
     return replace(task, args=msgspec.json.encode(args).decode(), reason=reason)

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros, to_datetime
 from windlass.operations.workflows import Listed, Slice, StepView, Summary, Workflow
-from windlass.redaction import redacted_text
+from windlass.redaction import redact_text
 from windlass.stores.workflow_reads import EdgePage, StepGroup
 from windlass.wire.cursors import next_text
 from windlass.wire.schemas import MAX_BATCH, Length, Name, Reason, SubmitTask, Text
@@ -231,7 +231,7 @@ def _step(view: StepView, now: Micros) -> StepShape:
         worked_seconds=view.worked(now) / 1e6,
         slack_seconds=None if view.slack is None else view.slack / 1e6,
         critical=view.critical,
-        reason=None if step.reason is None else redacted_text(step.reason),
+        reason=None if step.reason is None else redact_text(step.reason),
     )
 
 

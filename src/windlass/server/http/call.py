@@ -17,7 +17,7 @@ from windlass.core.times import Micros
 from windlass.errors import Refused, UnknownTask
 from windlass.operations.caller import Caller
 from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.redaction import redacted_text
+from windlass.redaction import redact_text
 from windlass.server.workers.http_workers import HttpWorkers
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Store
@@ -65,7 +65,7 @@ class Call:
     def entry(self, subject: str, action: str, text: str, **data: Any) -> Entry:
         """Return an audit entry by this caller, to be written in the same transaction as the action."""
         given = msgspec.json.encode(data).decode() if data else ""
-        return Entry(subject=subject, action=action, text=redacted_text(text), by=self.caller.name, data=given)
+        return Entry(subject=subject, action=action, text=redact_text(text), by=self.caller.name, data=given)
 
     def note(self, subject: str, action: str, text: str, **data: Any) -> None:
         """Write an audit entry for an action that cannot write its own."""

@@ -22,7 +22,7 @@ from windlass.errors import (
     UnknownPrerequisite,
     WindlassError,
 )
-from windlass.redaction import redacted_text
+from windlass.redaction import redact_text
 from windlass.wire.schemas import FieldProblem, Problem
 
 STATUSES: Mapping[str, int] = {
@@ -109,7 +109,7 @@ def problem_of(error: Exception, *, id: str = "") -> Problem:
     """The answer to this error. What is no error of ours is told nothing about: only the id of its log line."""
     if not isinstance(error, WindlassError):
         return problem("internal_error", f"something broke here; the server's log has it under {id}", id=id)
-    code, detail = error.code, redacted_text(str(error))
+    code, detail = error.code, redact_text(str(error))
     if isinstance(error, StoreError):
         # What a driver says names servers, users and files; that is for the log.
         detail = STORE_TROUBLE.get(code, "the store could not do its part")
@@ -161,4 +161,4 @@ def _fields(error: WindlassError) -> list[FieldProblem]:
         field = "after"
     elif isinstance(error, InvalidTask) and (match := _FIELD.match(str(error))) is not None:
         field = match[1]
-    return [] if field is None else [FieldProblem(field=field, message=redacted_text(str(error)))]
+    return [] if field is None else [FieldProblem(field=field, message=redact_text(str(error)))]
