@@ -51,7 +51,7 @@ BAD = [
     ('{"handler": "mail", "args": {}}', "missing: to"),
     ('{"handler": "mail", "args": {"to": "ann"}, "colour": 1}', "colour"),
     ('{"handler": "mail", "args": {"to": "ann"}, "delay": "soon"}', "delay"),
-    ('{"handler": "mail", "args": {"to": "ann"}, "after": ["nobody"]}', "Unknown prerequisite: 'nobody'"),
+    ('{"handler": "mail", "args": {"to": "ann"}, "after": ["nobody"]}', "'nobody'. Submit it first"),
     ("[1]", "line 2: "),
 ]
 

@@ -258,7 +258,7 @@ def test_a_unit_of_a_node_answers_on_this_machine_alone() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["keda", "--app", "shop"], "app='shop' does not fit; write something like shop:app"),
+        (["keda", "--app", "shop"], "app='shop' is invalid, use a value such as shop:app"),
         (["keda", "--app", 'shop:app"\n- x'], "app="),
         (["keda", "--image", "a b"], "image='a b' does not fit"),
         (["keda", "--pool", "Mail"], "pool='Mail' does not fit"),

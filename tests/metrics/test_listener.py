@@ -133,4 +133,4 @@ def test_a_worker_with_a_wrong_address_does_not_start(flag: str) -> None:
     result = CliRunner().invoke(main, ["worker", "tests.e2e.shop:app", "--store", "memory:", flag, "here"])
 
     assert result.exit_code == 2
-    assert "--health 'here' is no address; write HOST:PORT" in result.output
+    assert "--health 'here' is not an address. Use HOST:PORT" in result.output

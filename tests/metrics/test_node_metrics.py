@@ -27,8 +27,8 @@ from windlass.events import (
     WorkerStateChanged,
 )
 from windlass.metrics.calls import StoreCalls
-from windlass.metrics.exposition import text
-from windlass.metrics.node import NodeMetrics, doing_of, reason_of
+from windlass.metrics.exposition import render
+from windlass.metrics.node import NodeMetrics, operation_name, resize_reason
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Settled, Store, Verdict
 from windlass.worker.settler import Report, Settler
@@ -47,7 +47,7 @@ def counted(*events: Event) -> dict[str, float]:
     metrics = NodeMetrics()
     for event in events:
         metrics(event)
-    return read(text(metrics.registry))
+    return read(render(metrics.registry))
 
 
 def test_attempts_are_counted_by_how_they_ended() -> None:
@@ -118,7 +118,7 @@ def test_a_deadline_is_missed_only_by_a_task_that_has_ended_late() -> None:
         ),
         (ControllerFailed(pool="p", error="x", again_in=1.0), "windlass_controller_failures_total{pool=p}"),
         (SignalFailed(pool="p", signal="lag", error="x"), "windlass_signal_failures_total{pool=p,signal=lag}"),
-        (WorkerParentFailed(why="x"), "windlass_nursery_failures_total"),
+        (WorkerParentFailed(why="x"), "windlass_worker_parent_failures_total"),
         (SettingsRefused(why="x"), "windlass_settings_refused_total"),
     ],
 )
@@ -131,12 +131,12 @@ def test_a_session_that_was_closed_is_not_lost() -> None:
 
 
 def test_sentences_become_words_so_that_series_stay_few() -> None:
-    assert reason_of("▲ 1→9  set to 9 by ops: the load needs it, paused never") == "override"
-    assert reason_of("= 4 (wanted 9): veto: 40 % of 20 attempts failed") == "veto"
-    assert reason_of("by a signal") == "hand"
-    assert reason_of("because") == "other"
-    assert doing_of("fire the cron nightly-42") == "fire"
-    assert doing_of("something new") == "other"
+    assert resize_reason("▲ 1→9  set to 9 by ops: the load needs it, paused never") == "override"
+    assert resize_reason("= 4 (wanted 9): veto: 40 % of 20 attempts failed") == "veto"
+    assert resize_reason("by a signal") == "hand"
+    assert resize_reason("because") == "other"
+    assert operation_name("fire the cron nightly-42") == "fire"
+    assert operation_name("something new") == "other"
 
 
 def test_counters_do_not_say_when_they_began() -> None:
@@ -162,12 +162,12 @@ def test_the_settler_tells_how_long_a_task_waited_and_what_was_left_to_its_deadl
 
 def test_calls_to_a_measured_store_are_timed_and_its_submits_counted() -> None:
     calls = StoreCalls()
-    store = calls.measured(MemoryStore())
+    store = calls.measure(MemoryStore())
 
     store.submit([NewTask(handler="work", key="a"), NewTask(handler="work")])
     store.submit([NewTask(handler="work", key="a")])
 
-    found = read(text(calls.registry))
+    found = read(render(calls.registry))
     assert found["windlass_store_call_seconds_count{method=submit}"] == 2
     assert found["windlass_submitted_total"] == 2
     assert found["windlass_duplicates_suppressed_total"] == 1
@@ -181,8 +181,8 @@ def test_a_call_that_fails_is_counted_and_its_error_passed_on() -> None:
     calls = StoreCalls()
 
     with pytest.raises(StoreUnavailable):
-        calls.measured(cast("Store", Away())).counts()
+        calls.measure(cast("Store", Away())).counts()
 
-    found = read(text(calls.registry))
+    found = read(render(calls.registry))
     assert found["windlass_store_call_errors_total{code=store_unavailable,method=counts}"] == 1
     assert found["windlass_store_call_seconds_count{method=counts}"] == 1

@@ -35,7 +35,7 @@ class Serving:
         settings.check(has_tokens=bool(tokens(store)))
         self.listener = _listen(settings)
         self.address = _address(settings, self.listener)
-        app = create_app(StoreCalls().measured(store), settings)
+        app = create_app(StoreCalls().measure(store), settings)
         config = uvicorn.Config(
             app,
             http=TimedProtocol,
