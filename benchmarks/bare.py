@@ -1,6 +1,6 @@
 """The stores' own statements with nothing of the store around them: what its Python is held against.
 
-The same texts, transactions, connections' settings and round trips as in `stores.sql.attempts` and `stores.sql.submit`,
+The same texts, transactions, connections' settings and round trips as in `stores.sql.settle` and `stores.sql.submit`,
 and the same rows fetched through the same driver. What is left out is what the store does with them: rows become no
 tasks, nothing is decided or counted, parameters stand ready as far as they do not come out of the claim itself.
 Whoever changes which statements a claim, a settle or a submit sends changes it here too.

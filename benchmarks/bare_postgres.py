@@ -76,7 +76,7 @@ class BarePostgres:
         completed, session = repeated("completed", many), repeated(self._session.hex, many)
         with self._transaction():
             asked = self._run("now", now=None)
-            held = self._run("hold", ids)
+            held = self._run("lock_tasks", ids)
             [(now,)] = asked.fetchall()
             held.fetchall()
             finished = "{" + ",".join([str(now)] * many) + "}"

@@ -79,7 +79,7 @@ class BareSQLite:
         with self._transaction():
             now = SystemClock().now()
             self._one("now", now=now)
-            self._many("hold", [(row[2],) for row in claimed])
+            self._many("lock_tasks", [(row[2],) for row in claimed])
             ends = [(row[2], 1, self._session, "completed", row[9], now, 1, 0, 0, None) for row in claimed]
             before = self._connection.total_changes()
             self._many("settle", ends)

@@ -1,1 +1,1 @@
-"""The autoscaler against its rivals in a simulated pool; `python -m benchmarks.autoscale --help` says what is run."""
+"""Compare the autoscaler with the rules of other systems in simulated time: `python -m benchmarks.autoscale --help`."""

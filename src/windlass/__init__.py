@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         WindlassError,
     )
     from windlass.redaction import Secret
-    from windlass.simulation.results import SimulationResult
+    from windlass.simulation.run import SimulationResult
     from windlass.simulation.simulate import simulate
     from windlass.wiring import open_store
     from windlass.worker_node import WorkerNode
@@ -127,7 +127,7 @@ _MODULES = (
     "windlass.client.app",
     "windlass.worker_node",
     "windlass.custom_decider",
-    "windlass.simulation.results",
+    "windlass.simulation.run",
     "windlass.simulation.simulate",
 )
 

@@ -1,4 +1,4 @@
-"""The one place that knows every concrete class: from a URL to a store."""
+"""Opens stores by URL. Only this module imports the concrete store classes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ DEFAULT_URL = "sqlite:///windlass.db"
 
 
 def open_store(url: str | None = None, *, clock: Clock | None = None, retention: timedelta = RETENTION) -> Store:
-    """Open the store that a URL names; without one, that of `$WINDLASS_URL`, else a SQLite file in this folder.
+    """Open the store at a URL. The default is `$WINDLASS_URL`, else a SQLite file in the current directory.
 
-    - `memory:` is gone with the process.
-    - `sqlite:///tasks.db` is a file relative to this folder, `sqlite:////var/lib/tasks.db` one at an absolute path.
-    - `postgresql://…` is a PostgreSQL database; with `?pooler=transaction` one behind PgBouncer in transaction mode,
-      where `$WINDLASS_LISTEN_URL` may name the server itself for wake-ups.
+    - `memory:` lives as long as the process.
+    - `sqlite:///tasks.db` is a relative path, `sqlite:////var/lib/tasks.db` an absolute path.
+    - `postgresql://…` is a PostgreSQL database. `?pooler=transaction` is for PgBouncer in transaction mode, where
+      `$WINDLASS_LISTEN_URL` may name the server itself for wake-ups.
 
     >>> store = open_store("memory:")
     """
@@ -42,11 +42,11 @@ def open_store(url: str | None = None, *, clock: Clock | None = None, retention:
         case "postgresql" | "postgres":
             return _open_postgres(url, clock, retention)
         case _:
-            raise StoreError(f"a store URL begins with memory:, sqlite: or postgresql:, not with {scheme!r}")
+            raise StoreError(f"Unknown store URL scheme {scheme!r}. Use memory:, sqlite: or postgresql:.")
 
 
 def open_admin(url: str | None = None) -> Admin:
-    """What the keeper of a database needs of it, by the same URLs; nothing is migrated or made."""
+    """Open the maintenance interface of a database, by the same URLs. Nothing is created or migrated."""
     url = url or os.environ.get("WINDLASS_URL") or DEFAULT_URL
     match url.partition(":")[0]:
         case "sqlite":
@@ -60,35 +60,35 @@ def open_admin(url: str | None = None) -> Admin:
                 raise _no_psycopg() from error
             return PostgresAdmin(_server(url)[0])
         case scheme:
-            raise StoreError(f"a database URL begins with sqlite: or postgresql:, not with {scheme!r}")
+            raise StoreError(f"Unknown database URL scheme {scheme!r}. Use sqlite: or postgresql:.")
 
 
 def submit_in(conn: object, tasks: Sequence[NewTask], lease: Lease | None = None) -> list[Receipt]:
-    """Submit in the transaction of the caller's own PostgreSQL connection, without a store."""
-    return _joined().submit_in(conn, tasks, lease)
+    """Submit tasks in the transaction of the caller's PostgreSQL connection, without a store."""
+    return _caller_transaction().submit_in(conn, tasks, lease)
 
 
 async def asubmit_in(conn: object, tasks: Sequence[NewTask], lease: Lease | None = None) -> list[Receipt]:
-    """The same for psycopg's asynchronous connections, and for SQLAlchemy's asynchronous connections and sessions."""
-    return await _joined().asubmit_in(conn, tasks, lease)
+    """Submit tasks in the transaction of an asynchronous psycopg or SQLAlchemy connection or session."""
+    return await _caller_transaction().asubmit_in(conn, tasks, lease)
 
 
 def complete_in(conn: object, lease: Lease, settlement: Settlement) -> Verdict:
-    """Write the end of an attempt in the transaction of its handler's own PostgreSQL connection, without a store."""
-    return _joined().complete_in(conn, lease, settlement)
+    """Settle an attempt in the transaction of its handler's PostgreSQL connection, without a store."""
+    return _caller_transaction().complete_in(conn, lease, settlement)
 
 
 async def acomplete_in(conn: object, lease: Lease, settlement: Settlement) -> Verdict:
-    """The same for asynchronous connections and sessions."""
-    return await _joined().acomplete_in(conn, lease, settlement)
+    """Settle an attempt in the transaction of an asynchronous connection or session."""
+    return await _caller_transaction().acomplete_in(conn, lease, settlement)
 
 
 def is_async(conn: object) -> bool:
     """Return whether a caller's PostgreSQL connection is used with `await`."""
-    return _joined().is_async(conn)
+    return _caller_transaction().is_async(conn)
 
 
-def _joined() -> ModuleType:
+def _caller_transaction() -> ModuleType:
     try:
         from windlass.stores.postgres import caller_transaction
     except ModuleNotFoundError as error:
@@ -103,7 +103,7 @@ def _no_psycopg() -> StoreError:
 def _file(url: str) -> str:
     path = url.removeprefix("sqlite:///")
     if path == url or not path:
-        raise StoreError(f"{url!r} names no file; write sqlite:///tasks.db, or sqlite:////var/lib/tasks.db")
+        raise StoreError(f"{url!r} has no file name. Use sqlite:///tasks.db or sqlite:////var/lib/tasks.db.")
     return path
 
 
@@ -123,10 +123,10 @@ def _open_postgres(url: str, clock: Clock | None, retention: timedelta) -> Store
 
 
 def _server(url: str) -> tuple[str, str | None]:
-    """The URL without what only we understand, and what that says."""
+    """Return the URL without our own options, and the value of `pooler`."""
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
     pooler = options.pop("pooler", None)
     if pooler not in (None, "transaction"):
-        raise StoreError(f"pooler={pooler!r} is not known; write pooler=transaction, or leave it out")
+        raise StoreError(f"Unknown pooler={pooler!r}. Use pooler=transaction, or leave it out.")
     return urlunsplit(parts._replace(query=urlencode(options))), pooler

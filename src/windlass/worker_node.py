@@ -1,6 +1,6 @@
-"""A node inside a program, as `app.worker` returns it, and its options.
+"""The interface of a node inside a program, as `app.worker` returns it, and its options.
 
-`windlass.worker.embedded` has the class that does the work. It stands above apps, which therefore import it by name.
+`windlass.worker.embedded` implements it. That package is built on apps, so an app imports it only when it is called.
 """
 
 from __future__ import annotations
@@ -16,75 +16,75 @@ from windlass.events import Event
 
 
 class WorkerOptions(TypedDict, total=False):
-    """What a node inside a program is told. Everything has the default that `windlass worker` has."""
+    """The options of a node inside a program. The defaults are those of `windlass worker`."""
 
     queues: Sequence[str]
-    """The queues to serve, in turn; `default` if left out."""
+    """The queues to serve, in turn. The default is `default`."""
     size: int | None
-    """How many workers; None lets the pool size itself."""
+    """How many workers; None sizes the pool automatically."""
     threads: int
     """How many tasks a worker runs at once."""
     pools: Sequence[PoolSettings]
-    """Several pools, in place of `queues`, `size` and `threads`."""
+    """Several pools, instead of `queues`, `size` and `threads`."""
     name: str
-    """What people call the node; the machine's name and the process id if left out."""
+    """The name of the node. The default is the host name and the process id."""
     tags: Sequence[str]
-    """What this machine has, for tasks that say `requires`."""
+    """The tags of this machine, for tasks with `requires`."""
     drain_timeout: timedelta | float | str | None
-    """How long a stop waits for running tasks before they are stopped and given back; None for as long as they take."""
+    """How long to wait for running tasks before they are stopped and released; None for as long as they take."""
     session_ttl: timedelta | float | str
-    """How long after its last renewal the node counts as lost."""
+    """How long after its last renewal the session of the node is lost."""
     pass_store_url: bool
-    """Whether workers see the store's URL in their environment."""
+    """Whether workers get the URL of the store in their environment."""
     app_path: str
-    """Where workers find the app, as in `shop:app`; needed only if that cannot be found out."""
+    """The import path of the app, as in `shop:app`. Needed only if it cannot be determined."""
     on_event: Callable[[Event], None]
-    """Called with everything that happens on the node, in the thread in which it happens; it must be quick."""
+    """Called with every event of the node, in the thread in which it happens. It must be quick."""
 
 
 class WorkerNode(ABC):
-    """A node of this program. It starts once; leaving the `with` block stops it.
+    """A node in this program. It can be started once. Leaving the `with` block stops it.
 
     >>> with app.worker(queues=["mail"], size=2) as node:
     ...     send.enqueue("a@b.c").result()
 
-    Leaving the block normally drains the node. Leaving it by an exception stops running tasks and gives them back.
+    Leaving the block normally drains the node. Leaving it by an exception stops running tasks and releases them.
     """
 
     @property
     @abstractmethod
     def running(self) -> bool:
-        """Whether it was started and has neither been stopped nor ended by itself."""
+        """Whether the node was started and has not ended."""
 
     @property
     @abstractmethod
     def failure(self) -> str | None:
-        """The thread whose failure ended the node, if one did."""
+        """Why the node failed; None if it did not."""
 
     @abstractmethod
     def start(self) -> None:
-        """Import the app in a process of its own and begin to work.
+        """Import the app in another process and start working.
 
-        Raises `AppBroken` if it cannot be imported, or if that does not register every handler that this program has.
+        Raise `AppBroken` if it cannot be imported, or if the import does not register every handler of this program.
         """
 
     @abstractmethod
     def stop(self, wait: bool = True, timeout: float | None = None) -> None:
         """Stop the node, and return when its workers are gone. Stopping twice does nothing.
 
-        With `wait`, running tasks may end first, for `timeout` seconds or else the node's `drain_timeout`. Without it,
-        or when the time is up, they are stopped and given back to the store, which charges them no attempt.
+        With `wait`, running tasks may finish, for `timeout` seconds or the node's `drain_timeout`. Without it, or when
+        the time is up, they are stopped and released, which does not count as an attempt.
         """
 
     @abstractmethod
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until the node has ended by itself, by a signal, or in another thread; return whether it has."""
+        """Wait until the node has ended, for any reason. Return True if it has."""
 
     @abstractmethod
     def run(self) -> None:
-        """Start, and stop when SIGTERM or SIGINT says so; in another thread than the main one, when `stop` is called.
+        """Start the node and run it until SIGTERM or SIGINT. Outside the main thread, run it until `stop` is called.
 
-        Raises `NodeFailed` if the node ended because one of its threads failed.
+        Raise `NodeFailed` if the node ended because one of its threads failed.
         """
 
     def __enter__(self) -> Self:

@@ -13,7 +13,7 @@ from windlass.core.task import TaskId
 from windlass.errors import StoreUnavailable
 from windlass.operations.dead_letters import groups
 from windlass.stores.protocol import Store
-from windlass.stores.sql import coordination
+from windlass.stores.sql.coordination import SqlCoordination
 
 
 def a_failure(store: Store) -> TaskId:
@@ -56,7 +56,7 @@ def test_a_deed_is_written_down_in_the_same_stroke_and_only_if_it_is_one(
     def refuse(*_: object) -> None:
         raise StoreUnavailable("nothing can be written down afterwards")
 
-    monkeypatch.setattr(coordination, "note", refuse)
+    monkeypatch.setattr(SqlCoordination, "note", refuse)
     words = [*command.format(prepare(store)).split(), "--by", "ann"]
 
     done = windlass(*words)

@@ -24,6 +24,7 @@ from windlass.clock import ManualClock
 from windlass.core.graph import CYCLE_BUDGET
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
+from windlass.core.retry import Error
 from windlass.core.task import NewTask, OnFailure, TaskId
 from windlass.errors import CycleFound
 from windlass.stores.protocol import Filter, Store
@@ -109,6 +110,8 @@ def test_a_cycle_too_long_for_the_submit_is_failed_by_the_sweep(store: Store, cl
     assert (task.state, task.finished) == (State.FAILED, clock.now())
     assert task.reason is not None
     assert "cycle" in task.reason
+    [group] = store.dead_groups().groups
+    assert (group.count, group.error) == (longest + 1, Error(kind="Ended", message=task.reason))
 
 
 def test_a_cycle_that_the_sweep_failed_fails_again_when_it_is_retried(store: Store, clock: ManualClock) -> None:

@@ -49,7 +49,7 @@ def test_a_node_says_whether_it_is_alive_and_ready(
 
     until(lambda: ask(f"{address}/readyz")[0] == 200, "it is ready")
     status, parts = ask(f"{address}/readyz")
-    assert (status, parts["workers"]["text"], parts["session"]["text"]) == (200, "default 1/1", "held")
+    assert (status, parts["workers"]["text"], parts["session"]["text"]) == (200, "default 1/1", "open")
     assert parts["autoscaler"]["text"].startswith("last tick ")
     assert ask(f"{address}/healthz")[0] == 200
     with urlopen(f"{address}/metrics", timeout=10) as answer:

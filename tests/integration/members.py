@@ -127,7 +127,7 @@ def forker_that_is_killed(test: Controller, path: str) -> None:
     """Begins to write, forks a child that never touches the store, and waits to be killed."""
     store = open_store(path)
     with store._db._using() as link, link.writing():
-        link.tell("count", [("half", "half", "runnable", 1)])
+        link.execute("count", [("half", "half", "runnable", 1)])
         test.say(_fork(signal.pause))
         test.hear()
 

@@ -1,9 +1,10 @@
-"""That the simulator runs, is true to its own arithmetic, and says the same twice. Not how good anything is."""
+"""The simulator and its benchmark: correct arithmetic and repeatable results."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -11,15 +12,12 @@ import msgspec
 import pytest
 
 from benchmarks.autoscale.__main__ import main
-from windlass.simulation.bound import bound, cumulative, taut_string
-from windlass.simulation.chance import lognormal, poisson
-from windlass.simulation.load import Load, Storm
-from windlass.simulation.ours import windlass
-from windlass.simulation.results import SimulationResult
-from windlass.simulation.rivals import RIVALS
-from windlass.simulation.rivals.limits import fixed
-from windlass.simulation.score import run
-from windlass.simulation.world import World
+from benchmarks.autoscale.rivals import RIVALS
+from windlass.simulation.bound import compute_bound, find_taut_string, sum_work
+from windlass.simulation.load import Load, Storm, draw_poisson, lognormal
+from windlass.simulation.policies import static, use_deciders
+from windlass.simulation.run import SimulationResult, run
+from windlass.simulation.simulated_pool import SimulatedPool
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,65 +25,65 @@ ROOT = Path(__file__).parents[2]
 def short(seed: int = 0, length: int = 300, rate: float = 6.0, **more: object) -> Load:
     rng = Random(seed)
     service = lognormal(rng, 1.0, 1.0)
-    arrivals = [(at, service()) for at in poisson(rng, length, lambda _: rate)]
-    told = {"name": "short", "length": length, "wait": 5.0, "delay": 2.0, "arrivals": arrivals, "mean": 1.0}
-    return Load(**{**told, **more})  # pyright: ignore[reportArgumentType]
+    arrivals = [(at, service()) for at in draw_poisson(rng, length, lambda _: rate)]
+    fields = {"name": "short", "length": length, "wait": 5.0, "delay": 2.0, "arrivals": arrivals, "mean": 1.0}
+    return Load(**{**fields, **more})  # pyright: ignore[reportArgumentType]
 
 
-def test_work_is_neither_lost_nor_made() -> None:
-    load, world = short(), World(short(), 50)
+def test_no_work_is_lost_or_created() -> None:
+    load, pool = short(), SimulatedPool(short(), 50)
     busy = completions = 0.0
     for _ in range(load.length):
-        seen = world.advance()
+        seen = pool.advance()
         busy, completions = busy + seen.busy, completions + seen.completions
 
     assert busy == pytest.approx(sum(min(service, load.length - at) for at, service in load.arrivals), rel=0.01)
-    assert len(load.arrivals) - completions == sum(end > load.length for end in world.free)
+    assert len(load.arrivals) - completions == sum(end > load.length for end in pool.free)
 
 
 def test_a_killed_workers_task_runs_again() -> None:
     load = short(kill_every=30, kill_share=0.5)
-    world = World(load, 20)
-    seen = [world.advance() for _ in range(load.length)]
+    pool = SimulatedPool(load, 20)
+    seen = [pool.advance() for _ in range(load.length)]
 
     assert sum(each.completions for each in seen) + seen[-1].running + seen[-1].queued == len(load.arrivals)
     assert all(each.ready + each.starting == 20 for each in seen)
     assert all(0 <= each.busy <= 20.001 for each in seen)
 
 
-def test_failed_attempts_are_tried_again() -> None:
+def test_failed_attempts_are_retried() -> None:
     load = short(storm=Storm(begin=50, end=100))
-    world = World(load, 30)
-    seen = [world.advance() for _ in range(load.length)]
+    pool = SimulatedPool(load, 30)
+    seen = [pool.advance() for _ in range(load.length)]
 
     assert 0 < sum(each.retried for each in seen) <= sum(each.errors for each in seen)
 
 
-def test_the_string_stays_between_the_curves_and_is_straight_if_it_can_be() -> None:
-    upper = cumulative(short())
+def test_the_taut_string_is_straight_where_it_can_be() -> None:
+    upper = sum_work(short())
     lower = [0.0] * 6 + upper[:-6]
 
-    assert taut_string([0.0, 0.0, 5.0, 10.0], [0.0, 6.0, 11.0, 16.0])[0][1] == pytest.approx(10 / 3)
-    assert len(taut_string(lower, upper)) < 30
+    assert find_taut_string([0.0, 0.0, 5.0, 10.0], [0.0, 6.0, 11.0, 16.0])[0][1] == pytest.approx(10 / 3)
+    assert len(find_taut_string(lower, upper)) < 30
 
 
-def test_nobody_who_meets_the_goal_is_cheaper_than_the_bound() -> None:
+def test_no_pool_that_meets_the_goal_is_cheaper_than_the_bound() -> None:
     load = short(length=900)
-    limit = bound(load)
+    limit = compute_bound(load)
 
     for size in range(5, 12):
-        result = run(load, limit, "static", fixed(size))
+        result = run(load, limit, "static", partial(static, size))
         assert result.score > 0.95
 
 
-def test_every_rival_runs_and_ours_gives_the_same_numbers_twice() -> None:
+def test_every_rival_runs_and_the_controller_is_repeatable() -> None:
     load = short(length=120)
-    limit = bound(load)
+    limit = compute_bound(load)
 
     for settings in RIVALS.values():
         for start in settings.values():
             assert run(load, limit, "rival", start).score > 0
-    assert run(load, limit, "slo", windlass("slo")) == run(load, limit, "slo", windlass("slo"))
+    assert run(load, limit, "slo", use_deciders("slo")) == run(load, limit, "slo", use_deciders("slo"))
 
 
 def test_a_binned_trace_is_read_and_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,13 +99,13 @@ def test_a_binned_trace_is_read_and_scored(tmp_path: Path, capsys: pytest.Captur
     assert "lost by more than 20 %" in capsys.readouterr().out
 
 
-def test_without_traces_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_traces_prints_a_note(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--scenarios", "cron herd", "--delays", "forked"]) == 0
 
     assert "no traces" in capsys.readouterr().err
 
 
-def test_processes_side_by_side_find_the_same(tmp_path: Path) -> None:
+def test_the_number_of_processes_does_not_change_the_results(tmp_path: Path) -> None:
     asked = ["--scenarios", "tight,cron herd", "--delays", "forked", "--deciders", "static"]
     for jobs in ("1", "2"):
         command = [sys.executable, "-m", "benchmarks.autoscale", *asked, "--jobs", jobs, "--json", f"{tmp_path / jobs}"]
@@ -116,10 +114,10 @@ def test_processes_side_by_side_find_the_same(tmp_path: Path) -> None:
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
 
 
-def test_what_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_policies_and_scenarios_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--deciders", "slo,magic"]) == 2
     assert main(["--scenarios", "step,magic"]) == 2
 
-    said = capsys.readouterr().err
-    assert "policy='magic'" in said
-    assert "scenario 'magic'" in said
+    error = capsys.readouterr().err
+    assert "policy='magic'" in error
+    assert "scenario 'magic'" in error

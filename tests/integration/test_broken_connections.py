@@ -103,7 +103,7 @@ def test_whatever_is_raised_on_a_lost_connection_means_that_the_store_is_away(
     if committing:
         breaking(psycopg.Connection, "commit", lambda connection: connection)
     else:
-        breaking(PostgresTransaction, "ask", lambda transaction: transaction._connection)
+        breaking(PostgresTransaction, "query", lambda transaction: transaction._connection)
     with pytest.raises(CommitUnknown if committing else StoreUnavailable) as raised:
         complete(store, claim)
     monkeypatch.undo()
@@ -119,7 +119,7 @@ def test_an_error_of_ours_on_a_sound_connection_is_not_called_an_outage(
     def mistaken(self: PostgresTransaction, *_: object, **__: object) -> Any:
         raise psycopg.ProgrammingError("the query has 1 placeholders but 2 parameters were passed")
 
-    monkeypatch.setattr(PostgresTransaction, "ask", mistaken)
+    monkeypatch.setattr(PostgresTransaction, "query", mistaken)
     with pytest.raises(StoreError) as raised:
         store.counts()
 

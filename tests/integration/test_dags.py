@@ -201,7 +201,7 @@ def count_rows(store: SqlStore, statement: str) -> list[int]:
 
     class Counting:
         def __init__(self, tx: Transaction) -> None:
-            self.tell = tx.execute
+            self.execute = tx.execute
             self._tx = tx
 
         def query(self, asked: str, *batch: Any, **scalars: Any) -> Answer:

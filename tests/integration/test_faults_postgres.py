@@ -35,7 +35,7 @@ from windlass.errors import StoreError, StoreUnavailable
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.database import SETTINGS, PostgresTransaction
 from windlass.stores.protocol import Settled
-from windlass.stores.sql import attempts
+from windlass.stores.sql import settle
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def backend_killed_before(
         return ask(self, name, *args, **scalars)
 
     with monkeypatch.context() as patch:
-        patch.setattr(PostgresTransaction, "ask", fatal)
+        patch.setattr(PostgresTransaction, "query", fatal)
         yield lambda: bool(killed)
 
 
@@ -213,12 +213,12 @@ def test_a_backend_killed_during_a_claim_goes_unseen(
 
 
 @pytest.mark.parametrize(
-    ("statement", "levels"), [("complete", 8), ("reach", 8), ("resolve_edges", 8), ("announce", 0), ("hold", 0)]
+    ("statement", "levels"), [("complete", 8), ("reach", 8), ("resolve_edges", 8), ("announce", 0), ("lock_tasks", 0)]
 )
 def test_a_backend_killed_during_a_settle_goes_unseen(
     store: PostgresStore, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, statement: str, levels: int
 ) -> None:
-    monkeypatch.setattr(attempts, "LEVELS", levels)
+    monkeypatch.setattr(settle, "LEVELS", levels)
     [_, child] = submit(store, a_task(key="parent"), a_task(prerequisites=["parent"]))
     claim = claim_one(store)
 

@@ -10,7 +10,7 @@ from windlass.core.lifecycle import State
 from windlass.core.settlement import COMPLETED
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.protocol import Settled
-from windlass.stores.sql import attempts
+from windlass.stores.sql import settle
 from windlass.stores.sql.graph import Resolved
 from windlass.stores.sql.store import SqlStore
 from windlass.stores.sqlite import SQLiteStore
@@ -36,8 +36,8 @@ def test_a_repeated_report_tells_those_whom_the_first_left_untold(
     with (
         monkeypatch.context() as patch
     ):  # Nobody could be told in the transaction, and the process dies right after it.
-        patch.setattr(attempts, "LEVELS", 0)
-        patch.setattr(attempts, "resolve_some", lambda *_, **__: Resolved(0, set(), left=True))
+        patch.setattr(settle, "LEVELS", 0)
+        patch.setattr(settle, "resolve_some", lambda *_, **__: Resolved(0, set(), left=True))
         either.settle([(claim.lease, settlement)])
     before = state_of(either, child)
 

@@ -29,7 +29,7 @@ from windlass.cli.simulate import simulate
 from windlass.clock import ManualClock, SystemClock
 from windlass.errors import WindlassError
 from windlass.simulation.load import InvalidLoad
-from windlass.simulation.recorded import recorded
+from windlass.simulation.load_sources import read_history
 from windlass.stores.protocol import Store
 from windlass.stores.sqlite import SQLiteStore
 
@@ -37,11 +37,11 @@ TABLE = """\
 step: 5,115 tasks in 300 s, goal 10 s, 1 to 200 workers that start in 10 s
 Late is the share of tasks over the goal; cost is relative to one who knows every task ahead.
 
-policy      late   p99 wait  cost  resizes/h  recovery  score
-static 50   0.00%  0.1 s     2.74  0.0        0 s       2.74
-celery 300  0.00%  1.9 s     2.88  192.0      0 s       18.46
+policy        late   p99 wait  cost  resizes/h  recovery  score
+hindsight 40  0.00%  2.1 s     2.19  0.0        0 s       2.19
+clairvoyant   0.00%  5.8 s     1.54  72.0       0 s       3.70
 """
-"""Of rules that do not change when ours does."""
+"""Results of policies that do not depend on the controller."""
 
 
 def ask(*words: str, env: dict[str, str] | None = None) -> Result:
@@ -50,13 +50,13 @@ def ask(*words: str, env: dict[str, str] | None = None) -> Result:
 
 
 def test_the_table_has_a_line_for_each_policy_the_best_first() -> None:
-    result = ask("step", "--seconds", "300", "--policy", "celery", "--policy", "static")
+    result = ask("step", "--seconds", "300", "--policy", "hindsight", "--policy", "clairvoyant")
 
     assert (result.stdout, result.stderr, result.exit_code) == (TABLE, "", 0)
 
 
 def test_the_same_command_prints_the_same_twice() -> None:
-    words = ["bursts", "--seconds", "200", "--rate", "5", "--policy", "slo", "--policy", "keda", "--seed", "3"]
+    words = ["bursts", "--seconds", "200", "--rate", "5", "--policy", "slo", "--policy", "threshold", "--seed", "3"]
 
     assert ask(*words).stdout == ask(*words).stdout
 
@@ -72,7 +72,7 @@ def test_programs_get_numbers_and_the_ledger() -> None:
 
 def test_charts_are_written_where_they_are_wanted(tmp_path: Path) -> None:
     picture, page = tmp_path / "out.svg", tmp_path / "out.html"
-    words = ["step", "--seconds", "200", "--policy", "slo", "--policy", "static"]
+    words = ["step", "--seconds", "200", "--policy", "slo", "--policy", "threshold"]
 
     assert ask(*words, "--chart", str(picture)).exit_code == 0
     assert ask(*words, "--chart", str(page)).exit_code == 0
@@ -93,13 +93,13 @@ def test_a_file_of_tasks_is_played(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("", "holds no rows"),
-        ("a,b\n1,2\n", "begins with a, b"),
+        ("", "has no rows"),
+        ("a,b\n1,2\n", "has the columns a, b"),
         ("second,run\n1,x\n", "row 1: run='x'"),
         ("second,run\n1,-3\n", "row 1: run='-3'"),
         ("second,run\n1,1\n2\n", "row 2: run=None"),
         ("second,run\n1,1\n99999999999,1\n", "lasts"),
-        ("timestamp,value\nx,0\n", "counts nothing"),
+        ("timestamp,value\nx,0\n", "has no arrivals"),
         ("TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,1,1\n", "TIMESTAMP='yesterday'"),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_file_that_cannot_be_played_is_refused_by_the_row(tmp_path: Path, text
     ("words", "named"),
     [
         (["nothing"], "load='nothing'"),
-        (["no.csv"], "no.csv cannot be read"),
+        (["no.csv"], "Cannot read no.csv"),
         (["step", "--policy", "magic"], "policy='magic'"),
         (["step", "--min", "9", "--max", "3"], "floor=9, ceiling=3"),
         (["step", "--wait", "soon"], "wait='soon'"),
@@ -140,13 +140,13 @@ def test_a_store_in_the_environment_does_not_stand_in_the_way_of_a_load(tmp_path
     assert ask("step", "--seconds", "60", env=env).exit_code == 0
 
 
-def test_wishes_about_a_load_that_is_played_as_it_was_are_refused(tmp_path: Path) -> None:
+def test_options_cannot_change_a_recorded_load(tmp_path: Path) -> None:
     trace = tmp_path / "monday.csv"
     trace.write_text("second,run\n1,1\n")
 
-    assert "rate=5.0 does not go with monday.csv" in refusal(str(trace), "--rate", "5")
+    assert "rate=5.0 cannot change monday.csv" in refusal(str(trace), "--rate", "5")
     store = f"sqlite:///{tmp_path / 'tasks.db'}"
-    assert "seconds=5 does not go with a store's history" in refusal("--store", store, "--seconds", "5")
+    assert "seconds=5 cannot change a store's history" in refusal("--store", store, "--seconds", "5")
 
 
 def test_without_a_load_and_without_a_store_it_says_what_there_is(
@@ -196,7 +196,7 @@ def work(store: Store, clock: ManualClock, number: int, *, handler: str = "work"
 def test_a_history_is_played_as_it_was(store: Store, clock: ManualClock) -> None:
     work(store, clock, 30)
 
-    load = recorded(store, now=clock.now(), since=timedelta(seconds=90))
+    load = read_history(store, now=clock.now(), since=timedelta(seconds=90))
 
     assert [at for at, _ in load.arrivals] == pytest.approx([3.0 * n for n in range(30)])
     assert {run for _, run in load.arrivals} == {2.0}
@@ -208,16 +208,16 @@ def test_a_history_reaches_as_far_back_as_is_asked_and_no_further(store: Store, 
     clock.advance(timedelta(minutes=10))
     work(store, clock, 30)
 
-    assert len(recorded(store, now=clock.now(), since=timedelta(minutes=5)).arrivals) == 30
-    assert len(recorded(store, now=clock.now(), since=timedelta(minutes=20)).arrivals) == 1230
+    assert len(read_history(store, now=clock.now(), since=timedelta(minutes=5)).arrivals) == 30
+    assert len(read_history(store, now=clock.now(), since=timedelta(minutes=20)).arrivals) == 1230
 
 
 def test_one_queue_is_played_without_the_others(store: Store, clock: ManualClock) -> None:
     work(store, clock, 25, queue="mail")
     work(store, clock, 30, queue="bulk")
 
-    assert len(recorded(store, now=clock.now(), queue="mail").arrivals) == 25
-    assert len(recorded(store, now=clock.now()).arrivals) == 55
+    assert len(read_history(store, now=clock.now(), queue="mail").arrivals) == 25
+    assert len(read_history(store, now=clock.now()).arrivals) == 55
 
 
 def test_a_task_arrives_when_it_is_due(store: Store, clock: ManualClock) -> None:
@@ -228,7 +228,7 @@ def test_a_task_arrives_when_it_is_due(store: Store, clock: ManualClock) -> None
     store.sweep()
     complete(store, claim_one(store))
 
-    load = recorded(store, now=clock.now())
+    load = read_history(store, now=clock.now())
 
     at = [at - load.arrivals[0][0] for at, _ in load.arrivals]
     assert clock.now() - begin == 110_000_000
@@ -241,7 +241,7 @@ def test_what_did_not_complete_gets_the_mean_of_its_handler(store: Store, clock:
     report(store, claim_one(store), GAVE_UP)
     submit(store, a_task(handler="never.seen"))
 
-    runs = [run for _, run in recorded(store, now=clock.now()).arrivals]
+    runs = [run for _, run in read_history(store, now=clock.now()).arrivals]
 
     assert runs == [2.0] * 32
 
@@ -255,7 +255,7 @@ def test_a_retried_task_counts_once_and_from_its_submit(store: Store, clock: Man
     store.sweep()
     complete(store, claim_one(store))
 
-    load = recorded(store, now=clock.now(), since=timedelta(seconds=150))
+    load = read_history(store, now=clock.now(), since=timedelta(seconds=150))
 
     assert len(load.arrivals) == 31
     assert load.arrivals[-1][0] == pytest.approx((begin - clock.now()) / 1e6 + 150)
@@ -266,14 +266,16 @@ def test_what_cannot_run_yet_is_no_arrival(store: Store, clock: ManualClock) -> 
     submit(store, a_task(delay=timedelta(hours=1)))
     submit(store, a_task(key="a", delay=timedelta(hours=1)), a_task(prerequisites=["a"]))
 
-    assert len(recorded(store, now=clock.now()).arrivals) == 30
+    assert len(read_history(store, now=clock.now()).arrivals) == 30
 
 
 def test_too_little_history_is_refused_with_what_there_is(store: Store, clock: ManualClock) -> None:
     work(store, clock, 5, queue="mail")
 
-    with pytest.raises(InvalidLoad, match=r"queue 'mail' completed 5 tasks within since=1:00:00; at least 20"):
-        recorded(store, now=clock.now(), queue="mail")
+    with pytest.raises(
+        InvalidLoad, match=r"Queue 'mail' completed 5 tasks within since=1:00:00, but a simulation needs 20"
+    ):
+        read_history(store, now=clock.now(), queue="mail")
 
 
 def test_the_command_plays_the_history_of_a_store(tmp_path: Path) -> None:

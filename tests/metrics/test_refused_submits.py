@@ -16,6 +16,7 @@ import pytest
 import windlass
 from tests.metrics.values import read
 from tests.server.running import running
+from windlass.clock import SystemClock
 from windlass.core.ordering import Queue
 from windlass.core.task import NewTask
 from windlass.errors import QueueFull, StoreUnavailable, WindlassError
@@ -27,7 +28,7 @@ from windlass.server.http.problems import STATUSES
 from windlass.stores.memory import MemoryStore
 from windlass.worker.handler_calls import HandlerCalls
 from windlass.worker.remote import encode_call
-from windlass.worker.wire import Answer, Call
+from windlass.worker.wire import Answer
 from windlass.worker.worker import Worker
 
 API = "/api/v1"
@@ -136,11 +137,11 @@ def test_a_node_counts_what_its_handlers_are_refused(store: MemoryStore, growth:
         answers.append(given)
         answered.set()
 
-    clerk = HandlerCalls(store, answer, Events())
-    value = encode_call([[NewTask(handler="work", queue="small")]], {})
-    clerk.call(cast("Worker", None), None, Call(1, 1, "submit", value))
+    calls = HandlerCalls(store, answer, Events(), SystemClock())
+    call = encode_call(1, 1, "submit", [[NewTask(handler="work", queue="small")]], {})
+    calls.call(cast("Worker", None), None, call)
     assert answered.wait(10)
-    clerk.close()
+    calls.close()
 
     assert answers[0].error is not None
     assert growth() == {("queue_full", "small"): 1}

@@ -7,6 +7,7 @@ chance: a `Gate` stops a transaction at a statement, a `Background` call can be 
 
 from __future__ import annotations
 
+import builtins
 import threading
 from collections.abc import Callable, Sequence
 from importlib.resources import files
@@ -70,8 +71,8 @@ class Laboratory:
         self.rewrite(statement, lambda text: text.replace(old, new))
 
     def patch(self, where: ModuleType | type, name: str, value: object) -> None:
-        """Plant another function, or shadow a builtin in one of our modules."""
-        self._monkeypatch.setattr(where, name, value, raising=False)
+        """Replace an attribute that exists, or shadow a builtin in one of our modules."""
+        self._monkeypatch.setattr(where, name, value, raising=not hasattr(builtins, name))
 
     def patch_item(self, where: dict[Any, Any], name: object, value: object) -> None:
         """Plant another setting."""

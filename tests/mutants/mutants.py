@@ -20,10 +20,12 @@ from windlass.core.settlement import stands_already
 from windlass.core.task import Claim
 from windlass.stores.postgres import database as postgres
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
-from windlass.stores.sql import attempts, claims, graph, submit
+from windlass.stores.sql import claim as sql_claim
+from windlass.stores.sql import graph, settle, submit
 from windlass.stores.sql.rows import Row
+from windlass.stores.sql.settle import Endings, SqlSettle
 from windlass.stores.sql.submit import Submit
-from windlass.stores.sql.sweep import Sweep
+from windlass.stores.sql.sweep import SqlSweep
 from windlass.stores.sqlite import database as sqlite
 
 BOTH = ("sqlite", "postgres")
@@ -65,7 +67,7 @@ def no_fence_in_the_verdict(lab: Laboratory) -> None:
             return Settled(lease, row.state)
         return Settled(lease, row.state) if stands_already(row, settlement) else LeaseLost(lease)
 
-    lab.patch(attempts, "_verdict", verdict)
+    lab.patch(settle, "_verdict", verdict)
 
 
 def no_fence_at_all(lab: Laboratory) -> None:
@@ -74,19 +76,19 @@ def no_fence_at_all(lab: Laboratory) -> None:
 
 
 def an_equal_fence(lab: Laboratory) -> None:
-    granted = claims._claim
+    granted = sql_claim._claim
 
     def equal(*given: Any) -> Claim:
         claim = granted(*given)
         fence = claim.lease.fence - 1
         return Claim(replace(claim.lease, fence=fence), replace(claim.task, fence=fence))
 
-    lab.patch(claims, "_claim", equal)
+    lab.patch(sql_claim, "_claim", equal)
 
 
 def a_fence_without_the_epoch(lab: Laboratory) -> None:
-    granted = claims._claim
-    lab.patch(claims, "_claim", lambda db, session, line: granted(db, session, (0, *line[1:])))
+    granted = sql_claim._claim
+    lab.patch(sql_claim, "_claim", lambda db, session, line: granted(db, session, (0, *line[1:])))
 
 
 def an_answer_before_the_commit(lab: Laboratory) -> None:
@@ -218,15 +220,15 @@ def losses_not_counted(lab: Laboratory) -> None:
 
 
 def requeueing_only_when_a_session_is_marked(lab: Laboratory) -> None:
-    mark, requeue = Sweep._mark_lost_sessions, Sweep._requeue_lost
+    mark, requeue = SqlSweep._mark_lost_sessions, SqlSweep._requeue_lost
     marked: list[int] = []
 
-    def noted(self: Sweep) -> int:
+    def noted(self: SqlSweep) -> int:
         marked.append(mark(self))
         return marked[-1]
 
-    lab.patch(Sweep, "_mark_lost_sessions", noted)
-    lab.patch(Sweep, "_requeue_lost", lambda self: requeue(self) if marked[-1] else 0)
+    lab.patch(SqlSweep, "_mark_lost_sessions", noted)
+    lab.patch(SqlSweep, "_requeue_lost", lambda self: requeue(self) if marked[-1] else 0)
 
 
 def claims_of_lost_sessions(lab: Laboratory) -> None:
@@ -252,22 +254,20 @@ def no_tenant_in_the_look_for_busy_workflows(lab: Laboratory) -> None:
 
 
 def the_record_in_a_transaction_of_its_own(lab: Laboratory) -> None:
-    write = attempts.Endings.write
+    write, settle_all = Endings.write, SqlSettle.settle
     later: list[Any] = []
 
-    def write_most(self: Any, db: Any, tx: Any) -> Any:
+    def write_most(self: Any, *args: Any) -> Any:
         later[:], self._attempts = self._attempts, []
-        return write(self, db, tx)
+        return write(self, *args)
 
-    settle = attempts.settle
-
-    def settle_then_record(db: Any, reports: Any) -> Any:
-        verdicts = settle(db, reports)
-        db.transact(lambda tx: tx.tell("record_attempts", later))
+    def settle_then_record(self: Any, reports: Any) -> Any:
+        verdicts = settle_all(self, reports)
+        self._db.transact(lambda tx: tx.execute("record_attempts", later))
         return verdicts
 
-    lab.patch(attempts.Endings, "write", write_most)
-    lab.patch(attempts, "settle", settle_then_record)
+    lab.patch(Endings, "write", write_most)
+    lab.patch(SqlSettle, "settle", settle_then_record)
 
 
 def a_shared_child_counted_once(lab: Laboratory) -> None:

@@ -35,7 +35,7 @@ from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.errors import CommitUnknown
 from windlass.stores.protocol import Filter
-from windlass.stores.sql import attempts, bulk, graph, operate, sweep
+from windlass.stores.sql import bulk, graph, settle, sweep
 from windlass.stores.sql import submit as submitting
 from windlass.stores.sql.audited_change import AuditedChange
 from windlass.stores.sql.database import Transaction
@@ -51,7 +51,7 @@ POSTGRES = pytest.mark.parametrize("dialect", ["postgres"])
 def test_a_prerequisite_purged_before_all_were_told_leaves_nobody_waiting(laboratory: Laboratory) -> None:
     """It is the same when a fan-out has more edges than a settle tells itself and the sweep has not come yet."""
     laboratory.patch(graph, "LEVELS", 0)
-    laboratory.patch(attempts, "LEVELS", 0)
+    laboratory.patch(settle, "LEVELS", 0)
     dying, store = laboratory.open(), laboratory.open()
     parent = submit_one(store)
     child = submit_one(store, queue="children", prerequisites=[parent])
@@ -217,7 +217,7 @@ def test_a_settle_tells_a_bounded_number_of_dependents_and_leaves_the_others_to_
 
 @BOTH
 def test_a_sweep_tells_of_several_ends_in_turns(laboratory: Laboratory) -> None:
-    laboratory.patch(attempts, "LEVELS", 0)
+    laboratory.patch(settle, "LEVELS", 0)
     laboratory.patch(graph, "EDGES", 6)
     laboratory.patch(sweep, "TURNS", 2)
     dying, store = laboratory.open(), laboratory.open()
@@ -301,14 +301,13 @@ def test_a_callers_commit_in_the_midst_of_a_sweep_is_no_lost_wake_up(laboratory:
     laboratory.clock.advance(MINUTE)
     connection = laboratory.connect()
     [child] = store.submit([a_task(prerequisites=[parent])], conn=connection)
-    sweeping = store._sweep
-    heal = sweeping._heal
+    heal = store._heal
 
     def commit_first(now: int) -> int:
         connection.commit()
         return heal(now)
 
-    laboratory.patch(sweeping, "_heal", commit_first)
+    laboratory.patch(store, "_heal", commit_first)
     swept = store.sweep()
 
     assert swept.healed == 0
@@ -323,7 +322,7 @@ def test_a_member_of_a_ring_that_is_cancelled_meanwhile_does_not_stop_the_sweep(
     store.open_workflow("w", forward=HOUR)
     for number in range(6):
         store.submit([a_task(key=str(number), workflow="w", prerequisites=[str((number + 1) % 6)])])
-    gate = laboratory.gate(sweeper, "hold")
+    gate = laboratory.gate(sweeper, "lock_tasks")
 
     sweeping = laboratory.in_background(sweeper.sweep)
     gate.await_somebody()
@@ -419,7 +418,6 @@ def a_cancelled_pair(store: SqlStore) -> tuple[TaskId, TaskId]:
 @POSTGRES
 def test_a_retry_sees_a_prerequisite_of_which_a_task_is_told_while_it_is_brought_back(laboratory: Laboratory) -> None:
     laboratory.patch(bulk, "CHUNK", 1)
-    laboratory.patch(operate, "CHUNK", 1)
     retrying, store = laboratory.open(), laboratory.open()
     below, above = a_cancelled_pair(store)
     die_at(store, "take_ended")  # Both are cancelled, and the process dies before it tells anybody.
@@ -430,7 +428,7 @@ def test_a_retry_sees_a_prerequisite_of_which_a_task_is_told_while_it_is_brought
 
     def tell_meanwhile(coming: str) -> None:
         seen.append(coming)
-        if coming == "hold" and seen.count("hold") == 1:
+        if coming == "lock_tasks" and seen.count("lock_tasks") == 1:
             sweep_until_quiet(telling)
 
     intercept(retrying, tell_meanwhile)

@@ -15,9 +15,9 @@ from windlass.autoscale.deciders import DECIDERS
 from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.shares import SlotRequest, divide_slots, divide_target
-from windlass.simulation.ours import windlass
+from windlass.simulation.policies import use_deciders
 from windlass.simulation.scenarios import SCENARIOS
-from windlass.simulation.world import World
+from windlass.simulation.simulated_pool import SimulatedPool
 
 counts = st.integers(0, 500)
 
@@ -205,8 +205,8 @@ def test_every_sentence_tells_the_target_and_what_limited_it(life: list[Observat
 @pytest.mark.parametrize("seed", range(3))
 def test_a_constant_load_is_resized_at_most_twice_an_hour(seed: int) -> None:
     load = msgspec.structs.replace(SCENARIOS["steady"].draw("steady", seed), delay=0.05)
-    start, policy = windlass("slo")(load)
-    world, sizes = World(load, start), list[int]()
+    start, policy = use_deciders("slo")(load)
+    world, sizes = SimulatedPool(load, start), list[int]()
     for _ in range(load.length):
         seen = world.advance()
         world.resize(policy(world.now, seen))

@@ -22,7 +22,7 @@ from windlass.core.task import Change, Claim, Lease, NewTask, SessionId, Task, T
 from windlass.core.task_update import Version
 from windlass.core.times import Micros
 from windlass.stores.coordination import Entry
-from windlass.stores.memory import MemoryStore, settle
+from windlass.stores.memory import MemoryStore, graph
 from windlass.stores.protocol import LeaseLost, Receipt, Selection, Settled, Store, Verdict
 
 CATCH = settings(
@@ -81,9 +81,9 @@ class RenewalsIgnored(MemoryStore):
     """M10: a renewed session is swept all the same."""
 
     def renew(self, session: SessionId, *, about: str | None = None, workers: str | None = None) -> list[Lease]:
-        renewed = self._alive(session).renewed
+        renewed = self._tables.live_session(session).renewed
         leases = super().renew(session, about=about, workers=workers)
-        self._alive(session).renewed = renewed
+        self._tables.live_session(session).renewed = renewed
         return leases
 
 
@@ -91,12 +91,12 @@ class SharedChildCountedOnce(MemoryStore):
     """M15: two parents that end in one batch are counted as one."""
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
-        honest = settle.unblock
+        honest = graph.unblock
 
         def wrong(state: Any, waiting: int, on_failure: Any, ended: Any, **times: Micros) -> Any:
             return honest(state, waiting, on_failure, list(ended)[:1], **times)
 
-        with patch.object(settle, "unblock", wrong):
+        with patch.object(graph, "unblock", wrong):
             return super().settle(reports)
 
 
@@ -182,9 +182,9 @@ class ExpectationIgnored(MemoryStore):
 class LostWakeUp(MemoryStore):
     """M4: a task submitted while its prerequisite ends is never told."""
 
-    def _born(self, one: Any, now: Micros, nth: int, batch: Any) -> Any:
+    def _initial_state(self, one: Any, now: Micros, nth: int, batch: Any) -> Any:
         with patch.object(self._tables, "end_of", lambda above: None):
-            return super()._born(one, now, nth, batch)
+            return super()._initial_state(one, now, nth, batch)
 
 
 class RetryKeepsCounting(MemoryStore):

@@ -1,66 +1,66 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
-from windlass.worker import settler
+from windlass.clock import ManualClock
 from windlass.worker.settler import MOST_SECONDS, BatchDelay
 
 
-class Clock:
-    """A clock that only sleeping moves."""
+class RecordingClock(ManualClock):
+    """A manual clock that records how long it was asked to sleep."""
 
     def __init__(self) -> None:
-        self.now = 100.0
+        super().__init__()
         self.slept: list[float] = []
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
-        self.now += seconds
+        super().sleep(seconds)
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(settler, "monotonic", lambda: clock.now)
-    monkeypatch.setattr(settler, "sleep", clock.sleep)
-    return clock
+def call_store(delay: BatchDelay, *batches: int) -> None:
+    for tasks in batches:
+        delay.wait()
+        delay.record(tasks)
 
 
-def calls(paced: BatchDelay, *brought: int) -> None:
-    for tasks in brought:
-        paced.wait()
-        paced.record(tasks)
+def test_a_chain_of_single_tasks_never_waits() -> None:
+    clock = RecordingClock()
 
-
-def test_one_task_after_another_never_waits(clock: Clock) -> None:
-    calls(BatchDelay(), *[1] * 50)
+    call_store(BatchDelay(clock), *[1] * 50)
 
     assert clock.slept == []
 
 
-def test_calls_that_bring_more_are_spaced_wider_and_wider_up_to_a_limit(clock: Clock) -> None:
-    calls(BatchDelay(), *[10] * 10)
+def test_the_delay_grows_with_every_large_batch_up_to_a_limit() -> None:
+    clock = RecordingClock()
 
-    assert clock.slept == sorted(clock.slept)
-    assert clock.slept[-1] == pytest.approx(MOST_SECONDS)
+    call_store(BatchDelay(clock), *[10] * 10)
+
+    assert clock.slept == pytest.approx(sorted(clock.slept), abs=1e-5)
+    assert clock.slept[-1] == pytest.approx(MOST_SECONDS, abs=1e-5)
 
 
-def test_a_call_after_a_silence_is_made_at_once(clock: Clock) -> None:
-    paced = BatchDelay()
-    calls(paced, *[10] * 10)
-    clock.now += 1
+def test_a_call_after_a_pause_is_made_at_once() -> None:
+    clock = RecordingClock()
+    delay = BatchDelay(clock)
+    call_store(delay, *[10] * 10)
+    clock.advance(timedelta(seconds=1))
     slept = len(clock.slept)
 
-    calls(paced, 10)
+    call_store(delay, 10)
 
     assert len(clock.slept) == slept
 
 
-def test_when_waiting_brings_no_more_it_stops(clock: Clock) -> None:
-    paced = BatchDelay()
-    calls(paced, *[10] * 10, *[1] * 20)
+def test_the_delay_ends_when_batches_become_single_tasks() -> None:
+    clock = RecordingClock()
+    delay = BatchDelay(clock)
+    call_store(delay, *[10] * 10, *[1] * 20)
 
     clock.slept.clear()
-    calls(paced, 1)
+    call_store(delay, 1)
 
     assert sum(clock.slept) < 1e-4

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from windlass.clock import SystemClock
 from windlass.worker.connection import Connection
 from windlass.worker.wire import Fork, Frames, FromParent, ToParent
 
@@ -18,7 +19,7 @@ MANY = 400
 @pytest.fixture
 def ends() -> Iterator[tuple[Connection[FromParent], socket.socket]]:
     mine, theirs = socket.socketpair()
-    line: Connection[FromParent] = Connection(mine, FromParent)
+    line: Connection[FromParent] = Connection(mine, FromParent, SystemClock())
     with theirs:
         yield line, theirs
         line.close()

@@ -12,7 +12,7 @@ from windlass.core.times import micros, to_datetime, to_instant
 from windlass.events import Event, Events, StoreCallFailed
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
-from windlass.worker.crons import MOST_MISSED, Crons, decided, nominal_times
+from windlass.worker.crons import MOST_MISSED, Crons, apply_misfire, nominal_times
 
 NOON = to_instant(datetime(2026, 11, 16, 12, 0, tzinfo=UTC))
 MINUTE = micros(timedelta(minutes=1))
@@ -51,10 +51,10 @@ def test_a_time_that_comes_twice_in_autumn_fires_once() -> None:
 
 
 @pytest.mark.parametrize(("misfire", "runs"), [("last", [True]), ("all", [True, True, True]), ("skip", [False])])
-def test_what_becomes_of_missed_times_is_for_the_policy_to_say(misfire: str, runs: list[bool]) -> None:
+def test_the_misfire_policy_decides_about_missed_times(misfire: str, runs: list[bool]) -> None:
     due = [NOON - 3 * HOUR, NOON - 2 * HOUR, NOON - HOUR]
 
-    found = decided(misfire, due, NOON)
+    found = apply_misfire(misfire, due, NOON)
 
     assert [run for _, run in found] == runs
     assert found[-1][0] == NOON - HOUR, "whatever runs, all of them have passed"
@@ -63,7 +63,7 @@ def test_what_becomes_of_missed_times_is_for_the_policy_to_say(misfire: str, run
 def test_a_punctual_time_runs_under_every_policy_and_stands_for_the_last_missed_one() -> None:
     due = [NOON - HOUR, NOON]
 
-    assert [decided(misfire, due, NOON) for misfire in ("last", "skip")] == [[(NOON, True)], [(NOON, True)]]
+    assert [apply_misfire(misfire, due, NOON) for misfire in ("last", "skip")] == [[(NOON, True)], [(NOON, True)]]
 
 
 @pytest.mark.parametrize(("misfire", "fired"), [("last", 1), ("skip", 1), ("all", MOST_MISSED + 2)])
@@ -93,8 +93,8 @@ def test_a_cron_whose_queue_is_full_keeps_no_other_from_firing_and_is_tried_agai
     store.publish(Manifest(handlers=(full, free), crons=crons))
     store.configure(Queue(name="full", max_waiting=1))
     store.submit([NewTask(handler="full", queue="full")])
-    heard: list[Event] = []
-    firing = Crons(store, Events(heard.append), clock)
+    events: list[Event] = []
+    firing = Crons(store, Events(events.append), clock)
     firing.handlers = {"full": full, "free": free}
     firing.fire(clock.now())
     clock.advance(timedelta(minutes=1))
@@ -104,7 +104,7 @@ def test_a_cron_whose_queue_is_full_keeps_no_other_from_firing_and_is_tried_agai
     later = firing.fire(clock.now())
 
     assert (fired, later) == (1, 1)
-    assert [type(event) for event in heard] == [StoreCallFailed]
+    assert [type(event) for event in events] == [StoreCallFailed]
 
 
 def test_a_paused_cron_fires_nothing_until_it_goes_on() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from windlass.clock import ManualClock
 from windlass.worker.duty import LONGEST_WAIT, MOST_FAILURES, WITHIN_SECONDS, Duty, Failures, NotRestartable
 
 
@@ -36,30 +37,18 @@ def test_failures_that_are_far_apart_are_never_final() -> None:
     assert failures.next_wait(now=1e9) == pytest.approx(0.1), "after a long peace the first wait is short again"
 
 
-class Over(threading.Event):
-    """The end of the node, for a duty that is not to sleep: it remembers for how long it would have."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.waits: list[float | None] = []
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.waits.append(timeout)
-        return self.is_set()
-
-
 class Reports:
-    """What a duty said of its failures."""
+    """Records the failures that a duty reports."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, str, float | None]] = []
+        self.received: list[tuple[str, str, float | None]] = []
 
     def __call__(self, duty: str, error: Exception, again_in: float | None) -> None:
-        self.said.append((duty, str(error), again_in))
+        self.received.append((duty, str(error), again_in))
 
 
-def test_a_duty_that_fails_is_reported_and_goes_on() -> None:
-    over, reports = Over(), Reports()
+def test_a_duty_that_fails_is_reported_and_continues() -> None:
+    over, reports = threading.Event(), Reports()
     steps = iter(["works", "fails", "works", "ends"])
 
     def step() -> None:
@@ -71,23 +60,26 @@ def test_a_duty_that_fails_is_reported_and_goes_on() -> None:
             case _:
                 pass
 
-    Duty("sweeper", step, over, reports, clock=lambda: 0.0).run()
+    clock = ManualClock()
+    started = clock.monotonic()
+    Duty("sweeper", step, over, reports, clock).run()
 
-    assert reports.said == [("sweeper", "'surprise'", pytest.approx(0.1))]
-    assert over.waits == [pytest.approx(0.1)]
+    assert reports.received == [("sweeper", "'surprise'", pytest.approx(0.1))]
+    assert clock.monotonic() - started == pytest.approx(0.1, abs=1e-5)
     assert next(steps, None) is None
 
 
 def test_a_duty_that_keeps_failing_gives_up_by_the_clock() -> None:
     reports = Reports()
-    clock = iter(range(1_000))
 
     def step() -> None:
         raise RuntimeError("always")
 
-    Duty("sweeper", step, Over(), reports, clock=lambda: float(next(clock))).run()
+    Duty("sweeper", step, threading.Event(), reports, ManualClock()).run()
 
-    assert [again_in for _, _, again_in in reports.said].index(None) == MOST_FAILURES - 1 == len(reports.said) - 1
+    assert (
+        [again_in for _, _, again_in in reports.received].index(None) == MOST_FAILURES - 1 == len(reports.received) - 1
+    )
 
 
 def failing_step(error: Exception) -> Iterator[None]:
@@ -99,18 +91,18 @@ def failing_step(error: Exception) -> Iterator[None]:
 def test_a_duty_that_must_not_be_restarted_gives_up_at_once(error: Exception, restarts: bool) -> None:
     reports = Reports()
 
-    Duty("hub", lambda: next(failing_step(error)), Over(), reports, restarts=restarts).run()
+    Duty("hub", lambda: next(failing_step(error)), threading.Event(), reports, ManualClock(), restarts=restarts).run()
 
-    assert reports.said == [("hub", "x", None)]
+    assert reports.received == [("hub", "x", None)]
 
 
-def test_an_error_at_the_end_of_the_node_is_no_failure() -> None:
-    over, reports = Over(), Reports()
+def test_an_error_at_the_end_of_the_node_is_not_a_failure() -> None:
+    over, reports = threading.Event(), Reports()
 
     def step() -> None:
         over.set()
         raise RuntimeError("the store was closed")
 
-    Duty("sweeper", step, over, reports).run()
+    Duty("sweeper", step, over, reports, ManualClock()).run()
 
-    assert reports.said == []
+    assert reports.received == []

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from windlass.worker.external_signals import STALE, _Reading, queried, smoothed  # pyright: ignore[reportPrivateUsage]
+from windlass.worker.external_signals import STALE_AFTER, _Reading, query_prometheus, smooth  # pyright: ignore[reportPrivateUsage]
 
 
 @contextmanager
@@ -43,13 +43,13 @@ def a_vector(*values: str) -> dict[str, Any]:
 
 def test_the_series_of_a_query_are_added_up() -> None:
     with prometheus(a_vector("2", "3.5")) as (url, asked):
-        assert queried(url, 'sum(free{db="a b"})') == 5.5
+        assert query_prometheus(url, 'sum(free{db="a b"})') == 5.5
         assert asked == ['sum(free{db="a b"})']
 
 
 def test_a_scalar_is_taken_as_it_is() -> None:
     with prometheus({"status": "success", "data": {"resultType": "scalar", "result": [1, "7"]}}) as (url, _):
-        assert queried(url, "7") == 7.0
+        assert query_prometheus(url, "7") == 7.0
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_a_scalar_is_taken_as_it_is() -> None:
 )
 def test_an_answer_without_a_number_is_refused(answer: Any) -> None:
     with prometheus(answer) as (url, _), pytest.raises(ValueError):  # noqa: PT011 msgspec's own errors among them
-        queried(url, "free")
+        query_prometheus(url, "free")
 
 
 def test_a_reading_moves_half_of_the_way_in_one_half_life() -> None:
     reading = _Reading(value=100.0, at=0.0)
 
-    assert smoothed(reading, 0.0, 10.0, half_life=10.0) == 50.0
-    assert smoothed(reading, 0.0, 10.0, half_life=0.0) == 0.0
-    assert smoothed(reading, 0.0, 2 * STALE, half_life=1e9) == 0.0, "what was known is too old to count"
+    assert smooth(reading, 0.0, 10.0, half_life=10.0) == 50.0
+    assert smooth(reading, 0.0, 10.0, half_life=0.0) == 0.0
+    assert smooth(reading, 0.0, 2 * STALE_AFTER, half_life=1e9) == 0.0, "what was known is too old to count"

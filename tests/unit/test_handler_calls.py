@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from tests.unit.values import an_id
+from windlass.clock import SystemClock
 from windlass.core.manifest import Manifest
 from windlass.core.task import Lease, Progress, SessionId
 from windlass.errors import StoreUnavailable
@@ -19,13 +20,13 @@ LEASE = Lease(an_id(1), 1, SessionId(an_id(9)))
 
 
 class SlowStore:
-    """Does not answer the first time it is told the manifest; takes progress only when it is let."""
+    """Refuses the manifest the first time; accepts progress only when the test allows it."""
 
     def __init__(self) -> None:
         self.tries = 0
         self.published = threading.Event()
         self.let = threading.Event()
-        self.told: list[float | None] = []
+        self.written: list[float | None] = []
         self.taken = threading.Semaphore(0)
 
     def publish(self, _manifest: Manifest) -> None:
@@ -36,36 +37,36 @@ class SlowStore:
 
     def progress(self, reports: Sequence[Progress]) -> None:
         assert self.let.wait(5)
-        self.told += [report.share for report in reports]
+        self.written += [report.share for report in reports]
         self.taken.release()
 
 
-def a_clerk(store: SlowStore) -> HandlerCalls:
-    return HandlerCalls(cast("Store", store), lambda _worker, _answer: None, Events())
+def start_calls(store: SlowStore) -> HandlerCalls:
+    return HandlerCalls(cast("Store", store), lambda _worker, _answer: None, Events(), SystemClock())
 
 
 def test_a_manifest_that_could_not_be_published_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_AGAIN_SECONDS", 0.01)
     store = SlowStore()
-    clerk = a_clerk(store)
+    calls = start_calls(store)
 
-    clerk.publish(Manifest(handlers=(), crons=()))
+    calls.publish(Manifest(handlers=(), crons=()))
 
     assert store.published.wait(5)
-    clerk.close()
+    calls.close()
 
 
 def test_while_progress_cannot_be_written_only_the_latest_is_kept() -> None:
     store = SlowStore()
-    clerk = a_clerk(store)
+    calls = start_calls(store)
 
     for second in range(1, 11):
-        clerk.progress(LEASE, second / 10, None)
-        clerk.tick(float(second))
+        calls.progress(LEASE, second / 10, None)
+        calls.tick(float(second))
     store.let.set()
     assert store.taken.acquire(timeout=5)
-    while store.told == [0.1]:
-        clerk.tick(20.0)
+    while store.written == [0.1]:
+        calls.tick(20.0)
 
-    assert store.told == [0.1, 1.0]
-    clerk.close()
+    assert store.written == [0.1, 1.0]
+    calls.close()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.unit.values import a_stored_task, an_id
 from windlass.core.task import Claim, Lease, SessionId
-from windlass.worker.claimer import MOST_HELD, Holdings, claimable
+from windlass.worker.claimer import MOST_HELD, HeldLeases, limit_claim
 from windlass.worker.settler import MOST
 
 ONE, TWO = SessionId(an_id(91)), SessionId(an_id(92))
@@ -18,22 +18,22 @@ def everything(_session: SessionId) -> bool:
 
 
 def test_a_pool_claims_what_its_workers_have_room_for() -> None:
-    assert claimable(room=52, slots=2, held=0) == 52
-    assert claimable(room=0, slots=2, held=0) == 0
+    assert limit_claim(room=52, slots=2, held=0) == 52
+    assert limit_claim(room=0, slots=2, held=0) == 0
 
 
 def test_a_pool_at_its_bound_claims_nothing_however_hungry_its_workers_are() -> None:
-    assert claimable(room=52, slots=2, held=MOST_HELD + 2) == 0
-    assert claimable(room=52, slots=2, held=MOST_HELD + 100) == 0
-    assert claimable(room=52, slots=2, held=MOST_HELD) == 2
+    assert limit_claim(room=52, slots=2, held=MOST_HELD + 2) == 0
+    assert limit_claim(room=52, slots=2, held=MOST_HELD + 100) == 0
+    assert limit_claim(room=52, slots=2, held=MOST_HELD) == 2
 
 
 def test_the_bound_leaves_room_for_a_batch_that_is_written_and_for_the_next_one() -> None:
-    assert claimable(room=1_000, slots=1, held=1 + MOST) == 1_000
+    assert limit_claim(room=1_000, slots=1, held=1 + MOST) == 1_000
 
 
 def test_a_lease_is_held_until_its_end_is_written() -> None:
-    holdings = Holdings()
+    holdings = HeldLeases()
     claims = [a_claim(number) for number in range(3)]
 
     holdings.add(claims)
@@ -45,7 +45,7 @@ def test_a_lease_is_held_until_its_end_is_written() -> None:
 
 
 def test_a_task_that_was_claimed_again_is_held_again() -> None:
-    holdings = Holdings()
+    holdings = HeldLeases()
 
     holdings.add([a_claim(1, fence=1)])
     holdings.add([a_claim(1, fence=2)])
@@ -55,7 +55,7 @@ def test_a_task_that_was_claimed_again_is_held_again() -> None:
 
 
 def test_a_session_that_is_over_holds_nothing() -> None:
-    holdings = Holdings()
+    holdings = HeldLeases()
     holdings.add([a_claim(1, ONE), a_claim(2, TWO)])
 
     assert holdings.count(lambda session: session == TWO) == 1

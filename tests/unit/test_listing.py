@@ -12,7 +12,7 @@ from windlass.core.task import Claim
 from windlass.core.worker_list import MAX_CHARACTERS, MAX_TASKS, MAX_WORKERS, decode_workers
 from windlass.events import Events
 from windlass.worker.node_status import WorkerListing
-from windlass.worker.worker import ReadyTask, RunningAttempt, Worker, WorkerState
+from windlass.worker.worker import RunningAttempt, Worker, WorkerState
 
 
 def a_worker(number: int, *, threads: int = 1, tasks: int = 0, pool: str = "mail") -> Worker:
@@ -21,19 +21,17 @@ def a_worker(number: int, *, threads: int = 1, tasks: int = 0, pool: str = "mail
     worker.move(WorkerState.IDLE, monotonic())
     for ticket in range(tasks):
         claim = Claim(cast("Any", None), a_stored_task(handler="h" * 128))
-        worker.add(
-            RunningAttempt(ticket, ReadyTask(claim, cast("Any", SimpleNamespace(slots=1)), 0.0), 1, monotonic()),
-            monotonic(),
-        )
+        attempt = RunningAttempt(claim, cast("Any", SimpleNamespace(slots=1)), 0.0)
+        attempt.assign(ticket, 1, monotonic())
+        worker.add(attempt, monotonic())
     return worker
 
 
 def listing(*workers: Worker, memory: int = 5 << 20) -> WorkerListing:
     """Describes these workers."""
-    crew = SimpleNamespace(workers={worker.number: worker for worker in workers})
-    return WorkerListing(
-        cast("Any", SimpleNamespace(lock=threading.RLock(), dispatcher=crew, memory=lambda _worker: memory))
-    )
+    dispatcher = SimpleNamespace(workers={worker.number: worker for worker in workers})
+    hub = SimpleNamespace(lock=threading.RLock(), dispatcher=dispatcher, memory=lambda _worker: memory)
+    return WorkerListing(cast("Any", hub), SystemClock())
 
 
 def test_a_worker_is_described_with_the_tasks_that_it_runs() -> None:

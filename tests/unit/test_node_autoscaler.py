@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.builders import a_task, submit
-from tests.unit.test_dispatcher import Recorder
+from tests.unit.test_dispatcher import Recorder, a_dispatcher
 from windlass.autoscale import pool_tick
 from windlass.autoscale.shares import HOLD
 from windlass.clock import ManualClock
@@ -25,16 +25,14 @@ from windlass.errors import StoreUnavailable
 from windlass.events import ControllerFailed, Event, Events, PoolDecided, PoolResized, StoreCallFailed
 from windlass.operations import breakers, pool_overrides, pools
 from windlass.stores.memory import MemoryStore
-from windlass.worker import autoscaler as module
 from windlass.worker.autoscaler import Autoscaler
 from windlass.worker.breakers import Breakers
 from windlass.worker.claimer import Claimer
-from windlass.worker.dispatcher import Dispatcher
 from windlass.worker.wire import Done, Hello
-from windlass.worker.worker import ReadyTask, WorkerState
+from windlass.worker.worker import RunningAttempt, WorkerState
 
 MEGABYTE = 1 << 20
-SIZES_ITSELF = PoolSettings(min=1, max=8)
+AUTOSCALED = PoolSettings(min=1, max=8)
 
 
 class Store(MemoryStore):
@@ -60,41 +58,34 @@ class Store(MemoryStore):
         return False
 
 
-class Freed(threading.Condition):
-    """Nobody is waited for."""
-
-    def wait(self, timeout: float | None = None) -> bool:
-        return True
-
-
 class Node:
-    """One node's autoscaler with its crew, which forks nobody."""
+    """The autoscaler of one node, with a dispatcher that forks no processes."""
 
-    def __init__(self, town: Town, name: str, *settings: PoolSettings, budget: BudgetSettings) -> None:
+    def __init__(self, cluster: Cluster, name: str, *settings: PoolSettings, budget: BudgetSettings) -> None:
         self.events: list[Event] = []
         events = Events(self.events.append)
-        self.outlet = Recorder()
-        self.outlet.held = 100 * MEGABYTE
-        self.crew = Dispatcher(settings or (SIZES_ITSELF,), self.outlet, events)
-        self.crew.has_parent = True
-        self.town = town
+        self.recorder = Recorder()
+        self.recorder.held = 100 * MEGABYTE
+        self.dispatcher = a_dispatcher(settings or (AUTOSCALED,), self.recorder, events)
+        self.dispatcher.has_parent = True
+        self.cluster = cluster
         self.keeper = SimpleNamespace(current=None, node=name, holds=lambda _: True)
         self.hub = SimpleNamespace(
             lock=threading.RLock(),
-            dispatcher=self.crew,
-            memory=self.outlet.memory,
-            freed=Freed(),
+            dispatcher=self.dispatcher,
+            memory=self.recorder.memory,
+            freed=threading.Condition(),
             resume_ticks=lambda: None,
         )
-        self.breakers = Breakers(town.store, events, name)
+        self.breakers = Breakers(cluster.store, events, name)
         self.autoscaler = Autoscaler(
-            town.store, cast("Any", self.hub), cast("Any", self.keeper), self.breakers, events, budget
+            cluster.store, cast("Any", self.hub), cast("Any", self.keeper), self.breakers, events, budget, cluster.clock
         )
-        self.autoscaler.turned.set()  # It never waits for the next tick: the test's clock says when that is.
+        self.autoscaler.wake.set()  # It never waits, because the test decides when the next tick is.
         self.open()
 
     def open(self) -> None:
-        self.keeper.current = self.town.store.open_session(self.keeper.node)
+        self.keeper.current = self.cluster.store.open_session(self.keeper.node)
 
     @property
     def session(self) -> SessionId:
@@ -102,51 +93,53 @@ class Node:
 
     def claimer(self) -> Claimer:
         """One that takes what its first pool has room for, and never waits."""
-        [pool, *_] = self.crew.pools.values()
+        [pool, *_] = self.dispatcher.pools.values()
         hub, keeper, settler = (cast("Any", each) for each in (self.hub, self.keeper, SimpleNamespace(on_written=[])))
-        claimer = Claimer(self.town.store, pool, hub, keeper, settler, self.breakers, Events(), frozenset())
+        claimer = Claimer(
+            self.cluster.store, pool, hub, keeper, settler, self.breakers, Events(), frozenset(), self.cluster.clock
+        )
         claimer.handlers = frozenset(["work"])
         return claimer
 
     def step(self) -> None:
         self.autoscaler.step()
-        self.crew.tick(self.town.seconds)
-        for worker in list(self.crew.workers.values()):
+        self.dispatcher.tick(self.cluster.seconds)
+        for worker in list(self.dispatcher.workers.values()):
             if worker.state is WorkerState.STARTING:
-                self.crew.receive(worker, Hello(), self.town.seconds)
+                self.dispatcher.receive(worker, Hello(), self.cluster.seconds)
             if worker.state is WorkerState.DRAINING and not worker.running:
-                self.crew.process_exited(worker, 0, self.town.seconds)
+                self.dispatcher.process_exited(worker, 0, self.cluster.seconds)
 
     def lease(self, number: int) -> list[Claim]:
         """So many tasks begin to run."""
-        submit(self.town.store, *(a_task(priority=9) for _ in range(number)))
-        claims = self.town.store.claim(self.session, ["default"], number)
-        work = [ReadyTask(claim, assignment_of(claim), self.town.seconds) for claim in claims]
-        self.crew.assign(self.crew.pools["default"], work, self.town.seconds)
+        submit(self.cluster.store, *(a_task(priority=9) for _ in range(number)))
+        claims = self.cluster.store.claim(self.session, ["default"], number)
+        attempts = [RunningAttempt(claim, assignment_of(claim), self.cluster.seconds) for claim in claims]
+        self.dispatcher.assign(self.dispatcher.pools["default"], attempts, self.cluster.seconds)
         return claims
 
     def work(self, pool: str = "default", most: int = 1_000) -> int:
         """Every free worker runs a task, which takes no time."""
-        crew_pool = self.crew.pools[pool]
-        free = sum(worker.free for worker in crew_pool.workers.values() if worker.takes)
-        claims = self.town.store.claim(self.session, crew_pool.settings.queues, min(free, most)) if free else []
-        work = [ReadyTask(claim, assignment_of(claim), self.town.seconds) for claim in claims]
-        crew_pool.counters.record_claimed(claims)
-        self.crew.assign(crew_pool, work, self.town.seconds)
-        for worker in list(self.crew.workers.values()):
+        target = self.dispatcher.pools[pool]
+        free = sum(worker.free for worker in target.workers.values() if worker.takes)
+        claims = self.cluster.store.claim(self.session, target.settings.queues, min(free, most)) if free else []
+        attempts = [RunningAttempt(claim, assignment_of(claim), self.cluster.seconds) for claim in claims]
+        target.counters.record_claimed(claims)
+        self.dispatcher.assign(target, attempts, self.cluster.seconds)
+        for worker in list(self.dispatcher.workers.values()):
             for ticket in list(worker.running):
-                self.crew.receive(worker, Done(ticket, 1.0), self.town.seconds)
-        self.town.store.settle([(claim.lease, COMPLETED) for claim in claims])
+                self.dispatcher.receive(worker, Done(ticket, 1.0), self.cluster.seconds)
+        self.cluster.store.settle([(claim.lease, COMPLETED) for claim in claims])
         return len(claims)
 
     def size(self, pool: str = "default") -> int:
-        return self.crew.pools[pool].target
+        return self.dispatcher.pools[pool].target
 
     def of(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 
 
-class Town:
+class Cluster:
     """A store, a clock, and the nodes on it."""
 
     def __init__(self) -> None:
@@ -156,7 +149,7 @@ class Town:
 
     @property
     def seconds(self) -> float:
-        return self.clock.now() / 1_000_000
+        return self.clock.monotonic()
 
     def node(self, *settings: PoolSettings, budget: BudgetSettings | None = None) -> Node:
         name = f"node-{len(self.nodes)}"
@@ -177,175 +170,174 @@ class Town:
 
 
 @pytest.fixture
-def town(monkeypatch: pytest.MonkeyPatch) -> Iterator[Town]:
-    town = Town()
-    monkeypatch.setattr(module, "monotonic", lambda: town.seconds)
-    yield town
-    town.store.close()
+def cluster() -> Iterator[Cluster]:
+    cluster = Cluster()
+    yield cluster
+    cluster.store.close()
 
 
-def test_a_backlog_makes_the_pool_grow_and_the_ledger_says_why(town: Town) -> None:
-    node = town.node()
-    town.tick(3)
+def test_a_backlog_makes_the_pool_grow_and_the_ledger_says_why(cluster: Cluster) -> None:
+    node = cluster.node()
+    cluster.tick(3)
     assert node.size() == 1
 
-    town.backlog(500)
-    town.tick(5)
+    cluster.backlog(500)
+    cluster.tick(5)
 
     assert node.size() == 8
-    assert len(node.crew.workers) == 8
+    assert len(node.dispatcher.workers) == 8
     [resized] = node.of(PoolResized)
     assert (resized.before, resized.after) == (1, 8)
     assert "500 runnable" in resized.why
-    assert any("500 runnable" in entry.text for entry in pools.history(town.store, "default"))
+    assert any("500 runnable" in entry.text for entry in pools.history(cluster.store, "default"))
     assert [event.action for event in node.of(PoolDecided)].count("grew") == 1
 
 
-def test_a_shrink_lets_the_idle_go_and_a_busy_worker_end_its_task(town: Town) -> None:
-    node = town.node()
-    town.tick(3)
-    town.backlog(500)
-    town.tick(5)
+def test_a_shrink_lets_the_idle_go_and_a_busy_worker_end_its_task(cluster: Cluster) -> None:
+    node = cluster.node()
+    cluster.tick(3)
+    cluster.backlog(500)
+    cluster.tick(5)
     node.lease(1)
-    [busy] = [worker for worker in node.crew.workers.values() if worker.running]
+    [busy] = [worker for worker in node.dispatcher.workers.values() if worker.running]
     tickets = list(busy.running)
 
-    pool_overrides.pause(town.store, "default", by="ops")
-    town.tick(3)
+    pool_overrides.pause(cluster.store, "default", by="ops")
+    cluster.tick(3)
 
     assert node.size() == 0
-    assert list(node.crew.workers.values()) == [busy], "all others have left"
-    assert (busy.state, list(busy.running), node.outlet.killed) == (WorkerState.DRAINING, tickets, [])
+    assert list(node.dispatcher.workers.values()) == [busy], "all others have left"
+    assert (busy.state, list(busy.running), node.recorder.killed) == (WorkerState.DRAINING, tickets, [])
 
 
-def test_it_shrinks_by_itself_when_the_work_is_done(town: Town) -> None:
-    node = town.node()
-    town.tick(3)
-    town.backlog(300)
+def test_it_shrinks_by_itself_when_the_work_is_done(cluster: Cluster) -> None:
+    node = cluster.node()
+    cluster.tick(3)
+    cluster.backlog(300)
     ran = 0
     while ran < 300:
-        town.tick()
+        cluster.tick()
         ran += node.work()
     largest = node.size()
 
-    town.tick(60)
+    cluster.tick(60)
 
     assert (largest, node.size()) == (8, 1)
-    assert len(node.outlet.settled) == 300
+    assert len(node.recorder.settled) == 300
     assert len(node.of(PoolResized)) <= 4, "in few and decisive steps"
 
 
-def test_a_shrink_keeps_those_who_have_something_to_do(town: Town) -> None:
-    node = town.node(PoolSettings(size=3))
-    town.tick(2)
+def test_a_shrink_keeps_those_who_have_something_to_do(cluster: Cluster) -> None:
+    node = cluster.node(PoolSettings(size=3))
+    cluster.tick(2)
     [claim] = node.lease(1)
-    [busy] = [worker for worker in node.crew.workers.values() if worker.running]
+    [busy] = [worker for worker in node.dispatcher.workers.values() if worker.running]
 
-    pool_overrides.pin(town.store, "default", 1, by="ops")
-    town.tick(3)
+    pool_overrides.pin(cluster.store, "default", 1, by="ops")
+    cluster.tick(3)
 
-    assert [worker for worker in node.crew.workers.values() if worker.state.working] == [busy]
-    assert claim.task.id.int not in node.outlet.settled
+    assert [worker for worker in node.dispatcher.workers.values() if worker.state.working] == [busy]
+    assert claim.task.id.int not in node.recorder.settled
 
 
-def test_two_nodes_share_one_target_and_the_shares_add_up(town: Town) -> None:
-    first, second = town.node(PoolSettings(min=0, max=6)), town.node(PoolSettings(min=0, max=3))
-    town.tick(2)
+def test_two_nodes_share_one_target_and_the_shares_add_up(cluster: Cluster) -> None:
+    first, second = cluster.node(PoolSettings(min=0, max=6)), cluster.node(PoolSettings(min=0, max=3))
+    cluster.tick(2)
 
     for target in (1, 2, 5, 7, 9):
-        pool_overrides.pin(town.store, "default", target, by="ops")
-        town.tick(2)
+        pool_overrides.pin(cluster.store, "default", target, by="ops")
+        cluster.tick(2)
         assert first.size() + second.size() == target, target
         assert abs(first.size() - 2 * second.size()) <= 2, "by the weight of their ceilings"
 
 
-def test_a_node_that_joins_takes_its_share_and_the_other_gives_its_part_back_after_a_hold(town: Town) -> None:
-    first = town.node(PoolSettings(min=0, max=8))
-    town.tick(2)
-    pool_overrides.pin(town.store, "default", 8, by="ops", lasts="1h")
-    town.tick(2)
+def test_a_node_that_joins_takes_its_share_and_the_other_gives_its_part_back_after_a_hold(cluster: Cluster) -> None:
+    first = cluster.node(PoolSettings(min=0, max=8))
+    cluster.tick(2)
+    pool_overrides.pin(cluster.store, "default", 8, by="ops", lasts="1h")
+    cluster.tick(2)
     assert first.size() == 8
 
-    second = town.node(PoolSettings(min=0, max=8))
-    town.tick(3)
+    second = cluster.node(PoolSettings(min=0, max=8))
+    cluster.tick(3)
     assert (first.size(), second.size()) == (8, 4)
-    town.tick(int(HOLD) + 1)
+    cluster.tick(int(HOLD) + 1)
 
     assert (first.size(), second.size()) == (4, 4)
     assert len(first.of(PoolResized)) == 2, "to 8 and to 4, nothing between"
 
 
-def test_the_share_of_a_node_that_is_gone_is_taken_over(town: Town) -> None:
-    first, second = town.node(PoolSettings(min=0, max=8)), town.node(PoolSettings(min=0, max=8))
-    town.tick(2)
-    pool_overrides.pin(town.store, "default", 8, by="ops", lasts="1h")
-    town.tick(2)
+def test_the_share_of_a_node_that_is_gone_is_taken_over(cluster: Cluster) -> None:
+    first, second = cluster.node(PoolSettings(min=0, max=8)), cluster.node(PoolSettings(min=0, max=8))
+    cluster.tick(2)
+    pool_overrides.pin(cluster.store, "default", 8, by="ops", lasts="1h")
+    cluster.tick(2)
     assert (first.size(), second.size()) == (4, 4)
 
-    town.nodes.remove(second)  # It stops renewing: its session runs out, whoever sweeps it.
-    town.tick(18)
+    cluster.nodes.remove(second)  # It stops renewing: its session runs out, whoever sweeps it.
+    cluster.tick(18)
 
     assert first.size() == 8
 
 
-def test_of_two_nodes_exactly_one_decides_each_tick(town: Town) -> None:
-    town.node()
-    town.node()
-    town.backlog(2_000)
-    before = town.store.decisions
+def test_of_two_nodes_exactly_one_decides_each_tick(cluster: Cluster) -> None:
+    cluster.node()
+    cluster.node()
+    cluster.backlog(2_000)
+    before = cluster.store.decisions
 
-    town.tick(20)
+    cluster.tick(20)
 
-    assert town.store.decisions - before == 20
-    assert town.store.refused == 0, "the second has looked after the first had written"
+    assert cluster.store.decisions - before == 20
+    assert cluster.store.refused == 0, "the second has looked after the first had written"
 
 
 def test_of_two_nodes_that_have_looked_at_the_same_moment_one_decides_and_the_other_keeps_its_size(
-    town: Town, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = town.node(PoolSettings(min=0, max=8)), town.node(PoolSettings(min=0, max=8))
-    town.tick(2)
-    pool_overrides.pin(town.store, "default", 8, by="ops")
-    town.clock.advance(timedelta(seconds=1))
-    stale = town.store.look(["default"], ahead=timedelta(0))
+    first, second = cluster.node(PoolSettings(min=0, max=8)), cluster.node(PoolSettings(min=0, max=8))
+    cluster.tick(2)
+    pool_overrides.pin(cluster.store, "default", 8, by="ops")
+    cluster.clock.advance(timedelta(seconds=1))
+    stale = cluster.store.look(["default"], ahead=timedelta(0))
 
     first.step()
-    decided = town.store.decisions
+    decided = cluster.store.decisions
     with monkeypatch.context() as patch:
-        patch.setattr(town.store, "look", lambda *_args, **_kwargs: stale)
+        patch.setattr(cluster.store, "look", lambda *_args, **_kwargs: stale)
         second.step()
     sizes = (first.size(), second.size())
     second.step()
 
-    assert (town.store.decisions, town.store.refused) == (decided, 1)
+    assert (cluster.store.decisions, cluster.store.refused) == (decided, 1)
     assert sizes == (4, 0), "nothing is done by what was not written"
     assert second.size() == 4, "it follows what the other has decided"
 
 
-def test_a_store_that_is_away_leaves_the_size_as_it_is(town: Town) -> None:
-    node = town.node()
-    town.tick(3)
-    town.backlog(500)
-    town.tick(5)
+def test_a_store_that_is_away_leaves_the_size_as_it_is(cluster: Cluster) -> None:
+    node = cluster.node()
+    cluster.tick(3)
+    cluster.backlog(500)
+    cluster.tick(5)
 
-    town.store.away = True
-    town.tick(30)
+    cluster.store.away = True
+    cluster.tick(30)
 
     assert node.size() == 8
     assert {event.doing for event in node.of(StoreCallFailed)} == {"size the pools"}
-    town.store.away = False
-    town.tick()
+    cluster.store.away = False
+    cluster.tick()
     assert node.size() == 8
 
 
-def test_a_node_without_a_session_or_with_a_lost_one_leaves_the_size_as_it_is(town: Town) -> None:
-    node = town.node()
-    town.tick(3)
-    pool_overrides.pin(town.store, "default", 5, by="ops")
-    town.tick(2)
+def test_a_node_without_a_session_or_with_a_lost_one_leaves_the_size_as_it_is(cluster: Cluster) -> None:
+    node = cluster.node()
+    cluster.tick(3)
+    pool_overrides.pin(cluster.store, "default", 5, by="ops")
+    cluster.tick(2)
 
-    town.store.close_session(node.session)
-    pool_overrides.pin(town.store, "default", 2, by="ops")
+    cluster.store.close_session(node.session)
+    pool_overrides.pin(cluster.store, "default", 2, by="ops")
     node.step()
     lost = node.size()
     node.keeper.current = None
@@ -353,145 +345,145 @@ def test_a_node_without_a_session_or_with_a_lost_one_leaves_the_size_as_it_is(to
 
     assert (lost, node.size()) == (5, 5)
     node.open()
-    town.tick(2)
+    cluster.tick(2)
     assert node.size() == 2
 
 
 def test_a_controller_that_breaks_keeps_the_size_says_so_backs_off_and_recovers(
-    town: Town, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node = town.node()
-    town.tick(3)
-    pool_overrides.pin(town.store, "default", 3, by="ops")
-    town.tick(2)
+    node = cluster.node()
+    cluster.tick(3)
+    pool_overrides.pin(cluster.store, "default", 3, by="ops")
+    cluster.tick(2)
     calls: list[float] = []
 
     def breaks(*_: Any) -> None:
-        calls.append(town.seconds)
+        calls.append(cluster.seconds)
         raise ZeroDivisionError("no load")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "windlass.autoscaler"):
         patch.setattr(pool_tick, "decide_tick", breaks)
-        began = town.seconds
-        town.tick(40)
+        began = cluster.seconds
+        cluster.tick(40)
 
     assert [round(call - began) for call in calls] == [1, 3, 7, 15, 31]
     assert node.size() == 3
     [failed, *_] = node.of(ControllerFailed)
     assert (failed.pool, failed.error, failed.again_in) == ("default", "ZeroDivisionError: no load", 2.0)
     assert '"runnable":0' in caplog.text, "what it was shown is in the log"
-    assert "ZeroDivisionError" in pools.pool(town.store, "default").degraded
-    town.tick(40)
-    assert pools.pool(town.store, "default").degraded == ""
-    pool_overrides.pin(town.store, "default", 4, by="ops")
-    town.tick(2)
+    assert "ZeroDivisionError" in pools.pool(cluster.store, "default").degraded
+    cluster.tick(40)
+    assert pools.pool(cluster.store, "default").degraded == ""
+    pool_overrides.pin(cluster.store, "default", 4, by="ops")
+    cluster.tick(2)
     assert node.size() == 4
 
 
 def test_a_decision_that_the_store_cannot_take_harms_the_controller_and_not_the_node(
-    town: Town, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = town.node()
-    town.tick(3)
+    node = cluster.node()
+    cluster.tick(3)
     monkeypatch.setattr(pool_tick, "format_change", lambda *_: "x" * 5_000)
     monkeypatch.setattr(pool_tick.Decision, "summarize", lambda *_: "x" * 5_000)
 
-    pool_overrides.pin(town.store, "default", 5, by="ops")
-    town.tick(2)
+    pool_overrides.pin(cluster.store, "default", 5, by="ops")
+    cluster.tick(2)
 
     assert node.size() == 1
     assert len(node.of(ControllerFailed)) == 1
 
 
-def test_a_budget_of_workers_is_never_exceeded_and_the_higher_priority_is_served_first(town: Town) -> None:
+def test_a_budget_of_workers_is_never_exceeded_and_the_higher_priority_is_served_first(cluster: Cluster) -> None:
     low = PoolSettings(name="low", queues=("low",), min=1, max=8)
     high = PoolSettings(name="high", queues=("high",), min=1, max=8, priority=5)
-    node = town.node(low, high, budget=BudgetSettings(workers=6))
-    town.tick(2)
+    node = cluster.node(low, high, budget=BudgetSettings(workers=6))
+    cluster.tick(2)
 
-    town.backlog(900, "low")
-    town.tick(6)
+    cluster.backlog(900, "low")
+    cluster.tick(6)
     alone = node.size("low"), node.size("high")
-    town.backlog(900, "high")
-    town.tick(8)
+    cluster.backlog(900, "high")
+    cluster.tick(8)
 
     assert alone == (5, 1), "the other's floor is kept free for it"
     assert (node.size("low"), node.size("high")) == (1, 5)
 
 
-def test_pools_of_one_priority_share_a_budget_evenly_whoever_came_first(town: Town) -> None:
+def test_pools_of_one_priority_share_a_budget_evenly_whoever_came_first(cluster: Cluster) -> None:
     one, two = (PoolSettings(name=name, queues=(name,), min=1, max=8) for name in ("one", "two"))
-    node = town.node(one, two, budget=BudgetSettings(workers=6))
-    town.tick(2)
+    node = cluster.node(one, two, budget=BudgetSettings(workers=6))
+    cluster.tick(2)
 
-    town.backlog(900, "one")
-    town.tick(6)
-    town.backlog(900, "two")
-    town.tick(8)
+    cluster.backlog(900, "one")
+    cluster.tick(6)
+    cluster.backlog(900, "two")
+    cluster.tick(8)
 
     assert (node.size("one"), node.size("two")) == (3, 3)
 
 
-def test_a_budget_of_memory_is_a_number_of_workers_by_what_they_hold(town: Town) -> None:
-    node = town.node(budget=BudgetSettings(memory=450 * MEGABYTE))
-    town.tick(2)
+def test_a_budget_of_memory_is_a_number_of_workers_by_what_they_hold(cluster: Cluster) -> None:
+    node = cluster.node(budget=BudgetSettings(memory=450 * MEGABYTE))
+    cluster.tick(2)
 
-    town.backlog(900)
-    town.tick(6)
+    cluster.backlog(900)
+    cluster.tick(6)
     roomy = node.size()
-    node.outlet.held = 200 * MEGABYTE
-    town.tick(3)
+    node.recorder.held = 200 * MEGABYTE
+    cluster.tick(3)
 
     assert (roomy, node.size()) == (4, 2)
 
 
-def test_an_order_does_not_go_beyond_the_budget(town: Town) -> None:
-    node = town.node(budget=BudgetSettings(workers=3))
-    town.tick(2)
+def test_an_order_does_not_go_beyond_the_budget(cluster: Cluster) -> None:
+    node = cluster.node(budget=BudgetSettings(workers=3))
+    cluster.tick(2)
 
-    pool_overrides.pin(town.store, "default", 8, by="ops")
-    town.tick(3)
+    pool_overrides.pin(cluster.store, "default", 8, by="ops")
+    cluster.tick(3)
 
     assert node.size() == 3
 
 
-def test_a_node_that_drains_decides_nothing_and_others_take_over_its_share_at_once(town: Town) -> None:
-    first, second = (town.node(PoolSettings(min=0, max=8)) for _ in range(2))
-    town.tick(2)
-    pool_overrides.pin(town.store, "default", 8, by="ops")
-    town.tick(2)
+def test_a_node_that_drains_decides_nothing_and_others_take_over_its_share_at_once(cluster: Cluster) -> None:
+    first, second = (cluster.node(PoolSettings(min=0, max=8)) for _ in range(2))
+    cluster.tick(2)
+    pool_overrides.pin(cluster.store, "default", 8, by="ops")
+    cluster.tick(2)
     first.lease(1)  # It runs for long, and the session with it.
     assert (first.size(), second.size()) == (4, 4)
 
-    first.crew.drain(town.seconds)
-    town.backlog(100)
-    town.tick(3)
+    first.dispatcher.drain(cluster.seconds)
+    cluster.backlog(100)
+    cluster.tick(3)
 
     assert (first.size(), second.size()) == (0, 8)
-    view = pools.pool(town.store, "default")
+    view = pools.pool(cluster.store, "default")
     assert view.decided_by == "node-1"
     assert (view.draining, view.ceiling) == (1, 8)
 
 
-def test_a_node_that_drains_is_left_alone(town: Town) -> None:
-    node = town.node()
-    town.tick(3)
-    town.backlog(500)
+def test_a_node_that_drains_is_left_alone(cluster: Cluster) -> None:
+    node = cluster.node()
+    cluster.tick(3)
+    cluster.backlog(500)
 
-    node.crew.drain(town.seconds)
-    town.tick(5)
+    node.dispatcher.drain(cluster.seconds)
+    cluster.tick(5)
 
     assert node.size() == 0
-    assert node.crew.workers == {}
+    assert node.dispatcher.workers == {}
 
 
 def test_tasks_that_were_claimed_are_not_dropped_when_the_claim_of_a_probe_fails(
-    town: Town, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = town.node(PoolSettings(size=3))
-    town.tick(2)
-    town.backlog(2)
-    claim, breakers = town.store.claim, node.breakers
+    node = cluster.node(PoolSettings(size=3))
+    cluster.tick(2)
+    cluster.backlog(2)
+    claim, breakers = cluster.store.claim, node.breakers
     breakers.shut, breakers.looked = ("bank",), True
     monkeypatch.setattr(breakers, "begin_probes", lambda: {"bank": 1})
 
@@ -500,100 +492,100 @@ def test_tasks_that_were_claimed_are_not_dropped_when_the_claim_of_a_probe_fails
             raise StoreUnavailable("the store is away")
         return claim(*args, **kwargs)
 
-    monkeypatch.setattr(town.store, "claim", fails)
+    monkeypatch.setattr(cluster.store, "claim", fails)
 
     node.claimer().step()
 
-    assert node.crew.held == 2
+    assert node.dispatcher.held == 2
 
 
-def test_nothing_is_claimed_before_it_is_known_which_downstreams_are_shut(town: Town) -> None:
-    breakers.hold(town.store, "bank", BreakerState.OPEN, town.clock.now(), by="ops")
-    node = town.node(PoolSettings(size=3))
+def test_nothing_is_claimed_before_it_is_known_which_downstreams_are_shut(cluster: Cluster) -> None:
+    breakers.hold(cluster.store, "bank", BreakerState.OPEN, cluster.clock.now(), by="ops")
+    node = cluster.node(PoolSettings(size=3))
     claimer = node.claimer()
-    node.crew.tick(town.seconds)
-    for worker in node.outlet.forked:
-        node.crew.receive(worker, Hello(), town.seconds)
-    submit(town.store, a_task(downstream="bank"), a_task())
+    node.dispatcher.tick(cluster.seconds)
+    for worker in node.recorder.forked:
+        node.dispatcher.receive(worker, Hello(), cluster.seconds)
+    submit(cluster.store, a_task(downstream="bank"), a_task())
 
     claimer.step()
-    early = node.crew.held
-    town.tick()
+    early = node.dispatcher.held
+    cluster.tick()
     claimer.step()
 
     assert early == 0
-    assert node.crew.held == 1, "the one that needs no bank"
+    assert node.dispatcher.held == 1, "the one that needs no bank"
 
 
-def test_a_store_that_cannot_tell_which_downstreams_are_shut_stops_nobody(town: Town) -> None:
-    node = town.node(PoolSettings(size=3))
+def test_a_store_that_cannot_tell_which_downstreams_are_shut_stops_nobody(cluster: Cluster) -> None:
+    node = cluster.node(PoolSettings(size=3))
     claimer = node.claimer()
-    town.store.away = True
-    town.tick()
-    town.backlog(2)
+    cluster.store.away = True
+    cluster.tick()
+    cluster.backlog(2)
 
     claimer.step()
 
-    assert node.crew.held == 2
+    assert node.dispatcher.held == 2
 
 
-def test_an_override_ends_by_itself(town: Town) -> None:
-    node = town.node()
-    town.tick(3)
+def test_an_override_ends_by_itself(cluster: Cluster) -> None:
+    node = cluster.node()
+    cluster.tick(3)
 
-    pool_overrides.pin(town.store, "default", 6, by="ops", lasts="5s")
-    town.tick(3)
+    pool_overrides.pin(cluster.store, "default", 6, by="ops", lasts="5s")
+    cluster.tick(3)
     pinned = node.size()
-    town.tick(5)
+    cluster.tick(5)
 
     assert (pinned, node.size()) == (6, 1)
 
 
-def test_a_pool_that_may_be_empty_starts_for_the_first_task_and_stops_after_an_idle_time(town: Town) -> None:
-    node = town.node(PoolSettings(min=0, max=8))
-    town.tick(5)
+def test_a_pool_that_may_be_empty_starts_for_the_first_task_and_stops_after_an_idle_time(cluster: Cluster) -> None:
+    node = cluster.node(PoolSettings(min=0, max=8))
+    cluster.tick(5)
     assert node.size() == 0
 
-    town.backlog(1)
-    town.tick(3)
+    cluster.backlog(1)
+    cluster.tick(3)
     assert node.size() == 1
     assert node.work() == 1
-    town.tick(290)
+    cluster.tick(290)
     assert node.size() == 1, "five minutes are not over"
-    town.tick(30)
+    cluster.tick(30)
 
     assert node.size() == 0
 
 
-def test_a_quiet_pool_says_and_writes_next_to_nothing(town: Town) -> None:
-    town.node()
-    town.tick(100)
-    before = town.store.decisions
+def test_a_quiet_pool_says_and_writes_next_to_nothing(cluster: Cluster) -> None:
+    cluster.node()
+    cluster.tick(100)
+    before = cluster.store.decisions
 
-    town.tick(120)
+    cluster.tick(120)
 
-    assert town.store.decisions - before <= 3
+    assert cluster.store.decisions - before <= 3
 
 
-def test_queues_may_become_more_or_fewer_between_two_claims(town: Town) -> None:
-    pool = town.node(PoolSettings(queues=("a",))).crew.pools["default"]
-    asked = [pool.next_queues()]
+def test_queues_may_become_more_or_fewer_between_two_claims(cluster: Cluster) -> None:
+    pool = cluster.node(PoolSettings(queues=("a",))).dispatcher.pools["default"]
+    asked = [pool.rotate_queues()]
 
     for queues in (("a", "b", "c"), ("c",)):
         pool.retune(PoolSettings(queues=queues))
-        asked.append(pool.next_queues())
+        asked.append(pool.rotate_queues())
 
     assert [sorted(queues) for queues in asked] == [["a"], ["a", "b", "c"], ["c"]]
 
 
-def test_settings_that_change_are_followed_at_the_next_tick(town: Town) -> None:
-    node = town.node()
-    town.tick(3)
-    town.backlog(900)
-    town.tick(5)
+def test_settings_that_change_are_followed_at_the_next_tick(cluster: Cluster) -> None:
+    node = cluster.node()
+    cluster.tick(3)
+    cluster.backlog(900)
+    cluster.tick(5)
 
     node.autoscaler.retune({"default": PoolSettings(min=1, max=3)}, BudgetSettings())
-    town.tick(2)
+    cluster.tick(2)
 
     assert node.size() == 3
-    assert pools.pool(town.store, "default").ceiling == 3
+    assert pools.pool(cluster.store, "default").ceiling == 3

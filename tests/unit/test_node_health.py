@@ -8,10 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from tests.unit.test_dispatcher import Recorder, a_dispatcher
+from windlass.clock import ManualClock
 from windlass.config import PoolSettings
+from windlass.events import Events
 from windlass.health import Health
 from windlass.worker import node_status as module
-from windlass.worker.dispatcher import Dispatcher
 from windlass.worker.node_status import HUB_SECONDS, NodeHealth
 from windlass.worker.worker import WorkerState
 
@@ -20,30 +22,26 @@ class Parts:
     """A healthy node, to be broken by a test."""
 
     def __init__(self) -> None:
-        self.passed = 0.0
-        """Seconds by which the clock is moved on."""
+        self.clock = ManualClock()
         self.failure: str | None = None
         self.degraded: dict[str, str] = {}
         self.silent: float | None = 1.0
-        self.crew = Dispatcher([PoolSettings(size=1)], cast("Any", None), cast("Any", None))
-        self.crew.has_parent = True
+        self.dispatcher = a_dispatcher([PoolSettings(size=1)], Recorder(), Events())
+        self.dispatcher.has_parent = True
         self.worker = SimpleNamespace(state=WorkerState.IDLE)
-        self.crew.pools["default"].workers[1] = cast("Any", self.worker)
-        self.hub = SimpleNamespace(lock=threading.RLock(), dispatcher=self.crew, broken=None)
+        self.dispatcher.pools["default"].workers[1] = cast("Any", self.worker)
+        self.hub = SimpleNamespace(lock=threading.RLock(), dispatcher=self.dispatcher, broken=None)
         self.keeper = SimpleNamespace(silent_for=lambda _now: self.silent, silence_allowed=7.0, current="session")
         self.health = NodeHealth(
-            cast("Any", self.hub), cast("Any", self.keeper), cast("Any", self), lambda: self.failure
+            cast("Any", self.hub), cast("Any", self.keeper), cast("Any", self), lambda: self.failure, self.clock
         )
         for duty in ("hub", "keeper", "autoscaler"):
-            self.health.watched(duty, lambda: None)()
+            self.health.watch(duty, lambda: None)()
 
 
 @pytest.fixture
-def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
-    made = Parts()
-    real = module.monotonic
-    monkeypatch.setattr(module, "monotonic", lambda: real() + made.passed)
-    return made
+def parts() -> Parts:
+    return Parts()
 
 
 def faults(health: Health) -> dict[str, str]:
@@ -66,9 +64,9 @@ def test_a_node_whose_thread_failed_is_not_alive(parts: Parts) -> None:
 
 
 def test_a_hub_that_does_not_turn_is_not_alive(parts: Parts) -> None:
-    parts.passed = HUB_SECONDS + 1
+    parts.clock.sleep(HUB_SECONDS + 1)
 
-    assert faults(parts.health.alive())["threads"] == "hub has not turned for 31 s"
+    assert faults(parts.health.alive())["threads"] == "hub has not run for 31 s"
     assert not parts.health.alive().ready
 
 
@@ -94,35 +92,35 @@ def test_without_a_worker_that_takes_tasks_it_is_not_ready(parts: Parts, state: 
 
 
 def test_a_pool_that_shall_have_nobody_is_ready(parts: Parts) -> None:
-    parts.crew.pools["default"].target = 0
-    parts.crew.pools["default"].workers.clear()
+    parts.dispatcher.pools["default"].target = 0
+    parts.dispatcher.pools["default"].workers.clear()
 
     assert parts.health.readiness().ready
 
 
 def test_a_pool_whose_workers_all_sleep_is_ready(parts: Parts) -> None:
-    parts.crew.pools["default"].workers.clear()
-    parts.crew.pools["default"].asleep = 1
+    parts.dispatcher.pools["default"].workers.clear()
+    parts.dispatcher.pools["default"].asleep = 1
 
     assert parts.health.readiness().ready
 
 
 def test_a_node_that_drains_is_alive_and_not_ready(parts: Parts) -> None:
-    parts.crew.draining = True
+    parts.dispatcher.draining = True
 
     assert faults(parts.health.readiness()) == {"workers": "the node is draining"}
     assert parts.health.alive().ready
 
 
 def test_an_app_that_is_not_imported_is_not_ready(parts: Parts) -> None:
-    parts.crew.has_parent = False
+    parts.dispatcher.has_parent = False
 
     assert faults(parts.health.readiness()) == {"workers": "the app is not imported"}
 
 
 def test_a_degraded_controller_is_shown_and_decides_nothing(parts: Parts) -> None:
     parts.degraded["default"] = "ZeroDivisionError: x"
-    parts.passed = 2
+    parts.clock.sleep(2)
 
     found = parts.health.readiness()
 
@@ -143,7 +141,7 @@ def test_a_lock_that_nobody_gives_back_is_told_in_time(parts: Parts, monkeypatch
     thread.start()
     held.wait(10)
     try:
-        assert faults(parts.health.readiness()) == {"workers": "the node is too busy to look at them"}
+        assert faults(parts.health.readiness()) == {"workers": "the node is too busy to check them"}
         assert parts.health.alive().ready
     finally:
         done.set()

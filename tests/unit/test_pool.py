@@ -21,7 +21,7 @@ def a_pool(workers: int = 1, **settings: object) -> Pool:
 def test_queues_are_first_as_often_as_their_weights_say() -> None:
     pool = a_pool(queues=("a", "b", "c"), weights=(5, 2, 1))
 
-    orders = [pool.next_queues() for _ in range(80)]
+    orders = [pool.rotate_queues() for _ in range(80)]
 
     assert Counter(order[0] for order in orders) == {"a": 50, "b": 20, "c": 10}
     assert all(sorted(order) == ["a", "b", "c"] for order in orders), "the others are asked too"
@@ -30,11 +30,11 @@ def test_queues_are_first_as_often_as_their_weights_say() -> None:
 def test_without_weights_queues_take_turns() -> None:
     pool = a_pool(queues=("a", "b"))
 
-    assert [pool.next_queues()[0] for _ in range(4)] == ["a", "b", "a", "b"]
+    assert [pool.rotate_queues()[0] for _ in range(4)] == ["a", "b", "a", "b"]
 
 
 def test_before_anything_was_measured_there_is_room_for_what_can_run_at_once() -> None:
-    assert a_pool(3, threads=2).room(0.0) == 6
+    assert a_pool(3, threads=2).count_room(0.0) == 6
 
 
 def test_short_tasks_are_read_ahead_and_long_ones_are_not() -> None:
@@ -43,8 +43,8 @@ def test_short_tasks_are_read_ahead_and_long_ones_are_not() -> None:
     short.record_run_time(0.001)
     long.record_run_time(1.0)
 
-    assert short.room(0.0) == 1 + 50
-    assert long.room(0.0) == 1
+    assert short.count_room(0.0) == 1 + 50
+    assert long.count_room(0.0) == 1
 
 
 def test_read_ahead_is_bounded() -> None:
@@ -52,7 +52,7 @@ def test_read_ahead_is_bounded() -> None:
 
     pool.record_run_time(0.0)
 
-    assert pool.room(0.0) == 2 + READ_AHEAD_TASKS
+    assert pool.count_room(0.0) == 2 + READ_AHEAD_TASKS
 
 
 def test_workers_that_start_or_leave_have_no_room() -> None:
@@ -60,8 +60,8 @@ def test_workers_that_start_or_leave_have_no_room() -> None:
 
     pool.workers[0].move(WorkerState.DRAINING, 1.0)
 
-    assert pool.room(0.0) == 1
-    assert pool.missing(0.0) == 1
+    assert pool.count_room(0.0) == 1
+    assert pool.count_missing(0.0) == 1
 
 
 def test_those_with_the_least_to_do_are_retired_first() -> None:
@@ -69,11 +69,11 @@ def test_those_with_the_least_to_do_are_retired_first() -> None:
     pool.workers[1].move(WorkerState.BUSY, 1.0)
     pool.target = 1
 
-    assert [worker.number for worker in pool.surplus()] == [0, 2]
+    assert [worker.number for worker in pool.find_surplus()] == [0, 2]
 
 
 def test_a_task_that_needs_more_slots_than_any_worker_has_gets_none() -> None:
-    assert a_pool(threads=2).next_worker(3, {}) is None
+    assert a_pool(threads=2).choose_worker(3, {}) is None
 
 
 def test_workers_that_die_for_days_are_started_again_every_half_minute() -> None:
@@ -88,8 +88,8 @@ def test_workers_that_die_for_days_are_started_again_every_half_minute() -> None
 def test_one_that_is_as_good_as_dead_is_given_nothing() -> None:
     pool = a_pool(2)
     pool.workers[0].socket_closed_at = 1.0
-    pool.workers[1].verdict = "was killed"
+    pool.workers[1].kill_reason = "was killed"
 
-    assert pool.next_worker(1, {}) is None
-    assert pool.room(0.0) == 0
-    assert not pool.hungry()
+    assert pool.choose_worker(1, {}) is None
+    assert pool.count_room(0.0) == 0
+    assert not pool.needs_work()

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.values import OOPS, a_stored_task, an_id
 from windlass.core.lifecycle import State
-from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped
+from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped, settle
 from windlass.core.task import Claim, Lease, Rules, SessionId
 from windlass.worker.pool import FIRST_START, PoolCounters
 
@@ -16,12 +16,12 @@ def a_claim(waited: float = 0.0, **rules: object) -> Claim:
 
 
 def test_a_start_is_late_when_the_task_has_waited_longer_than_the_goal() -> None:
-    tally = PoolCounters(goal=2.0)
+    counters = PoolCounters(goal=2.0)
 
     for waited in (0.0, 1.9, 2.1):
-        tally.record_started(a_claim(waited))
+        counters.record_started(a_claim(waited))
 
-    assert (tally.started, tally.late) == (3, 1)
+    assert (counters.started, counters.late) == (3, 1)
 
 
 @pytest.mark.parametrize(
@@ -39,30 +39,35 @@ def test_a_start_is_late_when_the_task_has_waited_longer_than_the_goal() -> None
 def test_every_end_is_counted_for_what_it_does_to_the_queue(
     outcome: Outcome, ended: int, errors: int, retrying: int, returned: int
 ) -> None:
-    tally = PoolCounters(goal=2.0)
+    counters = PoolCounters(goal=2.0)
 
-    tally.record_ended(a_claim(), outcome, 1.5)
+    counters.record_ended(settle(a_claim().task, outcome, lambda: 0.5), 1.5)
 
-    assert (tally.ended, tally.errors, tally.retrying, tally.returned) == (ended, errors, retrying, returned)
-    assert tally.busy == 1.5
+    assert (counters.ended, counters.errors, counters.retrying, counters.returned) == (
+        ended,
+        errors,
+        retrying,
+        returned,
+    )
+    assert counters.busy == 1.5
 
 
 def test_the_start_delay_is_what_most_of_the_latest_starts_took() -> None:
-    tally = PoolCounters(goal=2.0)
-    assert tally.start_delay == FIRST_START
+    counters = PoolCounters(goal=2.0)
+    assert counters.start_delay == FIRST_START
 
     for seconds in [9.0, *[0.1] * 15, *[0.5] * 4, 3.0]:
-        tally.worker_started(seconds)
+        counters.record_worker_start(seconds)
 
-    assert tally.start_delay == 0.5, "of the last 20, 80 % took no longer; the 9 s are forgotten"
+    assert counters.start_delay == 0.5, "of the last 20, 80 % took no longer; the 9 s are forgotten"
 
 
 def test_a_pool_stands_behind_a_downstream_if_all_its_latest_tasks_need_it() -> None:
-    tally = PoolCounters(goal=2.0)
-    tally.record_started(a_claim())
-    assert tally.downstream == ""
+    counters = PoolCounters(goal=2.0)
+    counters.record_started(a_claim())
+    assert counters.downstream == ""
 
     for _ in range(100):
-        tally.record_started(a_claim(downstream="payments"))
+        counters.record_started(a_claim(downstream="payments"))
 
-    assert tally.downstream == "payments"
+    assert counters.downstream == "payments"

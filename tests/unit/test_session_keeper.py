@@ -1,28 +1,19 @@
 from __future__ import annotations
 
-import threading
-
+from windlass.clock import ManualClock
 from windlass.core.task import Lease, SessionId
 from windlass.events import Event, Events, SessionEnded
 from windlass.stores.memory import MemoryStore
 from windlass.worker.session_keeper import SessionKeeper
 
 
-def a_keeper(heard: list[Event]) -> SessionKeeper:
-    """One that never waits."""
-    keeper = SessionKeeper(MemoryStore(), "here", lambda: "{}", Events(heard.append))
-    keeper.turned = AlwaysTurned()
-    return keeper
-
-
-class AlwaysTurned(threading.Event):
-    def wait(self, timeout: float | None = None) -> bool:
-        return True
+def a_keeper(events: list[Event]) -> SessionKeeper:
+    return SessionKeeper(MemoryStore(), "here", lambda: "{}", Events(events.append), ManualClock())
 
 
 def test_a_retired_session_is_closed_when_nothing_runs_under_it() -> None:
-    heard: list[Event] = []
-    keeper = a_keeper(heard)
+    events: list[Event] = []
+    keeper = a_keeper(events)
     keeper.step()
     session = keeper.current
     assert session is not None
@@ -31,11 +22,11 @@ def test_a_retired_session_is_closed_when_nothing_runs_under_it() -> None:
     keeper.step()
 
     assert not keeper.holds(session)
-    assert [event.session for event in heard if isinstance(event, SessionEnded)] == [session]
+    assert [event.session for event in events if isinstance(event, SessionEnded)] == [session]
 
 
-def test_a_session_is_not_closed_under_tasks_that_were_handed_out_just_now() -> None:
-    """Another pool's claim was under way when the session was retired, and came after we had looked."""
+def test_a_session_is_not_closed_under_tasks_that_were_just_assigned() -> None:
+    """A claim of another pool was under way when the session was retired, and ended after the first look."""
     keeper = a_keeper([])
     keeper.step()
     session = keeper.current
@@ -49,8 +40,8 @@ def test_a_session_is_not_closed_under_tasks_that_were_handed_out_just_now() -> 
     assert keeper.holds(session)
 
 
-def test_a_session_is_not_closed_while_an_end_of_a_late_claim_is_unwritten() -> None:
-    """A claim under way counts as use, so what it brought and what ended quickly has its own mark."""
+def test_a_session_is_not_closed_before_the_results_of_a_late_claim_are_written() -> None:
+    """A claim under way counts as use, so a task of it that ended quickly has its own mark."""
     keeper = a_keeper([])
     keeper.step()
     session = keeper.current
@@ -63,13 +54,13 @@ def test_a_session_is_not_closed_while_an_end_of_a_late_claim_is_unwritten() -> 
 
     keeper.retire(session)
     keeper.step()  # The claim is under way.
-    keeper.step()  # It was handed out, and its task has ended: end 11 is not written.
+    keeper.step()  # Its task was assigned and has ended, but result 11 is not written.
 
     assert keeper.holds(session)
 
 
 class CountedStore(MemoryStore):
-    """Remembers what renewals were given to write."""
+    """Records what renewals write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,8 +73,8 @@ class CountedStore(MemoryStore):
 
 def test_a_renewal_writes_only_the_texts_that_changed() -> None:
     store, abouts, lists = CountedStore(), ["old"], [""]
-    keeper = SessionKeeper(store, "here", lambda: abouts[-1], Events())
-    keeper.turned, keeper.workers = AlwaysTurned(), lambda: lists[-1]
+    keeper = SessionKeeper(store, "here", lambda: abouts[-1], Events(), ManualClock())
+    keeper.workers = lambda: lists[-1]
 
     keeper.step()  # Opens the session.
     keeper.step()
@@ -97,10 +88,10 @@ def test_a_renewal_writes_only_the_texts_that_changed() -> None:
     assert [(one.about, one.workers) for one in store.sessions(workers=True)] == [("new", "one")]
 
 
-def test_a_new_session_is_told_everything_again() -> None:
+def test_a_new_session_gets_all_texts_again() -> None:
     store = CountedStore()
-    keeper = SessionKeeper(store, "here", lambda: "about", Events())
-    keeper.turned, keeper.workers = AlwaysTurned(), lambda: "list"
+    keeper = SessionKeeper(store, "here", lambda: "about", Events(), ManualClock())
+    keeper.workers = lambda: "list"
     keeper.step()
     keeper.step()
     first = keeper.current

@@ -1,31 +1,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from tests.unit.values import a_stored_task, an_id
+from windlass.clock import Clock, ManualClock
 from windlass.core.lifecycle import State
 from windlass.core.settlement import Returned, Settlement
 from windlass.core.task import Claim, Lease, SessionId
 from windlass.errors import StoreError, StoreUnavailable
 from windlass.events import Event, Events, StoreCallFailed
 from windlass.stores.protocol import Settled, Store, Verdict
-from windlass.worker import settler as module
 from windlass.worker.settler import Settler
 
 
-class Deaf:
-    """A store that does not answer so many times, and then does; some tasks it refuses."""
+class UnavailableStore:
+    """A store that fails the first `times` calls. It refuses to complete some tasks."""
 
     def __init__(self, times: int = 0, refused: Sequence[int] = ()) -> None:
         self.times = times
         self.refused = refused
+        self.fail_after: int | None = None
+        """After how many more calls one fails."""
         self.states: dict[int, State] = {}
-        self.failure: Exception = StoreUnavailable("nobody there")
+        self.failure: Exception = StoreUnavailable("no connection")
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
+        if self.fail_after is not None:
+            self.fail_after -= 1
+            if self.fail_after < 0:
+                self.fail_after = None
+                raise self.failure
         if self.times:
             self.times -= 1
             raise self.failure
@@ -35,47 +42,82 @@ class Deaf:
         return [Settled(lease, end.state) for lease, end in reports]
 
 
-def a_settler(store: Deaf, *tasks: int, heard: list[Event] | None = None) -> Settler:
-    """With the good ends of these tasks to write."""
-    settler = Settler(cast("Store", store), Events((heard if heard is not None else []).append))
+def put(settler: Settler, number: int) -> None:
+    """Report that a task has completed."""
+    task = a_stored_task(id=an_id(number))
+    settler.put(Claim(Lease(task.id, 1, SessionId(an_id(9))), task), Returned(None), seconds=0.0, log=None)
+
+
+def a_settler(
+    store: UnavailableStore, *tasks: int, events: list[Event] | None = None, clock: Clock | None = None
+) -> Settler:
+    """Return a settler that has to write the completion of these tasks."""
+    listener = (events if events is not None else []).append
+    settler = Settler(cast("Store", store), Events(listener), clock or ManualClock())
     for number in tasks:
-        task = a_stored_task(id=an_id(number))
-        settler.put(Claim(Lease(task.id, 1, SessionId(an_id(9))), task), Returned(None), seconds=0.0, log=None)
+        put(settler, number)
     return settler
 
 
-def test_a_store_that_does_not_answer_for_hours_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_kept_for_a_store_that_is_unavailable_for_hours() -> None:
+    clock = ManualClock()
+    store = UnavailableStore(times=3_000)
+    settler = a_settler(store, 1, clock=clock)
     waits: list[float] = []
 
-    def wait(_closing: Any, seconds: float) -> bool:
-        waits.append(seconds)
-        return False
+    while settler.open:
+        before = clock.monotonic()
+        settler.step()
+        waits.append(clock.monotonic() - before)
 
-    monkeypatch.setattr(module.threading.Event, "wait", wait)
-    store = Deaf(times=3_000)
+    assert store.states == {1: State.COMPLETED}
+    assert len(waits) == 3_001
+    assert 0.05 <= waits[0] <= 0.1, "the first try again comes soon"
+    assert 1.0 <= max(waits) <= 2.0 + 1e-5
+
+
+def test_results_that_arrive_during_an_outage_wait_for_the_first_batch() -> None:
+    store = UnavailableStore(times=1)
     settler = a_settler(store, 1)
 
     settler.step()
+    put(settler, 2)
+    settler.step()
+    first = dict(store.states)
+    settler.step()
 
-    assert store.states == {1: State.COMPLETED}
+    assert first == {1: State.COMPLETED}
+    assert store.states == {1: State.COMPLETED, 2: State.COMPLETED}
+
+
+def test_an_outage_in_the_middle_of_a_refused_batch_writes_nothing_twice() -> None:
+    store = UnavailableStore(refused=[2])
+    settler = a_settler(store, 1, 2, 3)
+    store.fail_after = 2  # The whole batch is refused, the first result is written, then the store is gone.
+
+    settler.step()
+    left = settler.open
+    settler.step()
+
+    assert left == 2
+    assert store.states == {1: State.COMPLETED, 2: State.FAILED, 3: State.COMPLETED}
     assert settler.open == 0
-    assert max(waits) <= 2.0
 
 
-def test_once_it_is_closed_it_tries_once_more_and_lets_it_be() -> None:
-    heard: list[Event] = []
-    store = Deaf(times=2)
-    settler = a_settler(store, 1, heard=heard)
+def test_a_closed_settler_tries_one_more_time_and_gives_up() -> None:
+    events: list[Event] = []
+    store = UnavailableStore(times=2)
+    settler = a_settler(store, 1, events=events)
 
     settler.close()
     settler.step()
 
     assert store.states == {}
-    assert [type(event) for event in heard] == [StoreCallFailed]
+    assert [type(event) for event in events] == [StoreCallFailed]
 
 
-def test_what_is_left_is_written_at_the_end() -> None:
-    store = Deaf()
+def test_a_flush_writes_the_remaining_results() -> None:
+    store = UnavailableStore()
     settler = a_settler(store, 1, 2)
 
     settler.close()
@@ -85,8 +127,8 @@ def test_what_is_left_is_written_at_the_end() -> None:
     assert settler.open == 0
 
 
-def test_an_end_that_the_store_refuses_fails_its_task_and_no_other() -> None:
-    store = Deaf(refused=[2])
+def test_a_result_that_the_store_refuses_fails_its_task_and_no_other() -> None:
+    store = UnavailableStore(refused=[2])
     settler = a_settler(store, 1, 2, 3)
 
     settler.step()
@@ -95,13 +137,13 @@ def test_an_end_that_the_store_refuses_fails_its_task_and_no_other() -> None:
     assert settler.open == 0
 
 
-def test_ends_that_could_not_be_written_for_an_unknown_reason_are_written_by_the_next_step() -> None:
-    """The duty is restarted; were the batch forgotten, its tasks would stay leased as long as the node lives."""
-    store = Deaf(times=1)
-    store.failure = RuntimeError("a mistake of ours")
+def test_the_next_step_writes_results_again_after_an_unexpected_error() -> None:
+    """The duty is restarted. Without the batch, its tasks would stay leased as long as the node runs."""
+    store = UnavailableStore(times=1)
+    store.failure = RuntimeError("a bug")
     settler = a_settler(store, 1, 2)
 
-    with pytest.raises(RuntimeError, match="a mistake of ours"):
+    with pytest.raises(RuntimeError, match="a bug"):
         settler.step()
     assert settler.open == 2
     settler.step()

@@ -1,4 +1,4 @@
-"""Runs: what `simulate` answers, how recovery is measured, and that the same question has the same answer."""
+"""Simulated runs: their results, how recovery is measured, and that they are repeatable."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from itertools import pairwise
 import pytest
 
 import windlass
-from windlass.simulation.load import InvalidLoad, Load
-from windlass.simulation.loads import load_of
-from windlass.simulation.recovery import recovered, recovery, steps
-from windlass.simulation.score import longest
-from windlass.simulation.wishes import Wishes
+from windlass.simulation.load import InvalidLoad, Load, LoadOverrides
+from windlass.simulation.load_sources import find_load
+from windlass.simulation.run import compute_recovery, find_longest_streak, find_steps, measure_recovery
 
 QUIET = [(second / 2, 0.5) for second in range(600)]
 BUSY = [(300 + second / 20, 0.5) for second in range(6000)]
 
 
-@pytest.mark.parametrize("policy", ["slo", "keda", "clairvoyant", "hindsight"])
-def test_the_same_question_has_the_same_answer(policy: str) -> None:
+@pytest.mark.parametrize("policy", ["slo", "threshold", "clairvoyant", "hindsight"])
+def test_the_same_arguments_give_the_same_result(policy: str) -> None:
     first, second = (windlass.simulate("bursts", policy=policy, seconds=300, seed=7) for _ in range(2))
 
     assert first == second
 
 
-def test_a_result_tells_waits_cost_and_every_change_of_size() -> None:
+def test_a_result_has_waits_cost_and_every_change_of_size() -> None:
     result = windlass.simulate(QUIET + BUSY, wait="2s", ceiling=40, start_delay="1s")
 
     assert result.tasks == 6600
@@ -37,7 +35,7 @@ def test_a_result_tells_waits_cost_and_every_change_of_size() -> None:
     assert all(f"{line.before}→{line.after}" in line.why for line in result.ledger)
 
 
-def test_a_timeline_has_every_second_in_every_line() -> None:
+def test_every_list_of_a_timeline_has_every_second() -> None:
     result = windlass.simulate(QUIET, start_delay=3)
     line = result.timeline
 
@@ -52,14 +50,14 @@ def test_bounds_hold_in_every_second() -> None:
     assert {3, 5} <= set(result.timeline.ready) <= {3, 4, 5}
 
 
-def test_our_controller_knows_the_ceiling_that_is_asked_for() -> None:
+def test_the_controller_uses_the_given_ceiling() -> None:
     result = windlass.simulate([(second / 100, 1.0) for second in range(9000)], ceiling=120, start_delay=0, wait=1)
 
     assert 100 <= max(result.timeline.ready) <= 120
     assert result.late < 0.05
 
 
-def test_a_pool_may_begin_with_nobody() -> None:
+def test_a_pool_can_start_with_no_workers() -> None:
     result = windlass.simulate([(100.0, 1.0), (101.0, 1.0)], floor=0, start_delay="1s", wait="5s")
 
     assert result.timeline.ready[50] == 0
@@ -67,41 +65,41 @@ def test_a_pool_may_begin_with_nobody() -> None:
     assert result.tasks == 2
 
 
-def test_a_rival_is_reported_in_its_best_setting() -> None:
-    result = windlass.simulate("step", policy="static", seconds=300)
+def test_hindsight_reports_its_best_fixed_size() -> None:
+    result = windlass.simulate("steady", policy="hindsight", seconds=300)
 
-    assert result.policy == "static"
-    assert result.setting in {"10", "25", "50", "100"}
+    assert result.policy == "hindsight"
+    assert set(result.timeline.ready) == {int(result.setting)}
 
 
-def test_more_than_one_policy_is_no_question() -> None:
+def test_more_than_one_policy_is_refused() -> None:
     with pytest.raises(InvalidLoad, match="policy='all'"):
         windlass.simulate("step", policy="all")
 
 
-def test_a_step_is_found_where_the_work_rises_and_a_ramp_is_none() -> None:
-    assert steps(load_of("step")) == pytest.approx([1800], abs=20)
-    assert steps(load_of("steady")) == []
-    assert steps(load_of("ramp")) == []
-    assert len(steps(load_of("on/off"))) == pytest.approx(5, abs=1)
+def test_a_sudden_rise_is_a_step_and_a_ramp_is_not() -> None:
+    assert find_steps(find_load("step")) == pytest.approx([1800], abs=20)
+    assert find_steps(find_load("steady")) == []
+    assert find_steps(find_load("ramp")) == []
+    assert len(find_steps(find_load("on/off"))) == pytest.approx(5, abs=1)
 
 
 def test_a_load_without_a_step_has_no_recovery() -> None:
-    steady = load_of("steady", wishes=Wishes(seconds=600))
+    steady = find_load("steady", overrides=LoadOverrides(seconds=600))
 
-    assert recovery(steady, [True] * 600) is None
+    assert compute_recovery(steady, [True] * 600) is None
 
 
-def test_recovery_ends_with_the_last_late_task_that_no_calm_separates() -> None:
+def test_recovery_ends_with_the_last_late_task_before_a_calm_stretch() -> None:
     late = [False] * 100 + [False] * 20 + [True] * 30 + [False] * 10 + [True] * 5 + [False] * 100 + [True] * 10
 
-    assert recovered(late, 100, 130) == 65
-    assert recovered([False] * 300, 100, 130) == 0
+    assert measure_recovery(late, 100, 130) == 65
+    assert measure_recovery([False] * 300, 100, 130) == 0
 
 
-def test_the_longest_row_is_told() -> None:
-    assert longest([True, False, True, True, False]) == 2
-    assert longest([]) == 0
+def test_the_longest_streak_is_found() -> None:
+    assert find_longest_streak([True, False, True, True, False]) == 2
+    assert find_longest_streak([]) == 0
 
 
 def test_a_pool_that_is_too_small_recovers_late() -> None:

@@ -1,64 +1,52 @@
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from typing import cast
 
 import pytest
 
-from windlass.clock import SystemClock
-from windlass.core.times import micros
+from windlass.clock import ManualClock
+from windlass.core.times import Micros, micros
 from windlass.events import Events
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store, Swept
 from windlass.worker.sweeper import Sweeper
 
 
-class Turned:
-    """Only notes how long it was to wait."""
-
-    def __init__(self) -> None:
-        self.waited: list[float] = []
-
-    def clear(self) -> None:
-        pass
-
-    def wait(self, seconds: float) -> None:
-        self.waited.append(seconds)
-
-
 class QuietStore:
-    """A store with nothing to do before a task is due, so long from now by our clock."""
+    """A store with nothing to do before the next task is due."""
 
-    def __init__(self, due_in: timedelta) -> None:
-        self._due_in = due_in
-        self.unresolved = Turned()
+    def __init__(self, due: Micros) -> None:
+        self._due = due
+        self.unresolved = threading.Event()
 
     def sweep(self) -> Swept:
-        return Swept(next_due=SystemClock().now() + micros(self._due_in))
+        return Swept(next_due=self._due)
 
 
 @pytest.mark.parametrize(
-    ("due_in", "least", "most"),
+    ("due_in", "waits"),
     [
-        (timedelta(seconds=0.2), 0.1, 0.2),
-        (timedelta(minutes=1), 0.5, 0.5),
-        (timedelta(milliseconds=-5), 0.01, 0.01),
-        (timedelta(minutes=-1), 0.5, 0.5),
+        (timedelta(seconds=0.2), 0.2),
+        (timedelta(minutes=1), 0.5),
+        (timedelta(milliseconds=-5), 0.01),
+        (timedelta(minutes=-1), 0.5),
     ],
     ids=["soon", "later", "just now", "a clock that is ahead of the store's"],
 )
-def test_the_sweeper_sleeps_until_something_is_due(due_in: timedelta, least: float, most: float) -> None:
-    store = QuietStore(due_in)
+def test_the_sweeper_sleeps_until_something_is_due(due_in: timedelta, waits: float) -> None:
+    clock = ManualClock()
+    started = clock.monotonic()
 
-    Sweeper(cast("Store", store), Events()).step()
+    Sweeper(cast("Store", QuietStore(clock.now() + micros(due_in))), Events(), clock).step()
 
-    [waited] = store.unresolved.waited
-    assert least <= waited <= most
+    assert clock.monotonic() - started == pytest.approx(waits, abs=1e-5)
 
 
 def test_the_sweeper_comes_at_once_when_a_settle_has_left_something_to_it() -> None:
     store = MemoryStore()
-    sweeper = Sweeper(store, Events())
+    sweeper = Sweeper(store, Events(), ManualClock())
     swept: list[Swept] = []
     sweep = store.sweep
 

@@ -13,18 +13,19 @@ from windlass.cli.bulk import bulk_options, confirm
 from windlass.cli.completion import complete_queue, complete_task
 from windlass.cli.enqueue import arguments
 from windlass.cli.output import form_options, number_of, print_json_form, print_note, table
-from windlass.cli.progress import bar
 from windlass.cli.shapes import task_json
 from windlass.cli.stores import opened, store_option
 from windlass.cli.task_selection import task_of
 from windlass.cli.time_options import Times, tz_option
+from windlass.core.task import TaskId
 from windlass.core.times import duration, to_datetime
 from windlass.operations.canary import canary as try_step_by_step
-from windlass.operations.dead_letters import LOOKED_AT, Group, group, groups
+from windlass.operations.dead_letters import LOOKED_AT, group, groups, letters
 from windlass.operations.edit_task import edited
 from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.redaction import redact
-from windlass.stores.protocol import Filter
+from windlass.redaction import redacted
+from windlass.stores.dead_letters import DeadGroup
+from windlass.stores.protocol import Filter, TaskReader
 from windlass.wire.shapes import error_shape
 
 _SHOWN = 20
@@ -47,9 +48,8 @@ def ls(
 ) -> None:
     """Every bug among the newest failed tasks, the most frequent first."""
     store = opened(store_url)
-    with bar("reading", None, "failed tasks") as advance:
-        found = groups(store, Filter(queue=queue, tenant=tenant), limit=limit, advance=advance)
-    if print_json_form(form, [_document(each) for each in found]):
+    found = groups(store, Filter(queue=queue, tenant=tenant), limit=limit)
+    if print_json_form(form, [_document(each, each.newest) for each in found]):
         return
     table(("group", "#tasks", "error", "handler", "tenants", "first", "last"), [_row(each, times) for each in found])
     if not found:
@@ -65,24 +65,24 @@ def show(store_url: str | None, form: str | None, times: Times, group_id: str) -
     """One bug: its newest traceback, and the tasks that it has hit."""
     store = opened(store_url)
     found, offers = group(store, group_id), HandlerCatalog(store)
-    if print_json_form(form, _document(found)):
+    if print_json_form(form, _document(found, [task.id for task in letters(store, found)])):
         return
     error = error_shape(found.error)
-    click.echo(f"{found.id}  {error.kind}: {error.message}  ({number_of(len(found.letters))})")
+    click.echo(f"{found.id}  {error.kind}: {error.message}  ({number_of(found.count)})")
     click.echo("".join(f"  {line}\n" for line in error.traceback.splitlines()), nl=False)
     rows = [
         [
-            str(letter.task.id),
-            letter.task.handler,
-            letter.task.tenant,
-            times.both(letter.task.finished),
-            _arguments(letter.task.args, offers, letter.task.handler),
+            str(task.id),
+            task.handler,
+            task.tenant,
+            times.both(task.finished),
+            _arguments(task.args, offers, task.handler),
         ]
-        for letter in found.letters[:_SHOWN]
+        for task in letters(store, found, limit=_SHOWN)
     ]
     table(("id", "handler", "tenant", "failed", "args"), rows)
-    if len(found.letters) > _SHOWN:
-        print_note(f"… and {len(found.letters) - _SHOWN} more; --json has them all")
+    if found.count > _SHOWN:
+        print_note(f"… and {found.count - _SHOWN} more; --json has them all")
 
 
 @dead.command()
@@ -108,17 +108,17 @@ def retry(
     """Bring back every task that a bug has hit. Exit status 1 if --canary finds the bug still there."""
     store = opened(store_url)
     found, seconds = group(store, group_id), duration(patience, "patience").total_seconds()
-    if not confirm("retry", len(found.letters), yes=yes, dry_run=dry_run):
-        print_json_form(form, {"group": found.id, "retried": 0, "matching": len(found.letters)})
+    if not confirm("retry", found.count, yes=yes, dry_run=dry_run):
+        print_json_form(form, {"group": found.id, "retried": 0, "matching": found.count})
         return
     how = " with a canary" if canary else ""
-    told = f"retried {found.id}{how}, {number_of(len(found.letters))}{because(why)}"
+    told = f"retried {found.id}{how}, {number_of(found.count)}{because(why)}"
     retried = entry(f"dead/{found.id}", "retried", told, by=by)
     if canary:
-        verdict = try_step_by_step(store, found, seconds, retried, print_note)
+        verdict = try_step_by_step(store, found, letters(store, found), seconds, retried, print_note)
         done, fixed, text = verdict.retried, verdict.fixed, verdict.text
     else:
-        done, fixed, text = store.retry(found.tasks, entries=[retried]), True, ""
+        done, fixed, text = store.retry(_ids(store, found), entries=[retried]), True, ""
     if not print_json_form(
         form, {"group": found.id, "retried": done, "fixed": fixed if canary else None, "text": text}
     ):
@@ -161,34 +161,38 @@ def drop(
     """Remove every task that a bug has hit, for good."""
     store = opened(store_url)
     found = group(store, group_id)
-    if not confirm("drop", len(found.letters), yes=yes, dry_run=dry_run):
-        print_json_form(form, {"group": found.id, "dropped": 0, "matching": len(found.letters)})
+    if not confirm("drop", found.count, yes=yes, dry_run=dry_run):
+        print_json_form(form, {"group": found.id, "dropped": 0, "matching": found.count})
         return
-    told = f"dropped {found.id}, {number_of(len(found.letters))}{because(why)}"
-    done = store.purge(found.tasks, entries=[entry(f"dead/{found.id}", "dropped", told, by=by)])
+    told = f"dropped {found.id}, {number_of(found.count)}{because(why)}"
+    done = store.purge(_ids(store, found), entries=[entry(f"dead/{found.id}", "dropped", told, by=by)])
     if not print_json_form(form, {"group": found.id, "dropped": done}):
         click.echo(f"dropped {number_of(done)}")
 
 
-def _document(found: Group) -> dict[str, Any]:
+def _ids(store: TaskReader, found: DeadGroup) -> list[TaskId]:
+    return [task.id for task in letters(store, found)]
+
+
+def _document(found: DeadGroup, tasks: Sequence[TaskId]) -> dict[str, Any]:
     return {
         "group": found.id,
         "error": error_shape(found.error),
         "handlers": found.handlers,
-        "count": len(found.letters),
+        "count": found.count,
         "tenants": found.tenants,
         "first": to_datetime(found.first),
         "last": to_datetime(found.last),
-        "tasks": found.tasks,
+        "tasks": tasks,
     }
 
 
-def _row(found: Group, times: Times) -> list[str]:
+def _row(found: DeadGroup, times: Times) -> list[str]:
     error = error_shape(found.error)
     said = f"{error.kind}: {error.message}".removesuffix(": ").partition("\n")[0]
     return [
         found.id,
-        f"{len(found.letters):,}",
+        f"{found.count:,}",
         said if len(said) <= 60 else said[:59] + "…",
         ", ".join(found.handlers[:3]) + ("…" if len(found.handlers) > 3 else ""),
         f"{len(found.tenants)}" if len(found.tenants) > 3 else ", ".join(found.tenants),
@@ -198,5 +202,5 @@ def _row(found: Group, times: Times) -> list[str]:
 
 
 def _arguments(text: str, offers: HandlerCatalog, handler: str) -> str:
-    shown = msgspec.json.encode(redact(msgspec.json.decode(text), offers.parameters(handler))).decode()
+    shown = msgspec.json.encode(redacted(msgspec.json.decode(text), offers.parameters(handler))).decode()
     return shown if len(shown) <= 80 else shown[:79] + "…"

@@ -1,4 +1,4 @@
-"""`windlass pool simulate`: what a pool would do under a load, in simulated time, beside the rules of the field."""
+"""`windlass pool simulate`: play a load in simulated time."""
 
 from __future__ import annotations
 
@@ -15,18 +15,13 @@ from windlass.cli.stores import json_option, opened, store_option
 from windlass.clock import SystemClock
 from windlass.core.times import duration
 from windlass.custom_decider import PREFIX
-from windlass.simulation.bound import bound
-from windlass.simulation.chance import DISTRIBUTIONS
-from windlass.simulation.charts import write_chart
-from windlass.simulation.load import Load
-from windlass.simulation.loads import joined, load_of, tuned
-from windlass.simulation.ours import OwnDecider
-from windlass.simulation.policies import named, play_best, play_own
-from windlass.simulation.recorded import recorded
-from windlass.simulation.report import seconds as told
-from windlass.simulation.results import SimulationResult, Timeline
+from windlass.simulation.bound import compute_bound
+from windlass.simulation.charts import format_seconds, write_chart
+from windlass.simulation.load import DISTRIBUTIONS, Load, LoadOverrides
+from windlass.simulation.load_sources import adjust_load, find_load, normalize_name, read_history
+from windlass.simulation.policies import AppDecider, find_policies, play, play_app_decider
+from windlass.simulation.run import SimulationResult, Timeline
 from windlass.simulation.scenarios import SCENARIOS
-from windlass.simulation.wishes import Wishes
 from windlass.wiring import DEFAULT_URL
 
 HEADS = ("policy", "late", "p99 wait", "cost", "resizes/h", "recovery", "score")
@@ -81,12 +76,12 @@ def simulate(
     given = click.get_current_context().get_parameter_source("store_url")
     if load is not None and given is ParameterSource.COMMANDLINE:
         raise click.UsageError(f"LOAD={load} and --store are two loads; give one of them")
-    wishes = Wishes(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
+    overrides = LoadOverrides(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
     own = _own_deciders([name for name in policies if name.startswith(PREFIX)], target)
     others = [name for name in policies if name not in own]
-    names = [*own, *(named(others) if others else ())]
-    found = _load(load, store_url, since, queue, wishes, seed)
-    wanted = tuned(found, wait=wait, floor=floor, ceiling=ceiling, start_delay=start_delay)
+    names = [*own, *(find_policies(others) if others else ())]
+    found = _load(load, store_url, since, queue, overrides, seed)
+    wanted = adjust_load(found, wait=wait, floor=floor, ceiling=ceiling, start_delay=start_delay)
     results = list(_played(names, own, wanted, kept=chart is not None or as_json))
     if chart is not None:
         write_chart(chart, results)
@@ -97,19 +92,21 @@ def simulate(
         _print(results, wanted)
 
 
-def _load(name: str | None, store_url: str | None, since: str, queue: str | None, wishes: Wishes, seed: int) -> Load:
+def _load(
+    name: str | None, store_url: str | None, since: str, queue: str | None, overrides: LoadOverrides, seed: int
+) -> Load:
     """What is to be played: what was named, else the history of the store."""
     if name is not None:
-        return load_of(name, seed=seed, wishes=wishes)
+        return find_load(name, seed=seed, overrides=overrides)
     if store_url is None and not Path(DEFAULT_URL.removeprefix("sqlite:///")).exists():
-        known = ", ".join(joined(scenario) for scenario in SCENARIOS)
+        known = ", ".join(normalize_name(scenario) for scenario in SCENARIOS)
         raise click.UsageError(f"name a load ({known}), a CSV file, or a store by --store URL")
-    wishes.check_none("a store's history")
+    overrides.check_none("a store's history")
     store = opened(store_url)
-    return recorded(store, now=SystemClock().now(), since=duration(since, "since"), queue=queue)
+    return read_history(store, now=SystemClock().now(), since=duration(since, "since"), queue=queue)
 
 
-def _own_deciders(names: Sequence[str], target: str | None) -> dict[str, OwnDecider]:
+def _own_deciders(names: Sequence[str], target: str | None) -> dict[str, AppDecider]:
     """Import the app and return the deciders of these names; this process is no node, so that its code may run here."""
     if not names:
         return {}
@@ -127,18 +124,18 @@ def _own_deciders(names: Sequence[str], target: str | None) -> dict[str, OwnDeci
 
 
 def _played(
-    names: Sequence[str], own: Mapping[str, OwnDecider], load: Load, *, kept: bool
+    names: Sequence[str], own: Mapping[str, AppDecider], load: Load, *, kept: bool
 ) -> Iterator[SimulationResult]:
     """One result for each policy; on a terminal it is told which one is at work."""
-    limit = bound(load)
+    limit = compute_bound(load)
     live = sys.stderr.isatty() and len(names) > 1
     for number, name in enumerate(names, 1):
         if live:
             click.echo(f"\r\033[K{name} ({number} of {len(names)})", err=True, nl=False)
         if name in own:
-            yield play_own(name, own[name], load, limit, kept=kept)
+            yield play_app_decider(name, own[name], load, limit, keep_timeline=kept)
         else:
-            yield play_best(name, load, limit, kept=kept)
+            yield play(name, load, limit, keep_timeline=kept)
     if live:
         click.echo("\r\033[K", err=True, nl=False)
 
@@ -160,6 +157,6 @@ def _row(result: SimulationResult) -> tuple[str, ...]:
         f"{result.wait_p99:.1f} s",
         f"{result.cost:.2f}",
         f"{result.resizes_per_hour:.1f}",
-        told(result.recovery),
+        format_seconds(result.recovery),
         f"{result.score:.2f}",
     )

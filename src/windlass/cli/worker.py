@@ -24,7 +24,7 @@ from windlass.core.times import duration
 from windlass.errors import InvalidTask
 from windlass.events import Events, SettingsRefused
 from windlass.wiring import DEFAULT_URL, open_store
-from windlass.worker.node import LEAVE, Node, NodeFailed, StopOnSignal
+from windlass.worker.node import STOP_SIGNALS, Node, NodeFailed, StopOnSignal
 
 if TYPE_CHECKING:
     from windlass.metrics.node_listener import NodeListener
@@ -209,7 +209,7 @@ class Signals:
         self._reload = reload
         self._hung_up = False
         leaving = StopOnSignal(node)
-        for number in LEAVE:
+        for number in STOP_SIGNALS:
             signal.signal(number, leaving)
         signal.signal(signal.SIGHUP, self._hang_up)
         signal.signal(signal.SIGTTIN, lambda _number, _frame: self._resize(1))

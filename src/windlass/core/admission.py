@@ -15,7 +15,15 @@ from windlass.core.ordering import Queue
 from windlass.core.submission import Draft
 from windlass.core.task import NewTask, TaskId
 from windlass.core.times import Micros
-from windlass.errors import CycleFound, InvalidTask, KeyConflict, QueueFull, UnknownPrerequisite
+from windlass.errors import (
+    CycleFound,
+    InvalidTask,
+    KeyConflict,
+    NotAllowed,
+    QueueFull,
+    UnknownPrerequisite,
+    UnknownTask,
+)
 
 
 class Scoped(Protocol):
@@ -89,6 +97,27 @@ def check_room(queue: Queue, queued: int, more: int) -> None:
     """Refuse more tasks than the queue may hold."""
     if queue.max_waiting is not None and queued + more > queue.max_waiting:
         raise QueueFull(queue.name, queue.max_waiting)
+
+
+def check_seal(workflow: str, tenant: str, open_references: int, *, opened: bool, missing: bool) -> None:
+    """Check that a workflow can be sealed: it was opened, and has no open forward references unless `missing`."""
+    if not opened:
+        raise UnknownTask(f"workflow {workflow!r} of tenant {tenant!r}")
+    if open_references and not missing:
+        raise NotAllowed(f"workflow {workflow!r} has {open_references} open forward references; submit them first")
+
+
+def seal_for(draft: Draft, batch: Mapping[TaskId, NewTask], is_unsealed: Callable[[UUID], bool]) -> tuple[UUID, ...]:
+    """Return the seal that a task waits for: that of its workflow, for a root of an unsealed one.
+
+    A root is a task with no prerequisite of the same workflow and batch. Prerequisites of earlier batches do not
+    count, because they may have run before the workflow was opened.
+    """
+    workflow = draft.new.workflow
+    if workflow is None or any(above in batch and batch[above].workflow is not None for above in draft.prerequisites):
+        return ()
+    id = workflow_id(draft.new.tenant, workflow)
+    return (id,) if is_unsealed(id) else ()
 
 
 def cycle(members: Sequence[TaskId], key_of: Callable[[TaskId], str | None]) -> CycleFound:

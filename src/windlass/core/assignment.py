@@ -10,7 +10,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from windlass.core.task import Claim, Lease, SessionId, TaskId
-from windlass.core.times import Micros, micros
+from windlass.core.times import Micros
 
 
 class Assignment(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
@@ -29,7 +29,6 @@ class Assignment(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     workflow: str | None = None
     key: str | None = None
     deadline: Micros | None = None
-    soft_timeout: Micros | None = None
     slots: int = 1
     trace: str | None = None
 
@@ -54,7 +53,6 @@ def assignment_of(claim: Claim, args: str | None = None) -> Assignment:
         workflow=task.workflow,
         key=task.key,
         deadline=task.deadline,
-        soft_timeout=None if rules.soft_timeout is None else micros(rules.soft_timeout),
         slots=rules.slots,
         trace=rules.trace,
     )

@@ -34,6 +34,16 @@ def fingerprint(error: Error) -> str:
     return sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:LENGTH]
 
 
+def error_group(error: Error | None, reason: str | None) -> str:
+    """Return the group of a failed task: the fingerprint of the error that ended it."""
+    return fingerprint(error or ended_without_error(reason))
+
+
+def ended_without_error(reason: str | None) -> Error:
+    """Return what stands in for the error of a task that failed without one, as in a cycle of prerequisites."""
+    return Error(kind="Ended", message=reason or "")
+
+
 def frames(traceback: str) -> list[str]:
     """The innermost frames, as file and function; of a file's path only its end, which is the same on every machine."""
     found = [(match["file"], match["name"]) for match in _FRAME.finditer(traceback)]

@@ -184,14 +184,6 @@ def is_named(new: NewTask) -> bool:
     return new.key is not None or new.id is not None
 
 
-def begins(draft: Draft, batch: Mapping[TaskId, NewTask]) -> bool:
-    """Whether a task is a root of its workflow as far as a seal goes: nothing before it in its batch waits for it.
-
-    A prerequisite of an earlier batch may have run before the workflow was opened, so it does not count.
-    """
-    return not any(above in batch and batch[above].workflow is not None for above in draft.prerequisites)
-
-
 class _Ids:
     """The ids of the keys of one batch, each made once: a task's own key is often a prerequisite of others."""
 

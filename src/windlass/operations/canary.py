@@ -15,9 +15,9 @@ from windlass.core.fingerprint import fingerprint
 from windlass.core.lifecycle import State
 from windlass.core.task import Task, TaskId
 from windlass.core.times import format_duration
-from windlass.operations.dead_letters import Group
-from windlass.redaction import redact_text
+from windlass.redaction import redacted_text
 from windlass.stores.coordination import Entry
+from windlass.stores.dead_letters import DeadGroup
 from windlass.stores.protocol import Store
 
 STEPS = (1, 10)
@@ -35,12 +35,12 @@ class Verdict(Struct, frozen=True, kw_only=True):
 class Canary:
     """One try. Call `step` again and again, with pauses between, until there is a verdict."""
 
-    def __init__(self, store: Store, group: Group, patience: float, entry: Entry) -> None:
+    def __init__(self, store: Store, group: DeadGroup, letters: Sequence[Task], patience: float, entry: Entry) -> None:
         self.retried = 0
         self.said = ""
         """What was done last, in words."""
         self._store, self._group, self._patience = store, group, patience
-        self._left, self._steps, self._entries = list(group.letters), list(STEPS), [entry]
+        self._left, self._steps, self._entries = list(letters), list(STEPS), [entry]
         self._watched: Sequence[Task] = ()
         self._give_up_at = 0.0
 
@@ -68,14 +68,14 @@ class Canary:
         if not self._left:
             return Verdict(retried=self.retried, fixed=True, text="it is fixed: all of them have completed")
         if not self._steps:
-            rest = [letter.task.id for letter in self._left]
+            rest = [task.id for task in self._left]
             self._left = []
             self._retry(rest)
             text = f"it is fixed: the other {len(rest)} were retried too"
             return Verdict(retried=self.retried, fixed=True, text=text)
         size = self._steps.pop(0)
         now, self._left = self._left[:size], self._left[size:]
-        self._watched, self._give_up_at = [letter.task for letter in now], monotonic() + self._patience
+        self._watched, self._give_up_at = now, monotonic() + self._patience
         self._retry([task.id for task in self._watched])
         self.said = f"retried {len(now)}, {self.left} wait for how that ends"
         return None
@@ -88,9 +88,16 @@ class Canary:
         self.retried += number
 
 
-def canary(store: Store, group: Group, patience: float, entry: Entry, say: Callable[[str], None]) -> Verdict:
+def canary(
+    store: Store,
+    group: DeadGroup,
+    letters: Sequence[Task],
+    patience: float,
+    entry: Entry,
+    say: Callable[[str], None],
+) -> Verdict:
     """Retry a group step by step; `patience` is how many seconds a step may take."""
-    trial, said = Canary(store, group, patience, entry), ""
+    trial, said = Canary(store, group, letters, patience, entry), ""
     while (verdict := trial.step()) is None:
         if trial.said != said:
             said = trial.said
@@ -99,7 +106,7 @@ def canary(store: Store, group: Group, patience: float, entry: Entry, say: Calla
     return verdict
 
 
-def _trouble(store: Store, group: Group, before: Task) -> str | None:
+def _trouble(store: Store, group: DeadGroup, before: Task) -> str | None:
     """What is wrong with a task that was retried; empty if it has completed, None while nobody knows."""
     [task] = store.get([before.id])
     if task is None:
@@ -111,5 +118,5 @@ def _trouble(store: Store, group: Group, before: Task) -> str | None:
     if same and task.state in (State.FAILED, State.RETRYING):
         return f"the same bug is back: {task.id} ended with {fresh[-1].kind} again ({group.id})"
     if task.state.final:
-        return f"another trouble: {task.id} is {task.state.value}: {redact_text(task.reason or '')}"
+        return f"another trouble: {task.id} is {task.state.value}: {redacted_text(task.reason or '')}"
     return None

@@ -1,27 +1,21 @@
 """Dead letters as people see them: bugs first, tasks second. One place for the command line, the API and the dashboard.
 
-A group is every failed task whose last error has one fingerprint. The newest `LOOKED_AT` failed tasks are looked at.
+A group is every failed task that ended with the same error. Stores keep and read the groups (`stores.dead_letters`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-
-from msgspec import Struct
-from msgspec.structs import replace
-
-from windlass.core.fingerprint import fingerprint
-from windlass.core.lifecycle import State
-from windlass.core.retry import Error
-from windlass.core.task import Task, TaskId
-from windlass.core.times import Micros
+from windlass.core.task import Task
 from windlass.errors import WindlassError
+from windlass.stores.dead_letters import DeadGroup
 from windlass.stores.protocol import Filter, TaskReader
+from windlass.stores.totals import COUNTED
 
-LOOKED_AT = 10_000
+LOOKED_AT = COUNTED
+"""How many of the newest failed tasks are grouped."""
 _PAGE = 500
 SHORTEST = 2
-"""So many digits of a group's id must be given at the least."""
+"""How many digits of a group's id must be given at least."""
 
 
 class UnknownGroup(WindlassError, LookupError):
@@ -30,69 +24,15 @@ class UnknownGroup(WindlassError, LookupError):
     code = "unknown_group"
 
 
-class DeadLetter(Struct, frozen=True):
-    """A failed task, and what went wrong in its last attempt."""
-
-    task: Task
-    error: Error
-    group: str
+def groups(store: TaskReader, filter: Filter | None = None, *, limit: int = LOOKED_AT) -> list[DeadGroup]:
+    """Return every bug among the newest failed tasks of a queue and tenant, the most frequent first."""
+    where = filter or Filter()
+    return store.dead_groups(queue=where.queue, tenant=where.tenant, limit=limit).groups
 
 
-class Group(Struct, frozen=True, kw_only=True):
-    """One bug."""
-
-    id: str
-    error: Error
-    """The newest of them."""
-    letters: Sequence[DeadLetter]
-    """The newest first."""
-
-    @property
-    def handlers(self) -> list[str]:
-        """Where it happens, by name."""
-        return sorted({letter.task.handler for letter in self.letters})
-
-    @property
-    def tenants(self) -> list[str]:
-        """Whom it hurts, by name."""
-        return sorted({letter.task.tenant for letter in self.letters})
-
-    @property
-    def tasks(self) -> list[TaskId]:
-        """Which tasks, the newest first."""
-        return [letter.task.id for letter in self.letters]
-
-    @property
-    def first(self) -> Micros:
-        """When it was seen first."""
-        return min(letter.task.finished or 0 for letter in self.letters)
-
-    @property
-    def last(self) -> Micros:
-        """When it was seen last."""
-        return max(letter.task.finished or 0 for letter in self.letters)
-
-
-def groups(
-    store: TaskReader,
-    filter: Filter | None = None,
-    *,
-    limit: int = LOOKED_AT,
-    advance: Callable[[int], object] = lambda _: None,
-) -> list[Group]:
-    """Every bug among the newest failed tasks, the most frequent first. `advance` is told how many were looked at."""
-    found: dict[str, list[DeadLetter]] = {}
-    for task in _failed(store, filter or Filter(), limit):
-        error = last_error(store, task)
-        found.setdefault(fingerprint(error), []).append(DeadLetter(task, error, fingerprint(error)))
-        advance(1)
-    made = [Group(id=id, error=letters[0].error, letters=letters) for id, letters in found.items()]
-    return sorted(made, key=lambda group: (-len(group.letters), group.id))
-
-
-def group(store: TaskReader, id: str, filter: Filter | None = None, *, limit: int = LOOKED_AT) -> Group:
-    """One of them by its id, or by the beginning of it."""
-    there = groups(store, filter, limit=limit)
+def group(store: TaskReader, id: str, filter: Filter | None = None) -> DeadGroup:
+    """Return the group with this id, or the only one whose id begins so."""
+    there = groups(store, filter)
     fitting = [each for each in there if len(id) >= SHORTEST and each.id.startswith(id.lower())]
     if len(fitting) == 1:
         return fitting[0]
@@ -100,18 +40,15 @@ def group(store: TaskReader, id: str, filter: Filter | None = None, *, limit: in
     raise UnknownGroup(f"group={id!r} names {len(fitting) or 'no'} group{'s' * (len(fitting) > 1)}; there are {names}")
 
 
-def last_error(store: TaskReader, task: Task, after: int = 0) -> Error:
-    """What went wrong in the latest attempt, of those with a fence greater than `after`."""
-    errors = [attempt.error for attempt in store.attempts(task.id) if attempt.error and attempt.fence > after]
-    # A ring of prerequisites, or a stop by its node, ends a task without an error of its own.
-    return errors[-1] if errors else Error(kind="Ended", message=task.reason or "")
-
-
-def _failed(store: TaskReader, filter: Filter, limit: int) -> Iterable[Task]:
-    wanted, after, left = replace(filter, states=frozenset({State.FAILED})), None, limit
-    while left > 0:
-        page = store.find(wanted, limit=min(_PAGE, left), after=after)
-        yield from page.tasks
-        left, after = left - len(page.tasks), page.after
+def letters(store: TaskReader, group: DeadGroup, filter: Filter | None = None, *, limit: int = LOOKED_AT) -> list[Task]:
+    """Return the newest tasks of a group, newest first."""
+    where, found, after = filter or Filter(), list[Task](), None
+    while len(found) < limit:
+        page = store.dead_letters(
+            group.id, queue=where.queue, tenant=where.tenant, limit=min(_PAGE, limit - len(found)), after=after
+        )
+        found += page.tasks
+        after = page.after
         if after is None:
-            return
+            break
+    return found

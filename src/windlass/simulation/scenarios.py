@@ -1,7 +1,6 @@
-"""The fourteen synthetic families: name, rate, service, goal and start delay, each drawn from a seed.
+"""The fourteen synthetic scenarios, drawn from a seed.
 
-A family of another length is stretched or squeezed with all that happens in it, so that a step is still a step after
-its first third.
+A scenario of another length is stretched with all its events: a step in the middle stays in the middle.
 """
 
 from __future__ import annotations
@@ -14,21 +13,18 @@ from typing import TypeAlias, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.simulation.chance import poisson, service_of
-from windlass.simulation.load import Load, Slowness, Storm
-from windlass.simulation.wishes import NONE, Wishes
+from windlass.simulation.load import NO_OVERRIDES, Load, LoadOverrides, Slowness, Storm, draw_poisson, make_service
 
 Rate: TypeAlias = Callable[[int], float]
 Shape: TypeAlias = Callable[[Random], Rate]
-"""Tasks a second at each second; what is up to chance in it is drawn first."""
+"""Draws the random part of a scenario, and returns its tasks per second at each second."""
 Period = TypeVar("Period", Slowness, Storm)
-
 HERDS = 600
-"""Seconds from one herd of scheduled tasks to the next."""
+"""Seconds between two herds of scheduled tasks."""
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """One family."""
+    """One scenario: its rate over time, run times, goal, start delay and faults."""
 
     rate: Shape
     length: int = 5400
@@ -38,54 +34,56 @@ class Scenario(Struct, frozen=True, kw_only=True):
     delay: float
     slow: Slowness | None = None
     herd: int = 0
-    """Scheduled tasks within a second, every ten minutes."""
+    """Scheduled tasks that become due within one second, every ten minutes."""
     knee: int | None = None
     storm: Storm | None = None
     kill_every: int | None = None
 
-    def draw(self, name: str, seed: int, wishes: Wishes = NONE) -> Load:
-        """Draw it. The same name, seed and wishes give the same tasks."""
-        wishes.check()
+    def draw(self, name: str, seed: int, overrides: LoadOverrides = NO_OVERRIDES) -> Load:
+        """Draw a load. The same name, seed and overrides give the same tasks."""
+        overrides.check()
         rng = Random(f"{name}/{seed}")
-        rates, length = self.rate(rng), wishes.seconds or self.length
-        stretch, scale = length / self.length, self.scale(rates, wishes)
-        moments = poisson(rng, length, lambda second: scale * rates(int(second / stretch)))
-        herds = [(float(int(at * stretch)), round(self.herd * scale * stretch)) for at in self.herds()]
+        rates, length = self.rate(rng), overrides.seconds or self.length
+        stretch, scale = length / self.length, self.compute_scale(rates, overrides)
+        moments = draw_poisson(rng, length, lambda second: scale * rates(int(second / stretch)))
+        herds = [(float(int(at * stretch)), round(self.herd * scale * stretch)) for at in self.list_herds()]
         moments += [at + rng.random() for at, count in herds for _ in range(count)]
-        mean = wishes.service or self.mean
-        service = service_of(rng, wishes.distribution, mean, self.variation if wishes.cv2 is None else wishes.cv2)
+        mean = overrides.service or self.mean
+        service = make_service(
+            rng, overrides.distribution, mean, self.variation if overrides.cv2 is None else overrides.cv2
+        )
         arrivals = [(at, service()) for at in sorted(moments)]
         load = Load(
             name=name, length=length, wait=self.wait, delay=self.delay, arrivals=arrivals, scheduled=herds, mean=mean
         )
-        return self.troubled(load, stretch, scale * mean / self.mean)
+        return self.add_faults(load, stretch, scale * mean / self.mean)
 
-    def herds(self) -> range:
-        """When they come."""
+    def list_herds(self) -> range:
+        """Return the seconds at which herds become due."""
         return range(HERDS, self.length, HERDS) if self.herd else range(0)
 
-    def scale(self, rates: Rate, wishes: Wishes) -> float:
-        """By how much the rate is raised to have the mean that is wanted."""
-        usual = (sum(map(rates, range(self.length))) + self.herd * len(self.herds())) / self.length
-        rate = usual if wishes.rate is None else wishes.rate
-        wishes.check_size(rate * (wishes.seconds or self.length))
-        return 1.0 if wishes.rate is None else wishes.rate / usual
+    def compute_scale(self, rates: Rate, overrides: LoadOverrides) -> float:
+        """Return the factor that gives the rate the mean of the overrides."""
+        usual = (sum(map(rates, range(self.length))) + self.herd * len(self.list_herds())) / self.length
+        rate = usual if overrides.rate is None else overrides.rate
+        overrides.check_size(rate * (overrides.seconds or self.length))
+        return 1.0 if overrides.rate is None else overrides.rate / usual
 
-    def troubled(self, load: Load, stretch: float, work: float) -> Load:
-        """The load with what happens to workers and downstream, as much longer or shorter as the run."""
+    def add_faults(self, load: Load, stretch: float, work: float) -> Load:
+        """Return the load with the faults of workers and downstream, scaled to its length."""
         return replace(
             load,
-            slow=stretched(self.slow, stretch),
-            storm=stretched(self.storm, stretch),
-            # A downstream that serves so much more work has so much more room.
+            slow=stretch_period(self.slow, stretch),
+            storm=stretch_period(self.storm, stretch),
+            # The capacity of the downstream scales with the work.
             knee=None if self.knee is None else max(1, round(self.knee * work)),
             kill_every=None if self.kill_every is None else max(1, round(self.kill_every * stretch)),
             kill_share=0.3,
         )
 
 
-def stretched(period: Period | None, factor: float) -> Period | None:
-    """The same part of a run of another length."""
+def stretch_period(period: Period | None, factor: float) -> Period | None:
+    """Scale a period to a run of another length."""
     return None if period is None else replace(period, begin=period.begin * factor, end=period.end * factor)
 
 
@@ -114,7 +112,7 @@ def on_off(_: Random) -> Rate:
 
 
 def bursts(rng: Random) -> Rate:
-    """Four a second, and about every 240 s a burst of 20 to 80 for 20 to 90 s."""
+    """Return 4 tasks per second, with bursts of 20 to 80 per second for 20 to 90 s, about every 240 s."""
     rates, at = [4.0] * 5400, rng.expovariate(1 / 240)
     while at < len(rates):
         until = at + rng.uniform(20, 90)

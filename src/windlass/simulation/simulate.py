@@ -1,22 +1,20 @@
-"""`windlass.simulate`: one question about a pool, answered in simulated time."""
+"""`windlass.simulate`: play a load with a policy in simulated time."""
 
 from __future__ import annotations
 
 from windlass.core.times import Duration
 from windlass.custom_decider import PREFIX
-from windlass.simulation.bound import bound
-from windlass.simulation.load import InvalidLoad
-from windlass.simulation.loads import Named, load_of, tuned
-from windlass.simulation.ours import OwnDecider
-from windlass.simulation.policies import named, play_best, play_own
-from windlass.simulation.results import SimulationResult
-from windlass.simulation.wishes import Wishes
+from windlass.simulation.bound import compute_bound
+from windlass.simulation.load import InvalidLoad, LoadOverrides
+from windlass.simulation.load_sources import LoadSource, adjust_load, find_load
+from windlass.simulation.policies import AppDecider, find_policies, play, play_app_decider
+from windlass.simulation.run import SimulationResult
 
 
 def simulate(
-    load: Named,
+    load: LoadSource,
     *,
-    policy: str | OwnDecider = "slo",
+    policy: str | AppDecider = "slo",
     wait: Duration | None = None,
     floor: int | None = None,
     ceiling: int | None = None,
@@ -28,22 +26,27 @@ def simulate(
     seconds: int | None = None,
     seed: int = 0,
 ) -> SimulationResult:
-    """What a pool would do under a load: the very controller that sizes real pools, in simulated time.
+    """Play a load in simulated time, with the controller that sizes real pools.
 
     >>> simulate("step", wait="10s", start_delay="2s").late < 0.01
     True
 
-    `load` is the name of a scenario, the path of a CSV file, or a sequence of (second, run seconds). What is left out
-    stays as the load has it. `policy` is the name of one, or a decider of your own. The same question has the same
-    answer twice.
+    `load` is the name of a scenario, the path of a CSV file, or a sequence of (second, run seconds). Options that are
+    not given keep the values of the load. `policy` is the name of a policy, or a decider function. The same arguments
+    give the same result.
     """
-    wishes = Wishes(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
-    wanted = tuned(
-        load_of(load, seed=seed, wishes=wishes), wait=wait, floor=floor, ceiling=ceiling, start_delay=start_delay
+    overrides = LoadOverrides(rate=rate, service=service, cv2=cv2, distribution=distribution, seconds=seconds)
+    adjusted = adjust_load(
+        find_load(load, seed=seed, overrides=overrides),
+        wait=wait,
+        floor=floor,
+        ceiling=ceiling,
+        start_delay=start_delay,
     )
     if not isinstance(policy, str):
-        return play_own(f"{PREFIX}{policy.__name__}", policy, wanted, bound(wanted), kept=True)
-    [name, *more] = named([policy])
+        name = f"{PREFIX}{policy.__name__}"
+        return play_app_decider(name, policy, adjusted, compute_bound(adjusted), keep_timeline=True)
+    [name, *more] = find_policies([policy])
     if more:
-        raise InvalidLoad(f"policy={policy!r} is several; give one of {', '.join([name, *more])}")
-    return play_best(name, wanted, bound(wanted), kept=True)
+        raise InvalidLoad(f"policy={policy!r} names several policies. Use one of {', '.join([name, *more])}.")
+    return play(name, adjusted, compute_bound(adjusted), keep_timeline=True)

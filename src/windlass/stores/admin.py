@@ -37,7 +37,7 @@ TABLES: tuple[Table, ...] = (
     _table(
         "task",
         "id queue tenant state band rank tie due expires waiting on_failure fence session claimed finished attempts "
-        "crashes losses generation cancel_requested cancel_by reason kind",
+        "crashes losses generation cancel_requested cancel_by reason kind error_group",
         ids="id session",
         flags="cancel_requested",
     ),

@@ -23,6 +23,7 @@ from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, Session
 from windlass.core.times import Micros
 from windlass.errors import InvalidTask
 from windlass.stores.coordination import Control, Coordination, Entry, EntrySeen
+from windlass.stores.dead_letters import DeadLetterReader
 from windlass.stores.operator import CANCEL_GRACE as CANCEL_GRACE  # noqa: PLC0414 - a name of the protocol too
 from windlass.stores.operator import Filter, Operator
 from windlass.stores.operator import Selection as Selection  # noqa: PLC0414 - the same
@@ -286,8 +287,8 @@ class TaskStore(Protocol):
         ...
 
 
-class TaskReader(WorkflowReader, Protocol):
-    """The read path, for people, API and dashboard. Reads of whole workflows stand in `workflow_reads`."""
+class TaskReader(WorkflowReader, DeadLetterReader, Protocol):
+    """The read path, for people, API and dashboard. See also `workflow_reads` and `dead_letters`."""
 
     def get(self, tasks: Sequence[TaskId]) -> list[Task | None]:
         """The tasks with these ids, in this order; None for what is unknown."""

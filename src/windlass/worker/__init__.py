@@ -1,1 +1,1 @@
-"""Running tasks: the node that leases them, the nursery that forks workers, the workers that run handlers."""
+"""Running tasks: nodes, the worker parent, and worker processes."""

@@ -1,4 +1,4 @@
-"""Where `async def` handlers run: one event loop in a thread of its own, made when the first of them comes."""
+"""Runs `async def` handlers on one event loop in its own thread, created for the first of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from windlass.client.execution import arun_attempt, interrupt
 from windlass.core.assignment import Assignment
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Raised
-from windlass.worker.interrupts import Interruption, Interrupts, interrupted
+from windlass.worker.interrupts import Interruption, Interrupts, outcome_of_interruption
 
 _BY_ITSELF = Raised(Error(kind="CancelledError", message="the handler cancelled itself"))
 
 
 class AsyncRunner:
-    """An event loop that outlives each single attempt, so that what handlers keep on it (sessions, pools) does too."""
+    """An event loop that outlives the attempts, so that what handlers keep on it (sessions, pools) does too."""
 
     def __init__(self, interrupts: Interrupts) -> None:
         self._interrupts = interrupts
@@ -29,8 +29,8 @@ class AsyncRunner:
         self._making = threading.Lock()
         self._closing = False
 
-    def run_attempt(self, ticket: int, app: App, order: Assignment, channel: Channel) -> Outcome:
-        """Run one attempt on the loop, and wait for its end."""
+    def run_attempt(self, ticket: int, app: App, assignment: Assignment, channel: Channel) -> Outcome:
+        """Run one attempt on the loop, and wait for its outcome."""
         loop = self._running()
         over: Future[Outcome] = Future()
         reasons: list[Interruption] = []
@@ -40,14 +40,14 @@ class AsyncRunner:
         async def attempt() -> None:
             running.extend(filter(None, [asyncio.current_task()]))
             try:
-                over.set_result(await arun_attempt(app, order, channel))
+                over.set_result(await arun_attempt(app, assignment, channel))
             except asyncio.CancelledError:
-                over.set_result(interrupted(reasons[-1]) if reasons else _BY_ITSELF)
-            except BaseException as error:  # noqa: BLE001 - the waiting thread must hear of it
+                over.set_result(outcome_of_interruption(reasons[-1]) if reasons else _BY_ITSELF)
+            except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
                 over.set_exception(error)
 
         def cancel() -> None:
-            """Cancelled before its first step, a coroutine would not even reach its own `except`: so wait for that."""
+            """Cancel the coroutine after its first step; before it, its own `except` would not run."""
             if running:
                 interrupt(running[0], reasons[-1]())
             else:
@@ -78,10 +78,10 @@ class AsyncRunner:
             return self._loop
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run the loop until it is closed. A handler that stops it stops it for nobody."""
+        """Run the loop until it is closed. If a handler stops it, it starts again."""
         try:
             while not self._closing:
                 loop.run_forever()
-        except BaseException:  # noqa: BLE001 - as when a handler has closed its descriptors: nothing on it can go on
+        except BaseException:  # noqa: BLE001 - the loop is broken, for example because a handler closed its descriptors
             traceback.print_exc()
             os._exit(1)

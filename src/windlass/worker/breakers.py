@@ -1,8 +1,8 @@
 """The circuit breakers as one node sees them: which downstreams are shut, and which of its probes are under way.
 
-The breakers live in the store, one document a downstream; every node puts what it heard into them, once a second, if
-nobody else has written in between, and otherwise a second later. Attempts that go well are only counted here, and
-written once one has failed: a healthy downstream costs no writes.
+The store has one document per downstream. Once a second, every node adds its attempts to it, unless another node has
+written in between; then it does so a second later. Successes are only counted here until an attempt fails: a healthy
+downstream costs no writes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from windlass.stores.protocol import Store
 KIND = "breaker"
 WINDOW = micros(BreakerSettings().window)
 KEPT = 1_000
-"""Lots of attempts that are remembered while the store takes no writes."""
+"""How many seconds of attempts are kept per downstream while the store accepts no writes."""
 
 
 class _Ended(Struct):
-    """Attempts of one second that nobody else knows of yet."""
+    """Attempts of one second that are not in the store yet."""
 
     at: Micros
     attempts: int = 0
@@ -40,26 +40,26 @@ class _Ended(Struct):
 
 
 class Breakers:
-    """All breakers, from one node."""
+    """All breakers, as seen by one node."""
 
     def __init__(self, store: Store, events: Events, node: str) -> None:
         self.shut: tuple[str, ...] = ()
         """The downstreams whose tasks are not to be claimed."""
         self.looked = False
-        """Whether that is known, as far as it can be: a node that has just begun must not hammer what is open."""
+        """Whether `shut` was read, or cannot be read. A node that has just started must not call an open downstream."""
         self._store = store
         self._events = events
         self._node = node
         self._lock = threading.Lock()
         self._now: Micros = 0
-        self._heard: dict[str, deque[_Ended]] = {}
+        self._ended: dict[str, deque[_Ended]] = {}
         self._allowed: dict[str, int] = {}
         self._probes: dict[Lease, str] = {}
 
     def begin_probes(self) -> dict[str, int]:
-        """How many probes the caller may claim now, by downstream; `took` says what became of them.
+        """Return how many probes the caller may claim now, by downstream. It reports them with `record_probes`.
 
-        They are the caller's from here on: a step in between must not take them for unused and grant them again.
+        They belong to the caller from now on, so that a step in between does not grant them a second time.
         """
         with self._lock:
             found = {name: count for name, count in self._allowed.items() if count}
@@ -67,15 +67,15 @@ class Breakers:
             return found
 
     def record_probes(self, name: str, claims: Sequence[Claim], begun: int) -> None:
-        """These were claimed as probes, of so many that might have been; the others can be made still."""
+        """Record the tasks claimed as probes. Of the `begun` ones, the rest can still be made."""
         with self._lock:
             self._probes.update((claim.lease, name) for claim in claims)
         self._allow(name, begun - len(claims))
 
     def record_end(self, claim: Claim, outcome: Outcome) -> None:
-        """An attempt has ended. A handler that gives up has had its answer: that is no fault of the downstream.
+        """Record the outcome of an attempt. A handler that gives up got an answer, so the downstream did not fail.
 
-        What was given back or stopped tells nothing about the downstream at all.
+        Released and stopped attempts say nothing about the downstream.
         """
         name = claim.task.rules.downstream
         if name is None:
@@ -86,10 +86,10 @@ class Breakers:
                 self._allowed[name] = self._allowed.get(name, 0) + probe
                 return
             failed = isinstance(outcome, Crashed) or (isinstance(outcome, Raised) and not outcome.give_up)
-            lots = self._heard.setdefault(name, deque(maxlen=KEPT))
-            if not lots or lots[-1].at != self._now:
-                lots.append(_Ended(self._now))
-            ended = lots[-1]
+            batches = self._ended.setdefault(name, deque(maxlen=KEPT))
+            if not batches or batches[-1].at != self._now:
+                batches.append(_Ended(self._now))
+            ended = batches[-1]
             if probe:
                 ended.probes, ended.probe_errors = ended.probes + 1, ended.probe_errors + failed
             else:
@@ -98,41 +98,41 @@ class Breakers:
                 ended.error = outcome.error.kind
 
     def step(self, look: Look, me: str, *, want: int) -> None:
-        """Bring the breakers up to date, and take up to `want` probes for whatever is half-open."""
+        """Update the breakers, and take up to `want` probes for each half-open one."""
         self._now = look.now
         alive = {str(report.session) for report in look.reports}
         stored = {each.name: (rules.decode(each.value), each.version) for each in look.controls if each.kind == KIND}
-        for name in sorted({*stored, *self._heard}):
+        for name in sorted({*stored, *self._ended}):
             before, version = stored.get(name, (Breaker(), 0))
-            stored[name] = self._turn(name, before, version, look.now, me, alive | {me}, want), version
+            stored[name] = self._update(name, before, version, look.now, me, alive | {me}, want), version
         self.shut = tuple(name for name, (breaker, _) in stored.items() if breaker.state is not BreakerState.CLOSED)
         self.looked = True
 
-    def _turn(
+    def _update(
         self, name: str, before: Breaker, version: int, now: Micros, me: str, alive: Collection[str], want: int
     ) -> Breaker:
-        """The breaker after what this node has to say, written if it says anything."""
-        ended, unused = self._take_heard(name, now, quiet=before.state is BreakerState.CLOSED and not before.errors)
+        """Add this node's attempts to a breaker, write it if it changed, and return it."""
+        ended, unused = self._take_ended(name, now, quiet=before.state is BreakerState.CLOSED and not before.errors)
         breaker = rules.return_probes(rules.drop_dead_probes(rules.advance(before, now), alive), me, unused)
-        for lot in ended:
+        for batch in ended:
             breaker = rules.record(
                 breaker,
-                lot.at or now,
-                attempts=lot.attempts,
-                errors=lot.errors,
-                probes=lot.probes,
-                probe_errors=lot.probe_errors,
+                batch.at or now,
+                attempts=batch.attempts,
+                errors=batch.errors,
+                probes=batch.probes,
+                probe_errors=batch.probe_errors,
                 by=me,
-                error=lot.error,
+                error=batch.error,
             )
         breaker, got = rules.take_probes(breaker, now, me, want)
         if breaker == before:
-            self._allow(name, got)  # What went back unused was taken again.
+            self._allow(name, got)  # Unused probes were returned and taken again.
             return before
         if not self._store.put_control(
             KIND, name, rules.encode(breaker), expect=version, entries=self._entries(name, before, breaker, now)
         ):
-            self._give_back_heard(name, ended, unused)
+            self._give_back_ended(name, ended, unused)
             return before
         self._allow(name, got)
         if breaker.state is not before.state:
@@ -140,23 +140,23 @@ class Breakers:
             self._events.emit(BreakerChanged(downstream=name, before=before.state, after=breaker.state, why=text))
         return breaker
 
-    def _take_heard(self, name: str, now: Micros, *, quiet: bool) -> tuple[list[_Ended], int]:
-        """What is to be written, and probes that were allowed and not used. A quiet breaker is told of no successes."""
+    def _take_ended(self, name: str, now: Micros, *, quiet: bool) -> tuple[list[_Ended], int]:
+        """Return what to write, and how many probes were not used. If `quiet`, successes alone are not written."""
         with self._lock:
-            lots = self._heard.get(name, deque())
-            while lots and lots[0].at and lots[0].at < now - WINDOW and not lots[0].errors and not lots[0].probes:
-                lots.popleft()
+            batches = self._ended.get(name, deque())
+            while batches and 0 < batches[0].at < now - WINDOW and not batches[0].errors and not batches[0].probes:
+                batches.popleft()
             unused, self._allowed[name] = self._allowed.get(name, 0), 0
-            if quiet and not any(lot.errors or lot.probes for lot in lots):
+            if quiet and not any(each.errors or each.probes for each in batches):
                 return [], unused
-            taken = list(lots)
-            lots.clear()
+            taken = list(batches)
+            batches.clear()
             return taken, unused
 
-    def _give_back_heard(self, name: str, ended: list[_Ended], unused: int) -> None:
-        """Somebody else wrote first: say it again at the next step."""
+    def _give_back_ended(self, name: str, ended: list[_Ended], unused: int) -> None:
+        """Keep the attempts for the next step, because another node wrote first."""
         with self._lock:
-            self._heard.setdefault(name, deque(maxlen=KEPT)).extendleft(reversed(ended))
+            self._ended.setdefault(name, deque(maxlen=KEPT)).extendleft(reversed(ended))
         self._allow(name, unused)
 
     def _allow(self, name: str, probes: int) -> None:

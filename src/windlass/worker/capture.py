@@ -1,7 +1,7 @@
-"""What a handler prints and logs, kept for its attempt: the first and the last of it when it is much.
+"""Captures what a handler prints and logs. Of long output, the beginning and the end are kept.
 
-`print`, `sys.stderr` and `logging` are caught in the thread or coroutine of the attempt, and still go where they went
-before. What C code or another process writes to the descriptors themselves belongs to nobody and is not caught.
+`print`, `sys.stderr` and `logging` are captured in the thread or coroutine of the attempt, and are still written where
+they were before. Output of C code and of other processes, which write to the descriptors, is not captured.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextvars import ContextVar, Token
 from typing import TextIO
 
 MAX_HEAD = MAX_TAIL = 32 * 1024
-"""Characters kept of the beginning and of the end."""
+"""Characters that are kept of the beginning and of the end."""
 
 
 class Log:
@@ -36,7 +36,7 @@ class Log:
             self._tail = tail[-MAX_TAIL:]
 
     def end(self) -> str | None:
-        """All that was kept, or None for nothing; nothing is added from here on."""
+        """Stop capturing. Return what was kept; None if there was no output."""
         if self._token is not None:
             _current.reset(self._token)
             self._token = None
@@ -47,7 +47,7 @@ class Log:
 
 
 class Tee(io.TextIOBase):
-    """Stands for a standard stream: what an attempt writes goes into its log too. Output is no reason to fail."""
+    """A standard stream that also writes to the log of the attempt. Errors of the stream are ignored."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
@@ -58,8 +58,8 @@ class Tee(io.TextIOBase):
             log.write(text)
         try:
             if self._stream is not None:
-                self._stream.write(_writable(text, self.encoding))
-        except (OSError, ValueError):  # closed, or a pipe that nobody reads
+                self._stream.write(_replace_unencodable(text, self.encoding))
+        except (OSError, ValueError):  # closed, or a pipe without a reader
             self._stream = None
         return len(text)
 
@@ -82,20 +82,20 @@ class Tee(io.TextIOBase):
         return self._stream is not None and self._stream.isatty()
 
     @property
-    def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - text streams say it as a property
+    def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - text streams have a property
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     def close(self) -> None:
-        """A handler that closes its stdout closes it for itself; the next attempt prints as before."""
+        """Do nothing, so that a handler that closes stdout does not close it for the next attempt."""
 
 
-def _writable(text: str, encoding: str) -> str:
-    """The text as the stream can take it, which may not know every letter, nor a file name that is no text."""
+def _replace_unencodable(text: str, encoding: str) -> str:
+    """Return the text with characters that the encoding lacks replaced by escapes."""
     return text if text.isascii() else text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 class LogHandler(logging.Handler):
-    """Puts log records of an attempt into its log."""
+    """Writes log records of an attempt to its log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log = _current.get()
@@ -104,20 +104,20 @@ class LogHandler(logging.Handler):
 
 
 class Capture:
-    """Catches the output of attempts in this process."""
+    """Captures the output of attempts in this process."""
 
     def install(self) -> None:
-        """Take the place of the standard streams, and listen to the root logger."""
+        """Replace the standard streams, and add a handler to the root logger."""
         sys.stdout, sys.stderr = Tee(sys.stdout), Tee(sys.stderr)
         handler = LogHandler()
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         root = logging.getLogger()
         root.addHandler(handler)
-        if root.level == logging.WARNING:  # nobody has chosen one: an attempt's log is worth more than silence
+        if root.level == logging.WARNING:  # the default: the app has not chosen a level
             root.setLevel(logging.INFO)
 
     def begin(self) -> Log:
-        """From here on this thread's, or coroutine's, output belongs to a new log."""
+        """Start a new log for the output of this thread or coroutine."""
         return Log()
 
 

@@ -1,4 +1,4 @@
-"""One end of a Unix socket that never makes its owner wait: what cannot be sent now is kept and sent later."""
+"""One end of a Unix socket that never blocks: what cannot be sent now is kept and sent later."""
 
 from __future__ import annotations
 
@@ -10,42 +10,43 @@ from collections import deque
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-from windlass.clock import monotonic
+from windlass.clock import Clock
 from windlass.worker.wire import Frames, Message, frame
 
 T = TypeVar("T")
 
 
 class Connection(Generic[T]):
-    """The node's end of the socket to a worker, or to the nursery. Any thread may send; one receives."""
+    """The node's end of the socket to a worker or to the worker parent. Any thread may send; one thread receives."""
 
-    def __init__(self, end: socket.socket, kind: object) -> None:
+    def __init__(self, end: socket.socket, kind: object, clock: Clock) -> None:
         end.setblocking(False)
         self.socket = end
         self.partial_since: float | None = None
-        """When the last bytes came, if what has come ends in the middle of a frame."""
+        """When the last bytes arrived, if they end in the middle of a frame."""
+        self._clock = clock
         self._frames: Frames[T] = Frames(kind)
         self._sending = threading.Lock()
         self._unsent: deque[tuple[memoryview, list[int]]] = deque()
 
     @property
     def broken(self) -> str | None:
-        """What the other end has sent that is not a message, if it has."""
+        """What the other end sent that is not a message; None if nothing."""
         return self._frames.broken
 
     def send(self, message: Message, *descriptors: int) -> bool:
-        """Send, or keep for later; True when something is left to be flushed. The descriptors are closed once sent."""
+        """Send now or later. Return True if something is left to flush. Descriptors are closed once they are sent."""
         with self._sending:
             self._unsent.append((memoryview(frame(message)), list(descriptors)))
             return self._flush()
 
     def flush(self) -> bool:
-        """Send what was kept; True when something is still left."""
+        """Send what was kept. Return True if something is still left."""
         with self._sending:
             return self._flush()
 
     def receive(self) -> tuple[list[T], bool]:
-        """Return what has come in, and whether more may come: False when the other end has gone, or is `broken`."""
+        """Return the messages that arrived, and True unless the other end has closed or is `broken`."""
         messages: list[T] = []
         while True:
             try:
@@ -57,14 +58,14 @@ class Connection(Generic[T]):
             if not data:
                 return messages, False
             messages += self._frames.feed(data)
-            self.partial_since = monotonic() if self._frames.partial else None
+            self.partial_since = self._clock.monotonic() if self._frames.partial else None
             if self.broken is not None:
                 return messages, False
             if len(data) < 1 << 18:
                 return messages, True
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the socket and drop what was not sent."""
         with self._sending:
             self._forget()
             self.socket.close()
@@ -77,9 +78,9 @@ class Connection(Generic[T]):
             except BlockingIOError:
                 return True
             except OSError as error:
-                if error.errno == errno.ETOOMANYREFS:  # Too many sockets are on their way; some will have arrived soon.
+                if error.errno == errno.ETOOMANYREFS:  # Too many descriptors are in flight; try again soon.
                     return True
-                self._forget()  # The other end has gone; whoever receives finds out.
+                self._forget()  # The other end has closed; `receive` reports it.
                 return False
             if sent < len(data):
                 self._unsent[0] = (data[sent:], [])
@@ -97,7 +98,7 @@ class Connection(Generic[T]):
             return self.socket.send(data)
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
         sent = self.socket.sendmsg([data], [rights])
-        _close(descriptors)  # The kernel has a copy on the way; ours has done its part.
+        _close(descriptors)  # The kernel has its own copy.
         return sent
 
 

@@ -1,8 +1,8 @@
-"""Firing crons: every node tries, and the store lets each nominal time through once.
+"""The thread that fires crons. Every node tries; the store accepts each nominal time once.
 
-After a pause the misfire policy says what becomes of the times that were missed: `last` fires the latest of them, `all`
-fires each (at most a hundred), `skip` none. A time that does not exist on the day the clocks go forward fires when it
-would have been reached; one that comes twice in autumn fires once, at its first coming.
+After a pause the misfire policy decides about missed times: `last` fires the latest of them, `all` fires each (at most
+a hundred), `skip` none. A time that does not exist on the day the clocks go forward fires when it would have been
+reached. A time that occurs twice in autumn fires once, the first time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from cronsim import CronSim, CronSimError
 
-from windlass.clock import Clock, SystemClock
+from windlass.clock import Clock
 from windlass.core.manifest import CronInfo, HandlerInfo
 from windlass.core.task import NewTask
 from windlass.core.times import Micros, micros, to_datetime, to_instant
@@ -30,35 +30,36 @@ LATE = timedelta(minutes=1)
 MOST_MISSED = 100
 
 REFUSALS = (QueueFull, InvalidTask, KeyConflict, UnknownCron)
-"""What is wrong with one cron, and not with the store."""
+"""Errors of a single cron, not of the store."""
 
 
 class Crons:
     """Fires the crons whose handlers this node knows."""
 
-    def __init__(self, store: Store, events: Events, clock: Clock | None = None) -> None:
+    def __init__(self, store: Store, events: Events, clock: Clock) -> None:
         self.handlers: dict[str, HandlerInfo] = {}
-        self.turned = threading.Event()
+        self.wake = threading.Event()
+        """Ends the wait of `step`."""
         self._store = store
         self._events = events
-        self._clock = clock or SystemClock()
+        self._clock = clock
 
     def step(self) -> None:
-        """Fire what is due, and wait for the next whole second."""
+        """Fire what is due, then wait for the next full second."""
         try:
             if self.handlers:
                 self.fire(self._clock.now())
         except StoreError as error:
             self._events.emit(StoreCallFailed(doing="fire crons", error=str(error)))
-        self.turned.wait(1.0 - self._clock.now() % 1_000_000 / 1e6)
+        self._clock.wait(self.wake, 1.0 - self._clock.now() % 1_000_000 / 1e6)
 
     def fire(self, now: Micros) -> int:
-        """Fire every cron that is due; how many tasks were submitted."""
+        """Fire every cron that is due. Return how many tasks were submitted."""
         return sum(self._try(cron, now) for cron in self._store.crons() if cron.info.handler in self.handlers)
 
     def _try(self, cron: CronState, now: Micros) -> int:
-        """Fire one, unless it is refused, as by a full queue, or cannot be read here, as a time zone that this machine
-        does not have: the others fire all the same, and it is tried again."""
+        """Fire one cron. If it is refused (a full queue) or unreadable here (an unknown time zone), the others still
+        fire, and it is tried again."""
         try:
             return self._fire(cron, now)
         except (*REFUSALS, CronSimError, ZoneInfoNotFoundError) as refusal:
@@ -68,12 +69,12 @@ class Crons:
     def _fire(self, cron: CronState, now: Micros) -> int:
         if cron.paused:
             return 0
-        if cron.fired is None:  # New: nothing before this moment was missed.
+        if cron.fired is None:  # It is new, so nothing was missed.
             self._store.fire(cron.info.name, now, [])
             return 0
         missed = list(deque(nominal_times(cron.info, cron.fired, now), maxlen=10 * MOST_MISSED))
         submitted = 0
-        for nominal, runs in decided(cron.info.misfire, missed, now):
+        for nominal, runs in apply_misfire(cron.info.misfire, missed, now):
             receipts = self._store.fire(cron.info.name, nominal, [self._task(cron.info, nominal)] if runs else [])
             submitted += sum(receipt.created for receipt in receipts or ())
         return submitted
@@ -84,7 +85,7 @@ class Crons:
 
 
 def nominal_times(cron: CronInfo, after: Micros, until: Micros) -> Iterable[Micros]:
-    """The moments at which a cron should fire, later than `after`, not later than `until`."""
+    """Yield the times at which a cron should fire, later than `after` and not later than `until`."""
     zone = ZoneInfo(cron.timezone)
     end = to_datetime(until)
     for moment in CronSim(cron.schedule, _in_zone(after, zone)):
@@ -95,8 +96,8 @@ def nominal_times(cron: CronInfo, after: Micros, until: Micros) -> Iterable[Micr
             yield instant
 
 
-def decided(misfire: str, due: Sequence[Micros], now: Micros) -> list[tuple[Micros, bool]]:
-    """Which of the due moments run, and which are only noted as passed."""
+def apply_misfire(misfire: str, due: Sequence[Micros], now: Micros) -> list[tuple[Micros, bool]]:
+    """Return the due times to record, each with True if it submits a task."""
     late = [moment for moment in due if now - moment > micros(LATE)]
     punctual = [(moment, True) for moment in due if now - moment <= micros(LATE)]
     match misfire:

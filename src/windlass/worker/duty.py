@@ -1,7 +1,7 @@
-"""A duty of the node: one thread that calls a `step` again and again.
+"""A duty of the node: one thread that calls a `step` in a loop.
 
 A step that raises is called again after a wait that grows with every failure. Too many failures in a short time end
-the node: half a node that looks alive is worse than none.
+the node: a node that looks alive but does only half its work is worse than none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from windlass.clock import monotonic
+from windlass.clock import Clock
 
 logger = logging.getLogger("windlass.node")
 
@@ -20,24 +20,24 @@ MOST_FAILURES = 10
 """How many failures of one duty within `WITHIN_SECONDS` end the node."""
 WITHIN_SECONDS = 60.0
 SHORTEST_WAIT, LONGEST_WAIT = 0.1, 1.0
-"""Seconds before a duty that failed is started again: after the first failure, and at most."""
+"""Seconds before a failed duty is restarted: after the first failure, and at most."""
 
 OnFailure: TypeAlias = Callable[[str, Exception, float | None], None]
-"""Called with the duty's name, the error, and the seconds until the restart; None when there is none."""
+"""Called with the duty's name, the error, and the seconds until the restart; None without a restart."""
 
 
 class NotRestartable(Exception):
-    """A failure after which the bookkeeping of the node cannot be trusted: a duty that raises it is not restarted."""
+    """The state of the node is no longer reliable. A duty that raises this is not restarted."""
 
 
 class Failures:
-    """The failures of one duty, and what follows from them."""
+    """The failures of one duty, and the wait after each."""
 
     def __init__(self) -> None:
         self._moments: deque[float] = deque()
 
     def next_wait(self, now: float) -> float | None:
-        """Count a failure; return how long to wait before the restart, or None for too many failures."""
+        """Count a failure. Return how long to wait before the restart; None after too many failures."""
         self._moments.append(now)
         while self._moments[0] < now - WITHIN_SECONDS:
             self._moments.popleft()
@@ -47,7 +47,7 @@ class Failures:
 
 
 class Duty(threading.Thread):
-    """Calls one `step` until the node ends or the duty has failed for good."""
+    """Calls one `step` until the node ends or the duty has failed too often."""
 
     def __init__(
         self,
@@ -55,9 +55,9 @@ class Duty(threading.Thread):
         step: Callable[[], None],
         over: threading.Event,
         failed: OnFailure,
+        clock: Clock,
         *,
         restarts: bool = True,
-        clock: Callable[[], float] = monotonic,
     ) -> None:
         super().__init__(name=f"windlass-{name}", daemon=True)
         self._duty = name
@@ -73,13 +73,13 @@ class Duty(threading.Thread):
             try:
                 self._step()
             except Exception as error:
-                if self._over.is_set():  # The node ends, and has closed the store under the last call.
+                if self._over.is_set():  # The node is closing, and has closed the store.
                     return
-                again_in = self._failures.next_wait(self._clock())
+                again_in = self._failures.next_wait(self._clock.monotonic())
                 if not self._restarts or isinstance(error, NotRestartable):
                     again_in = None
                 logger.exception("the duty %s failed", self._duty)
                 self._failed(self._duty, error, again_in)
                 if again_in is None:
                     return
-                self._over.wait(again_in)
+                self._clock.wait(self._over, again_in)

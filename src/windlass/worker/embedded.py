@@ -1,7 +1,7 @@
 """A node inside a program: `app.worker()` and `app.run_worker()`.
 
-Its threads live in this process; its workers are processes of their own, forked from one that imports the app afresh.
-So handlers run exactly as under `windlass worker`, and no handler runs in this process.
+Its threads run in this process. Its workers are separate processes, forked from one that imports the app again, so
+handlers run exactly as with `windlass worker`, and no handler runs in this process.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from windlass.errors import NotAllowed, WindlassError
 from windlass.events import Events
 from windlass.stores.protocol import SESSION_TTL
 from windlass.worker.logs import log_event
-from windlass.worker.node import LEAVE, AppBroken, Node, NodeFailed, StopOnSignal
+from windlass.worker.node import STOP_SIGNALS, AppBroken, Node, NodeFailed, StopOnSignal
 from windlass.worker_node import WorkerNode, WorkerOptions
 
-NAP_SECONDS = 0.2
-"""How often the main thread looks up while a node runs: Python runs signal handlers only then."""
+POLL_SECONDS = 0.2
+"""How often the main thread wakes up while a node runs, so that Python runs signal handlers."""
 
 
 class EmbeddedNode(WorkerNode):
@@ -84,12 +84,12 @@ class EmbeddedNode(WorkerNode):
 
     def stop(self, wait: bool = True, timeout: float | None = None) -> None:
         if os.getpid() != self._process:
-            return  # Not started, or inherited by a fork, which has none of the node's threads.
+            return  # Not started, or inherited by a fork, which does not have the node's threads.
         with self._lock:
             node = self._node
             if node is None or self._stopped:
                 return
-        # Not under the lock: somebody else may want to stop it faster, as the end of the program does.
+        # Not under the lock: another thread, or the exit of the program, may want to stop it faster.
         node.drain()
         if not wait or (timeout is not None and not node.ended.wait(timeout)):
             node.kill()
@@ -108,7 +108,7 @@ class EmbeddedNode(WorkerNode):
         assert self._node is not None
         try:
             with _signals_to(self._node):
-                while not self.join(NAP_SECONDS):
+                while not self.join(POLL_SECONDS):
                     pass
         finally:
             self.stop(wait=self.join(0))
@@ -117,7 +117,7 @@ class EmbeddedNode(WorkerNode):
 
 
 def settings_from(app: App, options: WorkerOptions) -> NodeSettings:
-    """Return the settings of a node with these options; every fault is reported."""
+    """Return the settings of a node with these options. Raise an error that lists everything that is wrong."""
     _check_options(options)
     ttl, limit = options.get("session_ttl"), options.get("drain_timeout", timedelta(seconds=30))
     settings = NodeSettings(
@@ -136,11 +136,11 @@ def settings_from(app: App, options: WorkerOptions) -> NodeSettings:
 
 
 def _check_options(options: Mapping[str, object]) -> None:
-    """Refuse options that do not exist and values of the wrong type; what they mean is checked later."""
+    """Reject unknown options and values of the wrong type. Their meaning is checked later."""
     unknown = options.keys() - WorkerOptions.__annotations__.keys()
     if unknown:
         known = ", ".join(sorted(WorkerOptions.__annotations__))
-        raise TypeError(f"there is no option {min(unknown)!r}; there are {known}")
+        raise TypeError(f"Unknown option {min(unknown)!r}. The options are {known}.")
     for field, value in options.items():
         if field == "on_event" and not callable(value):
             raise InvalidSettings(f"settings: on_event={value!r} cannot be called; pass a function of one event")
@@ -169,12 +169,12 @@ def _pools(options: WorkerOptions) -> tuple[PoolSettings, ...]:
 
 @contextmanager
 def _signals_to(node: Node) -> Generator[None]:
-    """Have SIGTERM and SIGINT drain the node, if this is the main thread; afterwards they do what they did before."""
+    """Let SIGTERM and SIGINT drain the node, if this is the main thread. Restore their handlers afterwards."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    leaving = StopOnSignal(node)
-    before = {number: signal.signal(number, leaving) for number in LEAVE}
+    stop = StopOnSignal(node)
+    before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
     try:
         yield
     finally:
@@ -193,12 +193,12 @@ class AppNotFound(WindlassError, ImportError):
 
 
 def locate(app: App) -> str:
-    """Return where the app can be imported from, as in `shop:app`."""
-    homes = list(_homes(app))
-    found = [(module, name) for module, name in homes if module != MAIN and importable(module)]
+    """Return the import path of the app, as in `shop:app`."""
+    variables = list(_find_variables(app))
+    found = [(module, name) for module, name in variables if module != MAIN and importable(module)]
     if found:
         return "{}:{}".format(*found[0])
-    mains = [name for module, name in homes if module == MAIN]
+    mains = [name for module, name in variables if module == MAIN]
     if mains and main_importable():
         return f"{main_name()}:{mains[0]}"
     if mains:
@@ -222,7 +222,7 @@ def modules_of(app: App) -> tuple[str, ...]:
 
 
 def importable(module: str) -> bool:
-    """Return whether a fresh process with this one's import path finds the module."""
+    """Return True if a new process with the same import path finds the module."""
     try:
         return bool(module) and module != MAIN and importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
@@ -230,7 +230,7 @@ def importable(module: str) -> bool:
 
 
 def main_importable() -> bool:
-    """Return whether the main module can be imported by its own name, and that name leads to the same file."""
+    """Return True if the main module can be imported by its own name, from the same file."""
     file = getattr(sys.modules[MAIN], "__file__", None)
     if file is None:
         return False
@@ -241,8 +241,8 @@ def main_importable() -> bool:
     return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == Path(file).resolve()
 
 
-def _homes(app: App) -> Iterator[tuple[str, str]]:
-    """Yield the modules that have the app as a variable, in the order in which they were imported."""
+def _find_variables(app: App) -> Iterator[tuple[str, str]]:
+    """Yield the modules and variables that hold the app, in import order."""
     for module, found in list(sys.modules.items()):
         for name, value in list(getattr(found, "__dict__", {}).items()):
             if value is app:

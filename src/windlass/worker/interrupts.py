@@ -1,8 +1,8 @@
-"""Raising in a handler from outside: at its soft time limit, or when it does not heed a cancel.
+"""Raises exceptions in a running handler: at its soft time limit, or when it ignores a request to stop.
 
-In the main thread a signal does it, which ends even a blocking call. Other threads get an asynchronous exception, which
-they see when they next run Python: a blocking call there ends only by itself, or with its process. Nothing is raised
-while a message to the node is half sent (`shield`), or once the attempt is over.
+The main thread is interrupted by a signal, which ends even a blocking call. Other threads get an asynchronous
+exception, which is raised when they next run Python code: a blocking call there ends only by itself or with its
+process. Nothing is raised while a message to the node is being sent (`shield`), or once the attempt has ended.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from windlass.core.settlement import Outcome, Raised, Stopped
 _SIGNAL = signal.SIGUSR1
 _RESTORED = [int(number) for number in (_SIGNAL, signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)]
 _signal_handler: Callable[[int], object] = import_module("_signal").getsignal
-"""As `signal.getsignal`, which takes microseconds to make an enumeration of what it finds."""
+"""`signal.getsignal` without its conversion to an enum, which takes microseconds."""
 Interruption: TypeAlias = "type[SoftTimeout] | type[Cancelled]"
 
 
 class Interrupts:
-    """Who runs what in this process, and how to raise in it."""
+    """The threads and coroutines that run attempts in this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,15 +41,15 @@ class Interrupts:
         self._shielded: set[int] = set()
         self._deferred: dict[int, Interruption] = {}
 
-    def by_signal(self) -> None:
-        """From now on the main thread runs handlers, and is interrupted by a signal."""
+    def use_signal(self) -> None:
+        """Interrupt the main thread, which runs handlers, by a signal."""
         self._main = threading.get_ident()
         signal.signal(_SIGNAL, self._on_signal)
         self._signals = [(number, _signal_handler(number)) for number in _RESTORED]
 
     @contextmanager
     def thread(self, ticket: int) -> Generator[None]:
-        """While in here, this thread runs the attempt with this ticket."""
+        """Record that this thread runs the attempt with this ticket, during the block."""
         me = threading.get_ident()
         with self._lock:
             self._threads[ticket] = me
@@ -58,13 +58,13 @@ class Interrupts:
         finally:
             with self._lock:
                 self._threads.pop(ticket, None)
-            _raise_in_thread(me, None)  # One that was set but not yet seen is for nobody any more.
+            _raise_in_thread(me, None)  # Clear one that was set but not raised yet.
             if me == self._main:
                 self._restore_signals()
 
     @contextmanager
     def coroutine(self, ticket: int, interrupt: Callable[[Interruption], None]) -> Generator[None]:
-        """While in here, the attempt with this ticket is a coroutine, which `interrupt` knows how to cancel."""
+        """Record that a coroutine runs the attempt with this ticket, during the block. `interrupt` cancels it."""
         self._coroutines[ticket] = interrupt
         try:
             yield
@@ -73,7 +73,7 @@ class Interrupts:
 
     @contextmanager
     def shield(self) -> Generator[None]:
-        """While in here, nothing is raised in this thread; what should have been is raised at the end."""
+        """Delay interruptions of this thread until the end of the block."""
         me = threading.get_ident()
         with self._lock:
             self._shielded.add(me)
@@ -87,13 +87,13 @@ class Interrupts:
                 raise deferred
 
     def raise_in(self, ticket: int, *, cancelled: bool) -> None:
-        """Raise in the attempt with this ticket, if it still runs."""
+        """Raise `Cancelled` or `SoftTimeout` in the attempt with this ticket, if it still runs."""
         error: Interruption = Cancelled if cancelled else SoftTimeout
         interrupt = self._coroutines.get(ticket)
         if interrupt is not None:
             interrupt(error)
             return
-        with self._lock:  # While we hold it, the thread cannot leave its attempt for another one.
+        with self._lock:  # While it is held, the thread cannot move on to another attempt.
             thread = self._threads.get(ticket)
             if thread is None:
                 return
@@ -106,13 +106,13 @@ class Interrupts:
                 _raise_in_thread(thread, error)
 
     def _restore_signals(self) -> None:
-        """Undo what the attempt did to the signals that the next ones rely on."""
+        """Restore the signal handlers that the attempt changed and that the next ones need."""
         for number, handler in self._signals:
             if _signal_handler(number) is not handler and handler is not None:
                 signal.signal(number, handler)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        """Runs in the main thread, between two steps of whatever it does: perhaps no longer the attempt meant."""
+        """Raise the pending interruption in the main thread, unless its attempt has ended."""
         pending, self._pending = self._pending, None
         if pending is None or pending[0] not in self._threads:
             return
@@ -122,8 +122,8 @@ class Interrupts:
             raise pending[1]
 
 
-def interrupted(error: Interruption) -> Outcome:
-    """What an attempt that let our interruption through has come to."""
+def outcome_of_interruption(error: Interruption) -> Outcome:
+    """Return the outcome of an attempt that did not catch the exception raised in it."""
     if error is SoftTimeout:
         return Raised(Error(kind="SoftTimeout", message="the handler ran into its soft time limit"))
     return Stopped(State.CANCELLED)

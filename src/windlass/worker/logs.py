@@ -1,4 +1,4 @@
-"""Writes what happens on a node to the logger `windlass`."""
+"""Writes the events of a node to the logger `windlass`."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _LOUD = (
 
 
 def log_event(event: Event) -> None:
-    """Log one event: trouble as a warning, the rest as information, and ordinary attempts not at all."""
+    """Log one event: problems as warnings, the rest as information. Ended attempts are not logged."""
     if isinstance(event, AttemptEnded) or _is_routine(event):
         return
     level = logging.WARNING if isinstance(event, _LOUD) or getattr(event, "after", "") == "failed" else logging.INFO
     fields = msgspec.to_builtins(event)
     name = type(event).__name__
-    said = " ".join(f"{field}={_short(value)}" for field, value in fields.items() if value not in ("", None, 0.0))
-    logger.log(level, "%s %s", name, said, extra={"fields": {"event": name, **fields}})
+    text = " ".join(f"{field}={_short(value)}" for field, value in fields.items() if value not in ("", None, 0.0))
+    logger.log(level, "%s %s", name, text, extra={"fields": {"event": name, **fields}})
 
 
 def _is_routine(event: Event) -> bool:
-    """Return whether it is a worker going between idle and busy, as with every task."""
+    """Return True for a worker that changes between idle and busy, which happens with every task."""
     return isinstance(event, WorkerStateChanged) and {event.before, event.after} == {"idle", "busy"}
 
 

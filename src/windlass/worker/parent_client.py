@@ -1,4 +1,4 @@
-"""The nursery as its node sees it: a child program at the end of a socket, which forks workers on request."""
+"""The worker parent as its node sees it: a child program on a socket that forks workers on request."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from contextlib import suppress
 
 import msgspec
 
+from windlass.clock import Clock
 from windlass.worker.connection import Connection
 from windlass.worker.wire import EndStray, Fork, FromParent, Kill
 
 HIDDEN = ("WINDLASS_URL", "WINDLASS_LISTEN_URL", "DATABASE_URL", "PGPASSWORD", "PGSERVICE", "PGPASSFILE")
-"""What workers do not see unless they may: a handler has no business with the store itself."""
+"""Environment variables that workers see only with `--pass-store-url`: a handler should not use the store itself."""
 
 
 class Imports(msgspec.Struct, frozen=True):
-    """What the nursery imports."""
+    """What the worker parent imports."""
 
     app: str
-    """Where the app is, as in `shop:app`."""
+    """The app, as in `shop:app`."""
     path: tuple[str, ...] = ()
-    """Its import path; empty for the usual one and the current directory."""
+    """Its import path; empty for the default and the current directory."""
     modules: tuple[str, ...] = ()
-    """Modules that it imports after the app."""
+    """Modules to import after the app."""
 
 
 class ParentClient:
-    """One nursery process."""
+    """One worker parent process."""
 
-    def __init__(self, imports: Imports, environment: Mapping[str, str]) -> None:
+    def __init__(self, imports: Imports, environment: Mapping[str, str], clock: Clock) -> None:
         mine, theirs = socket.socketpair()
         encoded = msgspec.json.encode(imports).decode()
         with theirs:
@@ -42,31 +43,31 @@ class ParentClient:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 env=environment,
-                process_group=0,  # Ctrl-C in the terminal is for the node alone.
+                process_group=0,  # Ctrl-C in the terminal is for the node only.
             )
-        self.line: Connection[FromParent] = Connection(mine, FromParent)
+        self.connection: Connection[FromParent] = Connection(mine, FromParent, clock)
 
     def fork(self, worker: int, threads: int, end: socket.socket, tickets: int) -> None:
-        """Fork a worker with this socket and this end of its queue of tickets, which are the nursery's from now on."""
-        self.line.send(Fork(worker, threads), end.detach(), tickets)
+        """Fork a worker with this socket and this end of its ticket queue. Both are closed here once sent."""
+        self.connection.send(Fork(worker, threads), end.detach(), tickets)
 
     def kill(self, worker: int) -> None:
-        """Have a worker's process group killed."""
-        self.line.send(Kill(worker))
+        """Kill the process group of a worker."""
+        self.connection.send(Kill(worker))
 
     def end_stray(self, pid: int) -> None:
-        """Have a process killed that was reported as a stray."""
-        self.line.send(EndStray(pid))
+        """Kill a process that was reported as a stray."""
+        self.connection.send(EndStray(pid))
 
     def wake(self) -> None:
-        """Let it go on if it was stopped, as by a handler: nothing is forked, killed or reported meanwhile."""
-        with suppress(ChildProcessError):  # It has ended: whoever reads its socket sees that.
+        """Continue the process if it was stopped, for example by a handler: it forks and reports nothing meanwhile."""
+        with suppress(ChildProcessError):  # It has ended, which its socket shows.
             if os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG) is not None:
                 self.process.send_signal(signal.SIGCONT)
 
     def close(self) -> int:
-        """Hang up, which ends it and every worker; its exit status."""
-        self.line.close()
+        """Close the socket, which ends the process and its workers. Return the exit status."""
+        self.connection.close()
         try:
             return self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
@@ -75,7 +76,7 @@ class ParentClient:
 
 
 def without_store_url(environment: Mapping[str, str], store_url: str) -> dict[str, str]:
-    """The environment of workers: without the store's URL, under whatever name it stands."""
+    """Return the environment without the variables that contain the URL of the store."""
     return {
         name: value
         for name, value in environment.items()
@@ -84,14 +85,14 @@ def without_store_url(environment: Mapping[str, str], store_url: str) -> dict[st
 
 
 def own_environment(store_url: str, *, pass_store_url: bool) -> dict[str, str]:
-    """What the nursery is started with."""
+    """Return the environment of the worker parent."""
     found = dict(os.environ) if pass_store_url else without_store_url(os.environ, store_url)
     return {**found, "WINDLASS_NODE_PID": str(os.getpid())}
 
 
 def hidden_message(environment: Mapping[str, str]) -> str:
-    """For an app that could not be imported: what it may have looked for in vain."""
+    """Return a hint about hidden variables, for an app that could not be imported."""
     hidden = sorted(os.environ.keys() - environment.keys())
     if not hidden:
         return ""
-    return f"Workers do not see {', '.join(hidden)}, because of the store's URL; --pass-store-url lets them.\n"
+    return f"Workers do not see {', '.join(hidden)}, to hide the store's URL. Use --pass-store-url to pass them.\n"

@@ -1,8 +1,7 @@
 """The store as a handler sees it: every call goes to the node, under the lease of the attempt that makes it.
 
-What may be called is what stands in `METHODS`; everything that claims or settles is the node's alone. A value travels
-as msgpack by the types of the store's own protocol; where a caller may write several kinds (moments, ids), as an
-extension.
+Handlers may call the methods in `METHODS`; only the node claims and settles. Values are encoded as msgpack by the types
+of the store's protocol. Where a caller may pass several types (times, ids), the value is a msgpack extension.
 """
 
 from __future__ import annotations
@@ -37,15 +36,8 @@ METHODS = frozenset(
 _SPAN, _MOMENT, _ID = 1, 2, 3
 
 
-class CallArguments(Struct, frozen=True, array_like=True):
-    """The arguments of a call, each encoded by itself."""
-
-    positional: list[msgspec.Raw]
-    named: dict[str, msgspec.Raw]
-
-
 class Refusal(Struct, frozen=True):
-    """An error as it travels: its code, its words, and the plain values it carries."""
+    """An error as it is sent: its code, its message and the plain values it carries."""
 
     code: str
     message: str
@@ -53,17 +45,17 @@ class Refusal(Struct, frozen=True):
 
 
 class RemoteStore:
-    """What a worker binds every `App` to. Looks like a `Store` as far as a handler may use one."""
+    """The store that a worker binds every `App` to, with the methods that handlers may call."""
 
-    def __init__(self, say: Callable[[Call], None], ticket_of: Callable[[Lease], int]) -> None:
-        self._say = say
+    def __init__(self, send: Callable[[Call], None], ticket_of: Callable[[Lease], int]) -> None:
+        self._send = send
         self._ticket_of = ticket_of
         self._numbers = itertools.count(1)
         self._awaited: dict[int, SimpleQueue[Answer]] = {}
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         if method not in METHODS:
-            raise NotAllowed(f"a handler may not call {method}: claiming and settling are its node's alone")
+            raise NotAllowed(f"A handler may not call {method}: only its node claims and settles.")
         return lambda *positional, **named: self._call(method, positional, named)
 
     def submit(
@@ -79,10 +71,10 @@ class RemoteStore:
         return self._call("update", (task, portable(change)), {})
 
     def close(self) -> None:
-        """Nothing: the socket is the worker's."""
+        """Do nothing: the socket belongs to the worker."""
 
-    def answered(self, answer: Answer) -> None:
-        """The node has answered."""
+    def receive(self, answer: Answer) -> None:
+        """Pass an answer of the node to the thread that waits for it."""
         awaited = self._awaited.get(answer.call)
         if awaited is not None:
             awaited.put(answer)
@@ -93,56 +85,55 @@ class RemoteStore:
         ticket = 0 if lease is None else self._ticket_of(lease)
         answers = self._awaited[number] = SimpleQueue()
         try:
-            self._say(Call(number, ticket, method, encode_call(positional, named)))
+            self._send(encode_call(number, ticket, method, positional, named))
             answer = answers.get()
         finally:
             del self._awaited[number]
         if answer.error is not None:
-            raise _rebuilt(msgspec.msgpack.decode(answer.error, type=Refusal))
+            raise _rebuild(msgspec.msgpack.decode(answer.error, type=Refusal))
         return None if answer.value is None else decode_answer(method, answer.value)
 
 
 def portable(value: Any) -> Any:
-    """A `NewTask` or `Change` whose loosely typed fields survive the journey."""
+    """Return a `NewTask` or `Change` with its loosely typed fields encoded as extensions."""
     loose = [field for field in ("id", "deadline", "at", "expires") if field in value.__struct_fields__]
-    changes: dict[str, Any] = {field: _extension(getattr(value, field)) for field in loose}
+    changes: dict[str, Any] = {field: _to_extension(getattr(value, field)) for field in loose}
     if isinstance(value, NewTask):
-        changes["prerequisites"] = [_extension(above) for above in value.prerequisites]
+        changes["prerequisites"] = [_to_extension(above) for above in value.prerequisites]
     return replace(value, **changes)
 
 
-def encode_call(positional: Sequence[Any], named: Mapping[str, Any]) -> bytes:
-    """The arguments of a call."""
-    raw = [msgspec.Raw(_encode(value)) for value in positional]
-    return _encode(CallArguments(raw, {name: msgspec.Raw(_encode(value)) for name, value in named.items()}))
+def encode_call(number: int, ticket: int, method: str, positional: Sequence[Any], named: Mapping[str, Any]) -> Call:
+    """Return the message for a call, with each argument encoded by itself."""
+    values = {name: _encode(value) for name, value in named.items()}
+    return Call(number, ticket, method, [_encode(value) for value in positional], values)
 
 
-def decode_call(method: str, value: bytes) -> tuple[list[Any], dict[str, Any]]:
-    """The inverse of `encode_call`, by the types of the store's method."""
-    given = msgspec.msgpack.decode(value, type=CallArguments)
-    hints = get_type_hints(getattr(Store, method))
-    names = list(signature(getattr(Store, method)).parameters)[1:]
-    positional = [_decode(raw, hints[name]) for name, raw in zip(names, given.positional, strict=False)]
-    return positional, {name: _decode(raw, hints[name]) for name, raw in given.named.items()}
+def decode_call(call: Call) -> tuple[list[Any], dict[str, Any]]:
+    """Return the positional and the named arguments of a call, by the types of the store's method."""
+    hints = get_type_hints(getattr(Store, call.method))
+    names = list(signature(getattr(Store, call.method)).parameters)[1:]
+    positional = [_decode(value, hints[name]) for name, value in zip(names, call.positional, strict=False)]
+    return positional, {name: _decode(value, hints[name]) for name, value in call.named.items()}
 
 
 def encode_answer(value: Any) -> bytes:
-    """What a call gave back."""
+    """Encode the return value of a call."""
     return _encode(value)
 
 
 def decode_answer(method: str, value: bytes) -> Any:
-    """The inverse of `encode_answer`."""
+    """Decode the return value of a call."""
     return _decode(value, get_type_hints(getattr(Store, method))["return"])
 
 
 def encode_refusal(error: WindlassError) -> bytes:
-    """An error of the store, so that the handler can catch it by its class."""
+    """Encode an error of the store, so that the handler can catch it by its class."""
     carries = {name: _plain(value) for name, value in vars(error).items()}
     return _encode(Refusal(error.code, str(error), carries))
 
 
-def _rebuilt(refusal: Refusal) -> WindlassError:
+def _rebuild(refusal: Refusal) -> WindlassError:
     ours = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, WindlassError)]
     kind = next((kind for kind in ours if kind.code == refusal.code), WindlassError)
     error = kind.__new__(kind, refusal.message)
@@ -157,7 +148,7 @@ def _plain(value: object) -> object:
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
-def _extension(value: object) -> object:
+def _to_extension(value: object) -> object:
     match value:
         case timedelta():
             return msgspec.msgpack.Ext(_SPAN, str(micros(value)).encode())
@@ -169,7 +160,7 @@ def _extension(value: object) -> object:
             return value
 
 
-def _unextended(code: int, data: memoryview) -> object:
+def _from_extension(code: int, data: memoryview) -> object:
     if code == _ID:
         return UUID(bytes=bytes(data))
     number = int(bytes(data))
@@ -179,5 +170,5 @@ def _unextended(code: int, data: memoryview) -> object:
 _encode = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
 
-def _decode(value: bytes | msgspec.Raw, kind: Any) -> Any:
-    return msgspec.msgpack.decode(value, type=kind, ext_hook=_unextended)
+def _decode(value: bytes, kind: Any) -> Any:
+    return msgspec.msgpack.decode(value, type=kind, ext_hook=_from_extension)

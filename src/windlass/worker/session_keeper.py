@@ -1,7 +1,7 @@
-"""The thread that keeps the node's session: opens it, renews it, and gives up in time when it cannot.
+"""The thread that opens and renews the node's session, and drops it in time if it cannot be renewed.
 
-A session that could not be renewed is stopped here before the store lets others have its tasks: three seconds earlier,
-counted on this machine's steady clock from before the latest good renewal was sent.
+The node drops a session three seconds before the store gives its tasks to others, counted on the monotonic clock from
+just before the latest successful renewal was sent.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 
-from windlass.clock import monotonic
+from windlass.clock import Clock
 from windlass.core.task import Lease, SessionId
 from windlass.errors import SessionLost, StoreError
 from windlass.events import Events, SessionEnded, SessionOpened, StoreCallFailed
@@ -21,7 +21,7 @@ MARGIN_SECONDS = 3.0
 
 
 class SessionKeeper:
-    """The sessions of a node: the current one, and those that only wait for the last of their tasks to end."""
+    """The sessions of a node: the current one, and retired ones that wait for their last tasks to end."""
 
     def __init__(
         self,
@@ -29,6 +29,7 @@ class SessionKeeper:
         node: str,
         about: Callable[[], str],
         events: Events,
+        clock: Clock,
         *,
         ttl: timedelta = SESSION_TTL,
     ) -> None:
@@ -36,6 +37,7 @@ class SessionKeeper:
         self.node = node
         self._about = about
         self._events = events
+        self._clock = clock
         self._ttl = ttl
         self._good_for = ttl.total_seconds() - min(MARGIN_SECONDS, ttl.total_seconds() / 5)
         self._renew_every = min(RENEW_SECONDS, ttl.total_seconds() / 5)
@@ -43,58 +45,59 @@ class SessionKeeper:
         self._valid_until: dict[SessionId, float] = {}
         self.current: SessionId | None = None
         self.wanted = True
-        """Whether a session is to be opened when there is none."""
-        self.turned = threading.Event()
+        """Whether to open a session when there is none."""
+        self.wake = threading.Event()
+        """Ends the wait of `step`."""
         self.on_cancel: Callable[[list[Lease]], None] = lambda _: None
         self.on_lost: Callable[[SessionId, str], None] = lambda _session, _why: None
         self.in_use: Callable[[], set[SessionId]] = set
         self.mark: Callable[[], int] = lambda: 0
-        """How many ends have been reported so far."""
+        """Returns how many results were put so far."""
         self.written: Callable[[int], bool] = lambda _: True
-        """Whether all ends up to this mark are in the store."""
+        """Returns True if all results up to this mark are in the store."""
         self._unused_at: dict[SessionId, int] = {}
         self.workers: Callable[[], str] = str
-        """The list of the node's worker processes."""
+        """Returns the list of the node's worker processes, as stored."""
         self._stored: dict[str, str] = {}
-        """What the current session says of itself in the store."""
+        """The texts of the current session that the store has."""
 
     def step(self) -> None:
-        """Renew every session, close what nobody uses, open one if there is none; then wait for the next time."""
+        """Renew every session, close unused ones, open one if there is none; then wait for the next renewal."""
         for session in list(self._valid_until):
             self._renew(session)
         self._close_unused()
         if self.current is None and self.wanted:
             self._open()
-        self.turned.wait(self._renew_every if self.current is not None else 0.5)
-        self.turned.clear()
+        self._clock.wait(self.wake, self._renew_every if self.current is not None else 0.5)
+        self.wake.clear()
 
     def holds(self, session: SessionId) -> bool:
-        """Whether the session is ours still, as far as is known."""
+        """Return True if the node still has the session, as far as it knows."""
         return session in self._valid_until
 
     @property
     def silence_allowed(self) -> float:
-        """Seconds without a renewal after which the store counts as away; far fewer than end the session."""
+        """Seconds without a renewal after which the store counts as unavailable; far fewer than end the session."""
         return 2 * self._renew_every + 1.0
 
     def silent_for(self, now: float) -> float | None:
-        """Return how many seconds ago the latest good renewal was sent; None without a session."""
+        """Return how many seconds ago the latest successful renewal was sent; None without a session."""
         session = self.current
         until = None if session is None else self._valid_until.get(session)
         return None if until is None else max(0.0, now - (until - self._good_for))
 
     def valid_until(self, session: SessionId) -> float:
-        """Return the moment until which the session is surely valid; 0.0 for one that is not held."""
+        """Return the monotonic time until which the session is certainly valid; 0.0 if the node does not have it."""
         return self._valid_until.get(session, 0.0)
 
-    def overdue(self, now: float) -> None:
-        """Give up every session that could not be renewed in time. Called often, from other threads."""
+    def drop_overdue(self, now: float) -> None:
+        """Drop every session that was not renewed in time. Called often, from another thread."""
         for session, until in list(self._valid_until.items()):
             if now > until:
                 self.mark_lost(session, "it could not be renewed in time")
 
     def mark_lost(self, session: SessionId, why: str) -> None:
-        """The session is over: whatever runs under it must stop."""
+        """Drop a session that is lost. Everything that runs under it must stop."""
         with self._lock:
             known = self._valid_until.pop(session, None) is not None
             if self.current == session:
@@ -102,23 +105,23 @@ class SessionKeeper:
         if known:
             self.on_lost(session, why)
             self._events.emit(SessionEnded(session=session, why=why))
-            self.turned.set()
+            self.wake.set()
 
     def retire(self, session: SessionId) -> None:
-        """Claim no more under it; when the last of its tasks has ended it is closed, which releases all others."""
+        """Claim nothing more under a session. It is closed, and releases its leases, once its last task has ended."""
         with self._lock:
             if self.current == session:
                 self.current = None
-        self.turned.set()
+        self.wake.set()
 
     def close(self) -> None:
-        """Close every session; what they still hold is released."""
+        """Close every session. The store releases what they still hold."""
         self.wanted = False
         for session in list(self._valid_until):
             self._close(session)
 
     def _open(self) -> None:
-        sent, about = monotonic(), self._about()
+        sent, about = self._clock.monotonic(), self._about()
         try:
             session = self._store.open_session(self.node, self._ttl, about)
         except StoreError as error:
@@ -131,7 +134,7 @@ class SessionKeeper:
         self._events.emit(SessionOpened(session=session))
 
     def _renew(self, session: SessionId) -> None:
-        sent = monotonic()
+        sent = self._clock.monotonic()
         try:
             changed = self._changed_texts(session)
             cancelled = self._store.renew(session, **changed)
@@ -149,26 +152,26 @@ class SessionKeeper:
             self.on_cancel(cancelled)
 
     def _changed_texts(self, session: SessionId) -> dict[str, str]:
-        """Return what the current session is to say of itself where that differs from what the store has."""
+        """Return the texts of the current session that differ from what the store has."""
         if session != self.current:
             return {}
         texts = {"about": self._about(), "workers": self.workers()}
         return {field: text for field, text in texts.items() if self._stored.get(field) != text}
 
     def _close_unused(self) -> None:
-        """Close what nothing runs under any more, once the ends of what did are written: it ends leases."""
-        current = self.current  # Read first: no claim starts under a session that was not the current one before.
+        """Close sessions without running tasks, but only once their results are written: closing ends the leases."""
+        current = self.current  # Read first: claims start only under the current session.
         used = self.in_use()
         for session in list(self._valid_until):
             if session == current or session in used:
                 self._unused_at.pop(session, None)
-            elif self.written(self._unused_at.setdefault(session, self.mark())) and not self._is_used_after_all(
-                session
-            ):
+                continue
+            mark = self._unused_at.setdefault(session, self.mark())
+            if self.written(mark) and not self._is_used_after_all(session):
                 self._close(session)
 
     def _is_used_after_all(self, session: SessionId) -> bool:
-        """Whether a claim that was under way has been handed out meanwhile; nothing is, of a session we do not hold."""
+        """Return True if tasks of a claim under way were assigned meanwhile. None are once the session is removed."""
         with self._lock:
             until = self._valid_until.pop(session, None)
         if until is None or session not in self.in_use():
@@ -185,6 +188,6 @@ class SessionKeeper:
                 self.current = None
         try:
             self._store.close_session(session)
-        except StoreError as error:  # It runs out by itself.
+        except StoreError as error:  # The session expires by itself.
             self._events.emit(StoreCallFailed(doing="close a session", error=str(error)))
         self._events.emit(SessionEnded(session=session, why="closed"))

@@ -1,4 +1,4 @@
-"""The thread that writes the ends of attempts. What comes in while one batch is written is the next batch."""
+"""The thread that writes the results of attempts. What arrives while one batch is written is the next batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from windlass.clock import jitter, monotonic, sleep
+from windlass.clock import Clock, jitter
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Settlement, settle
@@ -22,13 +22,15 @@ from windlass.stores.protocol import LeaseLost, Store, Verdict
 MOST = 1_000
 SECOND = 1_000_000
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.1, 2.0
-"""Seconds between two tries to write to a store that does not answer."""
+"""Seconds between two tries to write to a store that is unavailable."""
+MOST_SECONDS = 0.004
+STEP_SECONDS = 0.001
 
-_chance = partial(jitter, 0.0, 1.0)
+_random = partial(jitter, 0.0, 1.0)
 
 
-class Report(NamedTuple):
-    """The end of one attempt, decided but not yet written."""
+class Result(NamedTuple):
+    """The result of one attempt: what it does to its task, decided but not yet written."""
 
     claim: Claim
     settlement: Settlement
@@ -36,162 +38,173 @@ class Report(NamedTuple):
 
 
 class Settler:
-    """Collects ends and writes them, many in one call."""
+    """Collects results and writes them, many in one call."""
 
-    def __init__(self, store: Store, events: Events) -> None:
+    def __init__(self, store: Store, events: Events, clock: Clock) -> None:
         self.on_written: list[Callable[[Sequence[Claim]], None]] = []
-        """Called with the claims of every batch that was written, or given up when the node left."""
+        """Called with the claims of every batch that was written, or dropped when the node closed."""
         self._store = store
         self._events = events
-        self._reports: SimpleQueue[Report | None] = SimpleQueue()
-        self._batch: list[Report] = []
-        """What is being written; kept when that fails, so that the next step writes it again."""
+        self._clock = clock
+        self._results: SimpleQueue[Result | None] = SimpleQueue()
+        self._batch: list[Result] = []
+        """The results being written. They stay here if that fails, so that the next step writes them again."""
+        self._failures = 0
         self._put = self._written = 0
-        self._pace = BatchDelay()
+        self._delay = BatchDelay(clock)
         self._closing = threading.Event()
 
     @property
     def open(self) -> int:
-        """How many ends are not written yet."""
+        """How many results are not written yet."""
         return self._put - self._written
 
     def mark(self) -> int:
-        """How many ends have been put so far."""
+        """Return how many results were put so far."""
         return self._put
 
     def written(self, mark: int) -> bool:
-        """Whether the ends up to this mark are written; they are in the order in which they came."""
+        """Return True if the results up to this mark are written. They are written in order."""
         return self._written >= mark
 
-    def put(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> None:
-        """Decide what the outcome does to its task, and have it written soon. Called under the crew's lock."""
-        settlement = settle(claim.task, outcome, _chance)
+    def put(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> Settlement:
+        """Decide what an outcome does to its task, and queue it for writing. Called under the hub's lock."""
+        settlement = settle(claim.task, outcome, _random)
         if log is not None:
             settlement = replace(settlement, log=log)
         self._put += 1
-        self._reports.put(Report(claim, settlement, seconds))
+        self._results.put(Result(claim, settlement, seconds))
+        return settlement
 
     def step(self) -> None:
-        """Write what is there; wait for something if there is nothing."""
+        """Write a batch of results; wait for the first one. If the store is unavailable, wait and keep the batch."""
         self._batch = self._batch or self._next_batch()
-        if self._batch:
-            self._write(self._batch)
-            self._written += len(self._batch)
-            claims = [report.claim for report in self._batch]
-            for listener in self.on_written:
-                listener(claims)
-            self._batch = []
+        if self._batch and not self._write() and not self._closing.is_set():
+            wait = min(_LONGEST_WAIT, _SHORTEST_WAIT * 2.0 ** min(self._failures - 1, 10))
+            self._clock.wait(self._closing, jitter(0.5, 1.0) * wait)
+        elif self._batch:  # Written; or the node closes, and the leases of what is not written end with their session.
+            self._failures = 0
+            self._remove(len(self._batch))
 
     def close(self) -> None:
-        """Wait for nothing more: neither for ends, nor for a store that does not answer."""
+        """Stop waiting, both for results and for a store that is unavailable."""
         self._closing.set()
-        self._reports.put(None)
+        self._results.put(None)
 
     def flush(self) -> None:
-        """Write everything that is not written yet."""
-        while self._batch or not self._reports.empty():
+        """Write every result that is not written yet."""
+        while self._batch or not self._results.empty():
             self.step()
 
-    def _next_batch(self) -> list[Report]:
-        first = self._reports.get()
-        self._pace.wait()
+    def _next_batch(self) -> list[Result]:
+        first = self._results.get()
+        self._delay.wait()
         batch = [] if first is None else [first]
-        while len(batch) < MOST and not self._reports.empty():  # Nobody else takes from it.
-            if (more := self._reports.get()) is not None:
+        while len(batch) < MOST and not self._results.empty():  # No other thread takes from it.
+            if (more := self._results.get()) is not None:
                 batch.append(more)
-        self._pace.record(len(batch))
+        self._delay.record(len(batch))
         return batch
 
-    def _write(self, batch: list[Report]) -> None:
-        """Write a batch; as long as the store cannot be reached it is kept, for its leases may well outlast that."""
-        wait = _SHORTEST_WAIT
-        while True:
-            try:
-                self._settle(batch)
-                return
-            except (StoreUnavailable, CommitUnknown) as error:
-                # Writing the same end twice is harmless, so what is unknown is simply written again.
-                self._events.emit(StoreCallFailed(doing="settle", error=str(error)))
-            if self._closing.wait(jitter(0.5, 1.0) * wait):
-                return  # The leases of what is not written run out with their session.
-            wait = min(_LONGEST_WAIT, 2 * wait)
-
-    def _settle(self, batch: list[Report]) -> None:
+    def _write(self) -> bool:
+        """Write the batch. Return False if the store is unavailable; writing the same result twice is harmless."""
         try:
-            verdicts = self._store.settle([(report.claim.lease, report.settlement) for report in batch])
+            self._settle(self._batch)
+        except (StoreUnavailable, CommitUnknown) as error:
+            self._failures += 1
+            self._events.emit(StoreCallFailed(doing="settle", error=str(error)))
+            return False
+        return True
+
+    def _settle(self, batch: list[Result]) -> None:
+        try:
+            verdicts = self._store.settle([(result.claim.lease, result.settlement) for result in batch])
         except (StoreUnavailable, CommitUnknown):
             raise
         except StoreError as error:
-            self._one_by_one(batch, error)
+            self._settle_one_by_one(batch, error)
             return
-        for report, verdict in zip(batch, verdicts, strict=True):
-            self._emit(report, verdict)
+        for result, verdict in zip(batch, verdicts, strict=True):
+            self._emit(result, verdict)
 
-    def _one_by_one(self, batch: list[Report], error: StoreError) -> None:
-        """The store refuses the batch: whichever report is at fault must not keep its neighbours from being written."""
+    def _settle_one_by_one(self, batch: list[Result], error: StoreError) -> None:
+        """Write a batch that the store refused, so that one invalid result does not block the others."""
         if len(batch) > 1:
-            for report in batch:
-                self._write([report])
+            while len(self._batch) > 1:
+                self._settle(self._batch[:1])
+                self._remove(1)
+            self._settle(self._batch)
             return
-        [report] = batch
-        self._events.emit(StoreCallFailed(doing=f"settle {report.claim.task.id}", error=str(error)))
+        [result] = batch
+        self._events.emit(StoreCallFailed(doing=f"settle {result.claim.task.id}", error=str(error)))
         refused = Error(kind=type(error).__name__, message=f"the end of the attempt could not be stored: {error}")
         failed = Settlement(state=State.FAILED, error=refused, reason=refused.message[:500], attempts=1)
-        if report.settlement.state is not State.FAILED:
-            self._write([report._replace(settlement=failed)])
+        if result.settlement.state is not State.FAILED:
+            self._settle([result._replace(settlement=failed)])
 
-    def _emit(self, report: Report, verdict: Verdict) -> None:
-        task = report.claim.task
+    def _remove(self, number: int) -> None:
+        """Remove the first results of the batch: they are written, or given up."""
+        done, self._batch = self._batch[:number], self._batch[number:]
+        self._written += number
+        claims = [result.claim for result in done]
+        for listener in self.on_written:
+            listener(claims)
+
+    def _emit(self, result: Result, verdict: Verdict) -> None:
+        task = result.claim.task
         if isinstance(verdict, LeaseLost):
             self._events.emit(ReportRefused(lease=verdict.lease, handler=task.handler))
-        elif report.settlement.charged:
+        elif result.settlement.charged:
             self._events.emit(
                 AttemptEnded(
                     lease=verdict.lease,
                     handler=task.handler,
                     queue=task.queue,
                     state=verdict.state,
-                    seconds=report.seconds,
+                    seconds=result.seconds,
                     waited=_waited(task),
-                    deadline_slack=_slack(task, report.seconds),
+                    deadline_slack=_slack(task, result.seconds),
                 )
             )
 
 
-def _waited(task: Task) -> float:
-    """For how long a worker was waited for. Both moments are the store's; a task may have been put off since."""
-    return 0.0 if task.claimed is None else max(0.0, (task.claimed - task.due) / SECOND)
-
-
-def _slack(task: Task, seconds: float) -> float | None:
-    """What was left to the deadline when the attempt ended, by the store's clock but for the moment before it began."""
-    if task.deadline is None or task.claimed is None:
-        return None
-    return (task.deadline - task.claimed) / SECOND - seconds
-
-
-MOST_SECONDS = 0.004
-STEP_SECONDS = 0.001
-
-
 class BatchDelay:
-    """Spaces the calls of one thread."""
+    """Spaces the store calls of one thread by a few milliseconds while that makes batches larger.
 
-    def __init__(self) -> None:
+    A single task costs one commit to claim and one to settle. Under load, a batch costs hardly more than one task. A
+    task alone, or a chain of one task after another, is never delayed.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._gap = 0.0
         self._latest = 0.0
 
     def wait(self) -> float:
-        """Wait if the latest call was only just made; the moment at which this one is."""
-        early = self._latest + self._gap - monotonic()
+        """Wait until the next call is due. Return the time of that call."""
+        now = self._clock.monotonic()
+        early = self._latest + self._gap - now
         if early > 0:
-            sleep(early)
-        self._latest = monotonic()
-        return self._latest
+            self._clock.sleep(early)
+            now = self._clock.monotonic()
+        self._latest = now
+        return now
 
     def record(self, tasks: int) -> None:
-        """The call was about so many: more than one, and waiting a little longer may pay; one, and it did not."""
+        """Lengthen the gap after a call with several tasks, and halve it after a call with one."""
         if tasks > 1:
             self._gap = min(MOST_SECONDS, self._gap + STEP_SECONDS)
         elif tasks == 1:
             self._gap /= 2
+
+
+def _waited(task: Task) -> float:
+    """Return how long the task waited for a worker, by the store's clock."""
+    return 0.0 if task.claimed is None else max(0.0, (task.claimed - task.due) / SECOND)
+
+
+def _slack(task: Task, seconds: float) -> float | None:
+    """Return the seconds left to the deadline when the attempt ended, not counting the time before it started."""
+    if task.deadline is None or task.claimed is None:
+        return None
+    return (task.deadline - task.claimed) / SECOND - seconds

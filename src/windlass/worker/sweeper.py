@@ -1,12 +1,12 @@
-"""The pass of time: due → runnable, session lost → runnable, past `expires` → expired, old → pruned.
+"""The thread that applies what time does to tasks: due → runnable, lost → runnable, late → expired, old → pruned.
 
-Every node has one; they do no harm to each other. It sleeps until something is due, but never for long, because a
-sleeper does not see what is submitted meanwhile.
+Every node runs one; several do no harm. It waits until something is due, but never for long, because it does not see
+what is submitted meanwhile.
 """
 
 from __future__ import annotations
 
-from windlass.clock import SystemClock, jitter
+from windlass.clock import Clock, jitter
 from windlass.errors import StoreError
 from windlass.events import Events, StoreCallFailed
 from windlass.stores.protocol import Store, Swept
@@ -18,31 +18,31 @@ CLOCKS_DIFFER_SECONDS = 1.0
 class Sweeper:
     """Sweeps one store."""
 
-    def __init__(self, store: Store, events: Events) -> None:
+    def __init__(self, store: Store, events: Events, clock: Clock) -> None:
         self._store = store
         self._events = events
-        self.turned = store.unresolved
-        """Set when there is something to do, or to hear, before the next pass is due."""
+        self._clock = clock
+        self.wake = store.unresolved
+        """Ends the wait of `step`: the store has work for a sweep, or the node closes."""
 
     def step(self) -> None:
-        """One pass, and the wait for the next."""
-        self.turned.clear()
+        """Sweep, then wait for the next sweep."""
+        self.wake.clear()
         try:
-            wait = _pause(self._store.sweep())
+            wait = self._pause(self._store.sweep())
         except StoreError as error:
             self._events.emit(StoreCallFailed(doing="sweep", error=str(error)))
             wait = MOST_SECONDS
         if wait:
-            self.turned.wait(wait)
+            self._clock.wait(self.wake, wait)
 
-
-def _pause(swept: Swept) -> float:
-    """How long nothing will happen: until the next task is due, half a second at the most."""
-    if not swept.quiet:
-        return 0.0
-    if swept.next_due is None:
-        return MOST_SECONDS * jitter(0.8, 1.0)
-    wait = (swept.next_due - SystemClock().now()) / 1e6
-    if wait < -CLOCKS_DIFFER_SECONDS:  # The store, whose clock decides, has just left it alone: ours is ahead of it.
-        return MOST_SECONDS
-    return min(MOST_SECONDS, max(LEAST_SECONDS, wait))
+    def _pause(self, swept: Swept) -> float:
+        """Return how long to wait: until the next task is due, at most half a second."""
+        if not swept.quiet:
+            return 0.0
+        if swept.next_due is None:
+            return MOST_SECONDS * jitter(0.8, 1.0)
+        wait = (swept.next_due - self._clock.now()) / 1e6
+        if wait < -CLOCKS_DIFFER_SECONDS:  # The store did not find it due, so our clock is ahead of the store's.
+            return MOST_SECONDS
+        return min(MOST_SECONDS, max(LEAST_SECONDS, wait))

@@ -1,8 +1,8 @@
-"""The queue of tickets between a node and one worker: a pipe that both may take from.
+"""The ticket queue between a node and one worker: a pipe that both read from.
 
-The node writes the ticket of each order that the worker may begin. Whoever reads a ticket has it alone: the worker
-when it begins the order, or the node when it takes back what has not begun. The kernel decides who comes first, so the
-node needs nothing of the worker for that: neither an answer, nor that it runs at all.
+The node writes the ticket of each assignment that the worker may start. A ticket can be read only once: by the worker
+when it starts the assignment, or by the node when it takes back what has not started. The kernel decides who is first,
+so the node can take back assignments without an answer from the worker, even if the worker hangs.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import struct
 from contextlib import suppress
 
 LEAVE = 0
-"""Stands in the queue for the last order: leave."""
+"""The ticket that asks the worker to exit."""
 
 _TICKET = struct.Struct("=q")
 _AT_ONCE = 512
-"""Tickets in one write: so few bytes are written whole or not at all."""
+"""Tickets in one write. A pipe accepts this few bytes completely or not at all."""
 
 
 class TicketQueue:
@@ -32,7 +32,7 @@ class TicketQueue:
         return os.dup(self._reader)
 
     def offer(self, tickets: list[int]) -> bool:
-        """Let the worker begin these, in this order; return False if there is no room for all of them."""
+        """Let the worker start these, in this order. Return False if the pipe has no room for all of them."""
         for start in range(0, len(tickets), _AT_ONCE):
             try:
                 os.write(self._writer, array.array("q", tickets[start : start + _AT_ONCE]).tobytes())
@@ -41,7 +41,7 @@ class TicketQueue:
         return True
 
     def take_back(self) -> list[int]:
-        """Take every ticket that the worker has not taken: it will not begin them."""
+        """Take every ticket that the worker has not taken, so that it cannot start them."""
         tickets = array.array("q")
         with suppress(BlockingIOError):
             while data := os.read(self._reader, 1 << 16):
@@ -57,7 +57,7 @@ class TicketQueue:
 
 
 def take(reader: int) -> int:
-    """Wait for the next ticket, in the worker; `LEAVE` also when the node has gone."""
+    """Wait for the next ticket, in the worker. Return `LEAVE` if the node is gone."""
     while True:
         try:
             data = os.read(reader, _TICKET.size)

@@ -1,10 +1,10 @@
-"""What node, nursery and workers say to each other: msgpack in frames over Unix sockets.
+"""The messages between node, worker parent and workers: msgpack in frames over Unix sockets.
 
-A frame is a mark, the length of the body, and the body. Bytes that somebody else writes into a socket do not begin with
-the mark, so they are found at once, whatever they are.
+A frame is a mark, the length of the body, and the body. Bytes that a handler writes into a socket by mistake do not
+begin with the mark, so they are detected at once.
 
-A `ticket` is the node's own number for one order given to one worker, so that nothing said about an attempt can be
-taken for another one of the same task. Data only: nothing here is ever run.
+A `ticket` is the node's number for one assignment to one worker, so that a message about one attempt cannot be taken
+for another attempt of the same task. Messages are data only: nothing in them is ever executed.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ _encoder = msgspec.msgpack.Encoder(uuid_format="bytes")
 
 
 class Message(Struct, frozen=True, array_like=True, tag=True, gc=False):
-    """Anything that travels."""
+    """Base class of all messages."""
 
 
-# node → nursery
+# node → worker parent
 
 
 class Fork(Message, frozen=True):
-    """Fork a worker; its socket and its end of the queue of tickets come with the message."""
+    """Fork a worker. Its socket and its end of the ticket queue come with the message."""
 
     worker: int
     threads: int
 
 
 class Kill(Message, frozen=True):
-    """Kill a worker's whole process group."""
+    """Kill the process group of a worker."""
 
     worker: int
 
 
 class EndStray(Message, frozen=True):
-    """Kill a process that was reported as a stray, if it is one still."""
+    """Kill a process that was reported as a stray, if it still is one."""
 
     pid: int
 
@@ -66,7 +66,7 @@ class EndStray(Message, frozen=True):
 ToParent: TypeAlias = Fork | Kill | EndStray
 
 
-# nursery → node
+# worker parent → node
 
 
 class ParentReady(Message, frozen=True):
@@ -77,7 +77,7 @@ class ParentReady(Message, frozen=True):
 
 
 class ParentFailed(Message, frozen=True):
-    """The app could not be imported, or a worker could not start; `text` says why, with a traceback."""
+    """The app could not be imported, or a worker could not start. `text` has the reason and a traceback."""
 
     text: str
 
@@ -97,14 +97,14 @@ class WorkerNotStarted(Message, frozen=True):
 
 
 class WorkerExited(Message, frozen=True):
-    """A worker has ended. `code` is its exit status, or minus the signal that ended it."""
+    """A worker has exited. `code` is its exit status, or minus the signal that ended it."""
 
     worker: int
     code: int
 
 
 class Strays(Message, frozen=True):
-    """These processes were started by handlers and have lost their parents, as daemons do."""
+    """Processes that handlers started and that have lost their parents, as daemons do."""
 
     pids: list[int]
 
@@ -116,26 +116,26 @@ FromParent: TypeAlias = ParentReady | ParentFailed | WorkerStarted | WorkerNotSt
 
 
 class Run(Message, frozen=True):
-    """Run these, each when its ticket is taken from the queue of tickets (`windlass.worker.tickets`)."""
+    """Run these attempts, each when its ticket was taken from the ticket queue (`windlass.worker.tickets`)."""
 
     assignments: list[tuple[int, Assignment]]
 
 
 class Valid(Message, frozen=True):
-    """A session is surely valid until this moment of `windlass.clock.monotonic`. Start nothing under it later."""
+    """A session is certainly valid until this time of `windlass.clock.monotonic`. Start nothing under it later."""
 
     session: UUID
     until: float
 
 
 class RequestStop(Message, frozen=True):
-    """Tell the handler that it should stop: `current().cancelled`."""
+    """Ask the handler to stop: `current().cancelled` becomes true."""
 
     ticket: int
 
 
 class Interrupt(Message, frozen=True):
-    """Raise in the handler: it overran its soft limit, or did not heed a cancel."""
+    """Raise in the handler: it overran its soft limit, or ignored a request to stop."""
 
     ticket: int
     cancelled: bool
@@ -150,7 +150,7 @@ class Answer(Message, frozen=True):
 
 
 class Measure(Message, frozen=True):
-    """Say what one of the app's signals is now, or what one of its deciders makes of a situation."""
+    """Measure a signal of the app, or ask one of its deciders about a situation."""
 
     name: str
     situation: PoolSituation | None = None
@@ -163,7 +163,7 @@ ToWorker: TypeAlias = Run | Valid | RequestStop | Interrupt | Answer | Measure
 
 
 class Hello(Message, frozen=True):
-    """The worker's start hooks have run: it takes orders. This may be heard before the nursery's word of its birth."""
+    """The start hooks of the worker have run: it takes tasks. This may arrive before `WorkerStarted`."""
 
     pid: int = 0
 
@@ -191,16 +191,17 @@ class Heartbeat(Message, frozen=True):
 
 
 class Call(Message, frozen=True):
-    """A handler asks for something of the store; `ticket` says under which attempt's lease, 0 for none."""
+    """A handler calls the store, under the lease of the attempt with this ticket; 0 for none."""
 
     call: int
     ticket: int
     method: str
-    value: bytes
+    positional: list[bytes]
+    named: dict[str, bytes]
 
 
 class Measured(Message, frozen=True):
-    """What a signal is, or why it cannot be said."""
+    """The value of a signal, or why there is none."""
 
     name: str
     value: float | None
@@ -211,7 +212,7 @@ FromWorker: TypeAlias = Hello | ParentFailed | Done | Heartbeat | Call | Measure
 
 
 def done(ticket: int, seconds: float, outcome: Outcome, log: str | None) -> Done:
-    """How an attempt's outcome travels; of what a handler said, only what can be stored."""
+    """Return the message for an outcome, with text that cannot be stored replaced."""
     log = None if log is None else storable(log)
     match outcome:
         case Returned(result):
@@ -223,16 +224,16 @@ def done(ticket: int, seconds: float, outcome: Outcome, log: str | None) -> Done
         case Released(delay):
             return Done(ticket, seconds, released=delay, log=log)
         case _:
-            raise AssertionError(f"a worker does not decide about {outcome}")
+            raise AssertionError(f"a worker cannot report {outcome}")
 
 
-def outcome_of(said: Done) -> Outcome:
-    """The inverse of `done`."""
-    if said.error is not None:
-        return Raised(said.error, said.retry_in, said.give_up)
-    if said.released is not None:
-        return Released(said.released)
-    return Returned(said.result) if said.stopped is None else Stopped(State.CANCELLED, said.stopped)
+def outcome_of(message: Done) -> Outcome:
+    """Return the outcome that a message reports."""
+    if message.error is not None:
+        return Raised(message.error, message.retry_in, message.give_up)
+    if message.released is not None:
+        return Released(message.released)
+    return Returned(message.result) if message.stopped is None else Stopped(State.CANCELLED, message.stopped)
 
 
 def frame(message: Message) -> bytes:
@@ -240,22 +241,22 @@ def frame(message: Message) -> bytes:
     body = _encoder.encode(message)
     if len(body) > MAX_FRAME:
         name = type(message).__name__
-        raise InvalidPayload(f"a {name} message of {len(body):,} bytes exceeds {MAX_FRAME:,} bytes; send it in parts")
+        raise InvalidPayload(f"A {name} message of {len(body):,} bytes exceeds {MAX_FRAME:,} bytes. Send it in parts.")
     return _HEADER.pack(MARK, len(body)) + body
 
 
 class Frames(Generic[T]):
-    """Cuts the bytes that a socket delivers into messages, and stops at the first byte that cannot be one."""
+    """Splits the bytes from a socket into messages, and stops at the first byte that cannot belong to one."""
 
     def __init__(self, kind: object) -> None:
         self.broken: str | None = None
-        """What is wrong with the bytes, once something is. Nothing after that is read."""
+        """What is wrong with the bytes; None if nothing is. Later bytes are ignored."""
         self._decoder: msgspec.msgpack.Decoder[T] = msgspec.msgpack.Decoder(kind)
         self._rest = bytearray()
 
     @property
     def partial(self) -> bool:
-        """Whether a frame has arrived in part."""
+        """Whether part of a frame has arrived."""
         return bool(self._rest)
 
     def feed(self, data: bytes) -> list[T]:
@@ -280,8 +281,11 @@ class Frames(Generic[T]):
                     break
                 try:
                     messages.append(self._decoder.decode(view[body : body + length]))
-                except (ValueError, RecursionError) as error:  # Also what is not UTF-8, or nested too deeply.
-                    self.broken = f"a frame that is no message: {error}"
+                except (
+                    ValueError,
+                    RecursionError,
+                ) as error:  # Also invalid UTF-8, and too deep nesting.
+                    self.broken = f"a frame that is not a message: {error}"
                 start = body + length
         del self._rest[:start]
         return messages

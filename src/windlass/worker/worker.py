@@ -1,11 +1,14 @@
-"""One worker as its node sees it: its state, what it was given, what of that has begun."""
+"""One worker process as its node sees it: its state, the attempts assigned to it, and their time limits.
+
+A worker starts its assignments in the order in which they came, so the node infers from its free slots which attempts
+have started.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -16,15 +19,22 @@ from windlass.core.settlement import Outcome, Raised, Stopped
 from windlass.core.task import Claim, SessionId
 from windlass.events import Events, WorkerStateChanged
 
+INTERRUPT_AFTER = 4.0
+"""Seconds between asking a handler to stop and raising an exception in it."""
+KILL_AFTER = 7.0
+"""Seconds between asking a handler to stop and killing its worker. With one renewal before, this stays within the
+store's grace period of ten seconds."""
+_UNLIMITED = 1 << 30
+
 
 class WorkerState(StrEnum):
-    """Where a worker stands. Only an idle or a busy one gets tasks."""
+    """The state of a worker. Only idle and busy workers get tasks."""
 
     STARTING = "starting"
     IDLE = "idle"
     BUSY = "busy"
     DRAINING = "draining"
-    """It ends what it has begun and then leaves."""
+    """It finishes what it has started and then exits."""
     STOPPED = "stopped"
     FAILED = "failed"
     """It died, was killed, or could not start."""
@@ -48,104 +58,90 @@ MOVES: Mapping[WorkerState, frozenset[WorkerState]] = {
     WorkerState.STOPPED: frozenset(),
     WorkerState.FAILED: frozenset(),
 }
-
-
-INTERRUPT_AFTER = 4.0
-"""Seconds between asking a handler to stop and raising in it."""
-
-KILL_AFTER = 7.0
-"""Seconds between asking and killing: with a renewal before, within the store's own grace of ten."""
-
-
-class ReadyTask(NamedTuple):
-    """A claimed task, ready to be given to a worker."""
-
-    claim: Claim
-    assignment: Assignment
-    claimed_at: float
-    """When the claim was sent, on this machine's steady clock: before the store granted the lease."""
+"""Every allowed change of state."""
 
 
 class RunningAttempt:
-    """An order in a worker's hands. What has begun is inferred: a worker runs its orders in turn."""
+    """A claimed task on this node, from its claim to its end. `assign` gives it to a worker, perhaps again."""
 
     __slots__ = (
-        "asked_at",
-        "beat_at",
-        "begun_at",
-        "given_at",
+        "assigned_at",
+        "assignment",
+        "claim",
+        "claimed_at",
         "interrupted",
-        "needs",
-        "softened",
-        "stop",
-        "taken_up",
+        "outcome",
+        "progress_at",
+        "slots",
+        "soft_limit_raised",
+        "started_at",
+        "stop_requested_at",
+        "stop_state",
+        "taken",
         "ticket",
-        "verdict",
-        "work",
     )
 
-    def __init__(self, ticket: int, work: ReadyTask, needs: int, now: float) -> None:
+    def __init__(self, claim: Claim, assignment: Assignment, claimed_at: float) -> None:
+        self.claim = claim
+        self.assignment = assignment
+        self.claimed_at = claimed_at
+        """When the claim was sent, on the monotonic clock: before the store granted the lease."""
+
+    def assign(self, ticket: int, slots: int, now: float) -> None:
+        """Give the attempt to a worker."""
         self.ticket = ticket
-        self.work = work
-        self.needs = needs
-        self.given_at = now
-        self.begun_at: float | None = None
-        self.beat_at = now
-        self.taken_up = False
-        """Whether the worker is known to have taken its ticket: then it has begun, or will at once."""
-        self.asked_at: float | None = None
-        self.stop = State.CANCELLED
-        self.softened = self.interrupted = False
-        """Whether it was raised in the handler that its soft limit has passed; that it shall stop."""
-        self.verdict: Outcome | None = None
-        """What the attempt comes to, once its worker is being killed because of it."""
+        self.slots = slots
+        if self.assignment.slots != slots:  # The worker must count slots as the node does.
+            self.assignment = replace(self.assignment, slots=slots)
+        self.assigned_at = self.progress_at = now
+        self.started_at: float | None = None
+        self.taken = False
+        """Whether the worker is known to have taken the ticket, so that the attempt has started or will at once."""
+        self.stop_requested_at: float | None = None
+        self.stop_state = State.CANCELLED
+        self.soft_limit_raised = self.interrupted = False
+        """Whether `SoftTimeout` and `Cancelled` were raised in the handler."""
+        self.outcome: Outcome | None = None
+        """The outcome of the attempt, if its worker is being killed because of it."""
 
-    @property
-    def assignment(self) -> Assignment:
-        """What the worker is told; it must count slots as we do, or what shall run alone would not."""
-        order = self.work.assignment
-        return order if order.slots == self.needs else replace(order, slots=self.needs)
+    def start(self, now: float) -> None:
+        """Record that the worker has reached the attempt."""
+        self.started_at = self.progress_at = now
 
-    def begin(self, now: float) -> None:
-        """The worker has reached it."""
-        self.begun_at = self.beat_at = now
-
-    def overrun(self, now: float) -> Outcome | None:
-        """What the attempt comes to if it must be killed now; None while it need not be."""
-        if self.begun_at is None:
+    def find_overrun(self, now: float) -> Outcome | None:
+        """Return the outcome of an attempt that must be killed now; None if it may continue."""
+        if self.started_at is None:
             return None
-        rules = self.work.claim.task.rules
-        if rules.timeout is not None and now - self.begun_at >= rules.timeout.total_seconds():
+        rules = self.claim.task.rules
+        if rules.timeout is not None and now - self.started_at >= rules.timeout.total_seconds():
             return Raised(Error(kind="Timeout", message=f"ran longer than its timeout of {rules.timeout}"))
-        patience = rules.heartbeat_timeout
-        if patience is not None and now - self.beat_at >= patience.total_seconds():
-            return Raised(Error(kind="HeartbeatTimeout", message=f"reported no progress for {patience}"))
-        if self.asked_at is not None and now - self.asked_at >= KILL_AFTER:
-            return Stopped(self.stop, EXPIRED if self.stop is State.EXPIRED else "did not stop when asked")
+        limit = rules.heartbeat_timeout
+        if limit is not None and now - self.progress_at >= limit.total_seconds():
+            return Raised(Error(kind="HeartbeatTimeout", message=f"reported no progress for {limit}"))
+        if self.stop_requested_at is not None and now - self.stop_requested_at >= KILL_AFTER:
+            expired = self.stop_state is State.EXPIRED
+            return Stopped(self.stop_state, EXPIRED if expired else "did not stop when asked")
         return None
 
-    def to_interrupt(self, now: float) -> bool | None:
-        """Whether it is time to raise in the handler: True for a cancel, False for its soft limit, None for not yet."""
-        if self.begun_at is None or self.interrupted:
+    def find_interrupt(self, now: float) -> bool | None:
+        """Return what to raise in the handler now: True for `Cancelled`, False for `SoftTimeout`, None for nothing."""
+        if self.started_at is None or self.interrupted:
             return None
-        if self.asked_at is not None and now - self.asked_at >= INTERRUPT_AFTER:
+        if self.stop_requested_at is not None and now - self.stop_requested_at >= INTERRUPT_AFTER:
             return True
-        soft = None if self.softened else self.work.claim.task.rules.soft_timeout
-        return False if soft is not None and now - self.begun_at >= soft.total_seconds() else None
+        soft = None if self.soft_limit_raised else self.claim.task.rules.soft_timeout
+        return False if soft is not None and now - self.started_at >= soft.total_seconds() else None
 
     def expired(self, now: float) -> bool:
-        """Whether the task's hard limit has passed, counted from the store's own moment of the claim."""
-        task = self.work.claim.task
+        """Return True if the hard limit of the task has passed, counted from the store's time of the claim."""
+        task = self.claim.task
         if task.expires is None or task.claimed is None:
             return False
-        return now - self.work.claimed_at >= (task.expires - task.claimed) / 1e6
-
-
-_ENDLESS = 1 << 30
+        return now - self.claimed_at >= (task.expires - task.claimed) / 1e6
 
 
 class Worker:
-    """A worker process, from the order to fork it to its end."""
+    """A worker process, from the request to fork it to its exit."""
 
     def __init__(
         self, number: int, pool: str, threads: int, now: float, events: Events, lifetime: int | None = None
@@ -154,109 +150,110 @@ class Worker:
         self.pool = pool
         self.threads = threads
         self.lifetime = lifetime
-        """How many tasks it may run in all."""
+        """How many tasks it may run before it is replaced; None for no limit."""
         self.state = WorkerState.STARTING
         self.since = now
         self.pid = 0
         self.running: dict[int, RunningAttempt] = {}
+        """Its attempts by ticket, started or not."""
         self.announced: dict[SessionId, float] = {}
-        """Until when the sessions of its orders are valid, as it was told."""
+        """Until when the sessions of its attempts are valid, as last sent to it."""
         self.ran = 0
         self.measured_at = now
         self.busy_at = now
-        """When it last had something to do, were it only to leave."""
+        """When it last had something to do, including to exit."""
         self.taken = 0
-        """Slots of everything given; of what has begun, `_used`."""
-        self.verdict: str | None = None
-        """Why it was killed by us; None as long as it was not."""
+        """Slots of all its attempts. Slots of the started ones are in `_used`."""
+        self.kill_reason: str | None = None
+        """Why the node killed it; None if it did not."""
         self.crash: str | None = None
-        """What it did that counts as its crash, although its process has not ended by itself."""
+        """What it did that counts as a crash, although its process has not exited by itself."""
         self.socket_closed_at: float | None = None
-        """When its socket closed, if we do not know yet how it ended."""
+        """When its socket closed, if it is not known yet how the process ended."""
         self._events = events
         self._used = 0
-        self._unbegun: deque[RunningAttempt] = deque()
+        self._unstarted: deque[RunningAttempt] = deque()
         self._unoffered: deque[RunningAttempt] = deque()
         self.unresponsive = False
-        """Whether it did not begin what it had a free slot for, although it runs something. It is given nothing more
-        until it is heard of."""
+        """Whether it did not start an attempt that it had a free slot for, while it runs another. It gets nothing more
+        until its next message."""
 
     @property
     def takes(self) -> bool:
-        """Whether it may be given tasks. One that is as good as dead may not: its death would be charged to them."""
-        well = self.verdict is None and self.socket_closed_at is None and not self.unresponsive
-        return self.state.working and well and self.runs_left > 0
+        """Whether it may get tasks. A worker that is about to die may not: its death would be charged to them."""
+        healthy = self.kill_reason is None and self.socket_closed_at is None and not self.unresponsive
+        return self.state.working and healthy and self.runs_left > 0
 
     @property
     def runs_left(self) -> int:
-        """How many more tasks it may be given before it is replaced."""
-        return _ENDLESS if self.lifetime is None else self.lifetime - self.ran - len(self.running)
+        """How many more tasks it may get before it is replaced."""
+        return _UNLIMITED if self.lifetime is None else self.lifetime - self.ran - len(self.running)
 
     @property
     def started(self) -> list[RunningAttempt]:
-        """What it runs."""
-        return [one for one in self.running.values() if one.begun_at is not None]
+        """The attempts that it has started."""
+        return [one for one in self.running.values() if one.started_at is not None]
 
     @property
     def free(self) -> int:
-        """Slots that nothing has been given for."""
+        """Slots without an attempt."""
         return max(0, self.threads - self.taken)
 
-    def held_up(self, now: float, longest: float) -> int:
-        """Return how many slots are held by what has run for longer than this."""
-        return sum(one.needs for one in self.started if now - (one.begun_at or now) > longest)
+    def count_long_running(self, now: float, seconds: float) -> int:
+        """Return how many slots are used by attempts that have run for longer than this."""
+        return sum(one.slots for one in self.started if now - (one.started_at or now) > seconds)
 
-    def offers(self) -> list[int]:
-        """Return the tickets that it may take now and could not before.
+    def next_offers(self) -> list[int]:
+        """Return the tickets that the worker may take now and could not take before.
 
-        What needs several slots is offered when they are free: a ticket that was taken can no longer be taken back.
+        An attempt that needs several slots is offered once they are free: a ticket that was taken cannot be taken back.
         """
         tickets: list[int] = []
-        while self._unoffered and (self._unoffered[0].needs == 1 or self._unoffered[0].begun_at is not None):
+        while self._unoffered and (self._unoffered[0].slots == 1 or self._unoffered[0].started_at is not None):
             tickets.append(self._unoffered.popleft().ticket)
         return tickets
 
-    def withheld(self) -> list[int]:
-        """Return the tickets that were not offered to it, and forget that they are to be."""
+    def withdraw_unoffered(self) -> list[int]:
+        """Return the tickets that were never offered to the worker, and do not offer them any more."""
         tickets = [one.ticket for one in self._unoffered]
         self._unoffered.clear()
         return tickets
 
     def add(self, one: RunningAttempt, now: float) -> None:
-        """It was sent this order."""
+        """Record an attempt that was assigned to the worker."""
         self.running[one.ticket] = one
-        self.taken += one.needs
-        self._unbegun.append(one)
+        self.taken += one.slots
+        self._unstarted.append(one)
         self._unoffered.append(one)
-        self._begin_next(now)
+        self._start_next(now)
         if self.state is WorkerState.IDLE:
             self.move(WorkerState.BUSY, now)
 
-    def take(self, ticket: int, now: float) -> RunningAttempt | None:
-        """This order is over, or came back."""
+    def remove(self, ticket: int, now: float) -> RunningAttempt | None:
+        """Remove and return an attempt that has ended or was taken back; None if the worker does not have it."""
         one = self.running.pop(ticket, None)
         if one is None:
             return None
-        self.taken -= one.needs
+        self.taken -= one.slots
         self.busy_at = now
-        if one.begun_at is None:
-            self._unbegun.remove(one)
+        if one.started_at is None:
+            self._unstarted.remove(one)
         else:
-            self._used -= one.needs
-        self._begin_next(now)
+            self._used -= one.slots
+        self._start_next(now)
         if not self.running and self.state is WorkerState.BUSY:
             self.move(WorkerState.IDLE, now)
         return one
 
-    def forget(self, given: Iterable[RunningAttempt]) -> None:
-        """These orders count no more, whatever the worker says of them."""
-        for one in given:
+    def forget(self, attempts: Iterable[RunningAttempt]) -> None:
+        """Drop attempts. What the worker reports about them later is ignored."""
+        for one in attempts:
             del self.running[one.ticket]
-        self._unbegun = deque(one for one in self._unbegun if one.ticket in self.running)
+        self._unstarted = deque(one for one in self._unstarted if one.ticket in self.running)
         self._unoffered = deque(one for one in self._unoffered if one.ticket in self.running)
 
     def move(self, after: WorkerState, now: float, why: str = "") -> None:
-        """Go to another state. One that the table does not have is a mistake of ours."""
+        """Change the state. A change that `MOVES` does not list is a bug."""
         assert after in MOVES[self.state], f"worker {self.number}: {self.state} → {after}"
         before, since, self.state, self.since = self.state, self.since, after, now
         self.busy_at = now
@@ -272,8 +269,8 @@ class Worker:
             )
         )
 
-    def _begin_next(self, now: float) -> None:
-        while self._unbegun and self._used + self._unbegun[0].needs <= self.threads:
-            one = self._unbegun.popleft()
-            self._used += one.needs
-            one.begin(now)
+    def _start_next(self, now: float) -> None:
+        while self._unstarted and self._used + self._unstarted[0].slots <= self.threads:
+            one = self._unstarted.popleft()
+            self._used += one.slots
+            one.start(now)

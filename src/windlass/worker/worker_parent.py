@@ -1,8 +1,8 @@
-"""The warm parent: it imports the app once, and forks workers that have it already.
+"""The worker parent: it imports the app once, and forks workers that already have it.
 
-A program of its own with one thread: `python -m windlass.worker.worker_parent SOCKET IMPORTS`. It reports to the node
+It is a program with one thread: `python -m windlass.worker.worker_parent SOCKET IMPORTS`. It reports to the node
 what it found in the app, or why the import failed. After that it only forks, kills and reports exits. When the node's
-socket closes, it kills every worker's process group and exits, so nothing outlives a killed node. If the parent itself
+socket closes, it kills every worker's process group and exits, so nothing outlives a killed node. If the worker parent
 dies, the kernel kills the workers.
 """
 
@@ -44,26 +44,25 @@ from windlass.worker.wire import (
     WorkerStarted,
     frame,
 )
-from windlass.worker.worker_main import work
+from windlass.worker.worker_main import run_worker
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_LOOK_SECONDS = 1.0
-"""How often strays are looked for."""
+_STRAY_SECONDS = 1.0
+"""Seconds between two searches for strays."""
 _OOM_SCORE = 300
-"""How much sooner than others the kernel shall choose a worker when memory runs out."""
+"""Added to the out-of-memory score of workers, so that the kernel kills them before other processes."""
 
 
 IGNORED_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-"""What nursery and workers do not heed. A terminal or a service manager may send it to every process of a service; the
-node then drains, and tells us. A program that a handler starts heeds it, as handlers of signals do not outlive `exec`.
-"""
+"""Signals that the worker parent and the workers ignore. A terminal or a service manager may send them to every process
+of a service; then the node drains. Programs that handlers start get them, because `exec` resets signal handlers."""
 
 
 def main(descriptor: str, encoded: str) -> int:
-    """Be the nursery of the node at the other end of this socket."""
+    """Run the worker parent for the node at the other end of this socket."""
     imports = msgspec.json.decode(encoded, type=Imports)
     with socket.socket(fileno=int(descriptor)) as node:
-        began = monotonic()
+        started = monotonic()
         _ignore_signals()
         try:
             forbid_stores("the app is being imported: enqueue from a function, not from the module itself")
@@ -72,8 +71,8 @@ def main(descriptor: str, encoded: str) -> int:
             app = load(imports.app)
             for module in imports.modules:
                 importlib.import_module(module)
-            ready = ParentReady(app.manifest(), monotonic() - began)
-        except BaseException as error:  # noqa: BLE001 - whatever the app raises, the node must hear of it
+            ready = ParentReady(app.manifest(), monotonic() - started)
+        except BaseException as error:  # noqa: BLE001 - the node reports whatever the app raises
             _send(node, ParentFailed(import_failure(imports.app, error)))
             return 1
         _send(node, ready)
@@ -82,7 +81,7 @@ def main(descriptor: str, encoded: str) -> int:
 
 
 def load(target: str) -> App:
-    """The app that `module:name` names; the name may be left out when it is `app`."""
+    """Import and return the app that `module:name` names. The name defaults to `app`."""
     module, _, name = target.partition(":")
     if os.getcwd() not in sys.path:  # noqa: PTH109 - compared with text
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
@@ -90,54 +89,54 @@ def load(target: str) -> App:
     for part in (name or "app").split("."):
         found = getattr(found, part)
     if not isinstance(found, App):
-        raise TypeError(f"{target} is a {type(found).__name__}; give the windlass.App of your program, as in shop:app")
+        raise TypeError(f"{target} is a {type(found).__name__}. Name the windlass.App of your program, as in shop:app.")
     return found
 
 
 class WorkerParent:
-    """Forks, kills and buries workers as the node says."""
+    """Forks, kills and reaps workers for the node."""
 
     def __init__(self, node: socket.socket, app: App) -> None:
         self._node = node
         self._app = app
         self._workers: dict[int, int] = {}
         self._spared = _children()
-        """Children that are not ours to kill: what importing the app has started, and what is another user's now."""
+        """Children that must not be killed: started by importing the app, or owned by another user now."""
         self._strays: set[int] = set()
-        self._look_at = 0.0
+        self._next_search = 0.0
         self._frames: Frames[ToParent] = Frames(ToParent)
         self._descriptors: deque[int] = deque()
-        self._deaths, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._child_exits, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-        _ignore_signals()  # Once more: the app may have changed them.
+        _ignore_signals()  # Again, because the app may have changed them.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
     def run(self) -> None:
-        """Serve until the node has gone."""
+        """Serve until the node is gone."""
         gc.collect()
-        gc.freeze()  # What is shared with every worker is not looked at again, and so stays shared.
+        gc.freeze()  # The collector skips these objects, so their memory stays shared with the workers.
         with selectors.DefaultSelector() as selector:
             selector.register(self._node, selectors.EVENT_READ)
-            selector.register(self._deaths, selectors.EVENT_READ)
+            selector.register(self._child_exits, selectors.EVENT_READ)
             served = True
             while served:
-                for key, _ in selector.select(_LOOK_SECONDS):
+                for key, _ in selector.select(_STRAY_SECONDS):
                     served = self._serve(key.fd) and served
                 if served:
                     self._report_strays()
         for pid in self._workers.values():
             _kill_group(pid)
-        for pid in self._workers.values():  # What they have left behind is ours only once they are gone.
+        for pid in self._workers.values():  # Their orphans become our children only once they are gone.
             os.waitpid(pid, 0)
         self._workers.clear()
-        self._spared.clear()  # Nothing of the app outlives us either.
+        self._spared.clear()  # Nothing of the app may outlive this process.
         self._kill_all_orphans()
 
     def _serve(self, ready: int) -> bool:
-        """Handle what has come; False when the node has gone."""
-        if ready == self._deaths:
-            os.read(self._deaths, 4_096)
+        """Handle what has arrived. Return False if the node is gone."""
+        if ready == self._child_exits:
+            os.read(self._child_exits, 4_096)
             self._reap()
             return True
         data = self._receive()
@@ -164,28 +163,28 @@ class WorkerParent:
                 self._descriptors.extend(array.array("i", payload))
         return data
 
-    def _fork(self, order: Fork) -> None:
-        line, tickets = socket.socket(fileno=self._descriptors.popleft()), self._descriptors.popleft()
-        with line, _closing(tickets):
+    def _fork(self, request: Fork) -> None:
+        connection, tickets = socket.socket(fileno=self._descriptors.popleft()), self._descriptors.popleft()
+        with connection, _closing(tickets):
             others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
             if others:
                 reason = f"importing the app started threads ({', '.join(others)}); start them in @app.on_worker_start"
-                self._send(WorkerNotStarted(order.worker, reason))
+                self._send(WorkerNotStarted(request.worker, reason))
                 return
             try:
                 pid = os.fork()
             except OSError as error:
-                self._send(WorkerNotStarted(order.worker, f"the system gave no process: {error}"))
+                self._send(WorkerNotStarted(request.worker, f"the system could not fork: {error}"))
                 return
             if pid == 0:
-                self._run_worker(line, tickets, order.threads)
-        self._workers[order.worker] = pid
-        with suppress(OSError):  # The child does it too; whoever comes first.
+                self._run_worker(connection, tickets, request.threads)
+        self._workers[request.worker] = pid
+        with suppress(OSError):  # The child does it too; either may be first.
             os.setpgid(pid, pid)
-        self._send(WorkerStarted(order.worker, pid))
+        self._send(WorkerStarted(request.worker, pid))
 
-    def _run_worker(self, line: socket.socket, tickets: int, threads: int) -> None:
-        """In the child: become a process of its own, run orders, never come back."""
+    def _run_worker(self, connection: socket.socket, tickets: int, threads: int) -> None:
+        """Set up the child process, run assignments, and exit. It never returns."""
         status = 1
         try:
             parent = os.getppid()
@@ -196,12 +195,12 @@ class WorkerParent:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _restore_signals()
-            os.close(self._deaths)
+            os.close(self._child_exits)
             self._node.close()
             with suppress(OSError):
                 Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
-            status = work(self._app, line, tickets, threads)
-        except BaseException:  # noqa: BLE001 - the end of the process: whoever reads its errors must see this
+            status = run_worker(self._app, connection, tickets, threads)
+        except BaseException:  # noqa: BLE001 - the process exits, so print whatever was raised
             traceback.print_exc()
         finally:
             with suppress(OSError, ValueError):
@@ -210,7 +209,7 @@ class WorkerParent:
             os._exit(status)
 
     def _reap(self) -> None:
-        """Report who has died, after killing what they left behind: until we look, no other process has their id."""
+        """Reap and report dead workers. Their process groups are killed first, while their ids cannot be reused."""
         by_pid = {pid: worker for worker, pid in self._workers.items()}
         while (dead := _next_dead()) is not None:
             worker = by_pid.get(dead)
@@ -224,19 +223,19 @@ class WorkerParent:
                 self._send(WorkerExited(worker, os.waitstatus_to_exitcode(status)))
 
     def _report_strays(self) -> None:
-        """Tell the node, once for each and soon after, about processes that have lost their parents."""
-        if monotonic() < self._look_at:
+        """Report processes that have lost their parents to the node, once each."""
+        if monotonic() < self._next_search:
             return
-        self._look_at = monotonic() + _LOOK_SECONDS
+        self._next_search = monotonic() + _STRAY_SECONDS
         strays = self._orphans()
         if new := strays - self._strays:
             self._send(Strays(sorted(new)))
         self._strays = strays
 
     def _kill_all_orphans(self) -> None:
-        """Kill what workers have left behind outside their process groups, and what that leaves behind in its turn.
+        """Kill what workers left behind outside their process groups, and in turn what those processes leave behind.
 
-        As their reaper, we are the parent of what has lost its own.
+        This process is their subreaper, so it becomes the parent of orphans.
         """
         while orphans := self._orphans():
             self._kill_orphans(orphans)
@@ -245,13 +244,13 @@ class WorkerParent:
         for pid in orphans:
             try:
                 os.kill(pid, signal.SIGKILL)
-            except PermissionError:  # It has become another user, as by sudo.
+            except PermissionError:  # It runs as another user now, for example by sudo.
                 self._spared.add(pid)
         for pid in orphans - self._spared:
             os.waitpid(pid, 0)
 
     def _orphans(self) -> set[int]:
-        """Our children that are neither workers nor spared. Nobody but us waits for them, so their ids stay theirs."""
+        """Return the children that are neither workers nor spared. Only we reap them, so their ids stay valid."""
         return _children() - {*self._workers.values()} - self._spared
 
     def _send(self, message: Message) -> None:
@@ -268,7 +267,7 @@ def _closing(descriptor: int) -> Generator[None]:
 
 
 def _send(node: socket.socket, message: Message) -> None:
-    with suppress(BrokenPipeError, ConnectionResetError):  # Then the next read finds that the node has gone.
+    with suppress(BrokenPipeError, ConnectionResetError):  # The next read finds that the node is gone.
         node.sendall(frame(message))
 
 
@@ -278,12 +277,12 @@ def _ignore_signals() -> None:
 
 
 def _restore_signals() -> None:
-    """From now on, whoever sends a signal to a process that we fork means it. One that comes too early waits."""
+    """Let processes that handlers fork receive these signals. A signal that arrives during the fork is delayed."""
 
     def unblock() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED_SIGNALS)
 
-    def heed() -> None:
+    def restore() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         unblock()
@@ -291,7 +290,7 @@ def _restore_signals() -> None:
     def block() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED_SIGNALS)
 
-    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=heed)
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=restore)
 
 
 def _children() -> set[int]:
@@ -302,7 +301,7 @@ def _children() -> set[int]:
 
 
 def _next_dead() -> int | None:
-    """A child that has ended and not been waited for."""
+    """Return the id of a child that has exited and was not reaped; None if there is none."""
     try:
         found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -313,12 +312,12 @@ def _next_dead() -> int | None:
 def _kill_group(pid: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-    with suppress(ProcessLookupError):  # It may not have become the leader of its group yet.
+    with suppress(ProcessLookupError):  # It may not lead its process group yet.
         os.kill(pid, signal.SIGKILL)
 
 
 def import_failure(target: str, error: BaseException) -> str:
-    """Why the app could not be imported, with the frames that are the app's own."""
+    """Return why the app could not be imported, with a traceback of the app's own frames."""
     frames = error.__traceback__
     while frames is not None and _is_machinery(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next

@@ -10,18 +10,19 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from windlass.core.task import TaskId
+from windlass.core.task import Task, TaskId
 from windlass.core.times import duration, to_datetime
 from windlass.errors import InvalidTask
 from windlass.operations.caller import Scope
 from windlass.operations.canary import POLL_SECONDS, Canary
-from windlass.operations.dead_letters import Group, UnknownGroup, group, groups
+from windlass.operations.dead_letters import LOOKED_AT, UnknownGroup, group, groups, letters
 from windlass.operations.edit_task import edited
 from windlass.server.http.call import Call
 from windlass.server.http.routing import Routes
 from windlass.server.http.streaming import Live
 from windlass.server.routes.tasks import SUBMIT_ERRORS, receipt
 from windlass.stores.coordination import Entry
+from windlass.stores.dead_letters import DeadGroup
 from windlass.stores.protocol import Filter
 from windlass.wire.schemas import ErrorShape, Length, Name, Reason, Receipt
 from windlass.wire.shapes import error_shape
@@ -97,13 +98,18 @@ RETRY, DROP = RetryGroup(), Reason()
 def list_dead(call: Call, query: FindDead) -> list[GroupShape]:
     """Every bug among the newest failed tasks, the most frequent first."""
     filter = _filter(call, query.queue, query.tenant)
-    return [] if filter is None else [_shape(each, 3) for each in groups(call.store, filter, limit=query.limit)]
+    return (
+        []
+        if filter is None
+        else [_shape(each, each.newest[:3]) for each in groups(call.store, filter, limit=query.limit)]
+    )
 
 
 @route("GET", "/dead/{group}", Scope.READ, errors=["unknown_group"])
 def get_dead(call: Call, group: GroupId) -> GroupShape:
     """One bug, by its id or the beginning of it: its newest traceback, and the tasks that it has hit."""
-    return _shape(_group(call, group), SHOWN)
+    found = _group(call, group)
+    return _shape(found, [task.id for task in _letters(call, found, SHOWN)])
 
 
 @route("POST", "/dead/{group}/retry", Scope.OPERATE, errors=["unknown_group", "invalid_task"])
@@ -122,7 +128,8 @@ async def retry_dead(
         yield [await live.run(lambda: _retried(call, found, body))]
         return
     entry = _entry(call, found, "retried", f"retries {found.id} with a canary", body)
-    trial, said = Canary(call.store, found, patience, entry), ""
+    tasks = await live.run(lambda: _letters(call, found))
+    trial, said = Canary(call.store, found, tasks, patience, entry), ""
     while (verdict := await live.run(trial.step)) is None:
         if trial.said != said:
             said = trial.said
@@ -137,7 +144,8 @@ async def retry_dead(
 def drop_dead(call: Call, group: GroupId, body: Reason = DROP) -> Dropped:
     """Remove every task that a bug has hit, for good."""
     found = _group(call, group)
-    number = call.store.purge(found.tasks, entries=[_entry(call, found, "dropped", f"dropped {found.id}", body)])
+    ids = [task.id for task in _letters(call, found)]
+    number = call.store.purge(ids, entries=[_entry(call, found, "dropped", f"dropped {found.id}", body)])
     return Dropped(group=found.id, dropped=number)
 
 
@@ -165,13 +173,14 @@ def edit_and_retry(call: Call, id: UUID, body: EditTask) -> Receipt:
     return receipt(written)
 
 
-def _retried(call: Call, found: Group, reason: Reason) -> GroupRetried:
-    number = call.store.retry(found.tasks, entries=[_entry(call, found, "retried", f"retried {found.id}", reason)])
+def _retried(call: Call, found: DeadGroup, reason: Reason) -> GroupRetried:
+    ids = [task.id for task in _letters(call, found)]
+    number = call.store.retry(ids, entries=[_entry(call, found, "retried", f"retried {found.id}", reason)])
     return GroupRetried(group=found.id, retried=number, left=0, fixed=None, text=f"retried {number}")
 
 
-def _entry(call: Call, found: Group, action: str, text: str, reason: Reason) -> Entry:
-    number, because = len(found.letters), f": {reason.why}" if reason.why else ""
+def _entry(call: Call, found: DeadGroup, action: str, text: str, reason: Reason) -> Entry:
+    number, because = found.count, f": {reason.why}" if reason.why else ""
     return call.entry(f"dead/{found.id}", action, f"{text}, {number:,} task{'s' * (number != 1)}{because}")
 
 
@@ -183,21 +192,25 @@ def _filter(call: Call, queue: str | None = None, tenant: str | None = None) -> 
     return Filter(queue=queue or who.queue, tenant=tenant or who.tenant)
 
 
-def _group(call: Call, id: str) -> Group:
+def _group(call: Call, id: str) -> DeadGroup:
     try:
         return group(call.store, id, _filter(call))
     except UnknownGroup:
         raise UnknownGroup(f"group={id!r} is not that of one bug; GET /api/v1/dead lists them") from None
 
 
-def _shape(found: Group, most: int) -> GroupShape:
+def _letters(call: Call, found: DeadGroup, limit: int = LOOKED_AT) -> list[Task]:
+    return letters(call.store, found, _filter(call), limit=limit)
+
+
+def _shape(found: DeadGroup, tasks: Sequence[TaskId]) -> GroupShape:
     return GroupShape(
         group=found.id,
         error=error_shape(found.error),
-        count=len(found.letters),
+        count=found.count,
         handlers=found.handlers,
         tenants=found.tenants,
         first=to_datetime(found.first),
         last=to_datetime(found.last),
-        tasks=[*found.tasks[:most]],
+        tasks=[*tasks],
     )

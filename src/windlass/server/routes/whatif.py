@@ -19,13 +19,11 @@ from windlass.operations.caller import Scope
 from windlass.operations.pools import pool
 from windlass.server.http.call import Call
 from windlass.server.http.routing import Routes
-from windlass.simulation.bound import bound
+from windlass.simulation.bound import compute_bound
 from windlass.simulation.load import InvalidLoad, Load
-from windlass.simulation.loads import tuned
-from windlass.simulation.policies import named, play_best
-from windlass.simulation.recorded import recorded
-from windlass.simulation.results import Timeline
-from windlass.simulation.traces import plain
+from windlass.simulation.load_sources import adjust_load, make_load, read_history
+from windlass.simulation.policies import find_policies, play
+from windlass.simulation.run import Timeline
 from windlass.stores.protocol import Cursor, Filter, Page, TaskReader
 from windlass.wire.pools import Simulate, Simulated
 from windlass.wire.schemas import Name
@@ -48,9 +46,9 @@ _one_at_a_time = Lock()
 def simulate_pool(call: Call, name: Name, body: Simulate) -> Simulated:
     """What if: play the last hour of a pool's queues again, with another goal, other bounds, or another policy."""
     since = _length(body.since)
-    view, policies = pool(call.store, name), named(body.policies)
+    view, policies = pool(call.store, name), find_policies(body.policies)
     load = _load(call.store, view.queues, since, call.now)
-    changed = tuned(
+    changed = adjust_load(
         load,
         wait=view.wait if body.wait is None else body.wait,
         floor=view.floor if body.floor is None else body.floor,
@@ -60,8 +58,8 @@ def simulate_pool(call: Call, name: Name, body: Simulate) -> Simulated:
     if not _one_at_a_time.acquire(blocking=False):
         raise Refused("overloaded", "another simulation is being played; try again when it has ended")
     try:
-        limit = bound(changed)
-        results = [replace(play_best(policy, changed, limit), timeline=Timeline()) for policy in policies]
+        limit = compute_bound(changed)
+        results = [replace(play(policy, changed, limit), timeline=Timeline()) for policy in policies]
     finally:
         _one_at_a_time.release()
     results.sort(key=lambda result: result.score)
@@ -81,7 +79,7 @@ def _load(store: TaskReader, queues: Sequence[str], since: timedelta, now: int) 
     refusal: WindlassError | None = None
     for queue in queues:
         try:
-            found.append(recorded(cast("TaskReader", _Few(store)), now=now, since=since, queue=queue))
+            found.append(read_history(cast("TaskReader", _Few(store)), now=now, since=since, queue=queue))
         except TooMuch:
             raise
         except InvalidLoad as error:
@@ -90,7 +88,7 @@ def _load(store: TaskReader, queues: Sequence[str], since: timedelta, now: int) 
         raise refusal or InvalidLoad("the pool serves no queue, so nothing came to it")
     first = found[0]
     arrivals = sorted(arrival for load in found for arrival in load.arrivals)
-    return plain("recorded", arrivals, wait=first.wait, delay=first.delay)
+    return make_load("recorded", arrivals, wait=first.wait, delay=first.delay)
 
 
 class TooMuch(InvalidLoad):

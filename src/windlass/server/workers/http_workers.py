@@ -12,6 +12,7 @@ from threading import Event, Lock, Thread
 import msgspec
 from msgspec import Struct
 
+from windlass.clock import SystemClock
 from windlass.core.serving import Serves
 from windlass.core.task import SessionId
 from windlass.events import Events
@@ -46,7 +47,7 @@ class HttpWorkers:
     def __init__(self, store: Store) -> None:
         self.hall = ClaimWaiters(store)
         self._store = store
-        self._sweeper = Sweeper(store, Events())
+        self._sweeper = Sweeper(store, Events(), SystemClock())
         self._skills: OrderedDict[SessionId, Capabilities] = OrderedDict()
         self._lock = Lock()
         self._over = Event()
@@ -84,7 +85,7 @@ class HttpWorkers:
     def close(self) -> None:
         """Wait for nothing more. To be called from the loop."""
         self._over.set()
-        self._sweeper.turned.set()
+        self._sweeper.wake.set()
         self.hall.close()
 
     def join(self, seconds: float = LAST_SECONDS) -> None:

@@ -1,13 +1,11 @@
-"""What nodes and people agree on, in the memory store: controls, the audit log, and the look."""
+"""Controls, the audit log and the look at queues in the memory store."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import takewhile
-from threading import RLock
 
-from windlass.clock import Clock
 from windlass.core.lifecycle import State
 from windlass.core.names import check_name
 from windlass.core.times import Micros, span
@@ -27,16 +25,12 @@ from windlass.stores.coordination import (
     is_prefix,
     seconds_until,
 )
-from windlass.stores.memory.tables import Tables
+from windlass.stores.memory.base import MemoryBase
 from windlass.stores.protocol import check_limit
 
 
-class MemoryCoordination:
-    """Works on the store's tables, each call under the store's lock."""
-
-    _clock: Clock
-    _tables: Tables
-    _lock: RLock
+class MemoryCoordination(MemoryBase):
+    """Look at queues, write controls, and keep the audit log."""
 
     def look(self, queues: Sequence[str], *, ahead: timedelta) -> Look:
         until, asked = span(ahead, "ahead"), check_queues(queues)

@@ -1,40 +1,22 @@
-"""What nodes tell the memory store beside the work itself: handlers, crons, and how far attempts have come."""
+"""Handlers and crons in the memory store."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import RLock
 
 from msgspec.structs import replace
 
-from windlass.clock import Clock
 from windlass.core.manifest import CronInfo, CronState, HandlerInfo, HandlerSeen, Manifest
 from windlass.core.names import check_text
 from windlass.core.retry import storable
-from windlass.core.task import Lease, Progress
 from windlass.core.times import Micros
 from windlass.core.validation import check_flag
-from windlass.errors import UnknownCron
 from windlass.stores.coordination import Entry, check_entries
-from windlass.stores.memory.tables import Tables
-from windlass.stores.protocol import ProgressSeen
+from windlass.stores.memory.base import MemoryBase
 
 
-class MemoryManifest:
-    """Writes to the store's tables, each under the store's lock."""
-
-    _clock: Clock
-    _tables: Tables
-    _lock: RLock
-
-    def progress(self, reports: Sequence[Progress]) -> list[Lease]:
-        with self._lock:
-            now = self._clock.now()
-            for one in (report.storable() for report in reports if self._tables.holds(report.lease)):
-                seen = ProgressSeen(one.lease.fence, one.share, one.message, now)
-                self._tables.progress[one.lease.task] = seen
-            stale = (report.lease for report in reports if not self._tables.holds(report.lease))
-            return list(dict.fromkeys(stale))
+class MemoryManifest(MemoryBase):
+    """Publish handlers and crons, and pause crons."""
 
     def publish(self, manifest: Manifest, *, entries: Sequence[Entry] = ()) -> None:
         manifest, checked = manifest.checked(), check_entries(entries)
@@ -51,7 +33,7 @@ class MemoryManifest:
         check_flag("paused", paused)
         checked = check_entries(entries)
         with self._lock:
-            known = self._cron(name)
+            known = self._tables.cron(name)
             reasons = {"paused_by": storable(by), "paused_why": storable(why)} if paused else {}
             changed = CronState(info=known.info, fired=known.fired, paused=paused, **reasons)
             if changed != known:
@@ -69,12 +51,6 @@ class MemoryManifest:
         known = self._tables.crons.get(cron.name)
         self._tables.crons[cron.name] = CronState(info=cron) if known is None else replace(known, info=cron)
         return known is None or known.info != cron
-
-    def _cron(self, name: str) -> CronState:
-        known = self._tables.crons.get(name)
-        if known is None:
-            raise UnknownCron(name)
-        return known
 
 
 def _seen(handler: HandlerInfo, now: Micros) -> HandlerSeen:

@@ -1,24 +1,18 @@
-"""The read path of the memory store."""
+"""Reads of the memory store, except those of workflows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
-from threading import RLock
 from uuid import UUID
 
-from windlass.clock import Clock
 from windlass.core.lifecycle import State
 from windlass.core.manifest import CronState, HandlerSeen
 from windlass.core.ordering import Queue
 from windlass.core.task import Attempt, Task, TaskId
-from windlass.core.times import micros
 from windlass.core.validation import check_id, check_ids
-from windlass.stores.memory.tables import Tables
-from windlass.stores.memory.workflows import MemoryWorkflows
+from windlass.stores.memory.base import MemoryBase
 from windlass.stores.operator import check_filter
 from windlass.stores.protocol import (
-    SESSIONS_SHOWN,
     Count,
     Cursor,
     Filter,
@@ -27,18 +21,13 @@ from windlass.stores.protocol import (
     Neighbourhood,
     Page,
     ProgressSeen,
-    Session,
     check_limit,
 )
 from windlass.stores.totals import COUNTED, Total, is_grouped, sum_groups
 
 
-class MemoryReader(MemoryWorkflows):
-    """Reads over the store's tables, each under the store's lock."""
-
-    _clock: Clock
-    _tables: Tables
-    _lock: RLock
+class MemoryRead(MemoryBase):
+    """Read tasks and what belongs to them, queues, handlers and crons."""
 
     def get(self, tasks: Sequence[TaskId]) -> list[Task | None]:
         check_ids(tasks)
@@ -109,22 +98,6 @@ class MemoryReader(MemoryWorkflows):
     def queues(self) -> list[Queue]:
         with self._lock:
             return [self._tables.queues[name] for name in sorted(self._tables.queues)]
-
-    def sessions(self, *, workers: bool = False) -> list[Session]:
-        with self._lock:
-            now = self._clock.now()
-            return [
-                Session(
-                    id=id,
-                    node=one.node,
-                    about=one.about,
-                    age=timedelta(microseconds=max(0, now - one.renewed)),
-                    lost=one.lost,
-                    workers=one.workers if workers else "",
-                )
-                for id, one in sorted(self._tables.sessions.items(), reverse=True)
-                if not one.lost or now - one.renewed < micros(SESSIONS_SHOWN)
-            ]
 
     def handlers(self) -> list[HandlerSeen]:
         with self._lock:

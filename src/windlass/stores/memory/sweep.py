@@ -1,12 +1,13 @@
-"""The passing of time in the memory store.
+"""The sweep of the memory store.
 
-The memory store does in one pass what the SQL stores do in chunks; the order of the steps is the same.
+It does in one pass what the SQL stores do in chunks. The order of the steps is the same.
 """
 
 from __future__ import annotations
 
 from uuid import UUID
 
+from windlass.core.fingerprint import error_group
 from windlass.core.graph import End, find_any_cycle
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.settlement import CANCEL_OVERDUE, lost
@@ -14,13 +15,25 @@ from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
 from windlass.errors import CycleFound
 from windlass.stores.coordination import AUDIT_KEPT
-from windlass.stores.memory.settle import end_attempt, resolve, resolve_edges
+from windlass.stores.memory.base import MemoryBase
+from windlass.stores.memory.graph import resolve, resolve_edges
+from windlass.stores.memory.settle import end_attempt
 from windlass.stores.memory.tables import Tables
 from windlass.stores.protocol import Swept
 
 
-def sweep(tables: Tables, now: Micros, retention: Micros) -> Swept:
-    """One whole pass."""
+class MemorySweep(MemoryBase):
+    """Do what time requires: lost sessions, due tasks, expiry, forced cancels, pruning."""
+
+    def sweep(self) -> Swept:
+        with self._lock:
+            swept = _sweep(self._tables, self._clock.now(), self._retention)
+            if not swept.quiet:
+                self._work.notify_all()
+            return swept
+
+
+def _sweep(tables: Tables, now: Micros, retention: Micros) -> Swept:
     _forget_audit(tables, now - micros(AUDIT_KEPT))
     return Swept(
         lost_sessions=_mark_lost_sessions(tables, now),
@@ -56,7 +69,7 @@ def _force_cancels(tables: Tables, now: Micros) -> int:
     for id in late:
         task = tables.tasks[id]
         end_attempt(tables, task, CANCEL_OVERDUE, now)
-        # The fence goes up so that the attempt, should it still run, can no longer report anything.
+        # Raise the fence, so that the attempt can no longer report anything if it is still running.
         tables.change(id, fence=task.fence + 1)
     resolve(tables, late, now)
     return len(late)
@@ -90,12 +103,13 @@ def _end_placeholders(tables: Tables, now: Micros) -> int:
 def _fail_cycles(tables: Tables, now: Micros) -> int:
     failed = 0
     for id, workflow in tables.workflows.items():
-        while workflow.check_later and (ring := find_any_cycle(_open_edges(tables, id))):
-            reason = str(CycleFound(ring))
-            for member in ring:
+        while workflow.check_later and (members := find_any_cycle(_open_edges(tables, id))):
+            reason = str(CycleFound(members))
+            for member in members:
+                tables.error_groups[member] = error_group(None, reason)
                 tables.move(member, State.FAILED, finished=now, reason=reason)
-            resolve(tables, ring, now)
-            failed += len(ring)
+            resolve(tables, members, now)
+            failed += len(members)
         workflow.check_later = False
     return failed
 
@@ -109,7 +123,7 @@ def _open_edges(tables: Tables, workflow: UUID) -> dict[TaskId, list[TaskId]]:
 
 
 def _prune(tables: Tables, limit: Micros) -> int:
-    """Dead letters stay until somebody purges them; a workflow's tasks stay until all of them have ended."""
+    """Remove old finished tasks, except dead letters and the tasks of workflows that have not ended."""
     tasks = tables.tasks
     busy = {w for w, members in tables.members.items() if any(not tasks[id].state.final for id in members)}
     kept = {id for workflow in busy for id in tables.members[workflow]}
@@ -127,6 +141,6 @@ def _prune(tables: Tables, limit: Micros) -> int:
 
 
 def _forget_audit(tables: Tables, limit: Micros) -> None:
-    """The first entry tells whether there is anything to forget: those behind it are hardly older."""
+    """Remove old audit entries. The first entry is the oldest, so it decides whether there is anything to do."""
     if tables.audit and tables.audit[0].at < limit:
         tables.audit = [entry for entry in tables.audit if entry.at >= limit]

@@ -1,4 +1,4 @@
-"""The dicts the memory store lives in, and the only function that moves a task from one state to another."""
+"""The tables of the memory store, and the only function that moves a task from one state to another."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from windlass.core.ordering import Place, Queue
 from windlass.core.submission import InitialState
 from windlass.core.task import Attempt, Lease, SessionId, Task, TaskId
 from windlass.core.times import Micros
+from windlass.errors import SessionLost, UnknownCron
 from windlass.stores.coordination import Control, Entry, EntrySeen
 from windlass.stores.protocol import Log, ProgressSeen
 
 
-class Session(Struct, kw_only=True):
-    """A node's session."""
+class StoredSession(Struct, kw_only=True):
+    """A session as the store keeps it."""
 
     node: str
     ttl: Micros
@@ -36,13 +37,13 @@ class Session(Struct, kw_only=True):
     reported: Micros | None = None
 
 
-class Workflow(Struct, kw_only=True):
-    """A workflow that was opened by hand."""
+class StoredWorkflow(Struct, kw_only=True):
+    """A workflow that was opened with `open_workflow`."""
 
     sealed: bool
     forward: Micros | None
     check_later: bool = False
-    """A cycle search ran out of its budget: the sweep looks at the whole graph."""
+    """True after a cycle search exceeded its budget: the sweep then searches the whole workflow."""
 
 
 class Placeholder(NamedTuple):
@@ -53,7 +54,7 @@ class Placeholder(NamedTuple):
 
 
 class Tables:
-    """The state of the store. Whoever changes it holds the store's lock."""
+    """The state of the store. Callers hold the store's lock."""
 
     def __init__(self) -> None:
         self.tasks: dict[TaskId, Task] = {}
@@ -65,10 +66,12 @@ class Tables:
         self.attempts: defaultdict[TaskId, list[Attempt]] = defaultdict(list)
         self.logs: defaultdict[TaskId, list[Log]] = defaultdict(list)
         self.progress: dict[TaskId, ProgressSeen] = {}
+        self.error_groups: dict[TaskId, str] = {}
+        """Of every task that has ever failed: the group of its latest failure."""
         self.cancel_by: dict[TaskId, Micros] = {}
-        self.sessions: dict[SessionId, Session] = {}
+        self.sessions: dict[SessionId, StoredSession] = {}
         self.held: defaultdict[SessionId, set[TaskId]] = defaultdict(set)
-        self.workflows: dict[UUID, Workflow] = {}
+        self.workflows: dict[UUID, StoredWorkflow] = {}
         self.members: defaultdict[UUID, set[TaskId]] = defaultdict(set)
         self.placeholders: dict[TaskId, Placeholder] = {}
         self.queues: dict[str, Queue] = {}
@@ -76,10 +79,10 @@ class Tables:
         self.crons: dict[str, CronState] = {}
         self.controls: dict[tuple[str, str], Control] = {}
         self.versions: dict[tuple[str, str], int] = {}
-        """The latest version of every control that ever was, by kind and name."""
+        """The latest version of every control by kind and name, including removed ones."""
         self.audit: list[EntrySeen] = []
         self.entries = 0
-        """How many entries of the audit log there have been."""
+        """The number of audit entries ever written."""
         self.counts: Counter[tuple[str, str, State]] = Counter()
         self.epoch = 0
         self._runnable: defaultdict[str, list[tuple[Place, TaskId]]] = defaultdict(list)
@@ -88,25 +91,39 @@ class Tables:
         self._limits: list[tuple[Micros, TaskId]] = []
 
     def queue(self, name: str) -> Queue:
-        """A queue's settings, or the defaults."""
+        """Return the settings of a queue, or the defaults."""
         return self.queues.get(name) or Queue(name=name)
 
-    def insert(self, birth: InitialState, fingerprint: bytes | None) -> None:
-        """Take in a new task with its edges."""
-        task = birth.task
-        self.places[task.id] = birth.place
+    def cron(self, name: str) -> CronState:
+        """Return a published cron, or raise `UnknownCron`."""
+        known = self.crons.get(name)
+        if known is None:
+            raise UnknownCron(name)
+        return known
+
+    def live_session(self, id: SessionId) -> StoredSession:
+        """Return a session that may claim and report, or raise `SessionLost`."""
+        known = self.sessions.get(id)
+        if known is None or known.lost:
+            raise SessionLost(id)
+        return known
+
+    def insert(self, initial: InitialState, fingerprint: bytes | None) -> None:
+        """Add a new task and its edges."""
+        task = initial.task
+        self.places[task.id] = initial.place
         self.first_due[task.id] = task.due
         self.fingerprints[task.id] = fingerprint
-        if birth.edges:
-            self.prerequisites[task.id] = dict(birth.edges)
-            for above, _ in birth.edges:
+        if initial.edges:
+            self.prerequisites[task.id] = dict(initial.edges)
+            for above, _ in initial.edges:
                 self.dependents[above].append(task.id)
         if task.workflow is not None:
             self.members[workflow_id(task.tenant, task.workflow)].add(task.id)
         self._put(task)
 
     def move(self, id: TaskId, state: State, **changes: Any) -> Task:
-        """Change a task and its state. The table of moves is the law: breaking it is a bug of the store."""
+        """Change a task and its state. A move that `MOVES` does not allow is a bug in the store."""
         task = self.tasks[id]
         assert state is task.state or state in MOVES[task.state], f"{id}: no move {task.state} -> {state}"
         self.counts[task.queue, task.tenant, task.state] -= 1
@@ -116,13 +133,13 @@ class Tables:
         return self.tasks[id]
 
     def change(self, id: TaskId, place: Place | None = None, **changes: Any) -> Task:
-        """Change a task that stays in its state."""
+        """Change a task and keep its state."""
         if place is not None:
             self.places[id] = place
         return self.move(id, self.tasks[id].state, **changes)
 
     def remove(self, id: TaskId) -> None:
-        """Forget a task and everything about it."""
+        """Remove a task and everything that belongs to it."""
         task = self.tasks.pop(id)
         self.counts[task.queue, task.tenant, task.state] -= 1
         if task.workflow is not None:
@@ -130,6 +147,7 @@ class Tables:
         for table in (self.places, self.first_due, self.fingerprints, self.attempts, self.logs, self.progress):
             table.pop(id, None)
         self.cancel_by.pop(id, None)
+        self.error_groups.pop(id, None)
         for above in self.prerequisites.pop(id, {}):
             self.dependents[above].remove(id)
         for below in self.dependents.pop(id, []):
@@ -142,7 +160,7 @@ class Tables:
             self.audit.append(EntrySeen(**asdict(entry), number=self.entries, at=now))
 
     def first_runnable(self, queue: str) -> TaskId | None:
-        """The task that comes first in its queue, taken off the heap; entries that were overtaken are dropped."""
+        """Take the first runnable task of a queue off the heap, dropping outdated entries. None if there is none."""
         heap = self._runnable[queue]
         while heap:
             place, id = heappop(heap)
@@ -152,17 +170,17 @@ class Tables:
         return None
 
     def oldest(self, queue: str) -> Micros | None:
-        """Since when the runnable task of a queue that has waited longest has been due."""
+        """Return when the longest waiting runnable task of a queue became due; None if nothing is runnable."""
         heap = self._oldest[queue]
         while heap and not self._is_runnable(heap[0]):
             heappop(heap)
         return heap[0][0] if heap else None
 
     def timers(self, most: int) -> Iterator[Task]:
-        """The scheduled and retrying tasks in the order in which they are due, so many at the most; they stay there."""
+        """Yield the scheduled and retrying tasks in due order, at most `most` of them. The heap stays as it is."""
         seen: set[TaskId] = set()
         ahead = [(self._timers[0], 0)] if self._timers else []
-        while ahead and len(seen) < most:  # The heap is walked from its root: below an entry stand later ones.
+        while ahead and len(seen) < most:  # Walk the heap from its root: the entries below an entry are later.
             (due, id), place = heappop(ahead)
             for below in (2 * place + 1, 2 * place + 2):
                 if below < len(self._timers):
@@ -172,14 +190,14 @@ class Tables:
                 yield self.tasks[id]
 
     def holds(self, lease: Lease) -> bool:
-        """Whether this lease is the one under which its task is leased now."""
+        """Return True if the task is leased under this lease now."""
         task = self.tasks.get(lease.task)
         if task is None or task.state is not State.LEASED:
             return False
         return (task.fence, task.session) == (lease.fence, lease.session)
 
     def next_due(self) -> tuple[Micros, TaskId] | None:
-        """The scheduled or retrying task that is due next, if any; it stays there."""
+        """Return the scheduled or retrying task that is due next, if any. It stays in the heap."""
         while self._timers:
             due, id = self._timers[0]
             if self._is_timed(due, id):
@@ -188,7 +206,7 @@ class Tables:
         return None
 
     def next_expired(self, now: Micros) -> TaskId | None:
-        """A task in nobody's hands whose hard limit has passed."""
+        """Take an unleased, unfinished task whose expiry has passed off the heap. None if there is none."""
         while self._limits and self._limits[0][0] <= now:
             limit, id = heappop(self._limits)
             task = self.tasks.get(id)
@@ -197,12 +215,12 @@ class Tables:
         return None
 
     def end_of(self, above: UUID) -> End | None:
-        """How a prerequisite has ended, or None while it is open."""
+        """Return how a prerequisite has ended, or None while it is open."""
         task = self.tasks.get(TaskId(above))
         return End(task.state.value) if task is not None and task.state.final else None
 
     def put_back(self, id: TaskId) -> None:
-        """Let `first_runnable` find a task again that it has returned and that nothing was done to."""
+        """Return an unchanged task to the heap of `first_runnable`."""
         heappush(self._runnable[self.tasks[id].queue], (self.places[id], id))
 
     def _is_timed(self, due: Micros, id: TaskId) -> bool:
@@ -214,7 +232,7 @@ class Tables:
         return task is not None and task.state is State.RUNNABLE and task.due == entry[0]
 
     def _keep_oldest(self, task: Task) -> None:
-        """Note since when a task is runnable. Now and then those that no longer are, are dropped: nobody may look."""
+        """Record when a task became due, and drop outdated entries once there are many of them."""
         heap = self._oldest[task.queue]
         heappush(heap, (task.due, task.id))
         if len(heap) > 2 * len(self._runnable[task.queue]) + 64:

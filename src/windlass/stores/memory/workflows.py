@@ -1,15 +1,22 @@
-"""Reads of whole workflows, in pages, of the memory store."""
+"""Workflows in the memory store: open and seal them, and read them in pages."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from threading import RLock
+from datetime import timedelta
 
+from windlass.core.admission import check_seal
+from windlass.core.graph import End
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
+from windlass.core.names import check_name, check_text
 from windlass.core.task import Task, TaskId
-from windlass.core.times import Micros
-from windlass.stores.memory.tables import Tables
+from windlass.core.times import Micros, span
+from windlass.core.validation import check_flag
+from windlass.stores.coordination import Entry, check_entries
+from windlass.stores.memory.base import MemoryBase
+from windlass.stores.memory.graph import resolve_edges
+from windlass.stores.memory.tables import StoredWorkflow
 from windlass.stores.protocol import check_limit
 from windlass.stores.workflow_reads import (
     SCANNED,
@@ -27,11 +34,47 @@ from windlass.stores.workflow_reads import (
 )
 
 
-class MemoryWorkflows:
-    """Reads over the store's tables, each under the store's lock."""
+class MemoryWorkflows(MemoryBase):
+    """Open, seal and read workflows."""
 
-    _tables: Tables
-    _lock: RLock
+    def open_workflow(
+        self,
+        workflow: str,
+        *,
+        tenant: str = "default",
+        sealed: bool = True,
+        forward: timedelta | None = None,
+        entries: Sequence[Entry] = (),
+    ) -> None:
+        check_name("tenant", tenant)
+        check_text("workflow", workflow)
+        check_flag("sealed", sealed)
+        checked, id = check_entries(entries), workflow_id(tenant, workflow)
+        limit = None if forward is None else span(forward, "forward")
+        with self._lock:
+            if id not in self._tables.workflows:
+                self._tables.workflows[id] = StoredWorkflow(sealed=sealed, forward=limit)
+                self._tables.note(checked, self._clock.now())
+
+    def seal_workflow(
+        self, workflow: str, *, tenant: str = "default", missing: bool = False, entries: Sequence[Entry] = ()
+    ) -> None:
+        check_name("tenant", tenant)
+        check_text("workflow", workflow)
+        check_flag("missing", missing)
+        checked = check_entries(entries)
+        with self._lock:
+            id, now = workflow_id(tenant, workflow), self._clock.now()
+            opened, placeholders = self._tables.workflows.get(id), self._tables.placeholders
+            open_ends = [above for above, placeholder in placeholders.items() if placeholder.workflow == id]
+            check_seal(workflow, tenant, len(open_ends), opened=opened is not None, missing=missing)
+            assert opened is not None
+            self._tables.note(checked if open_ends or not opened.sealed else [], now)
+            opened.sealed = True
+            for above in open_ends:
+                del placeholders[above]
+            resolve_edges(self._tables, [(above, End.MISSING) for above in open_ends] + [(id, End.SEALED)], now)
+            self._work.notify_all()
 
     def workflows(
         self, *, tenant: str | None = None, limit: int = 100, after: WorkflowCursor | None = None

@@ -20,8 +20,8 @@ from windlass.stores.postgres.caller import callers_async_connection, callers_co
 from windlass.stores.postgres.database import callers_errors
 from windlass.stores.postgres.transaction import PostgresTransaction
 from windlass.stores.protocol import Receipt, Verdict
-from windlass.stores.sql.attempts import ended
 from windlass.stores.sql.database import Transaction
+from windlass.stores.sql.settle import ended
 from windlass.stores.sql.submit import Submit, Submitted
 from windlass.stores.statements import load
 

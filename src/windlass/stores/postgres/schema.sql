@@ -44,6 +44,7 @@ CREATE TABLE windlass.task (
     reason           text,
     lot              bigint NOT NULL DEFAULT 0,
     kind             bigint NOT NULL,
+    error_group      text COLLATE "C", -- Of a failed task: the fingerprint of its last error.
     CONSTRAINT leased_by_somebody CHECK (state <> 'leased' OR (session IS NOT NULL AND claimed IS NOT NULL)),
     CONSTRAINT finished_at_the_end CHECK
         ((finished IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled', 'expired'))),
@@ -60,7 +61,7 @@ CREATE INDEX task_due ON windlass.task (due) WHERE state IN ('scheduled', 'retry
 CREATE INDEX task_held ON windlass.task (session) WHERE state = 'leased';
 CREATE INDEX task_cancel_by ON windlass.task (cancel_by) WHERE cancel_by IS NOT NULL;
 CREATE INDEX task_expires ON windlass.task (expires) WHERE expires IS NOT NULL AND finished IS NULL;
-CREATE INDEX task_failed ON windlass.task (finished) WHERE state = 'failed';
+CREATE INDEX task_failed ON windlass.task (finished, id) WHERE state = 'failed';
 CREATE INDEX task_finished ON windlass.task (finished, id) WHERE finished IS NOT NULL;
 
 CREATE TABLE windlass.body (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from windlass.errors import CommitUnknown, Conflict
 from windlass.stores.coordination import Entry
-from windlass.stores.sql.coordination import lines
+from windlass.stores.sql.coordination import entry_rows
 from windlass.stores.sql.database import Database, Transaction
 
 
@@ -15,7 +15,7 @@ class AuditedChange:
 
     def __init__(self, db: Database, entries: Sequence[Entry]) -> None:
         self._db = db
-        self._unwritten = lines(entries)
+        self._unwritten = entry_rows(entries)
         self.unsure = False
         """The answer to a commit was lost: the next try may find what that one has written."""
 

@@ -1,4 +1,4 @@
-"""What nodes and people agree on, over SQL: controls, reports, the audit log, and the look."""
+"""Controls, the audit log and the look at queues in a SQL store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.core.lifecycle import State
 from windlass.core.names import check_name
 from windlass.core.task import SessionId
 from windlass.core.times import span
-from windlass.errors import CommitUnknown, SessionLost
+from windlass.errors import CommitUnknown
 from windlass.stores.coordination import (
     LOOKED_AT,
     STEERING,
@@ -26,113 +26,102 @@ from windlass.stores.coordination import (
     check_control,
     check_entries,
     check_queues,
-    check_report,
     is_prefix,
     kind_of,
 )
 from windlass.stores.protocol import check_limit
-from windlass.stores.sql.database import Database, Transaction, Values
+from windlass.stores.sql.base import SqlBase
+from windlass.stores.sql.database import Transaction, Values
 
 _LAST = 2**63 - 1
 
 
-def report(db: Database, session: SessionId, text: str) -> None:
-    """Keep what a node says of its pools."""
-    text = check_report(text)
-    if not db.transact(lambda tx: tx.query("report", session=session, report=text, now=db.lease_now()).rows()):
-        raise SessionLost(session)
+class SqlCoordination(SqlBase):
+    """Look at queues, write controls, and keep the audit log."""
 
+    def look(self, queues: Sequence[str], *, ahead: timedelta) -> Look:
+        db = self._db
+        until, asked = span(ahead, "ahead"), check_queues(queues)
+        now, counts, heads, due, controls, reports = db.snapshot(
+            [
+                ("now", {"now": db.now()}),
+                ("queue_counts", {"queues": asked}),
+                ("queue_heads", {"queues": asked}),
+                ("due_soon", {"queues": asked, "ahead": until, "limit": LOOKED_AT, "now": db.now()}),
+                ("controls", {"kinds": list(STEERING)}),
+                ("reports", {"now": db.lease_now(), "boot": db.boot()}),
+            ]
+        )
+        return Look(
+            now=now[0][0],
+            queues=_queues(asked, counts, heads),
+            due=[
+                Due(queue=queue, state=State(state), seconds=seconds, tasks=tasks)
+                for queue, state, seconds, tasks in sorted(due)
+            ],
+            controls=_controls(controls),
+            reports=[
+                Report(session=SessionId(db.uuid(id)), node=node, report=text, age=timedelta(microseconds=age))
+                for id, node, text, age in reports
+            ],
+        )
 
-def look(db: Database, queues: Sequence[str], ahead: timedelta) -> Look:
-    """What there is to do in some queues, what was agreed, and who is there."""
-    until, asked = span(ahead, "ahead"), check_queues(queues)
-    now, counts, heads, due, controls, reports = db.snapshot(
-        [
-            ("now", {"now": db.now()}),
-            ("queue_counts", {"queues": asked}),
-            ("queue_heads", {"queues": asked}),
-            ("due_soon", {"queues": asked, "ahead": until, "limit": LOOKED_AT, "now": db.now()}),
-            ("controls", {"kinds": list(STEERING)}),
-            ("reports", {"now": db.lease_now(), "boot": db.boot()}),
+    def put_control(
+        self, kind: str, name: str, value: str | None, *, expect: int, entries: Sequence[Entry] = ()
+    ) -> bool:
+        db = self._db
+        value, batch = check_control(kind, name, value, expect), entry_rows(entries)
+        mark, unsure = fresh_id(SystemClock().now(), entropy(1)()), False
+
+        def work(tx: Transaction) -> bool:
+            put = tx.query("put_control", kind=kind, name=name, value=value, expect=expect, mark=mark, now=db.now())
+            if put.rows():
+                tx.execute("note", batch, now=db.now())
+                return True
+            [(version, found)] = tx.query("control_mark", kind=kind, name=name).rows() or [(0, None)]
+            if found is not None and db.uuid(found) == mark:
+                return True
+            if unsure and version > expect + 1:
+                raise CommitUnknown(f"{kind} {name!r} may have been written, and somebody has changed it since")
+            return False
+
+        def recover() -> bool | None:
+            nonlocal unsure
+            unsure = True
+            return None
+
+        return db.transact(work, recover=recover)
+
+    def note(self, entries: Sequence[Entry]) -> None:
+        db = self._db
+        batch = entry_rows(entries)
+        if batch:
+            db.transact(lambda tx: tx.execute("note", batch, now=db.now()))
+
+    def controls(self, kind: str) -> list[Control]:
+        check_name("kind", kind)
+        return _controls(self._db.read(lambda tx: tx.query("controls", kinds=[kind]).rows()))
+
+    def audit(self, subject: str | None = None, *, limit: int = 100, before: int | None = None) -> list[EntrySeen]:
+        check_limit(limit)
+        page: dict[str, Any] = {"limit": limit, "before": _LAST if before is None else before}
+
+        def work(tx: Transaction) -> Sequence[Values]:
+            if subject is None:
+                return tx.query("audit", **page).rows()
+            if not is_prefix(subject):
+                return tx.query("audit_of", subject=subject, **page).rows()
+            behind = subject[:-1] + chr(ord("/") + 1)
+            return tx.query("audit_under", kind=kind_of(subject), first=subject, behind=behind, **page).rows()
+
+        return [
+            EntrySeen(number=number, at=at, subject=about, action=action, text=text, by=by, data=data)
+            for number, at, about, action, text, by, data in self._db.read(work)
         ]
-    )
-    return Look(
-        now=now[0][0],
-        queues=_queues(asked, counts, heads),
-        due=[
-            Due(queue=queue, state=State(state), seconds=seconds, tasks=tasks)
-            for queue, state, seconds, tasks in sorted(due)
-        ],
-        controls=_controls(controls),
-        reports=[
-            Report(session=SessionId(db.uuid(id)), node=node, report=text, age=timedelta(microseconds=age))
-            for id, node, text, age in reports
-        ],
-    )
 
 
-def put_control(db: Database, kind: str, name: str, value: str | None, expect: int, entries: Sequence[Entry]) -> bool:
-    """Write a control if nobody was here before.
-
-    The mark makes a second try harmless: after a commit whose answer was lost it finds what the first has written.
-    """
-    value, batch = check_control(kind, name, value, expect), lines(entries)
-    mark, unsure = fresh_id(SystemClock().now(), entropy(1)()), False
-
-    def work(tx: Transaction) -> bool:
-        put = tx.query("put_control", kind=kind, name=name, value=value, expect=expect, mark=mark, now=db.now())
-        if put.rows():
-            tx.execute("note", batch, now=db.now())
-            return True
-        [(version, found)] = tx.query("control_mark", kind=kind, name=name).rows() or [(0, None)]
-        if found is not None and db.uuid(found) == mark:
-            return True
-        if unsure and version > expect + 1:
-            raise CommitUnknown(f"{kind} {name!r} may have been written, and somebody has changed it since")
-        return False
-
-    def recover() -> bool | None:
-        nonlocal unsure
-        unsure = True
-        return None
-
-    return db.transact(work, recover=recover)
-
-
-def note(db: Database, entries: Sequence[Entry]) -> None:
-    """Append entries to the audit log."""
-    batch = lines(entries)
-    if batch:
-        db.transact(lambda tx: tx.execute("note", batch, now=db.now()))
-
-
-def controls(db: Database, kind: str) -> list[Control]:
-    """The controls of a kind."""
-    check_name("kind", kind)
-    return _controls(db.read(lambda tx: tx.query("controls", kinds=[kind]).rows()))
-
-
-def audit(db: Database, subject: str | None, limit: int, before: int | None) -> list[EntrySeen]:
-    """A page of the audit log. A subject that ends in "/" stands for all up to the character behind that."""
-    check_limit(limit)
-    page: dict[str, Any] = {"limit": limit, "before": _LAST if before is None else before}
-
-    def work(tx: Transaction) -> Sequence[Values]:
-        if subject is None:
-            return tx.query("audit", **page).rows()
-        if not is_prefix(subject):
-            return tx.query("audit_of", subject=subject, **page).rows()
-        behind = subject[:-1] + chr(ord("/") + 1)
-        return tx.query("audit_under", kind=kind_of(subject), first=subject, behind=behind, **page).rows()
-
-    return [
-        EntrySeen(number=number, at=at, subject=about, action=action, text=text, by=by, data=data)
-        for number, at, about, action, text, by, data in db.read(work)
-    ]
-
-
-def lines(entries: Sequence[Entry]) -> list[Values]:
-    """Entries as the statement `note` takes them."""
+def entry_rows(entries: Sequence[Entry]) -> list[Values]:
+    """Return entries as rows for the statement `note`."""
     return [
         (kind_of(one.subject), one.subject, one.action, one.text, one.by, one.data) for one in check_entries(entries)
     ]

@@ -1,28 +1,37 @@
-"""Count the tasks that a filter matches, over SQL.
+"""Counts of tasks in a SQL store.
 
-Three ways, the cheapest first: add up the counts that are kept anyway; let one statement count among the tasks that an
-index finds, or among the newest; read the tasks in pages, if the filter asks for what only `core.filter` can judge.
+`count` uses the cheapest of three ways: add up the stored counts; let one statement count the tasks that an index
+finds, or the newest ones; read the tasks in pages if the filter needs `core.filter`.
 """
 
 from __future__ import annotations
 
 from windlass.core.lifecycle import State
-from windlass.stores.protocol import SCANNED, Filter
-from windlass.stores.sql import read
+from windlass.stores.operator import check_filter
+from windlass.stores.protocol import SCANNED, Count, Filter, check_limit
+from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database
 from windlass.stores.sql.filter_prefetch import Prefetch, prefetch
-from windlass.stores.sql.find import find, now_if_timed
-from windlass.stores.totals import Total, is_grouped, sum_groups
+from windlass.stores.sql.find import find_page, now_if_timed
+from windlass.stores.totals import COUNTED, Total, is_grouped, sum_groups
 
 
-def count(db: Database, filter: Filter, limit: int) -> Total:
-    """Count the tasks that match; look at no more than `limit` of them, or `SCANNED` if that is more."""
-    if is_grouped(filter):
-        return Total(sum_groups(filter, read.counts(db)), exact=True)
-    wanted = prefetch(filter, now_if_timed(db, filter))
-    if wanted.empty:
-        return Total(0, exact=True)
-    return _in_one_statement(db, wanted, limit) if wanted.complete else _in_pages(db, filter, limit)
+class SqlCount(SqlBase):
+    """Count tasks."""
+
+    def counts(self) -> list[Count]:
+        rows = self._db.read(lambda tx: tx.query("counts").rows())
+        return [Count(queue, tenant, State(state), tasks) for queue, tenant, state, tasks in rows]
+
+    def count(self, filter: Filter, *, limit: int = COUNTED) -> Total:
+        check_filter(filter)
+        check_limit(limit)
+        if is_grouped(filter):
+            return Total(sum_groups(filter, self.counts()), exact=True)
+        wanted = prefetch(filter, now_if_timed(self._db, filter))
+        if wanted.empty:
+            return Total(0, exact=True)
+        return _in_one_statement(self._db, wanted, limit) if wanted.complete else _in_pages(self._db, filter, limit)
 
 
 def _in_one_statement(db: Database, wanted: Prefetch, limit: int) -> Total:
@@ -48,7 +57,7 @@ def _in_one_statement(db: Database, wanted: Prefetch, limit: int) -> Total:
 def _in_pages(db: Database, filter: Filter, limit: int) -> Total:
     tasks, after = 0, None
     for _ in range(-(-limit // SCANNED)):
-        page = find(db, filter, limit - tasks, after)
+        page = find_page(db, filter, limit - tasks, after)
         tasks, after = tasks + len(page.tasks), page.after
         if after is None or tasks == limit:
             break

@@ -12,7 +12,9 @@ from uuid import UUID
 
 from windlass.core.task import Task, TaskId
 from windlass.core.times import FOREVER, Micros
+from windlass.stores.operator import check_filter
 from windlass.stores.protocol import SCANNED, Cursor, Filter, Page, check_limit
+from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database
 from windlass.stores.sql.filter_prefetch import Prefetch, prefetch
 from windlass.stores.sql.rows import task_from
@@ -21,9 +23,17 @@ CHUNK = 500
 _FIRST, _LAST = TaskId(UUID(int=0)), TaskId(UUID(int=2**128 - 1))
 
 
-def find(db: Database, filter: Filter, limit: int, after: Cursor | None) -> Page:
-    """A page of tasks, newest first."""
-    check_limit(limit)
+class SqlFind(SqlBase):
+    """Find tasks."""
+
+    def find(self, filter: Filter, *, limit: int = 100, after: Cursor | None = None) -> Page:
+        check_filter(filter)
+        check_limit(limit)
+        return find_page(self._db, filter, limit, after)
+
+
+def find_page(db: Database, filter: Filter, limit: int, after: Cursor | None = None) -> Page:
+    """Return a page of the tasks that match, newest first."""
     limit = min(limit, SCANNED)
     now = now_if_timed(db, filter)
     wanted = prefetch(filter, now)

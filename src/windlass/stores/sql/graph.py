@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from windlass.core.fingerprint import error_group
 from windlass.core.graph import End, find_any_cycle, unblock
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
@@ -269,5 +270,6 @@ def _fail_one_cycle(db: Database, tx: Transaction, workflow: UUID, tenant: str, 
         for row in part:
             moves.move(row, State.FAILED, finished=now, reason=reason)
         moves.write(tx)
+        tx.execute("set_error_group", [(row.id, error_group(None, reason)) for row in part])
         tx.query("announce", [(row.id, State.FAILED.value) for row in part]).rows()
     return ring

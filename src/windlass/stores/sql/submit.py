@@ -14,18 +14,33 @@ from uuid import UUID
 from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.core.admission import check_placeholders, check_prerequisites, check_room, cycle, new_drafts
+from windlass.clock import SystemClock, entropy
+from windlass.core.admission import check_placeholders, check_prerequisites, check_room, cycle, new_drafts, seal_for
 from windlass.core.graph import CYCLE_BUDGET, End, find_cycle
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
 from windlass.core.serving import kind_of
-from windlass.core.submission import CHUNK, Draft, InitialState, begins, chunks, encode_rules, initial_state, is_named
+from windlass.core.submission import (
+    CHUNK,
+    Draft,
+    InitialState,
+    chunks,
+    draft,
+    encode_rules,
+    initial_state,
+    is_named,
+)
 from windlass.core.task import Lease, NewTask, Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import NotAllowed, StaleLease, UnknownCron
+from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Receipt
+from windlass.stores.sql.base import SqlBase
+from windlass.stores.sql.coordination import entry_rows
 from windlass.stores.sql.database import Answer, Dialect, Transaction, Values
+from windlass.stores.sql.graph import resolve
+from windlass.stores.sql.read import get_tasks
 from windlass.stores.sql.rows import Counts, queue_from, uuids
 
 CHUNK_BYTES = 8 * 1024 * 1024
@@ -72,6 +87,48 @@ class Written:
         self.states[nth] = task.state
         if task.state.final:
             self.ended.append((task.id, task.state.value))
+
+
+class SqlSubmit(SqlBase):
+    """Submit batches of tasks."""
+
+    def submit(
+        self,
+        tasks: Sequence[NewTask],
+        *,
+        conn: object | None = None,
+        lease: Lease | None = None,
+        entries: Sequence[Entry] = (),
+    ) -> list[Receipt]:
+        drafts, notes = self._drafts(tasks), entry_rows(entries)
+        if not drafts:
+            return []
+        if conn is not None:
+            return self._db.join(conn, Submit(self._db, drafts, joined=True, lease=lease, notes=notes)).receipts
+        return self._after(self.submit_drafts(drafts, lease, notes))
+
+    def submit_drafts(self, drafts: Sequence[Draft], lease: Lease | None, notes: Sequence[Values]) -> Submitted:
+        """Write a checked batch in a transaction of its own. A database may override this with a faster path."""
+        return self._db.transact(Submit(self._db, drafts, joined=False, lease=lease, notes=notes))
+
+    def fire(self, cron: str, nominal: Micros, tasks: Sequence[NewTask]) -> list[Receipt] | None:
+        fired = self._db.transact(Fire(self._db, self._drafts(tasks), cron, nominal))
+        return None if fired is None else self._after(fired)
+
+    def _drafts(self, tasks: Sequence[NewTask]) -> list[Draft]:
+        """Check the batch and make its ids, once for all tries: a later try recognizes what an earlier one wrote."""
+        return draft(tasks, self._db.now() or SystemClock().now(), entropy)
+
+    def _after(self, submitted: Submitted) -> list[Receipt]:
+        """After the commit: resolve the edges from tasks that ended at once, and wake up nodes."""
+        self._db.notify(submitted.wake | resolve(self._db, submitted.announced))
+        if not submitted.announced:
+            return submitted.receipts
+        return [
+            Receipt(old.id, old.created, task.state if task else old.state)
+            for some in chunks(submitted.receipts)
+            for old, task in zip(some, get_tasks(self._db, [receipt.id for receipt in some]), strict=True)
+        ]
 
 
 class Submit:
@@ -228,11 +285,13 @@ class Submit:
             ends = {id: End(one.state.value) for id, one in known.items() if one.state.final}
         defaults = {one.new.queue: Queue(name=one.new.queue) for one in fresh if one.new.queue not in queues}
         settings = {**defaults, **queues}
-        batch = {one.id: one.new for one in fresh} if opened else {}
+        unsealed = {id for id, one in opened.items() if not one.sealed}
+        batch = {one.id: one.new for one in fresh} if unsealed else {}
         # In id order, so that two submits of the same keys wait for each other instead of deadlocking.
         for nth in sorted(range(len(fresh)), key=lambda nth: fresh[nth].id.int):
             one = fresh[nth]
-            yield nth, initial_state(one, settings[one.new.queue], now, nth, ends, _seal(one, batch, opened))
+            seal = seal_for(one, batch, unsealed.__contains__) if unsealed else ()
+            yield nth, initial_state(one, settings[one.new.queue], now, nth, ends, seal)
 
     def _receipts(self, states: Sequence[State], known: Mapping[TaskId, Known]) -> list[Receipt]:
         """In the order of the batch; what an earlier try of this very submit has written counts as created by it."""
@@ -263,8 +322,8 @@ class Submit:
                 written.add(nth, task)
             tx.execute("submit", tasks)
             tx.execute("submit_bodies", bodies)
-            for lines in chunks(edges):
-                tx.execute("submit_edges", lines)
+            for part in chunks(edges):
+                tx.execute("submit_edges", part)
             if self._joined:
                 outside = sorted({child for child, above, _ in edges if above not in own})
                 tx.execute("submit_joining", [(child,) for child in outside])
@@ -353,14 +412,6 @@ def _portions(births: Iterable[tuple[int, InitialState]]) -> Iterator[list[tuple
 
 def _number(id: UUID) -> int:
     return id.int
-
-
-def _seal(one: Draft, batch: Mapping[TaskId, NewTask], opened: Mapping[UUID, Opened]) -> Iterable[UUID]:
-    """The roots of an unsealed workflow wait for its seal as for one more prerequisite."""
-    if not opened or one.new.workflow is None or not begins(one, batch):
-        return ()
-    id = workflow_id(one.new.tenant, one.new.workflow)
-    return () if id not in opened or opened[id].sealed else (id,)
 
 
 def _put_off(task: Task) -> Task:

@@ -18,11 +18,12 @@ from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
 from windlass.stores.coordination import AUDIT_KEPT
 from windlass.stores.protocol import SESSIONS_SHOWN, Swept
-from windlass.stores.sql.attempts import end_in_chunk
+from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.bulk import finish_overdue
 from windlass.stores.sql.database import Database, Transaction
 from windlass.stores.sql.graph import fail_cycles, resolve, resolve_joined, resolve_some
 from windlass.stores.sql.rows import Counts, Moves, Row, rows_from, uuids
+from windlass.stores.sql.settle import end_in_chunk
 
 CHUNK = 1_000
 TURNS = 5
@@ -43,16 +44,15 @@ _FORGET = (
 )
 
 
-class Sweep:
-    """One store's sweep. It remembers how far the two slow rounds, pruning and the stall detector, have come."""
+class SqlSweep(SqlBase):
+    """Sweep. The store remembers how far pruning and the stall detector have come, which take many sweeps."""
 
-    def __init__(self, db: Database, retention: Micros) -> None:
-        self._db = db
-        self._retention = retention
+    def __init__(self, db: Database, retention: timedelta) -> None:
+        super().__init__(db, retention)
         self._pruned_to: tuple[Micros, UUID] = (0, _NOBODY)
         self._edges_seen_to: tuple[UUID, UUID] = (_NOBODY, _NOBODY)
 
-    def __call__(self) -> Swept:
+    def sweep(self) -> Swept:
         db = self._db
         [(now,)] = db.read(lambda tx: tx.query("now", now=db.now()).rows())
         done = Swept(

@@ -1,14 +1,26 @@
-"""Reads of whole workflows, in pages, over SQL."""
+"""Workflows in a SQL store: open and seal them, and read them in pages."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from datetime import timedelta
 from uuid import UUID
 
+from windlass.core.admission import check_seal
+from windlass.core.graph import End
+from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
+from windlass.core.names import check_name, check_text
 from windlass.core.task import TaskId
-from windlass.core.times import FOREVER
+from windlass.core.times import FOREVER, span
+from windlass.core.validation import check_flag
+from windlass.stores.coordination import Entry
+from windlass.stores.protocol import check_limit
+from windlass.stores.sql.audited_change import AuditedChange
+from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database, Transaction, Values
+from windlass.stores.sql.graph import resolve
+from windlass.stores.sql.rows import uuids
 from windlass.stores.workflow_reads import (
     SCANNED,
     Edge,
@@ -29,91 +41,161 @@ _FIRST, _LAST = TaskId(UUID(int=0)), TaskId(UUID(int=2**128 - 1))
 _START, _END = StepCursor(-1, _FIRST), StepCursor(FOREVER, _LAST)
 
 
-def workflows(db: Database, tenant: str | None, limit: int, after: WorkflowCursor | None) -> WorkflowPage:
-    """A page of workflows: the index is walked from submit to submit, and each workflow counts at its latest one."""
-    limit = min(limit, SCANNED)
-    start, left = after or WorkflowCursor(FOREVER, "", ""), SCANNED
-    found: list[WorkflowSeen] = []
-    while left > 0:
-        # Without repeated submits to one workflow the first walk fills the page; with them the next ones are longer.
-        number = min(left, limit + 1 if left == SCANNED else SCANNED // 10)
-        rows = _submits(db, start, number)
-        for submitted, workflow, of_tenant, is_latest, first in rows:
-            if is_latest and tenant in (None, of_tenant):
-                if len(found) == limit:
-                    return WorkflowPage(found, start)
-                found.append(_seen(db, workflow, of_tenant, first, submitted))
-            start = WorkflowCursor(submitted, workflow, of_tenant)
-        if len(rows) < number:
-            return WorkflowPage(found, None)
-        left -= number
-    return WorkflowPage(found, start)
+class SqlWorkflows(SqlBase):
+    """Open, seal and read workflows."""
 
+    def open_workflow(
+        self,
+        workflow: str,
+        *,
+        tenant: str = "default",
+        sealed: bool = True,
+        forward: timedelta | None = None,
+        entries: Sequence[Entry] = (),
+    ) -> None:
+        check_name("tenant", tenant)
+        check_text("workflow", workflow)
+        check_flag("sealed", sealed)
+        db = self._db
+        limit = None if forward is None else span(forward, "forward")
+        id, act = workflow_id(tenant, workflow), AuditedChange(db, entries)
 
-def workflow_tenants(db: Database, workflow: str, limit: int) -> list[str]:
-    """Who has a workflow of this name."""
-    return [
-        tenant for (tenant,) in db.read(lambda tx: tx.query("workflow_tenants", workflow=workflow, limit=limit).rows())
-    ]
+        def work(tx: Transaction) -> None:
+            opened = tx.query("open_workflow", id=id, tenant=tenant, name=workflow, sealed=sealed, forward=limit)
+            act.note(tx, opened.rows())
 
+        db.transact(work)
 
-def workflow_steps(
-    db: Database, workflow: str, tenant: str, states: Collection[State], limit: int, after: StepCursor | None
-) -> StepPage:
-    """A page of steps. Where states are chosen it is found first how far this call looks."""
-    limit, start = min(limit, SCANNED), after or _START
-    wanted = sorted(state.value for state in states) or None
+    def seal_workflow(
+        self, workflow: str, *, tenant: str = "default", missing: bool = False, entries: Sequence[Entry] = ()
+    ) -> None:
+        check_name("tenant", tenant)
+        check_text("workflow", workflow)
+        check_flag("missing", missing)
+        db = self._db
+        id, act = workflow_id(tenant, workflow), AuditedChange(db, entries)
 
-    def work(tx: Transaction) -> tuple[list[Values], StepCursor | None]:
-        end = None if wanted is None else _end(db, tx, workflow, tenant, start, SCANNED)
-        rows = tx.query(
-            "step_list",
-            None,
-            **_window(workflow, tenant, start, end),
-            states=wanted,
-            limit=limit + 1,
-        ).rows()
-        return list(rows), end
+        def work(tx: Transaction) -> list[UUID]:
+            known = tx.query("lock_workflows", [(id,)]).rows()
+            open_ends = uuids(db, tx.query("workflow_placeholders", workflow=id).rows())
+            check_seal(workflow, tenant, len(open_ends), opened=bool(known), missing=missing)
+            tx.execute("seal_workflow", id=id)
+            _, was_sealed, _ = known[0]
+            act.note(tx, open_ends or not was_sealed)
+            tx.execute("fill_placeholders", [(end,) for end in open_ends])
+            ends = [(id, End.SEALED.value), *((end, End.MISSING.value) for end in open_ends)]
+            return uuids(db, tx.query("announce", sorted(ends)).rows())
 
-    rows, end = db.read(work)
-    steps = [_step(db, row) for row in rows[:limit]]
-    if len(rows) > limit:
-        return StepPage(steps, StepCursor(steps[-1].submitted, steps[-1].id))
-    return StepPage(steps, end)
+        db.notify(resolve(db, db.transact(work)))
 
+    def workflows(
+        self, *, tenant: str | None = None, limit: int = 100, after: WorkflowCursor | None = None
+    ) -> WorkflowPage:
+        check_limit(limit)
+        limit = min(limit, SCANNED)
+        start, left = after or WorkflowCursor(FOREVER, "", ""), SCANNED
+        found: list[WorkflowSeen] = []
+        while left > 0:
+            # The first read fills the page unless a workflow was submitted in parts; later reads are longer.
+            number = min(left, limit + 1 if left == SCANNED else SCANNED // 10)
+            rows = _submits(self._db, start, number)
+            for submitted, workflow, of_tenant, is_latest, first in rows:
+                if is_latest and tenant in (None, of_tenant):
+                    if len(found) == limit:
+                        return WorkflowPage(found, start)
+                    found.append(self._seen(workflow, of_tenant, first, submitted))
+                start = WorkflowCursor(submitted, workflow, of_tenant)
+            if len(rows) < number:
+                return WorkflowPage(found, None)
+            left -= number
+        return WorkflowPage(found, start)
 
-def workflow_groups(db: Database, workflow: str, tenant: str, limit: int, after: StepCursor | None) -> GroupPage:
-    """The next steps, counted."""
+    def workflow_tenants(self, workflow: str, *, limit: int = 100) -> list[str]:
+        check_limit(limit)
+        rows = self._db.read(lambda tx: tx.query("workflow_tenants", workflow=workflow, limit=limit).rows())
+        return [tenant for (tenant,) in rows]
 
-    def work(tx: Transaction) -> tuple[list[Values], StepCursor | None]:
-        start = after or _START
-        end = _end(db, tx, workflow, tenant, start, min(limit, SCANNED))
-        return list(tx.query("step_groups", None, **_window(workflow, tenant, start, end)).rows()), end
+    def workflow_steps(
+        self,
+        workflow: str,
+        *,
+        tenant: str,
+        states: Collection[State] = (),
+        limit: int = 1_000,
+        after: StepCursor | None = None,
+    ) -> StepPage:
+        check_limit(limit)
+        db = self._db
+        limit, start = min(limit, SCANNED), after or _START
+        wanted = sorted(state.value for state in states) or None
 
-    rows, end = db.read(work)
-    return GroupPage(sorted(map(_group, rows), key=lambda group: (group.queue, group.handler, group.state)), end)
+        def work(tx: Transaction) -> tuple[list[Values], StepCursor | None]:
+            end = None if wanted is None else _end(db, tx, workflow, tenant, start, SCANNED)
+            rows = tx.query(
+                "step_list",
+                None,
+                **_window(workflow, tenant, start, end),
+                states=wanted,
+                limit=limit + 1,
+            ).rows()
+            return list(rows), end
 
+        rows, end = db.read(work)
+        steps = [_step(db, row) for row in rows[:limit]]
+        if len(rows) > limit:
+            return StepPage(steps, StepCursor(steps[-1].submitted, steps[-1].id))
+        return StepPage(steps, end)
 
-def workflow_edges(db: Database, workflow: str, tenant: str, limit: int, after: EdgeCursor | None) -> EdgePage:
-    """A page of edges. Every row counts for the limit, those of steps without an edge too."""
-    limit, start = min(limit, SCANNED), after or EdgeCursor(-1, _FIRST, None)
-    rows = db.read(
-        lambda tx: tx.query(
-            "step_edges",
+    def workflow_groups(
+        self, workflow: str, *, tenant: str, limit: int = SCANNED, after: StepCursor | None = None
+    ) -> GroupPage:
+        check_limit(limit)
+        db = self._db
+
+        def work(tx: Transaction) -> tuple[list[Values], StepCursor | None]:
+            start = after or _START
+            end = _end(db, tx, workflow, tenant, start, min(limit, SCANNED))
+            return list(tx.query("step_groups", None, **_window(workflow, tenant, start, end)).rows()), end
+
+        rows, end = db.read(work)
+        return GroupPage(sorted(map(_group, rows), key=lambda group: (group.queue, group.handler, group.state)), end)
+
+    def workflow_edges(
+        self, workflow: str, *, tenant: str, limit: int = SCANNED, after: EdgeCursor | None = None
+    ) -> EdgePage:
+        check_limit(limit)
+        db = self._db
+        limit, start = min(limit, SCANNED), after or EdgeCursor(-1, _FIRST, None)
+        rows = db.read(
+            lambda tx: tx.query(
+                "step_edges",
+                workflow=workflow,
+                tenant=tenant,
+                submitted=start.submitted,
+                child=start.child,
+                parent=start.parent,
+                limit=limit,
+            ).rows()
+        )
+        edges = [
+            Edge(TaskId(db.uuid(parent)), TaskId(db.uuid(child))) for _, child, parent in rows if parent is not None
+        ]
+        if len(rows) < limit:
+            return EdgePage(edges, None)
+        submitted, child, parent = rows[-1]
+        last = None if parent is None else TaskId(db.uuid(parent))
+        return EdgePage(edges, EdgeCursor(submitted, TaskId(db.uuid(child)), last))
+
+    def _seen(self, workflow: str, tenant: str, first: int, latest: int) -> WorkflowSeen:
+        page = self.workflow_groups(workflow, tenant=tenant)
+        return WorkflowSeen(
             workflow=workflow,
             tenant=tenant,
-            submitted=start.submitted,
-            child=start.child,
-            parent=start.parent,
-            limit=limit,
-        ).rows()
-    )
-    edges = [Edge(TaskId(db.uuid(parent)), TaskId(db.uuid(child))) for _, child, parent in rows if parent is not None]
-    if len(rows) < limit:
-        return EdgePage(edges, None)
-    submitted, child, parent = rows[-1]
-    last = None if parent is None else TaskId(db.uuid(parent))
-    return EdgePage(edges, EdgeCursor(submitted, TaskId(db.uuid(child)), last))
+            submitted=first,
+            latest=latest,
+            groups=page.groups,
+            complete=page.after is None,
+        )
 
 
 def _submits(db: Database, start: WorkflowCursor, number: int) -> list[Values]:
@@ -125,22 +207,10 @@ def _submits(db: Database, start: WorkflowCursor, number: int) -> list[Values]:
     )
 
 
-def _seen(db: Database, workflow: str, tenant: str, first: int, latest: int) -> WorkflowSeen:
-    page = workflow_groups(db, workflow, tenant, SCANNED, None)
-    return WorkflowSeen(
-        workflow=workflow,
-        tenant=tenant,
-        submitted=first,
-        latest=latest,
-        groups=page.groups,
-        complete=page.after is None,
-    )
-
-
 def _end(
     db: Database, tx: Transaction, workflow: str, tenant: str, start: StepCursor, number: int
 ) -> StepCursor | None:
-    """The last of the next `number` steps, if there are more behind it."""
+    """Return the last of the next `number` steps if more follow, else None."""
     rows = tx.query(
         "step_scanned",
         workflow=workflow,

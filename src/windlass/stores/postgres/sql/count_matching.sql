@@ -10,7 +10,8 @@ SELECT count(*), count(*) FILTER (WHERE (
               AND (:workflows::text[] IS NULL OR b.workflow = ANY (:workflows::text[]))
               AND (:handlers::text[] IS NULL OR b.handler = ANY (:handlers::text[]))
              FROM windlass.body AS b WHERE b.id = found.id))
-  FROM (SELECT id FROM (SELECT id FROM windlass.task WHERE :failed::boolean AND state = 'failed' LIMIT :looked_at) AS failed
+  FROM (SELECT id FROM (SELECT id FROM windlass.task
+                         WHERE :failed::boolean AND state = 'failed' ORDER BY finished, id LIMIT :looked_at) AS failed
          UNION ALL
         SELECT id FROM (SELECT id FROM windlass.task WHERE :leased::boolean AND state = 'leased' LIMIT :looked_at) AS leased
          UNION ALL

@@ -36,6 +36,7 @@ CREATE TABLE task (
     cancel_by        INTEGER,
     reason           TEXT,
     kind             INTEGER NOT NULL,
+    error_group      TEXT, -- Of a failed task: the fingerprint of its last error.
     CONSTRAINT leased_by_somebody CHECK (state <> 'leased' OR (session IS NOT NULL AND claimed IS NOT NULL)),
     CONSTRAINT finished_at_the_end CHECK
         ((finished IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled', 'expired'))),
@@ -50,7 +51,7 @@ CREATE INDEX task_due ON task (due) WHERE state IN ('scheduled', 'retrying');
 CREATE INDEX task_held ON task (session) WHERE state = 'leased';
 CREATE INDEX task_cancel_by ON task (cancel_by) WHERE cancel_by IS NOT NULL;
 CREATE INDEX task_expires ON task (expires) WHERE expires IS NOT NULL AND finished IS NULL;
-CREATE INDEX task_failed ON task (finished) WHERE state = 'failed';
+CREATE INDEX task_failed ON task (finished, id) WHERE state = 'failed';
 CREATE INDEX task_finished ON task (finished, id) WHERE finished IS NOT NULL;
 
 CREATE TABLE body (

@@ -9,7 +9,8 @@ SELECT count(*), count(*) FILTER (WHERE (
               AND (:workflows IS NULL OR b.workflow IN (SELECT value FROM json_each(:workflows)))
               AND (:handlers IS NULL OR b.handler IN (SELECT value FROM json_each(:handlers)))
              FROM body AS b WHERE b.id = found.id))
-  FROM (SELECT id FROM (SELECT id FROM task WHERE :failed AND state = 'failed' LIMIT :looked_at) AS failed
+  FROM (SELECT id FROM (SELECT id FROM task
+                         WHERE :failed AND state = 'failed' ORDER BY finished, id LIMIT :looked_at) AS failed
          UNION ALL
         SELECT id FROM (SELECT id FROM task WHERE :leased AND state = 'leased' LIMIT :looked_at) AS leased
          UNION ALL

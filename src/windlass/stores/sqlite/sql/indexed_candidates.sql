@@ -1,7 +1,8 @@
 -- indexed_candidates: the tasks of some states or of some workflows, if an index knows them; no more than so many.
 -- Which states is said by flags, because a flag is looked at once and not for every row.
 SELECT (SELECT submitted FROM body WHERE id = found.id), found.id
-  FROM (SELECT id FROM (SELECT id FROM task WHERE :failed AND state = 'failed' LIMIT :limit) AS failed
+  FROM (SELECT id FROM (SELECT id FROM task
+                         WHERE :failed AND state = 'failed' ORDER BY finished, id LIMIT :limit) AS failed
          UNION ALL
         SELECT id FROM (SELECT id FROM task WHERE :leased AND state = 'leased' LIMIT :limit) AS leased
          UNION ALL

@@ -3,8 +3,8 @@
 -- Fenced by number and session: a node that lost this task and won it back must not close the new attempt with the
 -- old answer.
 -- batch: id blob, fence integer, session blob, state text, due integer, finished integer, attempts integer,
---   crashes integer, losses integer, reason text
+--   crashes integer, losses integer, reason text, error_group text
 UPDATE task
    SET state = :state, due = :due, finished = :finished, attempts = :attempts, crashes = :crashes, losses = :losses,
-       reason = :reason, cancel_by = NULL
+       reason = :reason, error_group = :error_group, cancel_by = NULL
  WHERE id = :id AND state = 'leased' AND fence = :fence AND session = :session;

@@ -1,8 +1,8 @@
-"""A simulated pool: first come, first served, by workers that take time to start and end only between two tasks.
+"""A simulated pool: tasks start in order of arrival, workers take time to start and stop between two tasks.
 
-A worker is one number, the moment at which it is free. Since tasks start in the order of arrival, the next task starts
-when it has arrived and the earliest worker is free; no other event is needed, which makes a simulated hour take a
-fraction of a second. Retries and kills happen at whole seconds.
+A worker is one number: the time at which it is free. The next task starts when it has arrived and the first worker is
+free. No other event is needed, so a simulated hour takes a fraction of a second. Retries and kills happen at whole
+seconds.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from windlass.simulation.load import Load
 
 REFUSED = Error(kind="Refused")
 AHEAD = 120.0
-"""How far the observer looks into the schedule."""
+"""Seconds of the schedule that an observation covers."""
 
 
-class World:
-    """The pool, its queue and its counters. `advance` lets one second pass, `resize` does what a policy says."""
+class SimulatedPool:
+    """A pool with its queue and counters. `advance` plays one second, `resize` applies a decision."""
 
     def __init__(self, load: Load, size: int) -> None:
         self.load = load
@@ -46,12 +46,12 @@ class World:
         self.resizes = 0
 
     def advance(self) -> Observation:
-        """Let one second pass and say what it brought."""
+        """Play one second and return what a policy can observe."""
         begin, load = self.now, self.load
         if load.kill_every and begin and begin % load.kill_every == 0:
             self.kill()
         self.pay()
-        self.wake(begin + 1)
+        self.finish_starts(begin + 1)
         arrived, retried = self.admit(begin + 1)
         late_before, started_before = self.late, len(self.waits)
         self.serve(begin + 1)
@@ -60,19 +60,19 @@ class World:
         return self.observe(begin, arrived, retried, len(self.waits) - started_before, self.late - late_before)
 
     def pay(self) -> None:
-        """Charge the coming second: workers cost while they start and while they drain."""
+        """Add the cost of the next second. Workers also cost while they start and drain."""
         self.draining = [end for end in self.draining if end > self.now]
         self.cost += len(self.free) + len(self.starting) + sum(min(1.0, end - self.now) for end in self.draining)
 
-    def wake(self, end: float) -> None:
-        """Let workers whose start is over serve."""
+    def finish_starts(self, end: float) -> None:
+        """Make workers ready whose start is over."""
         for ready in self.starting:
             if ready < end:
                 heappush(self.free, ready)
         self.starting = [ready for ready in self.starting if ready >= end]
 
     def admit(self, end: float) -> tuple[int, int]:
-        """Put into the queue what becomes runnable before `end`."""
+        """Queue the tasks that become runnable before `end`. Return the numbers of arrivals and retries."""
         arrivals, at = self.load.arrivals, self.next
         fresh: list[tuple[float, float, int]] = []
         while at < len(arrivals) and arrivals[at][0] < end:
@@ -102,12 +102,12 @@ class World:
             waits.append(wait)
             if wait > goal:
                 self.late += 1
-            finish = start + (service if plain else self.hardship(start, service, attempt))
+            finish = start + (service if plain else self.apply_faults(start, service, attempt))
             heapreplace(free, finish)
             self.book(start, finish, 1)
 
     def book(self, start: float, finish: float, sign: int) -> None:
-        """Enter an attempt, or strike it out, in the counters of the seconds that it touches."""
+        """Add an attempt to the counters of its seconds, or remove it if `sign` is -1."""
         first, last = int(start), int(finish)
         if last >= self.load.length:
             last = self.load.length + 1
@@ -121,11 +121,11 @@ class World:
         self.change[first + 1] += sign
         self.change[last] -= sign
 
-    def hardship(self, start: float, service: float, attempt: int) -> float:
-        """The service time under a knee, in a storm or before a kill."""
+    def apply_faults(self, start: float, service: float, attempt: int) -> float:
+        """Return the run time of an attempt under the faults of the load."""
         load = self.load
         if load.slow:
-            service *= load.slow.at(start)
+            service *= load.slow.get_factor(start)
         if load.knee:
             busy = sum(1 for end in self.free if end > start) + len(self.draining) + 1
             service *= max(1.0, busy / load.knee)
@@ -141,7 +141,7 @@ class World:
         return service
 
     def kill(self) -> None:
-        """Kill a share of the ready workers; their tasks go back to the front, and the supervisor replaces them."""
+        """Kill a share of the ready workers. Their tasks return to the front of the queue, and new workers start."""
         victims = self.chance.sample(self.free, int(len(self.free) * self.load.kill_share))
         for end in victims:
             self.free.remove(end)
@@ -156,7 +156,7 @@ class World:
         self.starting += [self.now + self.load.delay] * len(victims)
 
     def observe(self, second: int, arrived: int, retried: int, started: int, late: int) -> Observation:
-        """What a policy may know."""
+        """Return what a policy can observe."""
         now, load = self.now, self.load
         ready, scheduled = len(self.free), 0
         due: tuple[tuple[float, int], ...] = ()
@@ -172,7 +172,7 @@ class World:
         )  # fmt: skip
 
     def resize(self, target: int) -> None:
-        """Make the pool that large: un-drain before starting, cancel starts before sending idle workers away."""
+        """Resize the pool. Resume draining workers before starting new ones; cancel starts before stopping workers."""
         target = max(self.load.floor, min(self.load.ceiling, target))
         if target != self.target:
             self.resizes += 1
@@ -184,14 +184,14 @@ class World:
             self.shrink()
 
     def grow(self) -> None:
-        """One worker more."""
+        """Add one worker."""
         if self.draining:
             heappush(self.free, self.draining.pop())
         else:
             self.starting.append(self.now + self.load.delay)
 
     def shrink(self) -> None:
-        """One worker less: one that starts, else one that is idle, else whoever ends next."""
+        """Remove one worker: one that is starting, else an idle one, else the one that is free next."""
         if self.starting:
             self.starting.pop()
             return

@@ -9,6 +9,7 @@ Several queues that are taken as one are always claimed in this way.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from windlass.core.fence import next_fence
 from windlass.core.lifecycle import State
@@ -16,6 +17,7 @@ from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.submission import decode_rules
 from windlass.core.task import Claim, Lease, SessionId, TaskId
 from windlass.errors import SessionLost
+from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database, Transaction, Values
 from windlass.stores.sql.rows import Counts, fence_of, place_of, rows_from, submitted_of, task_from
 
@@ -24,15 +26,21 @@ REACH = 2
 REMEMBERED = 1_000
 
 
-class Claims:
-    """The claims of one store. It remembers where it met tasks that a claimer does not serve."""
+class SqlClaim(SqlBase):
+    """Claim tasks. The store remembers in which queues it found tasks that a claimer does not serve."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, db: Database, retention: timedelta) -> None:
+        super().__init__(db, retention)
         self._mixed: set[tuple[str, Serves]] = set()
 
-    def __call__(
-        self, session: SessionId, queues: Sequence[str], limit: int, serves: Serves, *, merge: bool
+    def claim(
+        self,
+        session: SessionId,
+        queues: Sequence[str],
+        limit: int,
+        *,
+        serves: Serves = EVERYTHING,
+        merge: bool = False,
     ) -> list[Claim]:
         db = self._db
         asked = list(dict.fromkeys(queues))

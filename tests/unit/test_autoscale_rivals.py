@@ -1,4 +1,4 @@
-"""The rules of the field, each held to what its documentation says."""
+"""The models of other autoscalers follow their documentation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,29 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
+from benchmarks.autoscale import __main__ as bench
+from benchmarks.autoscale.rivals import (
+    ALL,
+    POLICIES,
+    RIVALS,
+    aimd,
+    aws,
+    celery,
+    dask,
+    hpa_queue,
+    hpa_use,
+    judoscale,
+    keda,
+    knative,
+    little,
+    pid,
+    threshold,
+)
 from windlass.autoscale.observe import Observation
-from windlass.simulation.load import InvalidLoad, Load
-from windlass.simulation.policies import ALL, POLICIES, named
-from windlass.simulation.policy import Start
-from windlass.simulation.rivals.clusters import aws, hpa_queue, hpa_use, keda, knative
-from windlass.simulation.rivals.limits import clairvoyant
-from windlass.simulation.rivals.queues import celery, dask, judoscale
-from windlass.simulation.rivals.textbook import aimd, little, pid, static, threshold
+from windlass.simulation.bound import compute_bound
+from windlass.simulation.load import Load
+from windlass.simulation.policies import static
+from windlass.simulation.run import Start
 
 LOAD = Load(name="none", length=1000, wait=10, delay=5, arrivals=[])
 ZERO = Load(name="none", length=1000, wait=10, delay=5, arrivals=[], floor=0)
@@ -158,24 +173,18 @@ def test_a_fixed_size_keeps_the_bounds() -> None:
     assert static(500, LOAD)[0] == 200
 
 
-def test_the_clairvoyant_orders_one_start_before_the_need() -> None:
-    arrivals = [(300 + second / 20, 1.0) for second in range(20 * 300)]
-    load = Load(name="step", length=800, wait=10, delay=30, arrivals=arrivals)
-    _, policy = clairvoyant(load)
-    found = [policy(now, seen(1)) for now in range(1, 800)]
+def test_all_means_the_default_every_rival_and_both_limits() -> None:
+    rivals = "static hpa-queue hpa-use keda knative aws-backlog celery dask judoscale threshold aimd pid little"
 
-    assert found[200] == 1
-    assert found[280] >= 20
-
-
-def test_all_of_the_field_is_there() -> None:
-    field = "slo static hpa-queue hpa-use keda knative aws-backlog celery dask judoscale threshold aimd pid little"
-
-    assert set(ALL) == {*field.split(), "hindsight", "clairvoyant"}
+    assert set(RIVALS) == set(rivals.split())
+    assert set(ALL) == {"slo", *RIVALS, "hindsight", "clairvoyant"}
     assert set(ALL) <= set(POLICIES)
 
 
-def test_names_are_taken_as_people_write_them_and_others_refused() -> None:
-    assert named(["HPA use", "keda", "keda"]) == ["hpa-use", "keda"]
-    with pytest.raises(InvalidLoad, match=r"policy='kedda'.*keda"):
-        named(["kedda"])
+def test_a_rival_is_reported_in_its_best_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = Load(name="steady", length=300, wait=5, delay=5, arrivals=[(at / 20, 1.0) for at in range(6000)])
+    monkeypatch.setattr(bench, "playing", [(load, compute_bound(load))])
+
+    [result] = bench.play_all("static", keep_timeline=False, processes=1)
+
+    assert (result.policy, result.setting) == ("static", "25")

@@ -2,79 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
-from windlass.clock import SystemClock, entropy
+from windlass.core.fingerprint import error_group
 from windlass.core.graph import End
-from windlass.core.ids import fresh_id
 from windlass.core.lifecycle import State
 from windlass.core.retry import storable
-from windlass.core.settlement import Settlement, apply_store_facts, let_go, stands_already
-from windlass.core.submission import decode_rules
-from windlass.core.task import Lease, SessionId, TaskId
-from windlass.core.times import Micros, span
-from windlass.errors import SessionLost
-from windlass.stores.coordination import check_renewal
+from windlass.core.settlement import Settlement, apply_store_facts, stands_already
+from windlass.core.task import Lease, Progress, TaskId
+from windlass.core.times import Micros
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
+from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database, Dialect, Transaction, Values
 from windlass.stores.sql.graph import LEVELS, Asked, Resolver, reach, resolve, resolve_some
 from windlass.stores.sql.rows import Counts, Row, rows_from, uuids
 
-CHUNK = 500
 _error = msgspec.json.Encoder()
 
 
-def open_session(db: Database, node: str, ttl: timedelta, about: str) -> SessionId:
-    """Begin a node's session."""
-    length = span(ttl, "ttl")
-    session = SessionId(fresh_id(SystemClock().now(), entropy(1)()))
-    row: dict[str, Any] = {"session": session, "node": node, "ttl": length, "about": storable(about)}
-    db.transact(lambda tx: tx.execute("open_session", **row, now=db.lease_now(), boot=db.boot()))
-    return session
+class SqlSettle(SqlBase):
+    """Write the ends and the progress of attempts, each only while its lease is valid."""
 
+    def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
+        completed, left = _complete(self._db, reports)
+        rest = [(lease, settlement) for lease, settlement in reports if lease.task not in completed]
+        found, more = _settle(self._db, rest) if rest else ([], False)
+        if left or more:
+            self.unresolved.set()
+        verdicts = iter(found)
+        return [Settled(lease, State.COMPLETED) if lease.task in completed else next(verdicts) for lease, _ in reports]
 
-def renew(db: Database, session: SessionId, about: str | None, workers: str | None) -> list[Lease]:
-    """Keep a session; which of its leases are to be cancelled."""
-    texts: dict[str, Any] = {**check_renewal(about, workers)}
-
-    def work(tx: Transaction) -> list[Lease]:
-        renewed = tx.query("renew", session=session, now=db.lease_now(), **texts)
-        cancelling = tx.query("cancelling", session=session)
-        if not renewed.rows():
-            raise SessionLost(session)
-        return [Lease(TaskId(db.uuid(id)), fence, session) for id, fence in cancelling.rows()]
-
-    return db.transact(work)
-
-
-def close_session(db: Database, session: SessionId) -> None:
-    """End a session, then release what it holds: in this order no claim of it can slip in between."""
-    db.transact(lambda tx: tx.execute("lose_session", session=session))
-    while found := db.read(lambda tx: tx.query("held", session=session, limit=CHUNK).rows()):
-        _let_go(db, session, {db.uuid(id): decode_rules(rules).at_most_once for id, rules in found})
-
-
-def _let_go(db: Database, session: SessionId, held: Mapping[UUID, bool]) -> None:
-    """End what a session holds: tasks, and whether each must run at most once."""
-    end_in_chunk(db, list(held), lambda row: let_go(at_most_once=held[row.id]) if row.session == session else None)
-
-
-def settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], bool]:
-    """Write the ends of attempts, each under its own lease, and tell a bounded number of those that wait.
-
-    Also whether others are still to be told, which is left to the sweep: whoever settles has more ends to write.
-    """
-    completed, left = _complete(db, reports)
-    rest = [(lease, settlement) for lease, settlement in reports if lease.task not in completed]
-    found, more = _settle(db, rest) if rest else ([], False)
-    verdicts = iter(found)
-    settled = [Settled(lease, State.COMPLETED) if lease.task in completed else next(verdicts) for lease, _ in reports]
-    return settled, left or more
+    def progress(self, reports: Sequence[Progress]) -> list[Lease]:
+        db, latest = self._db, {report.lease: report.storable() for report in reports}
+        batch = [(lease.task, lease.fence, lease.session, one.share, one.message) for lease, one in latest.items()]
+        if not batch:
+            return []
+        kept = db.transact(lambda tx: tx.query("progress", batch, now=db.now()).rows())
+        held = {(db.uuid(task), fence) for task, fence in kept}
+        return [lease for lease in latest if (lease.task, lease.fence) not in held]
 
 
 def _complete(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[set[TaskId], bool]:
@@ -200,6 +169,7 @@ class Endings:
                 new.crashes,
                 new.losses,
                 new.reason,
+                error_group(end.error, end.reason) if state is State.FAILED else None,
             )
         )
         if end.charged and state is not State.COMPLETED:

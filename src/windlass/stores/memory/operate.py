@@ -1,0 +1,97 @@
+"""What operators do to tasks in the memory store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from windlass.core.ids import workflow_id
+from windlass.core.lifecycle import State
+from windlass.core.names import check_text
+from windlass.core.task import Task, TaskId
+from windlass.core.task_update import retried_fields
+from windlass.core.times import span
+from windlass.errors import CYCLE_REASON
+from windlass.stores.coordination import Entry, check_entries
+from windlass.stores.memory.base import MemoryBase
+from windlass.stores.memory.graph import resolve, taken_down_by
+from windlass.stores.operator import check_which
+from windlass.stores.protocol import CANCEL_GRACE, Filter, Selection
+
+
+class MemoryOperate(MemoryBase):
+    """Cancel, retry and purge tasks, and raise the epoch."""
+
+    def cancel(
+        self, which: Selection, *, reason: str, grace: timedelta = CANCEL_GRACE, entries: Sequence[Entry] = ()
+    ) -> int:
+        check_text("reason", reason)
+        check_which(which)
+        patience, checked = span(grace, "grace"), check_entries(entries)
+        with self._lock:
+            now = self._clock.now()
+            chosen = [task for task in self._chosen(which) if not task.state.final and not task.cancel_requested]
+            for task in chosen:
+                if task.state is State.LEASED:
+                    self._tables.change(task.id, cancel_requested=True, reason=reason)
+                    self._tables.cancel_by[task.id] = now + patience
+                else:
+                    self._tables.move(task.id, State.CANCELLED, finished=now, reason=reason)
+            resolve(self._tables, [task.id for task in chosen if task.state is not State.LEASED], now)
+            self._tables.note(checked if chosen else [], now)
+            return len(chosen)
+
+    def retry(
+        self, which: Selection, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+    ) -> int:
+        check_which(which)
+        checked = check_entries(entries)
+        with self._lock:
+            now = self._clock.now()
+            retried = {task.id for task in self._chosen(which) if task.state.ended_badly}
+            if dependents:
+                retried |= taken_down_by(self._tables, retried)
+            if dry_run:
+                return len(retried)
+            for id in retried:
+                task = self._tables.tasks[id]
+                waiting = task.waiting + self._reopen_edges(id, retried)
+                if task.workflow is not None and (task.reason or "").startswith(CYCLE_REASON):
+                    self._tables.workflows[workflow_id(task.tenant, task.workflow)].check_later = True
+                self._tables.move(id, **retried_fields(task, waiting, now))
+            self._tables.note(checked if retried else [], now)
+            self._work.notify_all()
+            return len(retried)
+
+    def purge(self, which: Selection, *, entries: Sequence[Entry] = ()) -> int:
+        check_which(which)
+        checked = check_entries(entries)
+        with self._lock:
+            chosen = [task.id for task in self._chosen(which) if task.state.final]
+            for id in chosen:
+                self._tables.remove(id)
+            self._tables.note(checked if chosen else [], self._clock.now())
+            return len(chosen)
+
+    def raise_epoch(self) -> int:
+        with self._lock:
+            self._tables.epoch += 1
+            return self._tables.epoch
+
+    def _chosen(self, which: Selection) -> list[Task]:
+        tasks = self._tables.tasks
+        if isinstance(which, Filter):
+            now = self._clock.now()
+            return [task for task in tasks.values() if which.matches(task, now)]
+        return [tasks[id] for id in dict.fromkeys(which) if id in tasks]
+
+    def _reopen_edges(self, id: TaskId, retried: set[TaskId]) -> int:
+        """Make a task wait again for its prerequisites that are unfinished or retried too. Return their number."""
+        edges, tasks = self._tables.prerequisites.get(id, {}), self._tables.tasks
+        reopened = [
+            above
+            for above, resolved in edges.items()
+            if resolved and (above in retried or (above in tasks and not tasks[TaskId(above)].state.final))
+        ]
+        edges.update(dict.fromkeys(reopened, False))
+        return len(reopened)

@@ -1,0 +1,125 @@
+"""Submits to the memory store. `core` decides what is accepted and in which state a task starts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from windlass.clock import entropy
+from windlass.core.admission import check_placeholders, check_prerequisites, check_room, cycle, new_drafts, seal_for
+from windlass.core.graph import End, find_cycle
+from windlass.core.ids import workflow_id
+from windlass.core.lifecycle import QUEUED
+from windlass.core.submission import Draft, InitialState, draft, initial_state
+from windlass.core.task import Lease, NewTask, TaskId
+from windlass.core.times import Micros
+from windlass.errors import NotAllowed, StaleLease
+from windlass.stores.coordination import Entry, check_entries
+from windlass.stores.memory.base import MemoryBase
+from windlass.stores.memory.graph import resolve
+from windlass.stores.memory.tables import Placeholder
+from windlass.stores.protocol import Receipt
+
+
+class MemorySubmit(MemoryBase):
+    """Submit batches of tasks."""
+
+    def submit(
+        self,
+        tasks: Sequence[NewTask],
+        *,
+        conn: object | None = None,
+        lease: Lease | None = None,
+        entries: Sequence[Entry] = (),
+    ) -> list[Receipt]:
+        if conn is not None:
+            raise NotAllowed("conn= joins a PostgreSQL transaction; this store is in memory")
+        checked = check_entries(entries)
+        with self._lock:
+            now = self._clock.now()
+            drafts = draft(tasks, now, entropy)
+            if lease is not None and drafts and not self._tables.holds(lease):
+                raise StaleLease(lease)
+            fresh = new_drafts(drafts, self._tables.fingerprints)
+            missing = self._check_prerequisites(fresh, now)
+            self._check_room(fresh)
+            batch = {one.id: one.new for one in fresh}
+            initial = [self._initial_state(one, now, nth, batch) for nth, one in enumerate(fresh)]
+            self._check_cycles(fresh)
+            for one, state in zip(fresh, initial, strict=True):
+                self._tables.placeholders.pop(one.id, None)
+                self._tables.insert(state, one.fingerprint)
+            for above, placeholder in missing.items():
+                self._tables.placeholders.setdefault(above, placeholder)
+            resolve(self._tables, [state.task.id for state in initial if state.task.state.final], now)
+            self._tables.note(checked if fresh else [], now)
+            self._work.notify_all()
+            new = {one.id for one in fresh}
+            return [Receipt(one.id, one.id in new, self._tables.tasks[one.id].state) for one in drafts]
+
+    def fire(self, cron: str, nominal: Micros, tasks: Sequence[NewTask]) -> list[Receipt] | None:
+        with self._lock:
+            known = self._tables.cron(cron)
+            if known.paused or (known.fired is not None and known.fired >= nominal):
+                return None
+            receipts = self.submit(tasks)
+            self._tables.crons[cron] = replace(known, fired=nominal)
+            return receipts
+
+    def _check_prerequisites(self, fresh: Sequence[Draft], now: Micros) -> dict[TaskId, Placeholder]:
+        """Refuse unknown prerequisites. Return placeholders for those that the workflow allows ahead of their tasks."""
+        batch = {one.id: one.new for one in fresh}
+        ahead = check_prerequisites(fresh, lambda id: batch.get(id) or self._tables.tasks.get(id), self._forward_limit)
+        there = Counter(one.workflow for id, one in self._tables.placeholders.items() if id not in ahead)
+        check_placeholders(ahead, fresh, {workflow: there[workflow] for workflow, _ in ahead.values()})
+        return {id: Placeholder(workflow, now + limit) for id, (workflow, limit) in ahead.items()}
+
+    def _forward_limit(self, workflow: UUID) -> Micros | None:
+        opened = self._tables.workflows.get(workflow)
+        return None if opened is None else opened.forward
+
+    def _check_room(self, fresh: Sequence[Draft]) -> None:
+        for name, more in Counter(one.new.queue for one in fresh).items():
+            queue = self._tables.queue(name)
+            if queue.max_waiting is not None:
+                counts = self._tables.counts.items()
+                check_room(queue, sum(n for (of, _, state), n in counts if of == name and state in QUEUED), more)
+
+    def _initial_state(self, one: Draft, now: Micros, nth: int, batch: Mapping[TaskId, NewTask]) -> InitialState:
+        ends: dict[UUID, End] = {
+            above: end for above in one.prerequisites if (end := self._tables.end_of(above)) is not None
+        }
+        seal = seal_for(one, batch, self._is_unsealed)
+        return initial_state(one, self._tables.queue(one.new.queue), now, nth, ends, seal)
+
+    def _is_unsealed(self, workflow: UUID) -> bool:
+        opened = self._tables.workflows.get(workflow)
+        return opened is not None and not opened.sealed
+
+    def _check_cycles(self, fresh: Sequence[Draft]) -> None:
+        """Refuse a task that closes a cycle.
+
+        Only a task that others already wait for can close one. The search goes up from it and has a budget; beyond
+        that, the sweep searches the whole workflow.
+        """
+        batch = {one.id: one.prerequisites for one in fresh}
+        keys = {one.id: one.new.key for one in fresh}
+
+        def key_of(id: TaskId) -> str | None:
+            return keys[id] if id in keys else self._tables.tasks[id].key
+
+        def above(id: TaskId) -> Iterable[TaskId]:
+            stored = self._tables.prerequisites.get(id, {})
+            return batch.get(id) or [TaskId(above) for above, resolved in stored.items() if not resolved]
+
+        for one in fresh:
+            if one.id not in self._tables.placeholders or not one.prerequisites:
+                continue
+            members, complete = find_cycle(one.id, above)
+            if members:
+                raise cycle(members, key_of)
+            if not complete:
+                self._tables.workflows[workflow_id(one.new.tenant, one.new.workflow or "")].check_later = True
