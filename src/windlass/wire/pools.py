@@ -11,7 +11,7 @@ from windlass.core.breaker import BreakerState
 from windlass.core.times import Micros, to_datetime
 from windlass.operations.breakers import Downstream
 from windlass.operations.pools import NodePart, PoolView
-from windlass.redaction import redacted_text
+from windlass.redaction import redact_text
 from windlass.simulation.run import SimulationResult
 from windlass.wire.schemas import Length, Name, Reason
 
@@ -190,9 +190,9 @@ def pool_shape(view: PoolView) -> PoolShape:
             most=override.most,
             until=to_datetime(int(override.until * 1e6)),
             by=override.author,
-            why=redacted_text(override.why),
+            why=redact_text(override.why),
         ),
-        paused=paused and PausedShape(by=paused.by, at=to_datetime(paused.at), why=redacted_text(paused.why)),
+        paused=paused and PausedShape(by=paused.by, at=to_datetime(paused.at), why=redact_text(paused.why)),
         tuned=dict(view.tuned),
         nodes=list(view.nodes),
     )
@@ -211,7 +211,7 @@ def explain_shape(view: PoolView) -> ExplainShape:
         alerts=list(view.alerts),
         decided_at=to_datetime(view.decided_at * 1_000_000) if view.decided_at else None,
         decided_by=view.decided_by,
-        ordered=redacted_text(ordered),
+        ordered=redact_text(ordered),
     )
 
 
@@ -226,7 +226,7 @@ def breaker_shape(found: Downstream) -> BreakerShape:
         attempts=breaker.attempts,
         errors=breaker.errors,
         held_by=breaker.forced_by,
-        sentence=redacted_text(found.sentence),
+        sentence=redact_text(found.sentence),
     )
 
 
