@@ -6,6 +6,7 @@ import pytest
 
 from tests.metrics.values import read
 from tests.unit.values import a_stored_task, an_id
+from windlass.clock import SystemClock
 from windlass.core.lifecycle import State
 from windlass.core.settlement import COMPLETED, Settlement
 from windlass.core.task import Claim, Lease, NewTask, SessionId
@@ -31,7 +32,7 @@ from windlass.metrics.exposition import render
 from windlass.metrics.node import NodeMetrics, operation_name, resize_reason
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Settled, Store, Verdict
-from windlass.worker.settler import Report, Settler
+from windlass.worker.settler import Result, Settler
 
 SESSION = SessionId(an_id(9))
 LEASE = Lease(an_id(1), 1, SESSION)
@@ -143,21 +144,21 @@ def test_counters_do_not_say_when_they_began() -> None:
     assert not [name for name in counted(ended()) if "_created" in name]
 
 
-class Answering:
-    """A store that takes every end."""
+class AcceptingStore:
+    """A store that accepts every settlement."""
 
     def settle(self, reports: list[tuple[Lease, Settlement]]) -> list[Verdict]:
         return [Settled(lease, end.state) for lease, end in reports]
 
 
-def test_the_settler_tells_how_long_a_task_waited_and_what_was_left_to_its_deadline() -> None:
-    heard: list[Event] = []
-    settler = Settler(cast("Store", Answering()), Events(heard.append))
+def test_the_settler_reports_the_wait_and_the_time_left_until_the_deadline() -> None:
+    events: list[Event] = []
+    settler = Settler(cast("Store", AcceptingStore()), Events(events.append), SystemClock())
     task = a_stored_task(due=1_000_000, claimed=3_500_000, deadline=9_500_000)
 
-    settler._emit(Report(Claim(LEASE, task), COMPLETED, 4.0), Settled(LEASE, State.COMPLETED))  # pyright: ignore[reportPrivateUsage]
+    settler._emit(Result(Claim(LEASE, task), COMPLETED, 4.0), Settled(LEASE, State.COMPLETED))  # pyright: ignore[reportPrivateUsage]
 
-    assert [(event.waited, event.deadline_slack) for event in heard if isinstance(event, AttemptEnded)] == [(2.5, 2.0)]
+    assert [(event.waited, event.deadline_slack) for event in events if isinstance(event, AttemptEnded)] == [(2.5, 2.0)]
 
 
 def test_calls_to_a_measured_store_are_timed_and_its_submits_counted() -> None:

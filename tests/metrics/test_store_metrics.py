@@ -191,7 +191,7 @@ def test_a_bug_in_reading_is_no_reason_to_call_the_store_down(store: Store) -> N
 def test_a_store_that_hangs_is_waited_for_only_so_long_and_asked_once(store: Store) -> None:
     free = threading.Event()
     hanging = Counting(store, lambda: cast("None", free.wait(60)))
-    metrics = StoreMetrics(cast("Store", hanging), patience=0.05)
+    metrics = StoreMetrics(cast("Store", hanging), timeout=0.05)
 
     try:
         found = [read(render(metrics)) for _ in range(3)]
