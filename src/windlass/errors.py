@@ -14,7 +14,7 @@
     ├── EndedBadly (RuntimeError)           the awaited task is final and has no result
     │   ├── TaskFailed                      it used up its attempts
     │   ├── TaskCancelled                   it was cancelled
-    │   └── TaskExpired                     its hard time limit passed
+    │   └── TaskExpired                     its expiry time passed
     ├── StillUnfinished (TimeoutError)      the wait timed out; the task is not affected
     ├── SessionLost (RuntimeError)          the node lost its session and all of its leases
     ├── StaleLease (RuntimeError)           the attempt's lease had already ended
@@ -174,7 +174,7 @@ class TaskCancelled(EndedBadly):
 
 
 class TaskExpired(EndedBadly):
-    """The hard time limit (`expires`) of the awaited task passed."""
+    """The expiry time of the awaited task passed."""
 
     code = "task_expired"
 

@@ -149,7 +149,14 @@ async def test_another_tenants_task_is_answered_as_one_that_is_not_there(
         problem(other, 403, "forbidden")
     elif "{group}" in route.path:
         problem(other, 404, "unknown_group")
-    elif route.name in ("get_workflow", "get_steps", "get_edges", "seal_workflow", "retry_workflow"):
+    elif route.name in (
+        "get_workflow",
+        "get_steps",
+        "get_edges",
+        "stream_workflow_events",
+        "seal_workflow",
+        "retry_workflow",
+    ):
         problem(other, 404, "unknown_workflow")
     else:
         assert other.status_code in (route.status, *route.also), other.text
@@ -175,7 +182,7 @@ async def test_another_queues_task_is_answered_as_one_that_is_not_there(
         problem(answer, 404, "unknown_queue")
     elif "{group}" in route.path:
         problem(answer, 404, "unknown_group")
-    elif route.name in ("get_workflow", "get_steps", "get_edges"):
+    elif route.name in ("get_workflow", "get_steps", "get_edges", "stream_workflow_events"):
         problem(answer, 404, "unknown_workflow")
     else:
         assert answer.status_code in (route.status, *route.also), answer.text

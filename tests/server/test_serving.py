@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ from tests.server.running import running
 from tests.support.processes import until
 from windlass.operations.caller import Scope
 from windlass.operations.tokens import create_token
-from windlass.server.http import serving
+from windlass.server.http import header_timeout, serving
 from windlass.server.http.serving import Serving
 from windlass.server.settings import ServerSettings
 from windlass.stores.memory import MemoryStore
@@ -174,16 +175,85 @@ def raw(address: str, text: bytes) -> bytes:
     return answer
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow:"])
-def test_a_head_that_does_not_come_is_given_up(sqlite: Store, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.2)
+PARTIAL = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow:"
+WHOLE = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", PARTIAL, WHOLE + PARTIAL], ids=["nothing", "partial", "pipelined"])
+def test_a_connection_is_closed_when_headers_do_not_arrive(
+    sqlite: Store, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(header_timeout, "HEADER_SECONDS", 0.2)
 
     with running(sqlite) as address:
         answer = raw(address, sent)
-        kept = httpx.get(f"{address}/healthz")
+        other = httpx.get(f"{address}/healthz")
+
+    assert answer.count(b"HTTP/1.1 200 ") == sent.count(WHOLE)
+    assert answer.rpartition(b"HTTP/1.1 ")[2].startswith(b"408 ")
+    assert other.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "head",
+    [PARTIAL, WHOLE + PARTIAL, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n"],
+    ids=["first headers", "later headers", "ignored body"],
+)
+def test_a_client_that_sends_one_byte_at_a_time_is_disconnected(
+    sqlite: Store, monkeypatch: pytest.MonkeyPatch, head: bytes
+) -> None:
+    monkeypatch.setattr(header_timeout, "HEADER_SECONDS", 0.3)
+
+    with running(sqlite) as address:
+        started = time.monotonic()
+        answer = trickle(address, head)
+        seconds = time.monotonic() - started
+
+    assert answer.rpartition(b"HTTP/1.1 ")[2].startswith(b"408 ")
+    assert seconds < 5
+
+
+def test_a_slow_body_is_refused_and_the_connection_closed(sqlite: Store) -> None:
+    head = b"POST /api/v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+
+    with running(sqlite, request_seconds=0.3) as address:
+        answer = trickle(address, head + b"Content-Length: 999\r\n\r\n")
 
     assert answer.startswith(b"HTTP/1.1 408 ")
-    assert kept.status_code == 200
+    assert b'"code":"request_too_slow"' in answer
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_request_may_run_longer_than_its_headers_took(
+    sqlite: Store, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setattr(header_timeout, "HEADER_SECONDS", 0.2)
+
+    with running(sqlite, host=host) as address, httpx.Client(base_url=f"{address}{API}") as client:
+        session = client.post("/sessions", json={"node": "n"}).json()["session"]
+        claimed = client.post(f"/sessions/{session}/claim", json={"wait_seconds": 0.8})
+
+    assert (claimed.status_code, claimed.json()) == (200, {"tasks": []})
+
+
+def trickle(address: str, head: bytes) -> bytes:
+    """Send `head`, then one byte every 20 ms until the server closes the connection."""
+    parts = urlsplit(address)
+    answer = b""
+    with socket.create_connection((str(parts.hostname), int(parts.port or 0)), timeout=0.02) as connection:
+        connection.sendall(head)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            try:
+                more = connection.recv(65_536)
+                if not more:
+                    return answer
+                answer += more
+            except TimeoutError:
+                connection.sendall(b"x")
+            except ConnectionError:
+                return answer
+    raise AssertionError("the server did not close the connection")
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ async def test_why_knows_how_large_a_task_a_worker_takes(client: Client, store: 
     gates = [{gate.name: gate for gate in explain(store, task_of(store, id)).gates} for id in (fits, too_large)]
 
     assert [found["node"].open for found in gates] == [True, False]
-    assert "has 4 slot(s) a worker, and it needs 5" in gates[1]["node"].text
+    assert "has 4 slot(s) per worker and the task needs 5" in gates[1]["node"].text
 
 
 async def test_arguments_come_with_the_results_they_refer_to(client: Client, store: Store) -> None:

@@ -8,11 +8,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.values import a_stored_task, an_id
+from tests.unit.values import OOPS, a_stored_task, an_id
 from windlass.config import PoolSettings
 from windlass.core.assignment import assignment_of
 from windlass.core.lifecycle import State
-from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Settlement, Stopped, settle
+from windlass.core.settlement import (
+    AT_MOST_ONCE,
+    Crashed,
+    Outcome,
+    Raised,
+    Released,
+    Returned,
+    Settlement,
+    Stopped,
+    settle,
+)
 from windlass.core.task import Claim, Lease, Rules, SessionId
 from windlass.events import Events
 from windlass.stores.memory import MemoryStore
@@ -149,6 +159,19 @@ def test_a_task_is_sent_runs_and_is_settled() -> None:
     assert node.recorder.settled == {1: Returned("7")}
     assert node.moves == ["idle", "busy", "idle"]
     assert node.dispatcher.held == 0
+
+
+def test_the_settler_alone_decides_whether_a_failed_attempt_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second decision, with other random numbers, could count a retry that does not happen."""
+    node = FakeNode()
+    failed = Settlement(state=State.FAILED, error=OOPS, attempts=1)
+    monkeypatch.setattr(node.recorder, "put", lambda *_args, **_kwargs: failed)
+    node.give(1)
+
+    node.done(1, error=OOPS)
+
+    counters = node.pool.counters
+    assert (counters.ended, counters.errors, counters.retrying) == (1, 1, 0)
 
 
 def test_tasks_go_to_the_least_loaded_worker() -> None:
@@ -623,7 +646,7 @@ ONCE = Rules(at_most_once=True, max_crashes=0)
 def assert_interrupted(outcome: Outcome, how: str) -> None:
     assert isinstance(outcome, Raised)
     assert (outcome.give_up, outcome.error.kind) == (True, "Interrupted")
-    assert outcome.error.message == f"at most once, and it may have begun: its process was ended ({how})"
+    assert outcome.error.message == f"{AT_MOST_ONCE}: its process was ended ({how})"
 
 
 def test_what_may_run_only_once_is_not_released_after_it_has_begun() -> None:

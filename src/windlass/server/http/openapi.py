@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.server.http.event_stream import EVENT_STREAM
 from windlass.server.http.problems import status_of
 from windlass.server.http.routing import Mode, Route
 from windlass.wire.schemas import Problem
@@ -121,13 +122,15 @@ def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
         content = {"application/x-ndjson": _lines(schemas, route.result)}
     elif route.mode is Mode.PROGRESS:
         content["application/x-ndjson"] = _lines(schemas, route.result)
-    elif route.mode in (Mode.TEXT, Mode.EVENTS):
+    elif route.mode is Mode.EVENTS:
+        content = {EVENT_STREAM: {"schema": _one_of(schemas.of(route.result))}}
+    elif route.mode is Mode.TEXT:
         content = {route.media_type.partition(";")[0]: {"schema": {"type": "string"}}}
     good = {
         str(status): {"description": http.HTTPStatus(status).phrase, "content": content}
         for status in (route.status, *route.also)
     }
-    problem = {"application/problem+json": {"schema": schemas.of(Problem)}}
+    problem = {"application/problem+json": {"schema": schemas.of(Problem)}, "text/html": {"schema": {"type": "string"}}}
     codes: dict[int, list[str]] = {}
     for code in route.errors:
         codes.setdefault(status_of(code), []).append(code)
@@ -135,6 +138,11 @@ def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
     return {**good, **bad, "default": {"description": "A problem, by its code.", "content": problem}}
 
 
-def _lines(schemas: _Schemas, kind: Any) -> dict[str, Any]:
-    """OpenAPI has no words for lines of JSON: the body is text, and what each line holds is said beside it."""
-    return {"schema": {"type": "string"}, "x-line-schema": schemas.of(kind)}
+def _lines(schemas: _Schemas, type: Any) -> dict[str, Any]:
+    """Describe NDJSON. OpenAPI 3.1 has no keyword for it: the body is text, and an extension describes each line."""
+    return {"schema": {"type": "string"}, "x-line-schema": schemas.of(type)}
+
+
+def _one_of(schema: dict[str, Any]) -> dict[str, Any]:
+    """Describe one event of a stream: the fields of a server-sent event, with `data` decoded. `event` decides."""
+    return {"oneOf" if name == "anyOf" else name: value for name, value in schema.items()}

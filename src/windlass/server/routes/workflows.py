@@ -144,7 +144,7 @@ def get_workflow(call: Call, name: Text, query: SomeSteps) -> WorkflowShape:
 
     One of more than 100,000 tasks or 1,000,000 edges is counted instead (`aggregated`): page through `/steps` then.
     """
-    tenant = _seen_tenant(call, name, query.tenant)
+    tenant = visible_tenant(call, name, query.tenant)
     found = workflow(call.store, name, tenant=tenant)
     after = None if query.after is None else TaskId(query.after)
     now = call.now
@@ -156,7 +156,7 @@ def get_workflow(call: Call, name: Text, query: SomeSteps) -> WorkflowShape:
 @route("GET", "/workflows/{name}/steps", Scope.READ, errors=["unknown_workflow", "invalid_task"])
 def get_steps(call: Call, name: Text, query: SomeSteps) -> StepList:
     """List the steps of a workflow of any size in the order of their submit, page by page."""
-    tenant = _seen_tenant(call, name, query.tenant)
+    tenant = visible_tenant(call, name, query.tenant)
     after = None if query.after is None else TaskId(query.after)
     return step_list(submitted_page(call.store, name, tenant, limit=query.limit, after=after), call.now)
 
@@ -164,7 +164,7 @@ def get_steps(call: Call, name: Text, query: SomeSteps) -> StepList:
 @route("GET", "/workflows/{name}/edges", Scope.READ, errors=["unknown_workflow", "invalid_task", "invalid_cursor"])
 def get_edges(call: Call, name: Text, query: SomeEdges) -> EdgeList:
     """List the edges of a workflow of any size, page by page. A page may be short: only `next` tells."""
-    tenant = _seen_tenant(call, name, query.tenant)
+    tenant = visible_tenant(call, name, query.tenant)
     after = decode_next(query.after, EdgeCursor)
     return edge_list(call.store.workflow_edges(name, tenant=tenant, limit=query.limit, after=after))
 
@@ -178,7 +178,7 @@ def get_edges(call: Call, name: Text, query: SomeEdges) -> EdgeList:
 def retry_workflow(call: Call, name: Text, body: RetryWorkflow) -> RetriedWorkflow:
     """Bring back a step that ended badly, and everything that was cancelled because of it."""
     _check_no_queue(call)
-    tenant = _seen_tenant(call, name, body.tenant)
+    tenant = visible_tenant(call, name, body.tenant)
     task = find_step(call.store, name, tenant, body.step)
     if not task.state.ended_badly:
         raise NotAllowed(f"step {body.step} is {task.state.value}; only one that ended badly is retried")
@@ -191,7 +191,7 @@ def retry_workflow(call: Call, name: Text, body: RetryWorkflow) -> RetriedWorkfl
     return RetriedWorkflow(retried=retried, matching=retried)
 
 
-def _seen_tenant(call: Call, name: str, given: str | None) -> str:
+def visible_tenant(call: Call, name: str, given: str | None) -> str:
     """Whose workflow is meant, if this caller sees all of it. Another's is answered as one that does not exist."""
     who = call.caller
     if who.tenant not in (None, given or who.tenant):
