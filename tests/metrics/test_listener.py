@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from windlass.cli.main import main
 from windlass.config import InvalidSettings
 from windlass.metrics import listener as listening
-from windlass.metrics.listener import MAX_CLIENTS, Response, Listener, listen, parse_address
+from windlass.metrics.listener import MAX_CLIENTS, Listener, Response, listen, parse_address
 
 
 @pytest.fixture
