@@ -19,6 +19,10 @@
     ├── SessionLost (RuntimeError)          the node lost its session and all of its leases
     ├── StaleLease (RuntimeError)           the attempt's lease had already ended
     ├── UnknownCron (LookupError)           no cron has this name
+    ├── UnknownQueue (LookupError)          no queue has this name
+    ├── UnknownTenant (LookupError)         no task belongs to this tenant
+    ├── UnknownBreaker (LookupError)        no breaker is recorded for this downstream
+    ├── UnknownNode (LookupError)           no node has this session
     ├── UnknownPool (LookupError)           no node has or ever had a pool of this name
     ├── Conflict (RuntimeError)             it changed since the caller read it; nothing was written
     ├── ChangedMeanwhile (RuntimeError)     concurrent changes won every retry; nothing was written
@@ -217,6 +221,46 @@ class UnknownCron(WindlassError, LookupError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"Unknown cron: {name!r}.")
+
+
+class UnknownQueue(WindlassError, LookupError):
+    """No queue of this name was configured or has tasks."""
+
+    code = "unknown_queue"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"Unknown queue: {name!r}. It is not configured and has no tasks.")
+
+
+class UnknownTenant(WindlassError, LookupError):
+    """No task belongs to this tenant."""
+
+    code = "unknown_tenant"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"Unknown tenant: {name!r}. It has no tasks.")
+
+
+class UnknownBreaker(WindlassError, LookupError):
+    """No breaker was recorded for this downstream."""
+
+    code = "unknown_breaker"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"Unknown breaker: {name!r}. No task of this downstream has failed.")
+
+
+class UnknownNode(WindlassError, LookupError):
+    """No node has this session, or it ended more than a day ago."""
+
+    code = "unknown_node"
+
+    def __init__(self, session: object) -> None:
+        self.session = session
+        super().__init__(f"Unknown node session: {session}. List the sessions with `windlass workers ls --all`.")
 
 
 class UnknownPool(WindlassError, LookupError):

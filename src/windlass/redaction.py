@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, TypeAlias, TypeVar, cast, overload
 
 import msgspec
 
@@ -52,8 +52,14 @@ def redact(value: Any, schema: Mapping[str, Any] | None = None) -> Any:
     return _Redaction(schema or {}).redact(value, schema or {})
 
 
-def redact_text(text: str) -> str:
+@overload
+def redact_text(text: str) -> str: ...
+@overload
+def redact_text(text: str | None) -> str | None: ...
+def redact_text(text: str | None) -> str | None:
     """Replace passwords in URLs and values of secret names in text such as an error or a log line."""
+    if text is None:
+        return None
     text = _URL.sub(rf"://\g<user>:{HIDDEN}@", text)
     return _ASSIGNMENT.sub(rf"\g<name>\g<between>{HIDDEN}", text)
 

@@ -20,7 +20,7 @@ from windlass.cli.worker import worker
 from windlass.metrics.listener import parse_address
 from windlass.server.routes.table import TABLE
 from windlass.server.settings import ServerSettings
-from windlass.wire.schemas import DesiredShape
+from windlass.wire.pools import DesiredShape
 
 CLUSTER = (
     "--app",

@@ -22,8 +22,9 @@ from windlass.metrics import store as module
 from windlass.metrics.calls import StoreCalls
 from windlass.metrics.exposition import render, store_metrics
 from windlass.metrics.store import StoreMetrics
-from windlass.operations.breakers import hold
-from windlass.operations.pool_overrides import pause, pin
+from windlass.operations import breakers, pools
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.stores.memory import MemoryStore
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.protocol import Store
@@ -92,7 +93,7 @@ def test_the_oldest_wait_pauses_and_dead_letters_are_shown(store: Store, clock: 
 def test_nodes_and_breakers_are_shown(store: Store, clock: ManualClock) -> None:
     a_session(store)
     store.close_session(a_session(store, "n2"))
-    hold(store, "pay", BreakerState.OPEN, clock.now(), by="ops")
+    breakers.hold(Access(store, clock=clock), "pay", BreakerState.OPEN, author=Author("ops"))
 
     found = scraped(store)
 
@@ -124,8 +125,8 @@ def test_orders_are_shown(store: Store) -> None:
     decide(store, target=1)
     before = scraped(store)
 
-    pin(store, "mail", 3, by="ops")
-    pause(store, "mail", by="ops")
+    pools.set_size(Access(store), "mail", 3, author=Author("ops"))
+    pools.pause(Access(store), "mail", author=Author("ops"))
 
     after = scraped(store)
     for name in ("windlass_pool_override_active{pool=mail}", "windlass_pool_paused{pool=mail}"):

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.tokens import create_token
 from windlass.clock import ManualClock
 from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
 from windlass.operations.caller import Scope
-from windlass.operations.tokens import create_token
 from windlass.server.app import create_app
 from windlass.server.http.security_middleware import SecurityMiddleware
 from windlass.server.settings import ServerSettings

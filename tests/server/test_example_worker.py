@@ -14,10 +14,10 @@ import pytest
 
 from tests.server.running import running
 from tests.support.builders import a_task, state_of, submit, task_of
+from tests.support.tokens import create_token
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.operations.caller import Scope
-from windlass.operations.tokens import create_token
 from windlass.stores.protocol import Store
 from windlass.stores.sqlite import SQLiteStore
 

@@ -21,8 +21,8 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.server.conftest import MANIFEST
 from tests.server.running import running
+from tests.support.tokens import create_token
 from windlass.operations.caller import Scope
-from windlass.operations.tokens import create_token
 from windlass.server.http.openapi import document
 from windlass.server.routes.table import TABLE
 from windlass.stores.memory import MemoryStore

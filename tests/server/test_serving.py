@@ -24,8 +24,8 @@ from tests.server.conftest import API, MANIFEST, problem
 from tests.server.duplex import exchange
 from tests.server.running import running
 from tests.support.processes import until
+from tests.support.tokens import create_token
 from windlass.operations.caller import Scope
-from windlass.operations.tokens import create_token
 from windlass.server.http import header_timeout, serving
 from windlass.server.http.serving import Serving
 from windlass.server.settings import ServerSettings

@@ -22,7 +22,9 @@ from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.references import reference
 from windlass.core.retry import Retry
-from windlass.operations.breakers import downstreams, hold
+from windlass.operations import breakers
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.operations.explain import explain
 from windlass.stores.memory import MemoryStore
 from windlass.stores.postgres import PostgresStore
@@ -336,7 +338,7 @@ async def test_nothing_is_claimed_behind_an_open_breaker_and_probes_close_it(
 ) -> None:
     submit(store, *[a_task(downstream="bank") for _ in range(6)])
     session = await opened(client, ttl_seconds=600)
-    hold(store, "bank", BreakerState.OPEN, clock.now(), by="ann", lasts="10s")
+    breakers.hold(Access(store, clock=clock), "bank", BreakerState.OPEN, author=Author("ann"), lasts="10s")
 
     shut = await claimed(client, session, limit=6)
     clock.advance(timedelta(seconds=11))
@@ -346,7 +348,7 @@ async def test_nothing_is_claimed_behind_an_open_breaker_and_probes_close_it(
         await settled(client, session, end(orders[0]))
 
     assert shut == []
-    [bank] = downstreams(store, clock.now())
+    [bank] = breakers.read_breakers(store, clock.now())
     assert (probes, bank.breaker.state) == (5, BreakerState.CLOSED)
 
 
@@ -357,7 +359,7 @@ async def test_failures_over_http_open_a_breaker(client: Client, store: Store, c
 
     await settled(client, session, *[end(order, "failed", error={"kind": "Timeout"}) for order in orders])
 
-    [bank] = downstreams(store, clock.now())
+    [bank] = breakers.read_breakers(store, clock.now())
     assert bank.breaker.state is BreakerState.OPEN
     assert await claimed(client, session) == []
     assert store.audit("breaker/bank")[0].action == "opened"

@@ -99,7 +99,7 @@ _REASONS: Mapping[str, str] = {
     "paused": "paused",
     "by hand": "hand",
     "by a signal": "hand",
-    "as its nodes were told": "settings",
+    "as configured": "settings",
     "veto:": "veto",
     "no data": "stale",
     "needs": "load",

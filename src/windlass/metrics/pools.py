@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from windlass.autoscale import pool_tick
 from windlass.autoscale.observe import NodeReport
 from windlass.metrics.families import Family, Sample
-from windlass.operations.pools import PoolView, desired_in, pools_in
+from windlass.operations.pools import PoolView, count_desired, describe_all
 from windlass.stores.coordination import Look
 
 SECOND = 1_000_000
@@ -60,9 +60,9 @@ FAMILIES = (WORKERS, *_GAUGES, ALERT, DESIRED, *_COUNTERS)
 
 def samples(look: Look) -> Iterable[Sample]:
     """Return the samples of all pools."""
-    for view in pools_in(look):
+    for view in describe_all(look):
         yield from _pool(view, look)
-        yield Sample(DESIRED, desired_in(look, view.name) * view.threads, (view.name,))
+        yield Sample(DESIRED, count_desired(look, view.name) * view.threads, (view.name,))
     # If a node has two sessions, the newer one comes first and includes the counts of the older one.
     reports = pool_tick.read_reports(look)
     newest = {each.node: reports[str(each.session)] for each in reversed(look.reports) if str(each.session) in reports}

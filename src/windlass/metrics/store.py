@@ -20,7 +20,7 @@ from windlass.core.lifecycle import State
 from windlass.errors import WindlassError
 from windlass.metrics import pools as pool_metrics
 from windlass.metrics.families import Family, Sample, group_samples
-from windlass.operations.breakers import downstreams
+from windlass.operations.breakers import read_breakers
 from windlass.operations.pools import look_at
 from windlass.stores.coordination import Look
 from windlass.stores.protocol import Count, Session, Store
@@ -136,6 +136,6 @@ def _nodes(sessions: Sequence[Session]) -> list[Sample]:
 
 
 def _breakers(store: Store, look: Look) -> Iterable[Sample]:
-    for each in downstreams(store, look.now):
+    for each in read_breakers(store, look.now):
         for state in type(each.breaker.state):
             yield Sample(BREAKER, each.breaker.state is state, (each.name, state))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from windlass.core.lifecycle import State
-from windlass.operations.pools import PoolView
+from windlass.operations.legacy_pools import PoolView
 from windlass.operations.presentation import GLYPHS, Palette, Times, tame
 from windlass.redaction import redact_text
 from windlass.stores.coordination import EntrySeen

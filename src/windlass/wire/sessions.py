@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import Meta, Struct, field
 
 from windlass.core.task import Claim
-from windlass.core.times import Micros, to_datetime
-from windlass.wire.schemas import Length, Name, Priority, Problem, Text
+from windlass.wire.fields import Length, Name, Text, as_datetime
+from windlass.wire.problems import Problem
 
 MOST_CLAIMED = 500
 MOST_REPORTS = 1_000
@@ -154,47 +154,6 @@ class Verdicts(Struct, frozen=True, kw_only=True):
     verdicts: list[VerdictShape]
 
 
-class HandlerOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What holds for all tasks of a handler, unless whoever submits one says otherwise."""
-
-    priority: Priority | UnsetType = UNSET
-    retries: Annotated[int, Meta(ge=0, le=1_000)] | UnsetType = UNSET
-    max_crashes: Annotated[int, Meta(ge=0, le=1_000)] | UnsetType = UNSET
-    """After how many deaths of its worker process it still runs again."""
-    at_most_once: bool | UnsetType = UNSET
-    """Fail instead of running again once an attempt may have begun. Without retries."""
-    timeout: Length | UnsetType = UNSET
-    soft_timeout: Length | UnsetType = UNSET
-    heartbeat_timeout: Length | UnsetType = UNSET
-    slots: Annotated[int, Meta(ge=1, le=1_000)] | UnsetType = UNSET
-    requires: Names | UnsetType = UNSET
-    downstream: Name | UnsetType = UNSET
-
-
-class GiveHandler(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A handler that workers of some language have."""
-
-    name: Name
-    queue: Name = "default"
-    doc: Annotated[str, Meta(max_length=4_000)] = ""
-    parameters: dict[str, Any] = {}
-    """The JSON schema of its arguments: an object's, by whose names submits are checked."""
-    returns: dict[str, Any] = {}
-    options: HandlerOptions = HandlerOptions()
-
-
-class GiveManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What workers have to offer."""
-
-    handlers: Annotated[list[GiveHandler], Meta(min_length=1, max_length=1_000)]
-
-
-class Published(Struct, frozen=True, kw_only=True):
-    """Which handlers were new, or had changed."""
-
-    changed: list[str]
-
-
 def order_shape(claim: Claim, args: str) -> OrderShape:
     """A claimed task, with its arguments as they are to be passed."""
     task, rules = claim.task, claim.task.rules
@@ -208,17 +167,13 @@ def order_shape(claim: Claim, args: str) -> OrderShape:
         tenant=task.tenant,
         workflow=task.workflow,
         key=task.key,
-        deadline=_moment(task.deadline),
-        expires=_moment(task.expires),
+        deadline=as_datetime(task.deadline),
+        expires=as_datetime(task.expires),
         timeout_seconds=_seconds(rules.timeout),
         soft_timeout_seconds=_seconds(rules.soft_timeout),
         heartbeat_timeout_seconds=_seconds(rules.heartbeat_timeout),
         trace=rules.trace,
     )
-
-
-def _moment(instant: Micros | None) -> datetime | None:
-    return None if instant is None else to_datetime(instant)
 
 
 def _seconds(length: timedelta | None) -> float | None:

@@ -15,7 +15,7 @@ from windlass.core.retry import Error
 from windlass.core.task import Attempt, Task
 from windlass.core.times import Micros, to_datetime
 from windlass.core.why import Why
-from windlass.operations.tokens import Token
+from windlass.operations.legacy_tokens import Token
 from windlass.redaction import redact, redact_text
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.protocol import Count, Log, Neighbour, Neighbourhood, ProgressSeen

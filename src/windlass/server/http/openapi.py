@@ -12,7 +12,7 @@ import msgspec
 from windlass.server.http.event_stream import EVENT_STREAM
 from windlass.server.http.problems import status_of
 from windlass.server.http.routing import Mode, Route
-from windlass.wire.schemas import Problem
+from windlass.wire.problems import Problem
 
 _REFERENCE = "#/components/schemas/{name}"
 _HEADERS: Mapping[str, str] = {

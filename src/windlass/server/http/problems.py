@@ -23,7 +23,7 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.redaction import redact_text
-from windlass.wire.schemas import FieldProblem, Problem
+from windlass.wire.problems import FieldProblem, Problem
 
 STATUSES: Mapping[str, int] = {
     "invalid_json": 400,
@@ -40,6 +40,8 @@ STATUSES: Mapping[str, int] = {
     "unknown_task": 404,
     "unknown_cron": 404,
     "unknown_queue": 404,
+    "unknown_tenant": 404,
+    "unknown_breaker": 404,
     "unknown_node": 404,
     "unknown_pool": 404,
     "unknown_group": 404,
