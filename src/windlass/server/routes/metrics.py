@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.metrics.exposition import MEDIA_TYPE, exposition
+from windlass.metrics.exposition import MEDIA_TYPE, store_metrics
 from windlass.operations.caller import Scope
 from windlass.server.http.call import Call
 from windlass.server.http.routing import Mode, Routes
@@ -13,4 +13,4 @@ route = Routes("metrics", prefix="")
 @route("GET", "/metrics", Scope.READ, unrestricted=True, mode=Mode.TEXT, media_type=MEDIA_TYPE)
 def get_metrics(call: Call) -> bytes:
     """Return metrics in the Prometheus text format. While the store is unavailable, only `windlass_up 0`."""
-    return exposition(call.store)
+    return store_metrics(call.store)
