@@ -18,10 +18,10 @@ import pytest
 from tests.server.conftest import API, MANIFEST
 from tests.server.running import running
 from tests.support.builders import GAVE_UP, a_task, claim_one, report, submit, submit_one
+from tests.support.tokens import create_token, revoke_token
 from windlass.core.task import Progress
 from windlass.operations import tokens
 from windlass.operations.caller import Scope
-from windlass.operations.tokens import create_token, revoke_token
 from windlass.server.events import broadcaster
 from windlass.server.events.broadcaster import Snapshot, Subscriber
 from windlass.server.events.topics import Overview, TaskTopic

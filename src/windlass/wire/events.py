@@ -7,7 +7,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from windlass.operations.pools import PoolView
-from windlass.wire.schemas import EntryShape, ProgressShape, TaskShape
+from windlass.wire.audit import EntryShape
+from windlass.wire.tasks import ProgressShape, TaskShape
 
 
 class QueueCounts(Struct, frozen=True, kw_only=True):

@@ -17,12 +17,13 @@ from msgspec import Struct
 from windlass.clock import monotonic
 from windlass.errors import WindlassError
 from windlass.operations.handler_catalog import HandlerCatalog
+from windlass.operations.redact import redact_entry
 from windlass.server.events.topics import States, Topic, WorkflowTopic, read_states
 from windlass.server.http.store_executor import StoreExecutor
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.protocol import Store
+from windlass.wire.audit import entry_shape
 from windlass.wire.events import AuditEvent, Event
-from windlass.wire.shapes import entry_shape
 
 POLL_SECONDS = 1.0
 MAX_WAITING = 64
@@ -178,4 +179,4 @@ def entries_since(store: Store, number: int) -> list[EntrySeen]:
 
 def audit_event(entry: EntrySeen) -> AuditEvent:
     """Return the event for an audit entry. Its id is the number of the entry."""
-    return AuditEvent(id=str(entry.number), data=entry_shape(entry))
+    return AuditEvent(id=str(entry.number), data=entry_shape(redact_entry(entry)))

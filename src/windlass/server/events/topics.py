@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from windlass.core.task import TaskId
 from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.operations.pools import look_at, pools_in
+from windlass.operations.pools import describe_all, look_at
+from windlass.operations.redact import redact_progress, redact_task
 from windlass.operations.workflows import Summary, count_groups
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.protocol import Count, Store
@@ -28,7 +29,7 @@ from windlass.wire.events import (
     WorkflowEvent,
     pool_status,
 )
-from windlass.wire.shapes import progress_shape, task_shape
+from windlass.wire.tasks import progress_shape, task_shape
 
 
 class Overview(Struct, frozen=True, kw_only=True):
@@ -89,7 +90,7 @@ def _read_overviews(store: Store, topics: Sequence[Overview]) -> dict[Overview, 
     if not topics:
         return {}
     counts = store.counts()
-    pools = pools_in(look_at(store, counts)) if any(topic.unrestricted for topic in topics) else []
+    pools = describe_all(look_at(store, counts)) if any(topic.unrestricted for topic in topics) else []
     found: dict[Overview, Sequence[Event]] = {}
     for topic in topics:
         events: list[Event] = [CountsEvent(data=_queue_counts(topic, counts))]
@@ -117,9 +118,9 @@ def _read_tasks(store: Store, catalog: HandlerCatalog, topics: Sequence[TaskTopi
     for topic, task, progress in zip(topics, store.get(ids), store.progress_of(ids), strict=True):
         events: list[Event] = []
         if task is not None:
-            events.append(TaskEvent(data=task_shape(task, catalog.parameters(task.handler))))
+            events.append(TaskEvent(data=task_shape(redact_task(task, catalog))))
             if progress is not None:
-                events.append(ProgressEvent(data=progress_shape(progress)))
+                events.append(ProgressEvent(data=progress_shape(redact_progress(progress))))
         found[topic] = events
     return found
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from html import escape
 
-from windlass.wire.schemas import Problem
+from windlass.wire.problems import Problem
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem;color:#222}"

@@ -1,7 +1,7 @@
 """Errors as problem details (RFC 9457): one table maps each error code to its HTTP status.
 
-Codes are stable and for programs; `detail` is for people. An unexpected error becomes a 500 with an id, which also
-stands in the server's log beside the traceback. The response never contains a traceback.
+Codes are stable and for programs; `detail` is for people. An unexpected error becomes a 500 with an id, which
+also marks the traceback in the server's log. The response never contains a traceback.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from windlass.errors import (
     UnknownPrerequisite,
     WindlassError,
 )
-from windlass.redaction import redacted_text
-from windlass.wire.schemas import FieldProblem, Problem
+from windlass.redaction import redact_text
+from windlass.wire.problems import FieldProblem, Problem
 
 STATUSES: Mapping[str, int] = {
     "invalid_json": 400,
@@ -40,6 +40,8 @@ STATUSES: Mapping[str, int] = {
     "unknown_task": 404,
     "unknown_cron": 404,
     "unknown_queue": 404,
+    "unknown_tenant": 404,
+    "unknown_breaker": 404,
     "unknown_node": 404,
     "unknown_pool": 404,
     "unknown_group": 404,
@@ -96,7 +98,7 @@ STORE_ERRORS: Mapping[str, str] = {
     "schema_too_new": "A newer version of Windlass migrated the store. Upgrade this server.",
     "unsafe_store": "The store's settings do not guarantee durability. See the server's log.",
 }
-"""What clients are told about store errors. Details go to the server's log."""
+"""What clients see of store errors. Details go to the server's log."""
 
 _FIELD = re.compile(r"([a-z_]+(?:[.\[][\w.\[\]']*)?)(?:=|: )")
 
@@ -110,7 +112,7 @@ def problem_of(error: Exception, *, id: str = "") -> Problem:
     """Return the problem for an error. An unexpected error shows only the id of its log line."""
     if not isinstance(error, WindlassError):
         return problem("internal_error", f"Internal server error. See the server's log, id {id}.", id=id)
-    code, detail = error.code, redacted_text(str(error))
+    code, detail = error.code, redact_text(str(error))
     if isinstance(error, StoreError):
         # Messages of database drivers name servers, users and files, which belong in the log only.
         detail = STORE_ERRORS.get(code, "The store failed to complete the operation. See the server's log.")
@@ -164,4 +166,4 @@ def _fields(error: WindlassError) -> list[FieldProblem]:
         field = "after"
     elif isinstance(error, InvalidTask) and (match := _FIELD.match(str(error))) is not None:
         field = match[1]
-    return [] if field is None else [FieldProblem(field=field, message=redacted_text(str(error)))]
+    return [] if field is None else [FieldProblem(field=field, message=redact_text(str(error)))]

@@ -11,7 +11,7 @@ import uvicorn
 
 from windlass.config import InvalidSettings
 from windlass.metrics.calls import StoreCalls
-from windlass.operations.tokens import tokens
+from windlass.operations.tokens import read_tokens
 from windlass.server.app import create_app
 from windlass.server.http.header_timeout import HeaderTimeoutMiddleware, HeaderTimeoutProtocol
 from windlass.server.settings import MAX_HEADERS, ServerSettings
@@ -28,10 +28,10 @@ class Serving:
     def __init__(
         self, store: Store, settings: ServerSettings, on_started: Callable[[str], None] = lambda _: None
     ) -> None:
-        settings.check(has_tokens=bool(tokens(store)))
+        settings.check(has_tokens=bool(read_tokens(store)))
         self.listener = _listen(settings)
         self.address = _address(settings, self.listener)
-        app = create_app(StoreCalls().measured(store), settings)
+        app = create_app(StoreCalls().measure(store), settings)
         config = uvicorn.Config(
             HeaderTimeoutMiddleware(app),
             http=HeaderTimeoutProtocol,

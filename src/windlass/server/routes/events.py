@@ -16,7 +16,7 @@ from windlass.server.http.event_stream import EventStream
 from windlass.server.http.routing import Routes
 from windlass.server.routes.workflows import visible_tenant
 from windlass.wire.events import AuditEvent, CountsEvent, PoolsEvent, ProgressEvent, TaskEvent, WorkflowEvent
-from windlass.wire.schemas import Name, Text
+from windlass.wire.fields import Name, Text
 
 route = Routes("events")
 
@@ -70,7 +70,7 @@ def stream_task_events(
     `audit` carries one audit entry about the task, whose number is the event's id, and resumes as in `/events`; tokens
     limited to a tenant or a queue do not get it. The stream ends when the task is deleted.
     """
-    task = call.task(TaskId(id))
+    task = call.access.task(TaskId(id))
     return EventStream(topic=TaskTopic(task=task.id, unrestricted=not call.caller.limited), seconds=query.seconds)
 
 
