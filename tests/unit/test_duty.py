@@ -34,7 +34,7 @@ def test_failures_that_are_far_apart_are_never_final() -> None:
     waits = [failures.next_wait(now=number * WITHIN_SECONDS / (MOST_FAILURES - 1) * 1.01) for number in range(1_000)]
 
     assert None not in waits
-    assert failures.next_wait(now=1e9) == pytest.approx(0.1), "after a long peace the first wait is short again"
+    assert failures.next_wait(now=1e9) == pytest.approx(0.1), "the first wait is short again"
 
 
 class Reports:

@@ -1,4 +1,4 @@
-"""Whether a node is alive and ready, judged from what its parts say."""
+"""Whether a node is alive and ready, by the state of its parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from windlass.worker.worker import WorkerState
 
 
 class Parts:
-    """A healthy node, to be broken by a test."""
+    """A healthy node whose parts a test can break."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -63,14 +63,14 @@ def test_a_node_whose_thread_failed_is_not_alive(parts: Parts) -> None:
     assert not parts.health.alive().ready
 
 
-def test_a_hub_that_does_not_turn_is_not_alive(parts: Parts) -> None:
+def test_a_node_with_a_hanging_hub_is_not_alive(parts: Parts) -> None:
     parts.clock.sleep(HUB_SECONDS + 1)
 
     assert faults(parts.health.alive())["threads"] == "hub has not run for 31 s"
     assert not parts.health.alive().ready
 
 
-def test_a_store_that_is_away_makes_it_unready_but_not_dead(parts: Parts) -> None:
+def test_an_unavailable_store_makes_a_node_unready_but_not_dead(parts: Parts) -> None:
     parts.silent = 8.0
 
     assert faults(parts.health.readiness()) == {"store": "answered 8 s ago"}
@@ -91,7 +91,7 @@ def test_without_a_worker_that_takes_tasks_it_is_not_ready(parts: Parts, state: 
     assert faults(parts.health.readiness()) == {"workers": "default 0/1"}
 
 
-def test_a_pool_that_shall_have_nobody_is_ready(parts: Parts) -> None:
+def test_a_pool_of_size_0_is_ready(parts: Parts) -> None:
     parts.dispatcher.pools["default"].target = 0
     parts.dispatcher.pools["default"].workers.clear()
 
@@ -105,7 +105,7 @@ def test_a_pool_whose_workers_all_sleep_is_ready(parts: Parts) -> None:
     assert parts.health.readiness().ready
 
 
-def test_a_node_that_drains_is_alive_and_not_ready(parts: Parts) -> None:
+def test_a_draining_node_is_alive_and_not_ready(parts: Parts) -> None:
     parts.dispatcher.draining = True
 
     assert faults(parts.health.readiness()) == {"workers": "the node is draining"}
@@ -128,7 +128,7 @@ def test_a_degraded_controller_is_shown_and_decides_nothing(parts: Parts) -> Non
     assert faults(found) == {"autoscaler": "last tick 2 s ago, degraded: default: ZeroDivisionError: x"}
 
 
-def test_a_lock_that_nobody_gives_back_is_told_in_time(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_is_never_released_is_reported_in_time(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOCK_SECONDS", 0.01)
     held, done = threading.Event(), threading.Event()
 

@@ -18,7 +18,7 @@ def queue() -> Iterator[TicketQueue]:
 
 @pytest.fixture
 def reader(queue: TicketQueue) -> Iterator[int]:
-    """The worker's end."""
+    """Return the worker's end of the queue."""
     reader = queue.for_worker()
     yield reader
     os.close(reader)
@@ -33,7 +33,7 @@ def test_the_node_takes_back_what_the_worker_has_not_taken(queue: TicketQueue, r
     assert take(reader) == 4
 
 
-def test_each_ticket_is_taken_by_one_of_both(queue: TicketQueue, reader: int) -> None:
+def test_each_ticket_is_taken_once(queue: TicketQueue, reader: int) -> None:
     tickets, begun, back = list(range(1, 5_001)), list[int](), list[int]()
 
     def work() -> None:
@@ -51,18 +51,18 @@ def test_each_ticket_is_taken_by_one_of_both(queue: TicketQueue, reader: int) ->
     assert sorted(begun + back) == tickets
 
 
-def test_the_word_to_leave_stays_when_everything_is_taken_back(queue: TicketQueue, reader: int) -> None:
+def test_the_request_to_exit_stays_when_everything_is_taken_back(queue: TicketQueue, reader: int) -> None:
     queue.offer([1, LEAVE])
 
     assert queue.take_back() == [1]
     assert take(reader) == LEAVE
 
 
-def test_a_queue_that_is_full_refuses(queue: TicketQueue) -> None:
+def test_a_full_queue_refuses_tickets(queue: TicketQueue) -> None:
     assert not queue.offer(list(range(1, 100_000)))
 
 
-def test_a_worker_whose_node_has_gone_leaves() -> None:
+def test_a_worker_whose_node_is_gone_exits() -> None:
     queue = TicketQueue()
     reader = queue.for_worker()
     queue.close()

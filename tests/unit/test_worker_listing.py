@@ -28,7 +28,7 @@ def a_worker(number: int, *, threads: int = 1, tasks: int = 0, pool: str = "mail
 
 
 def listing(*workers: Worker, memory: int = 5 << 20) -> WorkerListing:
-    """Describes these workers."""
+    """Return the listing of these workers."""
     dispatcher = SimpleNamespace(workers={worker.number: worker for worker in workers})
     hub = SimpleNamespace(lock=threading.RLock(), dispatcher=dispatcher, memory=lambda _worker: memory)
     return WorkerListing(cast("Any", hub), SystemClock())
@@ -59,7 +59,7 @@ def test_a_node_without_workers_has_an_empty_list() -> None:
     assert decode_workers(listing().text()).workers == ()
 
 
-def test_the_list_is_bounded_and_says_what_it_leaves_out() -> None:
+def test_the_list_is_bounded_and_counts_what_it_omits() -> None:
     workers = [a_worker(number, threads=10, tasks=10, pool="p" * 128) for number in range(MAX_WORKERS + 44)]
 
     text = listing(*workers).text()

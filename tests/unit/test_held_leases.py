@@ -22,42 +22,42 @@ def test_a_pool_claims_what_its_workers_have_room_for() -> None:
     assert limit_claim(room=0, slots=2, held=0) == 0
 
 
-def test_a_pool_at_its_bound_claims_nothing_however_hungry_its_workers_are() -> None:
+def test_a_pool_at_its_bound_claims_nothing_even_if_its_workers_are_idle() -> None:
     assert limit_claim(room=52, slots=2, held=MOST_HELD + 2) == 0
     assert limit_claim(room=52, slots=2, held=MOST_HELD + 100) == 0
     assert limit_claim(room=52, slots=2, held=MOST_HELD) == 2
 
 
-def test_the_bound_leaves_room_for_a_batch_that_is_written_and_for_the_next_one() -> None:
+def test_the_bound_leaves_room_for_a_batch_being_written_and_the_next_one() -> None:
     assert limit_claim(room=1_000, slots=1, held=1 + MOST) == 1_000
 
 
-def test_a_lease_is_held_until_its_end_is_written() -> None:
-    holdings = HeldLeases()
+def test_a_lease_is_held_until_its_result_is_written() -> None:
+    held = HeldLeases()
     claims = [a_claim(number) for number in range(3)]
 
-    holdings.add(claims)
-    assert holdings.count(everything) == 3
-    holdings.remove([claims[0], a_claim(7)])
-    assert holdings.count(everything) == 2
-    holdings.remove(claims)
-    assert holdings.count(everything) == 0
+    held.add(claims)
+    assert held.count(everything) == 3
+    held.remove([claims[0], a_claim(7)])
+    assert held.count(everything) == 2
+    held.remove(claims)
+    assert held.count(everything) == 0
 
 
 def test_a_task_that_was_claimed_again_is_held_again() -> None:
-    holdings = HeldLeases()
+    held = HeldLeases()
 
-    holdings.add([a_claim(1, fence=1)])
-    holdings.add([a_claim(1, fence=2)])
-    holdings.remove([a_claim(1, fence=1)])
+    held.add([a_claim(1, fence=1)])
+    held.add([a_claim(1, fence=2)])
+    held.remove([a_claim(1, fence=1)])
 
-    assert holdings.count(everything) == 1
+    assert held.count(everything) == 1
 
 
-def test_a_session_that_is_over_holds_nothing() -> None:
-    holdings = HeldLeases()
-    holdings.add([a_claim(1, ONE), a_claim(2, TWO)])
+def test_an_ended_session_holds_nothing() -> None:
+    held = HeldLeases()
+    held.add([a_claim(1, ONE), a_claim(2, TWO)])
 
-    assert holdings.count(lambda session: session == TWO) == 1
-    holdings.remove([a_claim(1, ONE), a_claim(2, TWO)])
-    assert holdings.count(everything) == 0
+    assert held.count(lambda session: session == TWO) == 1
+    held.remove([a_claim(1, ONE), a_claim(2, TWO)])
+    assert held.count(everything) == 0
