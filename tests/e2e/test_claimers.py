@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.members import Line, drain, hold, lease_from, read_log, written
+from tests.e2e.members import Line, drain, hold, lease_from, lease_values, read_log
 from tests.support.builders import a_task, counted
 from tests.support.processes import Member, ProcessGroup, until
 from windlass.core.lifecycle import State
@@ -168,6 +168,6 @@ def test_results_after_the_end_of_a_session_are_refused_and_change_nothing(
 
     assert sleeper.receive() == {"verdicts": ["completed"] * done + ["refused"] * (taken - done), "alive": False}
     assert {claim.task.id for claim in again} == {lease.task for lease in leases[done:]}
-    assert [written(claim.lease) for claim in again] != [written(lease) for lease in leases[done:]]
+    assert [lease_values(claim.lease) for claim in again] != [lease_values(lease) for lease in leases[done:]]
     assert all(isinstance(v, Settled) for v in store.settle([(claim.lease, COMPLETED) for claim in again]))
     assert {task.state for task in store.get(ids) if task} == {State.COMPLETED}

@@ -33,7 +33,7 @@ def test_a_result_that_cannot_be_stored_fails_the_attempt_but_not_the_worker(
     assert [handle.wait(PATIENCE) for handle in handles] == [State.FAILED] * 4
     assert shop.add.enqueue(1).result(PATIENCE) == 2
     assert [handle.task().attempts for handle in handles] == [1, 1, 1, 1], "a retry would not help"
-    assert all("the result cannot be stored" in (handle.task().reason or "") for handle in handles)
+    assert all("The result cannot be stored" in (handle.task().reason or "") for handle in handles)
     assert len({each["pid"] for each in read_effects(effects)}) == 1, "one worker served them all"
 
 
