@@ -69,7 +69,7 @@ def test_each_bad_end_has_its_error(app: App, work: Any, clock: ManualClock) -> 
     for handle, error, reason in (
         (failed, TaskFailed, "GiveUp: negative"),
         (cancelled, TaskCancelled, "not wanted"),
-        (expired, TaskExpired, "its hard time limit passed"),
+        (expired, TaskExpired, "Its expiry time passed."),
     ):
         with pytest.raises(error) as end:
             handle.result(0)
@@ -190,7 +190,7 @@ def test_why_names_the_gate_at_which_the_task_stands(app: App, work: Any, clock:
     assert "no node is alive" in str(ready.why())
 
     app.store.open_session("elsewhere", about='{"queues": ["other"]}')
-    assert "none serves the queue default" in str(ready.why())
+    assert "live node(s) serves the queue default" in str(ready.why())
 
     session = app.store.open_session("here", about='{"queues": ["default"]}')
     assert closed(ready) is None
@@ -200,7 +200,7 @@ def test_why_names_the_gate_at_which_the_task_stands(app: App, work: Any, clock:
 
     app.store.configure(Queue(name="default"))
     app.store.claim(session, ["default"], 1)
-    assert "it runs now, in attempt 1" in str(ready.why())
+    assert "running attempt 1" in str(ready.why())
 
     clock.advance(timedelta(seconds=1))
     assert str(later.why()).count("\n") >= 6
@@ -219,7 +219,7 @@ def test_why_names_what_the_nodes_of_the_queue_lack(app: App) -> None:
         app.store.open_session(node, about=json.dumps({**about, **changes}))
         return str(handle.why())
 
-    assert "a has 2 slot(s) a worker, and it needs 4" in open_session("a")
+    assert "a has 2 slot(s) per worker and the task needs 4" in open_session("a")
     assert "b lacks the tag gpu" in open_session("b", tags=[])
     assert "c does not know the handler work" in open_session("c", handlers=["other"])
     assert "fix: windlass worker APP --queues default --tag gpu --threads 4" in str(handle.why())

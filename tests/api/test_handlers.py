@@ -71,12 +71,12 @@ def test_two_handlers_of_one_name_are_refused(app: App) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"queue": "no spaces"}, "queue='no spaces' is not a name"),
-        ({"timeout": "soon"}, "timeout='soon' is not a length of time"),
+        ({"queue": "no spaces"}, "queue='no spaces' is not a valid name"),
+        ({"timeout": "soon"}, "timeout='soon' is not a duration"),
         ({"timeout": 0}, "timeout=datetime.timedelta(0) is not a time limit"),
-        ({"retries": -1}, "retry.retries=-1 is not a whole number from 0"),
-        ({"slots": 0}, "slots=0 is not a whole number from 1"),
-        ({"name": "a b"}, "handler='a b' is not a name"),
+        ({"retries": -1}, "retry.retries=-1 is not an integer from 0"),
+        ({"slots": 0}, "slots=0 is not an integer from 1"),
+        ({"name": "a b"}, "handler='a b' is not a valid name"),
     ],
     ids=str,
 )
@@ -145,7 +145,7 @@ def test_a_handler_can_say_that_its_tasks_run_at_most_once(app: App) -> None:
 @pytest.mark.parametrize("retries", [3, 5])
 def test_at_most_once_and_retries_are_refused_together(app: App, retries: int) -> None:
     """Also where somebody says what is the default anyway."""
-    said = f"retries={retries} and at_most_once=True contradict each other; leave out one of them"
+    said = f"retries={retries} and at_most_once=True contradict each other. Leave out one of them."
     with pytest.raises(InvalidTask, match=said):
 
         @app.task(at_most_once=True, retries=retries)

@@ -373,7 +373,7 @@ def take_down(url: str, first: TaskId) -> None:
         connection.execute(
             """
             UPDATE task SET finished = 1, waiting = 0, state = iif(id = ?1, 'failed', 'cancelled'),
-                            reason = iif(id = ?1, 'oops', 'prerequisite of this ended failed')
+                            reason = iif(id = ?1, 'oops', 'Prerequisite of this failed.')
             """,
             [first.bytes],
         )

@@ -28,7 +28,7 @@ from tests.support.builders import (
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
 from windlass.core.retry import ErrorRule, Retry
-from windlass.core.settlement import Crashed, Outcome, Raised, Released
+from windlass.core.settlement import AT_MOST_ONCE, Crashed, Outcome, Raised, Released
 from windlass.errors import InvalidTask
 from windlass.stores.protocol import SESSION_TTL, LeaseLost, Settled, Store
 
@@ -46,7 +46,10 @@ def test_a_task_that_returns_is_completed_as_any_other(store: Store) -> None:
         (RAISED, "ValueError: oops"),
         (GAVE_UP, "ValueError: oops"),
         (Raised(OOPS, retry_in=5_000_000), "ValueError: oops"),
-        (Crashed(OOPS), "at most once, and it may have begun: its process died (ValueError)"),
+        (
+            Crashed(OOPS),
+            f"{AT_MOST_ONCE}: its process died (ValueError).",
+        ),
     ],
     ids=["raised", "gave up", "asked for a retry", "crashed"],
 )
@@ -71,7 +74,7 @@ def test_a_task_whose_session_ran_out_fails_and_what_waits_for_it_is_told(store:
 
     task = task_of(store, once)
     assert (task.state, task.losses) == (State.FAILED, 1)
-    assert task.reason == "at most once, and it may have begun: its node was lost"
+    assert task.reason == f"{AT_MOST_ONCE}: its node was lost."
     assert [(attempt.state, attempt.error and attempt.error.kind) for attempt in store.attempts(once)] == [
         (State.FAILED, "NodeLost")
     ]
@@ -90,7 +93,7 @@ def test_a_task_whose_session_was_closed_fails_and_others_are_released(store: St
 
     task = task_of(store, once)
     assert (task.state, task.losses) == (State.FAILED, 1)
-    assert task.reason == "at most once, and it may have begun: its session was closed"
+    assert task.reason == f"{AT_MOST_ONCE}: its session was closed."
     assert (state_of(store, plain), task_of(store, plain).losses) == (State.RUNNABLE, 0)
 
 
@@ -120,13 +123,13 @@ def test_an_operator_can_still_bring_it_back(store: Store, clock: ManualClock) -
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"retry": Retry(retries=5)}, "retries=5 and at_most_once=True contradict each other; leave out one of them"),
+        ({"retry": Retry(retries=5)}, "retries=5 and at_most_once=True contradict each other. Leave out one of them."),
         (
             {"retry": Retry(retries=0, rules=(ErrorRule(error="HTTP*", retries=2),))},
             "retries=2 and at_most_once=True contradict each other",
         ),
         ({"max_crashes": 1}, "max_crashes=1 and at_most_once=True contradict each other"),
-        ({"max_crashes": -1, "at_most_once": False}, "max_crashes=-1 is not a whole number from 0 to 1,000"),
+        ({"max_crashes": -1, "at_most_once": False}, "max_crashes=-1 is not an integer from 0 to 1,000"),
         ({"max_crashes": 1_001, "at_most_once": False}, "max_crashes=1001"),
         ({"max_crashes": "2", "at_most_once": False}, "max_crashes='2'"),
         ({"max_crashes": True, "at_most_once": False}, "max_crashes=True"),

@@ -233,7 +233,7 @@ def test_a_cancel_of_many_counts_all_it_has_cancelled_and_gives_each_the_reason(
     assert {(task.state, task.reason) for task in tasks} == {(State.CANCELLED, "not wanted")}
     assert (state_of(store, last), task_of(store, last).reason) == (
         State.CANCELLED,
-        f"prerequisite {ids[-1]} ended cancelled",
+        f"Prerequisite {ids[-1]} was cancelled.",
     )
     assert store.cancel(Filter(), reason="again") == 0
     assert counted(store) == recounted(store)

@@ -30,7 +30,8 @@ from windlass.core.task import OnFailure, TaskId
 from windlass.errors import InvalidTask
 from windlass.stores.protocol import Store
 
-BAD_ENDS = [State.FAILED, State.CANCELLED, State.EXPIRED]
+ENDED = {State.FAILED: "failed", State.CANCELLED: "was cancelled", State.EXPIRED: "expired"}
+BAD_ENDS = list(ENDED)
 
 
 def end_badly(store: Store, clock: ManualClock, parent: TaskId, end: State) -> None:
@@ -54,8 +55,8 @@ def test_a_bad_end_cancels_what_waits_and_says_why(store: Store, clock: ManualCl
 
     assert states_of(store, [parent, child, grandchild]) == [end, State.CANCELLED, State.CANCELLED]
     task = task_of(store, child)
-    assert task.reason == f"prerequisite {parent} ended {end}"
-    assert task_of(store, grandchild).reason == f"prerequisite {child} ended cancelled"
+    assert task.reason == f"Prerequisite {parent} {ENDED[end]}."
+    assert task_of(store, grandchild).reason == f"Prerequisite {child} was cancelled."
     assert (task.finished, task.waiting, task.attempts, store.attempts(child)) == (clock.now(), 0, 0, [])
 
 
@@ -118,7 +119,7 @@ def test_a_task_whose_prerequisite_has_ended_badly_is_born_as_its_policy_says(
     born = [State.CANCELLED, State.CANCELLED] if policy is OnFailure.CANCEL else [State.RUNNABLE, State.WAITING]
     assert states_of(store, [child, grandchild]) == born
     if policy is OnFailure.CANCEL:
-        assert task_of(store, child).reason == f"prerequisite {parent} ended {end}"
+        assert task_of(store, child).reason == f"Prerequisite {parent} {ENDED[end]}."
         assert task_of(store, child).finished == clock.now()
 
 
@@ -144,7 +145,7 @@ def test_a_queued_task_that_expires_ends_what_waits_for_it(store: Store, clock: 
     sweep_until_quiet(store)
 
     assert states_of(store, [parent, child]) == [State.EXPIRED, State.CANCELLED]
-    assert task_of(store, child).reason == f"prerequisite {parent} ended expired"
+    assert task_of(store, child).reason == f"Prerequisite {parent} expired."
 
 
 def test_a_cascade_reaches_the_end_of_a_deep_chain(store: Store) -> None:

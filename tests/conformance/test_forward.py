@@ -117,7 +117,7 @@ def test_a_task_that_never_comes_is_missing(store: Store, clock: ManualClock, po
     assert (swept.missing, task.waiting) == (1, 0)
     if policy is OnFailure.CANCEL:
         assert (task.state, task.finished) == (State.CANCELLED, clock.now())
-        assert task.reason == f"prerequisite {id_of('parent')} ended missing"
+        assert task.reason == f"Prerequisite {id_of('parent')} was never submitted."
     else:
         assert task.state is State.RUNNABLE
     assert store.neighbourhood(child).prerequisites == [Neighbour(id_of("parent"), None, True)]
@@ -192,7 +192,7 @@ def test_sealing_may_end_the_forward_references_as_missing(store: Store, clock: 
     sweep_until_quiet(store)
 
     assert states_of(store, [child, root, brave]) == [State.CANCELLED, State.RUNNABLE, State.RUNNABLE]
-    assert task_of(store, child).reason == f"prerequisite {id_of('parent')} ended missing"
+    assert task_of(store, child).reason == f"Prerequisite {id_of('parent')} was never submitted."
 
 
 def test_a_workflow_whose_forward_references_were_filled_is_sealed(store: Store, clock: ManualClock) -> None:

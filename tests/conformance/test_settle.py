@@ -128,7 +128,7 @@ def test_a_task_that_keeps_killing_its_process_is_poison(store: Store) -> None:
 
     task = task_of(store, id)
     assert (task.state, task.crashes, task.attempts) == (State.FAILED, 3, 0)
-    assert task.reason == "poison: its process died 3 times (ValueError)"
+    assert task.reason == "Its process died 3 times (ValueError)."
     assert len(store.attempts(id)) == 3
 
 

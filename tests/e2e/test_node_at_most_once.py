@@ -18,7 +18,7 @@ from windlass.core.lifecycle import State
 pytestmark = pytest.mark.slow
 ONE_STORE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 """One kind of store is enough, because the node decides."""
-MAY_HAVE_BEGUN = "at most once, and it may have begun: "
+MAY_HAVE_STARTED = "Not retried because at_most_once is set and the attempt may have started: "
 
 
 def assert_failed_once(handle: Handle[str], effects: Path, reason: str) -> None:
@@ -37,7 +37,7 @@ def test_it_fails_when_its_worker_is_killed(node: Callable[..., NodeProcess], ef
 
     os.kill(began["pid"], signal.SIGKILL)
 
-    assert_failed_once(handle, effects, f"{MAY_HAVE_BEGUN}its process died (WorkerDied)")
+    assert_failed_once(handle, effects, f"{MAY_HAVE_STARTED}its process died (WorkerDied).")
 
 
 def test_it_fails_when_its_node_is_killed(node: Callable[..., NodeProcess], effects: Path) -> None:
@@ -49,7 +49,7 @@ def test_it_fails_when_its_node_is_killed(node: Callable[..., NodeProcess], effe
     first.kill()
 
     until(lambda: gone(began["pid"]), "its worker dies with it")
-    assert_failed_once(handle, effects, f"{MAY_HAVE_BEGUN}its node was lost")
+    assert_failed_once(handle, effects, f"{MAY_HAVE_STARTED}its node was lost.")
     assert shop.add.enqueue(1).result(PATIENCE) == 2, "the other node continues"
     assert len(read_effects(effects, "began")) == 1
 
@@ -62,7 +62,7 @@ def test_it_fails_when_its_node_stops_without_waiting_for_it(node: Callable[...,
 
     assert leaving.terminate(PATIENCE) == 0
 
-    assert_failed_once(handle, effects, f"{MAY_HAVE_BEGUN}its process was ended (the node leaves)")
+    assert_failed_once(handle, effects, f"{MAY_HAVE_STARTED}its process was ended (the node leaves)")
 
 
 @ONE_STORE
@@ -74,5 +74,5 @@ def test_it_fails_when_another_task_gets_its_worker_killed(node: Callable[..., N
     shop.sleep.using(timeout=0.5, retries=0).enqueue(60).wait(PATIENCE)
 
     assert handle.wait(PATIENCE) is State.FAILED
-    assert MAY_HAVE_BEGUN in (handle.task().reason or "")
+    assert MAY_HAVE_STARTED in (handle.task().reason or "")
     assert len([each for each in read_effects(effects, "began") if each["task"] == str(handle.id)]) == 1

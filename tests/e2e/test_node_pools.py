@@ -105,7 +105,11 @@ def test_tasks_that_a_node_cannot_run_stay_unclaimed_and_delay_no_others(
     stuck = [shop.app.handle(foreign[0]), picky, wide]
     assert [(handle.state, handle.task().fence) for handle in stuck] == [(State.RUNNABLE, 0)] * 3
     reasons = [str(handle.why().closed) for handle in stuck]
-    expected = ["offered a handler nobody.knows", "lacks the tag gpu", "has 2 slot(s) a worker, and it needs 3"]
+    expected = [
+        "registered the handler nobody.knows",
+        "lacks the tag gpu",
+        "has 2 slot(s) per worker and the task needs 3",
+    ]
     assert [text in reason for text, reason in zip(expected, reasons, strict=True)] == [True] * 3, reasons
     node("-n", "1", "-t", "3", "--tag", "gpu")
     assert [picky.result(PATIENCE), wide.result(PATIENCE)] == [2, 2]

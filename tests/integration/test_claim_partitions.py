@@ -164,7 +164,7 @@ def test_the_sweep_brings_back_what_no_claim_can_see(
     swept = store.sweep()
 
     assert closed is not None
-    assert (closed.name, closed.text) == ("store", "it is stored where no claim looks, which is damage to the database")
+    assert (closed.name, closed.text) == ("store", "stored where no claim looks for it: the database is damaged")
     assert [(finding.check, finding.count) for finding in found] == [("out_of_sight", 3)]
     assert (swept.healed, [claim.task.key for claim in claim_all(store)]) == (3, ["0", "1", "2"])
     assert store.sweep().healed == 0

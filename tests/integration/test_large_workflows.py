@@ -34,7 +34,7 @@ FILL: Sequence[LiteralString] = (
     INSERT INTO windlass.task
            (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure, finished, kind, reason)
     SELECT id, 'default', 'default', state, 0, 0, n, 1, 0, 'cancel', 1, n %% 7,
-           CASE n WHEN 1 THEN 'oops' ELSE 'prerequisite of this ended failed' END
+           CASE n WHEN 1 THEN 'oops' ELSE 'Prerequisite of this failed.' END
       FROM numbered
     """,
     """

@@ -9,12 +9,11 @@ from windlass.core.breaker import (
     PROBES,
     Breaker,
     BreakerState,
+    attempts_allowed,
     decode,
     drop_dead_probes,
     encode,
     force,
-    lift,
-    permits,
     record,
     reset,
     return_probes,
@@ -29,7 +28,7 @@ NODES: tuple[str, ...] = ("a", "b", "c")
 counts = st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda pair: (max(pair), min(pair)))
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["heard", "take", "probed", "returned", "died", "forced", "lifted", "reset"]),
+        st.sampled_from(["recorded", "take", "probes ended", "returned", "died", "forced", "reset"]),
         st.integers(-40, 700).map(lambda seconds: seconds * SECOND),
         st.sampled_from(NODES),
         counts,
@@ -37,7 +36,7 @@ steps = st.lists(
     max_size=60,
 )
 # Chance alone seldom opens a breaker and comes back when probes may run, so half of the stories begin there.
-PROBED = [("heard", 0, "a", (60, 60)), ("take", 31 * SECOND, "a", (2, 0)), ("take", 0, "b", (1, 0))]
+PROBED = [("recorded", 0, "a", (60, 60)), ("take", 31 * SECOND, "a", (2, 0)), ("take", 0, "b", (1, 0))]
 happenings = st.tuples(st.sampled_from([[], PROBED]), steps).map(lambda parts: [*parts[0], *parts[1]])
 
 
@@ -54,12 +53,12 @@ class World:
         self.now = max(self.now, at)
         mine, (attempts, errors) = self.under_way[node], count
         match what:
-            case "heard":
+            case "recorded":
                 self.breaker = record(self.breaker, at, attempts=attempts, errors=errors)
             case "take":
                 self.breaker, got = take_probes(self.breaker, at, node, attempts)
                 self.under_way[node] += got
-            case "probed":
+            case "probes ended":
                 ended = min(mine, attempts)
                 self.breaker = record(self.breaker, at, probes=ended, probe_errors=min(ended, errors), by=node)
                 self.under_way[node] -= ended
@@ -73,8 +72,6 @@ class World:
                 state = BreakerState.OPEN if errors % 2 else BreakerState.CLOSED
                 until = at + attempts * SECOND if attempts % 2 else None
                 self.breaker = force(self.breaker, at, state, by=node, until=until)
-            case "lifted":
-                self.breaker = lift(self.breaker, at)
             case _:
                 self.breaker = reset(self.breaker, at, by=node)
 
@@ -92,7 +89,7 @@ def test_never_more_probes_are_under_way_than_allowed(steps: list[tuple[str, Mic
     for step in steps:
         world.happens(*step)
         assert world.breaker.under_way == sum(world.under_way.values()) <= PROBES
-        left = permits(world.breaker, world.now)
+        left = attempts_allowed(world.breaker, world.now)
         assert left is None or 0 <= left <= PROBES - world.breaker.under_way
 
 
@@ -103,7 +100,7 @@ def test_its_times_never_run_backwards_while_nobody_interferes(
     world = World()
     for step in steps:
         before = world.breaker
-        if step[0] in {"forced", "lifted", "reset"}:
+        if step[0] in {"forced", "reset"}:
             continue
         world.happens(*step)
         assert world.breaker.since >= before.since
@@ -133,7 +130,9 @@ def test_it_closes_again_under_sustained_success(
     steps: list[tuple[str, Micros, str, tuple[int, int]]], seconds: int
 ) -> None:
     world = after(steps)
-    breaker, now = lift(drop_dead_probes(world.breaker, ()), world.now), world.now
+    breaker, now = drop_dead_probes(world.breaker, ()), world.now
+    if breaker.forced_by:
+        breaker = force(breaker, now, BreakerState.OPEN, by="ann", until=now)
 
     # The longest time that it is open, and one probe of at most five seconds after another.
     for _ in range(600 // seconds + 6):

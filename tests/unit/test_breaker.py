@@ -8,12 +8,11 @@ from windlass.core.breaker import (
     BreakerSettings,
     BreakerState,
     advance,
+    attempts_allowed,
     decode,
     drop_dead_probes,
     encode,
     force,
-    lift,
-    permits,
     record,
     reset,
     return_probes,
@@ -40,7 +39,7 @@ def half_open() -> Breaker:
 
 
 def test_a_new_breaker_lets_everything_through() -> None:
-    assert permits(Breaker(), NOON) is None
+    assert attempts_allowed(Breaker(), NOON) is None
 
 
 def test_more_than_half_of_twenty_attempts_failing_within_half_a_minute_opens_it() -> None:
@@ -53,7 +52,7 @@ def test_more_than_half_of_twenty_attempts_failing_within_half_a_minute_opens_it
 
     assert breaker.state is BreakerState.OPEN
     assert breaker.reason == "11 of 20 attempts within 30 s failed"
-    assert permits(breaker, NOON + 9 * SECOND) == 0
+    assert attempts_allowed(breaker, NOON + 9 * SECOND) == 0
 
 
 def test_exactly_half_is_not_enough() -> None:
@@ -81,7 +80,7 @@ def test_ten_failures_in_a_row_open_it_however_slowly_they_come() -> None:
     breaker = record(breaker, NOON + 9 * 3_600 * SECOND, attempts=1, errors=1, error="HTTPError: 503")
 
     assert breaker.state is BreakerState.OPEN
-    assert breaker.reason == "10 attempts in a row failed, lately with HTTPError: 503"
+    assert breaker.reason == "10 attempts in a row failed, most recently with HTTPError: 503"
 
 
 def test_one_success_ends_the_row() -> None:
@@ -100,8 +99,8 @@ def test_hearing_nothing_changes_nothing() -> None:
 def test_an_open_breaker_becomes_half_open_after_half_a_minute() -> None:
     breaker = opened()
 
-    assert permits(breaker, NOON + 30 * SECOND - 1) == 0
-    assert permits(breaker, NOON + 30 * SECOND) == PROBES
+    assert attempts_allowed(breaker, NOON + 30 * SECOND - 1) == 0
+    assert attempts_allowed(breaker, NOON + 30 * SECOND) == PROBES
     assert advance(breaker, NOON + 45 * SECOND).since == NOON + 30 * SECOND
 
 
@@ -130,19 +129,15 @@ def test_no_more_probes_are_given_out_than_may_be_under_way() -> None:
 
     assert (first, second, third) == (2, 1, 0)
     assert breaker.probing == {"a": 2, "b": 1}
-    assert permits(breaker, now) == 0
+    assert attempts_allowed(breaker, now) == 0
 
     breaker = record(breaker, now + SECOND, probes=1, by="a")
-    assert (breaker.probing, permits(breaker, now)) == ({"a": 1, "b": 1}, 1)
+    assert (breaker.probing, attempts_allowed(breaker, now)) == ({"a": 1, "b": 1}, 1)
 
 
 def test_no_probe_is_given_out_unless_it_is_half_open() -> None:
     assert take_probes(Breaker(), NOON, "a", 3) == (Breaker(), 0)
     assert take_probes(opened(), NOON + SECOND, "a", 3) == (opened(), 0)
-
-
-def test_the_caller_may_count_what_is_under_way_itself() -> None:
-    assert [permits(half_open(), NOON + 30 * SECOND, in_flight) for in_flight in (0, 2, 3, 9)] == [3, 1, 0, 0]
 
 
 def test_probes_that_never_ran_and_probes_of_dead_nodes_are_free_again() -> None:
@@ -161,7 +156,7 @@ def test_five_good_probes_close_it_with_nothing_counted_yet() -> None:
 
     breaker = record(breaker, now, probes=1)
 
-    assert breaker == Breaker(since=now, reason="5 of 5 probes were good")
+    assert breaker == Breaker(since=now, reason="5 of 5 probes succeeded")
 
 
 def test_one_bad_probe_among_them_is_forgiven_and_the_second_is_not() -> None:
@@ -194,54 +189,49 @@ def test_an_operator_holds_it_open_against_every_success() -> None:
     breaker = force(Breaker(), NOON, BreakerState.OPEN, by="ann", why="maintenance")
 
     assert record(breaker, NOON + 9_999 * SECOND, attempts=100, probes=9) == breaker
-    assert permits(breaker, NOON + 9_999 * SECOND) == 0
+    assert attempts_allowed(breaker, NOON + 9_999 * SECOND) == 0
 
 
 def test_an_operator_holds_it_closed_against_every_failure() -> None:
     breaker = force(opened(), NOON, BreakerState.CLOSED, by="ann", until=NOON + 60 * SECOND)
 
     breaker = record(breaker, NOON + 59 * SECOND, attempts=100, errors=100)
-    assert permits(breaker, NOON + 59 * SECOND) is None
+    assert attempts_allowed(breaker, NOON + 59 * SECOND) is None
     breaker = record(breaker, NOON + 61 * SECOND, attempts=100, errors=100)
     assert (breaker.state, breaker.forced_by) == (BreakerState.OPEN, "")
 
 
-def test_what_an_operator_held_open_is_probed_when_the_time_is_over_or_the_word_is_lifted() -> None:
+def test_a_breaker_held_open_becomes_half_open_when_its_time_is_over() -> None:
     breaker = force(Breaker(), NOON, BreakerState.OPEN, by="ann", until=NOON + 60 * SECOND)
 
-    for half in (advance(breaker, NOON + 60 * SECOND), lift(breaker, NOON + 10 * SECOND)):
-        assert (half.state, half.forced_by) == (BreakerState.HALF_OPEN, "")
+    half = advance(breaker, NOON + 60 * SECOND)
+
+    assert (half.state, half.forced_by) == (BreakerState.HALF_OPEN, "")
 
 
-def test_lifting_does_nothing_to_a_breaker_that_nobody_holds() -> None:
-    assert lift(opened(), NOON) == opened()
-    held = force(opened(), NOON, BreakerState.CLOSED, by="ann")
-    assert lift(held, NOON) == Breaker(since=NOON, reason="no longer held by ann")
-
-
-def test_probes_under_way_are_not_forgotten_when_an_operator_steps_in() -> None:
+def test_running_probes_are_kept_when_an_operator_holds_or_closes_the_breaker() -> None:
     breaker, _ = take_probes(half_open(), NOON + 30 * SECOND, "a", 2)
 
     held = force(breaker, NOON + 31 * SECOND, BreakerState.OPEN, by="ann")
 
-    assert lift(held, NOON + 32 * SECOND).probing == reset(held, NOON, by="ann").probing == {"a": 2}
+    assert held.probing == reset(held, NOON, by="ann").probing == {"a": 2}
 
 
-def test_a_node_that_hears_late_does_not_turn_time_back() -> None:
+def test_a_late_record_does_not_move_time_backwards() -> None:
     breaker = record(reset(opened(), NOON, by="ann"), NOON - 40 * SECOND, attempts=9, errors=9)
     breaker = record(breaker, NOON - 50 * SECOND, attempts=1, errors=1)
 
     assert (breaker.state, breaker.since) == (BreakerState.OPEN, NOON)
 
 
-def test_an_operator_closes_it_and_the_usual_rule_goes_on() -> None:
+def test_a_breaker_closed_by_an_operator_opens_again_by_the_usual_rule() -> None:
     breaker = reset(opened(), NOON + SECOND, by="ann")
 
-    assert permits(breaker, NOON + SECOND) is None
+    assert attempts_allowed(breaker, NOON + SECOND) is None
     assert record(breaker, NOON + 2 * SECOND, attempts=10, errors=10).state is BreakerState.OPEN
 
 
-def test_it_survives_being_stored_and_an_older_or_unreadable_text_is_taken() -> None:
+def test_a_stored_breaker_can_be_decoded_and_invalid_text_counts_as_closed() -> None:
     breaker, _ = take_probes(half_open(), NOON + 30 * SECOND, "a", 2)
 
     assert decode(encode(breaker)) == breaker
@@ -250,7 +240,7 @@ def test_it_survives_being_stored_and_an_older_or_unreadable_text_is_taken() -> 
 
 
 def test_each_state_has_its_sentence() -> None:
-    said = [
+    sentences = [
         sentence("payments", record(Breaker(), NOON, attempts=8, errors=3), NOON),
         sentence("payments", opened(), NOON),
         sentence("payments", record(half_open(), NOON, probes=3, probe_errors=1), NOON),
@@ -258,17 +248,18 @@ def test_each_state_has_its_sentence() -> None:
         sentence("payments", force(Breaker(), NOON, BreakerState.CLOSED, by="ann", until=NOON + SECOND), NOON),
     ]
 
-    assert said == [
-        "payments is closed: 3 of the latest 8 attempts failed",
-        "payments is open since 12:00:00 UTC until 12:00:30 UTC: 10 attempts in a row failed, lately with TimeoutError",
-        "payments is half-open since 12:00:30 UTC: of its probes 2 were good and 1 bad, 0 under way; "
-        "it opened because 10 attempts in a row failed, lately with TimeoutError",
-        'payments is held open by ann since 12:00:00 UTC until somebody lifts it: "maintenance"',
+    assert sentences == [
+        "payments is closed: 3 of the last 8 attempts failed",
+        "payments is open since 12:00:00 UTC until 12:00:30 UTC: 10 attempts in a row failed, "
+        "most recently with TimeoutError",
+        "payments is half-open since 12:00:30 UTC: 2 probes succeeded, 1 failed, 0 are running; "
+        "it opened because 10 attempts in a row failed, most recently with TimeoutError",
+        'payments is held open by ann since 12:00:00 UTC until somebody closes it: "maintenance"',
         "payments is held closed by ann since 12:00:00 UTC until 12:00:01 UTC",
     ]
 
 
-def test_what_is_heard_late_is_added_to_what_was_heard_before() -> None:
+def test_a_late_record_is_added_to_earlier_ones() -> None:
     breaker = record(Breaker(), NOON + 20 * SECOND, attempts=10, errors=5)
 
     breaker = record(breaker, NOON + 5 * SECOND, attempts=9, errors=5)

@@ -12,7 +12,17 @@ from tests.unit.values import OOPS, a_stored_task, an_id
 from windlass.config import PoolSettings
 from windlass.core.assignment import assignment_of
 from windlass.core.lifecycle import State
-from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Settlement, Stopped, settle
+from windlass.core.settlement import (
+    AT_MOST_ONCE,
+    Crashed,
+    Outcome,
+    Raised,
+    Released,
+    Returned,
+    Settlement,
+    Stopped,
+    settle,
+)
 from windlass.core.task import Claim, Lease, Rules, SessionId
 from windlass.events import Events
 from windlass.stores.memory import MemoryStore
@@ -636,7 +646,7 @@ ONCE = Rules(at_most_once=True, max_crashes=0)
 def assert_interrupted(outcome: Outcome, how: str) -> None:
     assert isinstance(outcome, Raised)
     assert (outcome.give_up, outcome.error.kind) == (True, "Interrupted")
-    assert outcome.error.message == f"at most once, and it may have begun: its process was ended ({how})"
+    assert outcome.error.message == f"{AT_MOST_ONCE}: its process was ended ({how})"
 
 
 def test_an_at_most_once_task_is_not_released_after_it_has_started() -> None:

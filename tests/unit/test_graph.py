@@ -182,4 +182,4 @@ def test_what_the_ends_of_prerequisites_make_of_a_task(
 def test_the_reason_does_not_depend_on_the_order_of_the_ends(ended: list[tuple[int, End]]) -> None:
     after = unblock(State.WAITING, 4, OnFailure.CANCEL, ended, due=0, now=1)
 
-    assert after.reason == "prerequisite 1 ended failed"
+    assert after.reason == "Prerequisite 1 failed."

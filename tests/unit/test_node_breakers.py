@@ -18,6 +18,8 @@ from windlass.core.settlement import Crashed, Outcome, Released, Returned, Stopp
 from windlass.core.task import Claim, NewTask
 from windlass.events import BreakerChanged, Event, Events
 from windlass.operations import breakers
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.stores.memory import MemoryStore
 from windlass.worker.breakers import KIND, Breakers
 
@@ -324,8 +326,13 @@ def test_an_attempt_that_started_before_it_opened_does_not_close_it() -> None:
 
 def test_a_breaker_held_open_by_an_operator_ignores_successes() -> None:
     cluster = Cluster()
-    now = cluster.clock.now()
-    breakers.hold(cluster.store, "bank", BreakerState.OPEN, now, by="ops", why="a migration", lasts="10s")
+    breakers.hold(
+        Access(cluster.store, clock=cluster.clock),
+        "bank",
+        BreakerState.OPEN,
+        author=Author("ops", "a migration"),
+        lasts="10s",
+    )
 
     cluster.end(50, Returned())
     cluster.step(want=1)
@@ -341,7 +348,11 @@ def test_a_reason_that_is_too_long_for_the_audit_log_is_refused() -> None:
 
     with pytest.raises(ValueError, match="why"):
         breakers.hold(
-            cluster.store, "bank", BreakerState.OPEN, cluster.clock.now(), by="ops", why="x" * 1_950, lasts="1s"
+            Access(cluster.store, clock=cluster.clock),
+            "bank",
+            BreakerState.OPEN,
+            author=Author("ops", "x" * 1_950),
+            lasts="1s",
         )
     cluster.step(seconds=2, want=1)
 

@@ -350,18 +350,18 @@ def test_a_refused_batch_is_refused_whole_and_named(batch: list[NewTask], error:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (task(None), "id=None is no id"),
-        (task(["x"]), r"id=\['x'\] is no id"),
-        (task(7), "id=7 .* cannot be ordered with 'a'"),
-        (task("x", "soon"), "deadline='soon' of task 'x' cannot be ordered with 1"),
-        (task("x", float("nan")), "deadline=nan of task 'x' cannot be ordered"),
-        (task("x", Decimal("nan")), "deadline=Decimal\\('NaN'\\) of task 'x' cannot be ordered"),
-        (task("x", NOON), "deadline=datetime.* cannot be ordered with 1"),
-        (task("x", 1j), "deadline=1j .* cannot be ordered"),
-        (task("x", priority="high"), "priority='high' of task 'x' is not a whole number"),
+        (task(None), "id=None is not a valid id"),
+        (task(["x"]), r"id=\['x'\] is not a valid id"),
+        (task(7), "id=7 .* cannot be compared with 'a'"),
+        (task("x", "soon"), "deadline='soon' of task 'x' cannot be compared with 1"),
+        (task("x", float("nan")), "deadline=nan of task 'x' cannot be compared"),
+        (task("x", Decimal("nan")), "deadline=Decimal\\('NaN'\\) of task 'x' cannot be compared"),
+        (task("x", NOON), "deadline=datetime.* cannot be compared with 1"),
+        (task("x", 1j), "deadline=1j .* cannot be compared"),
+        (task("x", priority="high"), "priority='high' of task 'x' is not an integer"),
         (task("x", priority=0.5), "priority=0.5 of task 'x'"),
         (task("x", on_failure="explode"), "on_failure='explode' of task 'x'"),
-        (task("x", after="ab"), "prerequisites='ab' of task 'x' is one text"),
+        (task("x", after="ab"), "prerequisites='ab' of task 'x' is a string"),
         (task("x", after=[["a"]]), r"prerequisites=\[\['a'\]\] of task 'x' are not ids"),
         (task("x", after=range(100_001)), "prerequisites of 'x': 100,001 given"),
     ],
@@ -400,14 +400,14 @@ def test_the_first_kind_that_is_accepted_is_the_one_that_counts() -> None:
 
     scheduler.add_tasks(task(1, 5))
 
-    with pytest.raises(InvalidTask, match="cannot be ordered with 5"):
+    with pytest.raises(InvalidTask, match="cannot be compared with 5"):
         scheduler.add_tasks(task(2, NOON))
 
 
 def test_tuples_are_held_against_each_other_part_by_part() -> None:
     scheduler = scheduler_with(task(("a", 1)))
 
-    with pytest.raises(InvalidTask, match="cannot be ordered"):
+    with pytest.raises(InvalidTask, match="cannot be compared"):
         scheduler.add_tasks(task(("b", "x")))
 
 

@@ -15,7 +15,7 @@ SMALL = Serves(handlers=frozenset(["mail.send"]), labels=frozenset(["eu"]), slot
         ("mail.send", Rules(slots=2, requires=("eu",), downstream="post"), ""),
         ("mail.read", Rules(), "does not know the handler mail.read"),
         ("mail.send", Rules(requires=("gpu", "eu", "arm")), "lacks the tag arm, gpu"),
-        ("mail.send", Rules(slots=3), "has 2 slot(s) a worker, and it needs 3"),
+        ("mail.send", Rules(slots=3), "has 2 slot(s) per worker and the task needs 3"),
     ],
 )
 def test_the_rule_says_what_is_missing(handler: str, rules: Rules, lacks: str) -> None:

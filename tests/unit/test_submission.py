@@ -80,7 +80,7 @@ def test_a_task_is_born_in_the_state_that_its_times_and_prerequisites_ask_for(
 
 
 def test_a_batch_that_is_too_large_is_refused_with_a_way_out() -> None:
-    with pytest.raises(InvalidTask, match="submit in parts"):
+    with pytest.raises(InvalidTask, match="Submit in parts"):
         draft([NewTask(handler="work")] * (MAX_BATCH + 1), NOW, lambda _: lambda: 7)
 
 

@@ -81,7 +81,7 @@ def test_a_duration_may_be_written_in_several_ways(written: object, meant: timed
     "written", ["soon", "", "30", "1y", "s", "-5s", None, True, float("nan"), 1e300, "9" * 80 + "w"]
 )
 def test_what_is_no_duration_is_refused_by_name(written: object) -> None:
-    with pytest.raises(InvalidTask, match=r"^timeout=.* is not a length of time"):
+    with pytest.raises(InvalidTask, match=r"^timeout=.* is not a duration"):
         duration(written, "timeout")
 
 

@@ -1,6 +1,6 @@
-"""Decide whether a store accepts a checked batch, given what the store knows. Every store refuses in the same words.
+"""Decide whether a store accepts a batch, given what the store knows. All stores use these functions.
 
-Refusals name tasks as the caller did: by key, by the id that the caller gave, or by position in the batch.
+Errors name tasks as the caller did: by key, by the id that the caller gave, or by position in the batch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from windlass.errors import (
 
 
 class Scoped(Protocol):
-    """A task as far as others may wait for it."""
+    """The tenant and workflow of a task."""
 
     @property
     def tenant(self) -> str: ...
@@ -54,8 +54,8 @@ def check_prerequisites(
 ) -> dict[TaskId, tuple[UUID, Micros]]:
     """Return the forward references of a batch: id to workflow and time limit. Raise `UnknownPrerequisite`.
 
-    `find` looks up a task of the batch or of the store; `forward` the time limit of a workflow's forward references,
-    None where it takes none.
+    `find` looks up a task of the batch or of the store. `forward` returns the time limit of a workflow's forward
+    references, or None if the workflow allows none.
     """
     ahead: dict[TaskId, tuple[UUID, Micros]] = {}
     unknown: dict[object, None] = {}
@@ -83,28 +83,28 @@ def check_prerequisites(
 def check_placeholders(
     ahead: Mapping[TaskId, tuple[UUID, Micros]], drafts: Iterable[Draft], already: Mapping[UUID, int]
 ) -> None:
-    """Refuse more forward references than one workflow may have open; `already` counts those of earlier batches."""
+    """Raise `InvalidTask` for too many open forward references. `already` counts those of earlier batches."""
     for workflow, there in already.items():
         if there + sum(one == workflow for one, _ in ahead.values()) > MAX_PLACEHOLDERS:
             named = {workflow_id(one.new.tenant, one.new.workflow or ""): one.new.workflow for one in drafts}
             raise InvalidTask(
                 f"prerequisites: workflow {named.get(workflow)!r} has more than {MAX_PLACEHOLDERS:,} open forward "
-                "references; submit some of the tasks they name first"
+                "references. Submit some of the tasks that they name first."
             )
 
 
 def check_room(queue: Queue, queued: int, more: int) -> None:
-    """Refuse more tasks than the queue may hold."""
+    """Raise `QueueFull` if the queue has no room for `more` tasks."""
     if queue.max_waiting is not None and queued + more > queue.max_waiting:
         raise QueueFull(queue.name, queue.max_waiting)
 
 
 def check_seal(workflow: str, tenant: str, open_references: int, *, opened: bool, missing: bool) -> None:
-    """Check that a workflow can be sealed: it was opened, and has no open forward references unless `missing`."""
+    """Check that a workflow was opened, and has no open forward references unless `missing` ends them."""
     if not opened:
         raise UnknownTask(f"workflow {workflow!r} of tenant {tenant!r}")
     if open_references and not missing:
-        raise NotAllowed(f"workflow {workflow!r} has {open_references} open forward references; submit them first")
+        raise NotAllowed(f"workflow {workflow!r} has {open_references} open forward references. Submit them first.")
 
 
 def seal_for(draft: Draft, batch: Mapping[TaskId, NewTask], is_unsealed: Callable[[UUID], bool]) -> tuple[UUID, ...]:
@@ -121,15 +121,15 @@ def seal_for(draft: Draft, batch: Mapping[TaskId, NewTask], is_unsealed: Callabl
 
 
 def cycle(members: Sequence[TaskId], key_of: Callable[[TaskId], str | None]) -> CycleFound:
-    """Return the refusal of tasks that wait for each other, named by their keys where they have one."""
+    """Return the error for tasks that wait for each other, named by key if they have one."""
     return CycleFound([key_of(id) or id for id in members])
 
 
 def prerequisite_keys(new: NewTask) -> dict[TaskId, str]:
-    """Return the prerequisites that the caller named by key, by id."""
+    """Return the ids of the prerequisites that the caller named by key, with those keys."""
     return {keyed_id(new.tenant, new.workflow, name): name for name in new.prerequisites if not isinstance(name, UUID)}
 
 
 def in_scope(new: NewTask, there: Scoped | None) -> bool:
-    """Return True if the task may wait for this one: of its own workflow, or one that stands alone."""
+    """Return True if a task may wait for this one: it belongs to the same workflow, or to none."""
     return there is not None and there.tenant == new.tenant and there.workflow in (None, new.workflow)

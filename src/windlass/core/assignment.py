@@ -1,6 +1,6 @@
-"""One attempt as a node hands it to a worker: all that is needed to run it and to report its end, and nothing more.
+"""The message with which a node starts an attempt on a worker.
 
-It travels as msgpack, field by field without names, so that a worker which lives for one task is told in few bytes.
+It is encoded as a msgpack array without field names, to keep it small.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from windlass.core.times import Micros
 
 
 class Assignment(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
-    """What a worker is told about the attempt it shall run."""
+    """What a worker needs to run an attempt and to report its end."""
 
     task: UUID
     fence: int
     session: UUID
     handler: str
     args: str
-    """JSON text of an object; references to other tasks are already replaced by their results."""
+    """JSON text of an object, with references already replaced by results."""
     attempt: int = 1
-    """Which attempt this is, from 1."""
+    """The number of the attempt, from 1."""
     queue: str = "default"
     tenant: str = "default"
     workflow: str | None = None
@@ -34,12 +34,12 @@ class Assignment(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
 
     @property
     def lease(self) -> Lease:
-        """The right under which every report of the attempt comes."""
+        """The lease of the attempt, which every report must name."""
         return Lease(TaskId(self.task), self.fence, SessionId(self.session))
 
 
 def assignment_of(claim: Claim, args: str | None = None) -> Assignment:
-    """The order for a claimed task; `args` are its arguments once the references in them are resolved."""
+    """Return the assignment of a claimed task. `args` are its arguments with references replaced."""
     task, rules = claim.task, claim.task.rules
     return Assignment(
         task=task.id,

@@ -1,9 +1,9 @@
-"""A circuit breaker: what keeps the tasks of a failing downstream from hammering it. Pure.
+"""Circuit breakers: stop tasks from overloading a downstream that fails.
 
-Closed lets all through, open lets none, half-open lets a few probes through and learns from them. The nodes share one
-breaker for each downstream: they read it, put what they heard into it, and write it back only if nobody else did in
-between. So that this also bounds the probes of all nodes together, a probe is taken in the breaker before it is
-claimed. Which failures count is the callers' to say: a bad address is not the downstream's fault.
+A closed breaker lets every attempt start, an open one none, and a half-open one a few probes that decide what happens
+next. All nodes share one breaker per downstream. They read it, add the attempts that ended, and write it back with
+compare-and-set. A probe is reserved in the breaker before its task is claimed, which bounds the probes of all nodes
+together. Callers decide which failures count: a bad address is not the downstream's fault.
 """
 
 from __future__ import annotations
@@ -19,46 +19,46 @@ from msgspec.structs import replace
 from windlass.core.times import Micros, micros, to_datetime
 
 PROBES = 3
-"""How many attempts may be under way in all nodes together while a breaker is half-open."""
+"""The number of probes that may run at the same time on all nodes together."""
 
 
 class BreakerState(StrEnum):
-    """What a breaker lets through."""
+    """The state of a breaker."""
 
     CLOSED = "closed"
-    """Everything."""
+    """Every attempt may start."""
     OPEN = "open"
-    """Nothing, until its time is over."""
+    """No attempt may start until its time is over."""
     HALF_OPEN = "half_open"
-    """A few probes."""
+    """A few probes may run."""
 
 
 class BreakerSettings(Struct, frozen=True, kw_only=True):
-    """When a breaker opens, for how long, and what closes it again."""
+    """When a breaker opens, for how long, and when it closes again."""
 
     window: timedelta = timedelta(seconds=30)
     least: int = 20
-    """Fewer attempts than this within the window say nothing about the share of failures."""
+    """The share of failures counts only with at least this many attempts in the window."""
     share: float = 0.5
-    """It opens when more than this share of them failed."""
+    """The breaker opens when more than this share of the attempts failed."""
     row: int = 10
-    """It opens, too, after so many failures without a success between them, however long they took."""
+    """The breaker also opens after this many failures in a row, however long they took."""
     first: timedelta = timedelta(seconds=30)
     longest: timedelta = timedelta(minutes=10)
-    """It is open for `first`, then twice as long each time that its probes fail, up to `longest`."""
+    """How long the breaker stays open: `first`, then twice as long each time its probes fail, up to `longest`."""
     probes: int = PROBES
     good: int = 5
     good_share: float = 0.8
-    """So many good probes close it, if they are at least this share of all."""
+    """The breaker closes after `good` successful probes, if they are at least this share of all probes."""
     bad: int = 2
-    """So many bad probes open it again."""
+    """The breaker opens again after this many failed probes."""
 
 
 DEFAULTS = BreakerSettings()
 
 
 class Slice(Struct, frozen=True, array_like=True):
-    """What ended in a tenth of the window."""
+    """The attempts that ended in a tenth of the window."""
 
     start: Micros
     attempts: int
@@ -66,44 +66,44 @@ class Slice(Struct, frozen=True, array_like=True):
 
 
 class Breaker(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of one downstream: small enough to be stored, as JSON, at every change."""
+    """The breaker of one downstream, small enough to be stored as JSON at every change."""
 
     state: BreakerState = BreakerState.CLOSED
     since: Micros = 0
     until: Micros | None = None
-    """When an open breaker becomes half-open, or an operator's word runs out."""
+    """When an open breaker becomes half-open, or an operator's override ends."""
     window: tuple[Slice, ...] = ()
     row: int = 0
-    """Failures since the last success."""
+    """The number of failures since the last success."""
     probing: Mapping[str, int] = {}
-    """Probes under way, by who runs them."""
+    """The number of running probes, by node."""
     good: int = 0
     bad: int = 0
-    """How the probes of this half-open time ended."""
+    """The number of successful and of failed probes since the breaker became half-open."""
     opened: int = 0
     """How often it has opened since it was last closed."""
     reason: str = ""
     forced_by: str = ""
-    """Who holds it in this state; while somebody does, what is heard changes nothing."""
+    """The operator who holds it in this state. While it is held, attempts do not change it."""
 
     @property
     def attempts(self) -> int:
-        """How many attempts ended within the window, when it was last heard of."""
+        """The number of attempts in the window, as of the last record."""
         return sum(each.attempts for each in self.window)
 
     @property
     def errors(self) -> int:
-        """How many of them failed."""
+        """The number of failed attempts in the window, as of the last record."""
         return sum(each.errors for each in self.window)
 
     @property
     def under_way(self) -> int:
-        """How many probes run in all nodes."""
+        """The number of probes running on all nodes."""
         return sum(self.probing.values())
 
 
 def decode(text: str) -> Breaker:
-    """A stored breaker; what cannot be read counts as closed, because a breaker must not stop what it cannot judge."""
+    """Decode a stored breaker. Text that cannot be decoded counts as closed, so that it stops nothing."""
     try:
         return msgspec.json.decode(text, type=Breaker)
     except msgspec.DecodeError:
@@ -111,17 +111,17 @@ def decode(text: str) -> Breaker:
 
 
 def encode(breaker: Breaker) -> str:
-    """The text that is stored."""
+    """Encode a breaker for storage."""
     return msgspec.json.encode(breaker).decode()
 
 
 def advance(breaker: Breaker, now: Micros) -> Breaker:
-    """The breaker as the passing of time alone has left it."""
+    """Return the breaker as of `now`: an open one may have become half-open, an override may have ended."""
     if breaker.until is None or now < breaker.until:
         return breaker
     if breaker.state is BreakerState.OPEN:
-        return _half_open(breaker, breaker.until)
-    return _closed(breaker, breaker.until, "the operator's word ran out")
+        return _open_half(breaker, breaker.until)
+    return _close(breaker, breaker.until, "the operator's override ended")
 
 
 def record(
@@ -136,40 +136,32 @@ def record(
     error: str = "",
     settings: BreakerSettings = DEFAULTS,
 ) -> Breaker:
-    """The breaker after some attempts ended.
+    """Return the breaker after some attempts ended.
 
-    `probes` are those that `by` took with `take`, `attempts` the others, `error` the words of a failure. While the
-    breaker is not closed only probes count: other attempts began before it opened, and tell what is known.
+    `probes` are those that `by` took with `take_probes`, `attempts` are all others, `error` is the text of a failure.
+    While the breaker is not closed, only probes count: other attempts started before it opened.
     """
     assert 0 <= errors <= attempts, f"{errors} errors of {attempts} attempts"
     assert 0 <= probe_errors <= probes, f"{probe_errors} errors of {probes} probes"
     breaker = _ended(advance(breaker, now), by, probes)
-    now = max(now, breaker.since)  # Nodes may hear out of order.
+    now = max(now, breaker.since)  # Nodes may record out of order.
     if breaker.forced_by or breaker.state is BreakerState.OPEN:
         return breaker
     if attempts + probes == 0:
         return breaker
     if breaker.state is BreakerState.HALF_OPEN:
-        return _probed(breaker, now, probes - probe_errors, probe_errors, error, settings)
-    return _counted(breaker, now, attempts + probes, errors + probe_errors, error, settings)
+        return _add_probes(breaker, now, probes - probe_errors, probe_errors, error, settings)
+    return _add_attempts(breaker, now, attempts + probes, errors + probe_errors, error, settings)
 
 
-def permits(
-    breaker: Breaker,
-    now: Micros,
-    in_flight: int | None = None,
-    settings: BreakerSettings = DEFAULTS,
-) -> int | None:
-    """How many more attempts may begin: None for any number, 0 for none.
-
-    `in_flight` is how many run in all nodes; left out, it is what the breaker itself knows.
-    """
+def attempts_allowed(breaker: Breaker, now: Micros, settings: BreakerSettings = DEFAULTS) -> int | None:
+    """Return how many more attempts may start: None for any number, 0 for none."""
     breaker = advance(breaker, now)
     if breaker.state is BreakerState.CLOSED:
         return None
     if breaker.state is BreakerState.OPEN:
         return 0
-    return max(0, settings.probes - (breaker.under_way if in_flight is None else in_flight))
+    return max(0, settings.probes - breaker.under_way)
 
 
 def take_probes(
@@ -179,24 +171,24 @@ def take_probes(
     want: int,
     settings: BreakerSettings = DEFAULTS,
 ) -> tuple[Breaker, int]:
-    """Take up to `want` probes for the node `by`, and say how many it got; none unless the breaker is half-open.
+    """Reserve up to `want` probes for the node `by`. Return the breaker and how many it got: 0 unless half-open.
 
-    They hold only once the breaker is written. What was not used goes back with `give_back`.
+    The reservation takes effect when the breaker is written. Unused probes are returned with `return_probes`.
     """
     breaker = advance(breaker, now)
-    got = min(want, permits(breaker, now, settings=settings) or 0)
+    got = min(want, attempts_allowed(breaker, now, settings) or 0)
     if got <= 0:
         return breaker, 0
     return replace(breaker, probing={**breaker.probing, by: breaker.probing.get(by, 0) + got}), got
 
 
 def return_probes(breaker: Breaker, by: str, probes: int) -> Breaker:
-    """Probes that were taken and never ran: they tell nothing."""
+    """Return probes that were reserved and did not run."""
     return _ended(breaker, by, probes)
 
 
 def drop_dead_probes(breaker: Breaker, alive: Collection[str]) -> Breaker:
-    """Free the probes of nodes that are gone: nobody will say how they ended."""
+    """Free the probes of nodes that are gone: nobody will report how they ended."""
     probing = {by: count for by, count in breaker.probing.items() if by in alive}
     return breaker if len(probing) == len(breaker.probing) else replace(breaker, probing=probing)
 
@@ -204,9 +196,9 @@ def drop_dead_probes(breaker: Breaker, alive: Collection[str]) -> Breaker:
 def force(
     breaker: Breaker, now: Micros, state: BreakerState, *, by: str, why: str = "", until: Micros | None = None
 ) -> Breaker:
-    """Hold it open or closed for an operator, until then or until it is lifted.
+    """Hold the breaker open or closed for an operator, until a time or until `reset`.
 
-    When an open one's time is over it becomes half-open: probes decide, not the clock.
+    When the time of an open breaker is over, it becomes half-open, and probes decide.
     """
     assert by, "somebody must answer for it"
     assert state is not BreakerState.HALF_OPEN, "an operator opens or closes"
@@ -216,81 +208,70 @@ def force(
     )
 
 
-def lift(breaker: Breaker, now: Micros) -> Breaker:
-    """End an operator's word: from open to half-open, from closed to closed with nothing counted yet."""
-    if not breaker.forced_by:
-        return breaker
-    if breaker.state is BreakerState.OPEN:
-        return _half_open(breaker, now)
-    return _closed(breaker, now, f"no longer held by {breaker.forced_by}")
-
-
 def reset(breaker: Breaker, now: Micros, *, by: str) -> Breaker:
-    """Close it now, with nothing counted yet; it opens again by the usual rule."""
-    return _closed(breaker, now, f"closed by {by}")
+    """Close the breaker and clear its counts. It may open again by the usual rules."""
+    return _close(breaker, now, f"closed by {by}")
 
 
 def sentence(name: str, breaker: Breaker, now: Micros) -> str:
-    """How things stand, for people."""
+    """Return the state of a breaker as a sentence."""
     breaker = advance(breaker, now)
     if breaker.forced_by:
-        until = "somebody lifts it" if breaker.until is None else _clock(breaker.until)
-        said = f': "{breaker.reason}"' if breaker.reason else ""
-        return (
-            f"{name} is held {breaker.state} by {breaker.forced_by} since {_clock(breaker.since)} until {until}{said}"
-        )
+        until = "somebody closes it" if breaker.until is None else _clock(breaker.until)
+        why = f': "{breaker.reason}"' if breaker.reason else ""
+        return f"{name} is held {breaker.state} by {breaker.forced_by} since {_clock(breaker.since)} until {until}{why}"
     if breaker.state is BreakerState.CLOSED:
-        return f"{name} is closed: {breaker.errors} of the latest {breaker.attempts} attempts failed"
+        return f"{name} is closed: {breaker.errors} of the last {breaker.attempts} attempts failed"
     if breaker.state is BreakerState.OPEN:
         until = _clock(breaker.until or now)
         return f"{name} is open since {_clock(breaker.since)} until {until}: {breaker.reason}"
     return (
-        f"{name} is half-open since {_clock(breaker.since)}: of its probes {breaker.good} were good and {breaker.bad} "
-        f"bad, {breaker.under_way} under way; it opened because {breaker.reason or 'somebody held it open'}"
+        f"{name} is half-open since {_clock(breaker.since)}: {breaker.good} probes succeeded, {breaker.bad} failed, "
+        f"{breaker.under_way} are running; it opened because {breaker.reason or 'an operator held it open'}"
     )
 
 
-def _counted(
+def _add_attempts(
     breaker: Breaker, now: Micros, attempts: int, errors: int, error: str, settings: BreakerSettings
 ) -> Breaker:
-    """A closed breaker with these attempts added, opened if they are one too many."""
-    row = breaker.row + errors if errors == attempts else 0  # Their order is not known, so one success clears it.
+    """Add attempts to a closed breaker, and open it if too many have failed."""
+    row = breaker.row + errors if errors == attempts else 0  # Their order is not known: one success resets the row.
     breaker = replace(breaker, row=row, window=_window(breaker.window, now, attempts, errors, settings))
     if row >= settings.row:
-        return _opened(breaker, now, f"{row} attempts in a row failed", error, settings)
+        return _open(breaker, now, f"{row} attempts in a row failed", error, settings)
     if breaker.attempts >= settings.least and breaker.errors > settings.share * breaker.attempts:
         within = f"{settings.window.total_seconds():g} s"
-        said = f"{breaker.errors} of {breaker.attempts} attempts within {within} failed"
-        return _opened(breaker, now, said, error, settings)
+        cause = f"{breaker.errors} of {breaker.attempts} attempts within {within} failed"
+        return _open(breaker, now, cause, error, settings)
     return breaker
 
 
-def _probed(breaker: Breaker, now: Micros, good: int, bad: int, error: str, settings: BreakerSettings) -> Breaker:
-    """A half-open breaker with these probes added, opened or closed if they decide it."""
+def _add_probes(breaker: Breaker, now: Micros, good: int, bad: int, error: str, settings: BreakerSettings) -> Breaker:
+    """Add probes to a half-open breaker, and open or close it if they decide that."""
     breaker = replace(breaker, good=breaker.good + good, bad=breaker.bad + bad)
     probes = breaker.good + breaker.bad
     if breaker.bad >= settings.bad:
-        return _opened(breaker, now, f"{breaker.bad} of {probes} probes failed", error, settings)
+        return _open(breaker, now, f"{breaker.bad} of {probes} probes failed", error, settings)
     if breaker.good >= settings.good and breaker.good >= settings.good_share * probes:
-        return _closed(breaker, now, f"{breaker.good} of {probes} probes were good")
+        return _close(breaker, now, f"{breaker.good} of {probes} probes succeeded")
     return breaker
 
 
-def _opened(breaker: Breaker, now: Micros, said: str, error: str, settings: BreakerSettings) -> Breaker:
+def _open(breaker: Breaker, now: Micros, cause: str, error: str, settings: BreakerSettings) -> Breaker:
     opened = breaker.opened + 1
-    # The exponent is bounded so that a downstream that is away for a year does not build a huge number.
+    # The exponent is bounded, so that a downstream that fails for a year does not build a huge number.
     span = min(micros(settings.longest), micros(settings.first) * 2 ** min(opened - 1, 40))
-    reason = f"{said}, lately with {error}" if error else said
+    reason = f"{cause}, most recently with {error}" if error else cause
     return Breaker(
         state=BreakerState.OPEN, since=now, until=now + span, opened=opened, reason=reason, probing=breaker.probing
     )
 
 
-def _closed(breaker: Breaker, now: Micros, reason: str) -> Breaker:
+def _close(breaker: Breaker, now: Micros, reason: str) -> Breaker:
     return Breaker(since=now, reason=reason, probing=breaker.probing)
 
 
-def _half_open(breaker: Breaker, now: Micros) -> Breaker:
+def _open_half(breaker: Breaker, now: Micros) -> Breaker:
     return Breaker(
         state=BreakerState.HALF_OPEN,
         since=now,
@@ -309,7 +290,7 @@ def _ended(breaker: Breaker, by: str, probes: int) -> Breaker:
 def _window(
     window: tuple[Slice, ...], now: Micros, attempts: int, errors: int, settings: BreakerSettings
 ) -> tuple[Slice, ...]:
-    """The slices that lie within the window, these attempts added to the last one."""
+    """Return the slices within the window, with these attempts added to the last one."""
     size = micros(settings.window) // 10 or 1
     start = max(now - now % size, window[-1].start if window else 0)
     last = window[-1] if window and window[-1].start == start else Slice(start, 0, 0)

@@ -1,4 +1,4 @@
-"""The arithmetic of fences."""
+"""Fences: numbers that grow with every lease of a task."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from windlass.core.times import Micros
 
 EPOCH_SHIFT = 40
 _TICK = 10_000
-"""Microseconds a tick: ticks since 1970 fit below the epoch for some three hundred years."""
+"""Microseconds per tick. Ticks since 1970 fit below the epoch for about three hundred years."""
 
 
 def next_fence(fence: int, *, epoch: int, submitted: Micros) -> int:
-    """The fence of the next lease of a task whose latest one was `fence`.
+    """Return the fence of the next lease of a task whose latest one was `fence`.
 
-    The counter starts at the time of the submit, not at zero: a task that was purged and submitted again under the same
-    key goes on above every fence of its earlier life, unless that was leased a hundred times a second throughout.
+    The counter starts at the time of the submit, not at zero. So a task that is purged and submitted again under the
+    same key gets greater fences than before, unless it was leased a hundred times a second all the time.
     """
     return max(fence, (epoch << EPOCH_SHIFT) + submitted // _TICK) + 1

@@ -1,7 +1,7 @@
-"""Which tasks a filter means, as conditions that a task meets or not. Pure, and the specification of every store.
+"""Filters of tasks as conditions. `core.query` parses them from text; every store gives the same results.
 
-`core.query` makes them from text. `Query.matches` decides; what it says of names, states and times apart is there so
-that a store can look in the right place first, and never leaves out a task that matches.
+`Query.matches` decides. The methods that return names, states and times are hints that let a store read fewer tasks;
+they never exclude a task that matches.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _BARE_WORD = re.compile(r'(?!-)[^\s",*\\:~<>=]+')
 
 
 class Op(StrEnum):
-    """How a value is compared."""
+    """A comparison operator."""
 
     IS = ":"
-    """Equal, or like a pattern."""
+    """Equals, or matches a pattern."""
     HAS = "~"
-    """Contains, whatever the case of its letters."""
+    """Contains, ignoring case."""
     OVER = ">"
     AT_LEAST = ">="
     UNDER = "<"
@@ -36,22 +36,22 @@ class Op(StrEnum):
 
     @property
     def compares(self) -> bool:
-        """Whether it needs an order."""
+        """True for the operators that compare order."""
         return self not in (Op.IS, Op.HAS)
 
 
 class Pattern(Struct, frozen=True):
-    """Text with stars, each of which stands for any text: the parts between them. One part is plain text."""
+    """Text with wildcards: the parts between the stars. A pattern of one part is plain text."""
 
     parts: tuple[str, ...]
 
     @property
     def literal(self) -> str | None:
-        """The text, if it has no star."""
+        """The text, if it has no wildcard; else None."""
         return self.parts[0] if len(self.parts) == 1 else None
 
     def fits(self, text: str) -> bool:
-        """Whether all of the text is like this."""
+        """Return True if the whole text matches."""
         first, *rest = self.parts
         if not rest:
             return text == first
@@ -67,12 +67,12 @@ class Pattern(Struct, frozen=True):
         return True
 
     def within(self, text: str) -> bool:
-        """Whether some of the text is like this, whatever the case of its letters."""
+        """Return True if part of the text matches, ignoring case."""
         return Pattern(("", *(part.casefold() for part in self.parts), "")).fits(text.casefold())
 
 
 FREE = ""
-"""The field of words that stand alone."""
+"""The field of free words."""
 TEXT_FIELDS = ("queue", "tenant", "handler", "workflow", "key", "id", "downstream", "error")
 NUMBER_FIELDS = ("attempts", "crashes", "losses", "priority")
 AGE = "age"
@@ -81,16 +81,16 @@ ARGS = "args."
 
 
 class Condition(Struct, frozen=True, kw_only=True):
-    """One thing that must be so of a task, or with `excluded` must not."""
+    """A condition that a task must meet, or must not meet if `excluded`."""
 
     field: str
     op: Op
     values: tuple[Pattern | int | float, ...]
-    """Any of them will do. Text is a pattern, a length of time is microseconds."""
+    """Alternatives: one must match. Text is a pattern, a duration is microseconds."""
     excluded: bool = False
 
     def holds(self, task: Task, now: Micros) -> bool:
-        """Whether the task meets it."""
+        """Return True if the task meets the condition."""
         return self._any(task, now) is not self.excluded
 
     def _any(self, task: Task, now: Micros) -> bool:
@@ -116,19 +116,19 @@ class Condition(Struct, frozen=True, kw_only=True):
 
 
 class Query(Struct, frozen=True):
-    """The tasks that meet every condition. `str(query)` is the text that means the same."""
+    """A filter: a task matches if it meets every condition. `str(query)` is equivalent text."""
 
     conditions: tuple[Condition, ...] = ()
 
     def matches(self, task: Task, now: Micros) -> bool:
-        """Whether the task is one of them."""
+        """Return True if the task matches."""
         return all(condition.holds(task, now) for condition in self.conditions)
 
     def __str__(self) -> str:
         return " ".join(map(str, self.conditions))
 
     def names(self, field: str) -> frozenset[str] | None:
-        """All values that a text field, or the state, can have in a task that matches; None when that is not known."""
+        """Return all values that a text field or the state can have in a matching task; None if that is not known."""
         named: frozenset[str] | None = None
         for each in self.conditions:
             texts = [value.literal for value in each.values if isinstance(value, Pattern)]
@@ -138,7 +138,7 @@ class Query(Struct, frozen=True):
         return named
 
     def submitted(self, now: Micros) -> tuple[Micros, Micros]:
-        """From when on, and before when, every task that matches was submitted."""
+        """Return the interval in which every matching task was submitted: from the first time to before the second."""
         since, before = -LATEST, LATEST + 1
         for each in self.conditions:
             if each.field != AGE or each.excluded:
@@ -157,12 +157,12 @@ class Query(Struct, frozen=True):
 
     @property
     def timed(self) -> bool:
-        """Whether the answer changes with the time alone."""
+        """True if the result depends on the current time."""
         return any(each.field == AGE for each in self.conditions)
 
 
 def _texts(task: Task, field: str) -> tuple[str, ...]:
-    """What a field says; what is not there is empty text."""
+    """Return the values of a field as text. A missing value is empty text."""
     match field:
         case "state":
             return (task.state.value,)
@@ -184,7 +184,7 @@ def _number(task: Task, field: str) -> int:
 
 
 def _arguments(task: Task, field: str) -> Iterator[Any]:
-    """What the arguments have at a path. A list stands for its elements, unless the path goes on with a number."""
+    """Return the values at a path in the arguments. A list stands for its elements unless an index follows."""
     found: list[Any] = [msgspec.json.decode(task.args)]
     for step in field.removeprefix(ARGS).split("."):
         found = [below for value in found for below in _below(value, step)]
@@ -207,7 +207,7 @@ def _below(value: Any, step: str) -> list[Any]:
 
 
 def _meets(op: Op, found: Any, value: Pattern | float) -> bool:
-    """Whether an argument is as wanted; a number is one however it is written."""
+    """Return True if an argument matches. Numbers are compared by value, however they are written."""
     number = found if isinstance(found, int | float) and not isinstance(found, bool) else None
     if not isinstance(value, Pattern):
         return number is not None and _in_order(op, number, value)
@@ -219,7 +219,7 @@ def _meets(op: Op, found: Any, value: Pattern | float) -> bool:
 
 
 def as_number(text: str) -> int | float | None:
-    """Text as a number, if it is a plain one."""
+    """Return the text as a number, or None if it is not a plain number."""
     if re.fullmatch(r"-?[0-9]{1,15}", text):
         return int(text)
     if re.fullmatch(r"-?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?", text):
@@ -246,7 +246,7 @@ def _in_order(op: Op, number: float, bound: float) -> bool:
 
 
 def _quoted(text: str, bare: re.Pattern[str]) -> str:
-    """Text as a filter takes it back."""
+    """Return text quoted as `parse` reads it back."""
     if not text or bare.fullmatch(text):
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
@@ -254,7 +254,7 @@ def _quoted(text: str, bare: re.Pattern[str]) -> str:
 
 
 def allowed_states(query: Query) -> frozenset[State]:
-    """The states in which a task that matches can be; all of them when it says nothing."""
+    """Return the states that a matching task can be in."""
     allowed = frozenset(State)
     for each in query.conditions:
         if each.field == STATE:

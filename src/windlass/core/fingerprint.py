@@ -1,7 +1,7 @@
-"""Which failures are one bug: a short name for an error that leaves out what differs from run to run. Pure.
+"""Fingerprints group failures that are probably the same bug.
 
-Two errors have one fingerprint when they are of one kind, came from the same functions, and say the same but for
-numbers, ids and quoted values. Line numbers are left out, so that an edit above the bug does not make it a new one.
+Two errors have the same fingerprint if they have the same class, come from the same functions, and have the same
+message except for numbers, ids and quoted values. Line numbers do not count, so an edit elsewhere changes nothing.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from hashlib import sha256
 from windlass.core.retry import Error
 
 FRAMES = 3
-"""So many of the innermost frames count: the way to them may differ."""
+"""The number of innermost frames that count. Outer frames may differ between calls."""
 LENGTH = 8
 
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]*)", line \d+, in (?P<name>.+)$', re.MULTILINE)
 _VARIES = re.compile(
-    r"""'[^'\n]{0,200}'|"[^"\n]{0,200}"|"""  # what is quoted is mostly a value
+    r"""'[^'\n]{0,200}'|"[^"\n]{0,200}"|"""  # quoted text is usually a value
     r"""\b0x[0-9a-f]+\b|\b[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\b|\b(?=[a-f]*\d)[0-9a-f]{8,}\b|"""
     r"""\d+(?:[.,:]\d+)*""",
     re.IGNORECASE,
@@ -25,7 +25,7 @@ _VARIES = re.compile(
 
 
 def fingerprint(error: Error) -> str:
-    """Eight hexadecimal digits.
+    """Return the fingerprint of an error: eight hexadecimal digits.
 
     >>> fingerprint(Error(kind="KeyError", message="'a1'")) == fingerprint(Error(kind="KeyError", message="'b2'"))
     True
@@ -45,13 +45,13 @@ def ended_without_error(reason: str | None) -> Error:
 
 
 def frames(traceback: str) -> list[str]:
-    """The innermost frames, as file and function; of a file's path only its end, which is the same on every machine."""
+    """Return the innermost frames as "file:function", with only the end of the path, which every machine shares."""
     found = [(match["file"], match["name"]) for match in _FRAME.finditer(traceback)]
     return [f"{_tail(file)}:{name}" for file, name in found[-FRAMES:]]
 
 
 def likeness(message: str) -> str:
-    """What a message says whatever the values in it: its first line, with # for them."""
+    """Return the first line of a message with # in place of values."""
     first = message.strip().partition("\n")[0][:500]
     return _VARIES.sub("#", first)
 

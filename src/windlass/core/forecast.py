@@ -1,8 +1,8 @@
-"""When a runnable task will start: an honest range, never a bare number. Pure.
+"""Forecast when a runnable task will start, as a range.
 
-Before it stand so many tasks; each slot takes the next one when it is free. The time until its turn is the sum of many
-run times over the slots, so it is about normal, and as spread out as exponential run times make it. Tasks that come
-later with a higher priority are not foreseen.
+Each free slot takes the next task. The time until a task's turn is the sum of the run times ahead of it divided by the
+slots, so it is about normally distributed, with the spread of exponential run times. Tasks that are submitted later
+with a higher priority are not considered.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from math import erf, sqrt
 from msgspec import Struct
 
 SURE = 1.2816
-"""Standard deviations on both sides within which four of five outcomes lie."""
+"""The number of standard deviations around the mean that cover four of five cases."""
 
 
 class Forecast(Struct, frozen=True, kw_only=True):
-    """What is ahead of a task, and what that means for it."""
+    """The number of tasks ahead of a task, and when it will probably start."""
 
     ahead: int
-    """Tasks that stand before it in its queue."""
+    """The number of tasks before it in its queue."""
     more: bool = False
-    """Whether there are more than were counted."""
+    """True if there are more than were counted."""
     soonest: float
     latest: float
-    """Seconds until it starts, from and to: in four of five cases."""
+    """The range of seconds until it starts, in four of five cases."""
     deadline_risk: float | None = None
-    """How likely it is to end after its deadline; None without one."""
+    """The probability that it ends after its deadline; None without one."""
 
     def __str__(self) -> str:
         before = f"{self.ahead:,}{' or more' if self.more else ''} ahead of it in its queue"
@@ -36,7 +36,7 @@ class Forecast(Struct, frozen=True, kw_only=True):
 
 
 def forecast(ahead: int, slots: int, seconds: float, *, more: bool = False, slack: float | None = None) -> Forecast:
-    """The outlook of a task with so many before it, where `slots` tasks run at once and one takes `seconds`.
+    """Forecast a task with `ahead` tasks before it, if `slots` tasks run at once and each takes `seconds`.
 
     `slack` is the time until its deadline.
     """
@@ -44,7 +44,7 @@ def forecast(ahead: int, slots: int, seconds: float, *, more: bool = False, slac
     spread = sqrt(ahead + 1) / slots * seconds
     risk = None
     if slack is not None:
-        # It ends one run time after it has started, which is as uncertain as the others.
+        # It ends one run time after it starts, which is as uncertain as the others.
         sigma = sqrt(spread**2 + seconds**2)
         risk = 0.5 * (1 - erf((slack - turn - seconds) / (sigma * sqrt(2)))) if sigma else float(slack < 0)
     soonest = 0.0 if ahead < slots else max(0.0, turn - SURE * spread)

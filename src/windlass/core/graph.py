@@ -1,6 +1,6 @@
-"""Prerequisites: is a batch a proper graph, and what does the end of a prerequisite do to those that wait for it.
+"""Prerequisites: check that a batch has no cycle, and decide what the end of a prerequisite does to its dependents.
 
-Every walk is a loop over lists, never recursion: a chain of a million tasks is an ordinary input.
+Graphs are walked with loops, never with recursion, because a chain may have a million tasks.
 """
 
 from __future__ import annotations
@@ -18,65 +18,75 @@ from windlass.errors import CycleFound, DuplicateTask, InvalidTask
 
 Node = TypeVar("Node", bound=Hashable)
 
-_BECAUSE = re.compile("prerequisite .+ ended .+")
+
 MAX_PREREQUISITES = 100_000
 CYCLE_BUDGET = 4_096
-"""How many tasks a submit looks at before it leaves the cycle search to the sweep."""
+"""The number of tasks that a submit searches for a cycle before it leaves the search to the sweep."""
 MAX_PLACEHOLDERS = 10_000
-"""How many tasks of one workflow may be named ahead of time."""
+"""The largest number of open forward references of a workflow."""
 
 
 class End(StrEnum):
-    """How something that tasks wait for has ended: a task, a placeholder, or the sealing of a workflow."""
+    """How something that tasks wait for has ended: a task, a placeholder, or an unsealed workflow."""
 
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
     EXPIRED = "expired"
     MISSING = "missing"
-    """A placeholder whose task never came."""
+    """A placeholder whose task was never submitted."""
     SEALED = "sealed"
-    """A workflow that was filled in parts is now whole."""
+    """The workflow was sealed."""
 
     @property
     def good(self) -> bool:
-        """Whether those that wait may go on whatever their policy."""
+        """True if dependents may run whatever their `on_failure`."""
         return self in (End.COMPLETED, End.SEALED)
 
 
+_ENDED = {
+    End.FAILED: "failed",
+    End.CANCELLED: "was cancelled",
+    End.EXPIRED: "expired",
+    End.MISSING: "was never submitted",
+}
+_CASCADE = re.compile(f"Prerequisite .+ ({'|'.join(_ENDED.values())})\\.")
+"""The reasons that `prerequisite_reason` gives. The statement `add_taken_down` looks for the same ones."""
+
+
 class Unblocked(NamedTuple):
-    """What the ends of some prerequisites make of a task that waited for them."""
+    """A waiting task after some of its prerequisites have ended."""
 
     state: State
     waiting: int
     reason: str | None
     due: Micros
-    """When it may run next: of one that has just become runnable, not before this moment, which is when it could."""
+    """When the task may run. Not in the past for a task that has just become runnable."""
 
 
 def check_graph(prerequisites: Mapping[Node, Sequence[Node]]) -> None:
-    """Refuse a batch in which a task waits for itself, directly or through others. Names outside are not looked at.
+    """Raise `CycleFound` if a task waits for itself, directly or through others. O(tasks + prerequisites).
 
-    O(tasks + prerequisites).
+    Prerequisites outside the mapping are ignored.
     """
-    ring = find_any_cycle(prerequisites)
-    if ring:
-        raise CycleFound(ring)
+    cycle = find_any_cycle(prerequisites)
+    if cycle:
+        raise CycleFound(cycle)
 
 
 def check_unique(ids: Sequence[Node]) -> None:
-    """Refuse a batch that names a task twice."""
+    """Raise `DuplicateTask` if an id occurs twice."""
     if len(set(ids)) < len(ids):
         seen: set[Node] = set()
         raise DuplicateTask(list(dict.fromkeys(id for id in ids if id in seen or seen.add(id))))
 
 
 def check_fan_in(owner: object, prerequisites: Sequence[object]) -> None:
-    """Refuse a task with more prerequisites than a store will carry."""
+    """Raise `InvalidTask` for a task with too many prerequisites."""
     if len(prerequisites) > MAX_PREREQUISITES:
         raise InvalidTask(
-            f"prerequisites of {owner!r}: {len(prerequisites):,} given, at most {MAX_PREREQUISITES:,} are taken; "
-            "put a joining task in between"
+            f"prerequisites of {owner!r}: {len(prerequisites):,} given, at most {MAX_PREREQUISITES:,} allowed. "
+            "Add intermediate tasks that join groups of them."
         )
 
 
@@ -89,10 +99,9 @@ def unblock(
     due: Micros,
     now: Micros,
 ) -> Unblocked:
-    """What a task becomes when these of its prerequisites have ended, each counted exactly once.
+    """Return what a task becomes when these prerequisites have ended. Each must be passed exactly once.
 
-    A task that has itself ended keeps its state (a cancelled one is not brought back by its last prerequisite), but
-    its count goes on, so that an operator's retry knows what is still open.
+    A task that has itself ended keeps its state, but still counts its open prerequisites for a later retry.
     """
     ended = list(ended)
     waiting -= len(ended)
@@ -107,19 +116,19 @@ def unblock(
 
 
 def prerequisite_reason(prerequisite: object, end: End) -> str:
-    """The reason recorded when a prerequisite's bad end cancels a task."""
-    return f"prerequisite {prerequisite} ended {end.value}"
+    """Return the reason of a task that is cancelled because of a prerequisite."""
+    return f"Prerequisite {prerequisite} {_ENDED[end]}."
 
 
 def was_taken_down(state: State, reason: str | None) -> bool:
-    """Whether a task was cancelled because a prerequisite ended badly, and not by a person."""
-    return state is State.CANCELLED and reason is not None and _BECAUSE.fullmatch(reason) is not None
+    """Return True if a task was cancelled because of a prerequisite, and not by an operator."""
+    return state is State.CANCELLED and reason is not None and _CASCADE.fullmatch(reason) is not None
 
 
 def find_cycle(
     task: TaskId, above: Callable[[TaskId], Iterable[TaskId]], budget: int = CYCLE_BUDGET
 ) -> tuple[list[TaskId] | None, bool]:
-    """The ring that `task` closes, or None; and whether everything above it was seen within `budget` tasks."""
+    """Return the cycle through `task` or None, and True if the search visited every ancestor within `budget`."""
     came_from: dict[TaskId, TaskId] = {}
     queue = deque([task])
     while queue:
@@ -136,13 +145,13 @@ def find_cycle(
 
 
 def find_any_cycle(prerequisites: Mapping[Node, Sequence[Node]]) -> list[Node]:
-    """The members of one ring among tasks that wait for each other; empty when there is none."""
+    """Return the members of one cycle; empty if there is none."""
     stuck = _behind_a_cycle(prerequisites)
     return _one_cycle(prerequisites, stuck) if stuck else []
 
 
 def _behind_a_cycle(prerequisites: Mapping[Node, Sequence[Node]]) -> set[Node]:
-    """Kahn's algorithm: what is left when every task whose prerequisites are all done has been taken away."""
+    """Return the tasks in a cycle or behind one (Kahn's algorithm)."""
     dependents: dict[Node, list[Node]] = {}
     open_count: dict[Node, int] = {}
     for node, above in prerequisites.items():
@@ -162,7 +171,7 @@ def _behind_a_cycle(prerequisites: Mapping[Node, Sequence[Node]]) -> set[Node]:
 
 
 def _one_cycle(prerequisites: Mapping[Node, Sequence[Node]], stuck: set[Node]) -> list[Node]:
-    """A ring among `stuck` tasks, the shortest through one of its members, in the order in which they wait."""
+    """Return a cycle among `stuck` tasks: the shortest one through one of its members."""
     node = min(stuck, key=str)
     seen: set[Node] = set()
     while node not in seen:

@@ -1,7 +1,7 @@
-"""Identity. The same key always means the same id, so a submit is idempotent and a task can be named before it exists.
+"""Task ids. The same key always gives the same id, so submits are idempotent and a task can be named in advance.
 
-Without a key an id is a version 7 UUID (time, then random bits). With one it is a version 8 UUID: the head of a
-SHA-256 over tenant, workflow and key, each prefixed with its length so that no two triples read alike.
+Without a key, an id is a version 7 UUID (time, then random bits). With a key, it is a version 8 UUID: the head of a
+SHA-256 over tenant, workflow and key, each prefixed with its length to avoid ambiguity.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _VARIANT = 0b10 << 62
 
 
 def fresh_id(now: Micros, random: int) -> TaskId:
-    """A new id that sorts by its time of birth; `random` gives its 62 random bits."""
+    """Return a new id that sorts by creation time. `random` supplies 62 random bits."""
     millis, rest = divmod(now, 1_000)
     return TaskId(UUID(int=millis << 80 | 7 << 76 | rest << 64 | _VARIANT | random & (1 << 62) - 1))
 
 
 def keyed_id(tenant: str, workflow: str | None, key: str) -> TaskId:
-    """The id of the task with this key."""
+    """Return the id of the task with this key."""
     return TaskId(_version_8(b"task", tenant, workflow or "", key))
 
 
 def workflow_id(tenant: str, workflow: str) -> UUID:
-    """The id of a workflow: roots of an unsealed one wait for it as for a prerequisite."""
+    """Return the id of a workflow. The roots of an unsealed workflow wait for this id as for a prerequisite."""
     return _version_8(b"workflow", tenant, workflow)
 
 

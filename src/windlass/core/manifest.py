@@ -1,6 +1,6 @@
-"""What an app has to offer, as its nodes publish it: its handlers, and the times at which it wants them run.
+"""The manifest of an app, as its nodes publish it: its handlers and its crons.
 
-Server, CLI and `why` read it from the store, so none of them imports the app. Schemas and arguments are JSON text.
+Server, CLI and `why` read it from the store, so they do not import the app. Schemas and arguments are JSON text.
 """
 
 from __future__ import annotations
@@ -19,63 +19,63 @@ from windlass.core.times import Micros
 
 
 class HandlerInfo(Struct, frozen=True, kw_only=True):
-    """One handler."""
+    """A handler."""
 
     name: str
     is_async: bool = False
     queue: str = "default"
-    """Where its tasks go unless their caller says otherwise."""
+    """The default queue of its tasks."""
     parameters: str = ""
     """The JSON schema of its arguments."""
     returns: str = ""
     """The JSON schema of its result."""
     doc: str = ""
     template: str = "{}"
-    """The `NewTask` from which its tasks are made, as JSON: the handler's own options, without arguments."""
+    """The handler's options as the JSON of a `NewTask` without arguments."""
 
     def new_task(self, args: Mapping[str, Any], fields: Mapping[str, Any] | None = None) -> NewTask:
-        """A task of this handler, with its options, and `fields` of the caller's on top."""
+        """Return a task of this handler with the handler's options, overridden by `fields`."""
         template = msgspec.json.decode(self.template, type=NewTask)
         return replace(template, **{"handler": self.name, "args": args, "queue": self.queue, **(fields or {})})
 
 
 class HandlerSeen(HandlerInfo, frozen=True, kw_only=True):
-    """A handler, and when somebody published it last. One that no node has any more stays, and grows old."""
+    """A handler and when it was last published. Handlers that no node has any more are kept."""
 
     seen: Micros
 
 
 class CronInfo(Struct, frozen=True, kw_only=True):
-    """One schedule."""
+    """A cron: a handler that is run on a schedule."""
 
     name: str
     handler: str
     schedule: str
     timezone: str = "UTC"
     misfire: str = "last"
-    """What becomes of the times that passed while no node was there."""
+    """What to do about times that passed while no node was running."""
     args: str = "{}"
 
 
 class CronState(Struct, frozen=True, kw_only=True):
-    """A schedule as the store knows it."""
+    """A stored cron."""
 
     info: CronInfo
     fired: Micros | None = None
-    """The latest nominal time for which it has been fired, or passed over."""
+    """The latest nominal time for which it has fired or was skipped."""
     paused: bool = False
     paused_by: str | None = None
     paused_why: str | None = None
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """All of it."""
+    """The handlers and crons of an app."""
 
     handlers: tuple[HandlerInfo, ...] = ()
     crons: tuple[CronInfo, ...] = ()
 
     def checked(self) -> Manifest:
-        """The same as a store keeps it: in the order of the names, each once, in text that any database can hold."""
+        """Return the manifest as a store keeps it: sorted by name, without duplicates, in text that can be stored."""
         for handler in self.handlers:
             check_name("handler", handler.name)
             check_name("queue", handler.queue)
@@ -92,7 +92,7 @@ Named = TypeVar("Named", HandlerInfo, CronInfo)
 
 
 def _by_name(named: Iterable[Named]) -> tuple[Named, ...]:
-    """Of two with one name the later one counts."""
+    """Sort by name. Of two with the same name, keep the later one."""
     last = {one.name: one for one in named}
     return tuple(_storable(last[name]) for name in sorted(last))
 

@@ -1,8 +1,8 @@
-"""Which runnable task comes first. A strategy maps a task to (band, rank, tie); ties are broken by id.
+"""The order of runnable tasks. A strategy maps a task to (band, rank, tie); equal ones are ordered by id.
 
-The three numbers are stored with the task, so a claim is one scan of one index, in every store the same total order.
-They are computed when the task is submitted, and again when its priority, deadline or due time is changed or its queue
-gets another strategy; a retry keeps its place (docs/decisions/0003-a-retry-keeps-its-place.md).
+The three numbers are stored with the task, so a claim scans one index, and the order is the same in every store. They
+are computed when the task is submitted, and again when its priority, deadline or due time changes or its queue gets
+another strategy. A retry keeps its place (docs/decisions/0003-a-retry-keeps-its-place.md).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Strategy(StrEnum):
     DEADLINE = "deadline"
     """Earliest deadline first; without one, `horizon` after it was due."""
     AGING = "aging"
-    """One point of priority is worth `step` of waiting, so nobody starves."""
+    """One point of priority is worth `step` of waiting, so no task starves."""
     FIFO = "fifo"
     """First due, first served."""
 
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 class Queue(Struct, frozen=True, kw_only=True):
-    """A queue's settings. A queue that nobody configured has these defaults."""
+    """The settings of a queue. A queue that was never configured has these defaults."""
 
     name: str
     strategy: Strategy = Strategy.PRIORITY
@@ -62,7 +62,7 @@ class Queue(Struct, frozen=True, kw_only=True):
     fair: bool = False
 
     def check(self) -> None:
-        """Refuse settings that cannot be followed, naming the field."""
+        """Raise `InvalidTask` for invalid settings, naming the field."""
         check_name("queue", self.name)
         where = f"queue {self.name!r}: "
         check_type(f"{where}strategy", self.strategy, Strategy, f"use one of {', '.join(map(str, Strategy))}")
@@ -71,27 +71,27 @@ class Queue(Struct, frozen=True, kw_only=True):
         for field in ("max_waiting", "max_leased"):
             most: object = getattr(self, field)
             if most is not None and (type(most) is not int or not 0 <= most <= MAX_WAITING):
-                raise InvalidTask(f"{where}{field}={shorten(most)} is not a whole number of 0 or more, or None")
+                raise InvalidTask(f"{where}{field}={shorten(most)} is not an integer of 0 or more, or None")
         if type(self.weight) is not int or not 1 <= self.weight <= 1_000:
-            raise InvalidTask(f"{where}weight={shorten(self.weight)} is not a whole number from 1 to 1000")
+            raise InvalidTask(f"{where}weight={shorten(self.weight)} is not an integer from 1 to 1000")
         for field in ("paused", "fair"):
             check_type(f"{where}{field}", getattr(self, field), bool, "use True or False")
         for field in ("paused_by", "paused_why"):
             check_type(f"{where}{field}", getattr(self, field), (str, type(None)), "pass text or None")
 
     def orders_like(self, other: Queue) -> bool:
-        """Whether every task has the same place under both settings."""
+        """Return True if every task has the same place under both settings."""
         return (self.strategy, self.horizon, self.step) == (other.strategy, other.horizon, other.step)
 
 
 def check_queue(queue: Queue) -> None:
-    """Refuse anything but a well-formed `Queue`."""
+    """Raise `InvalidTask` unless the value is a valid `Queue`."""
     check_type("queue", queue, Queue, "pass a Queue")
     queue.check()
 
 
 def place(queue: Queue, *, priority: int, deadline: Micros | None, due: Micros) -> Place:
-    """The task's place in its queue under the queue's strategy."""
+    """Return a task's place in its queue under the queue's strategy."""
     return _STRATEGIES[queue.strategy](queue, priority, deadline, due)
 
 
@@ -106,7 +106,7 @@ def _by_deadline(queue: Queue, priority: int, deadline: Micros | None, due: Micr
 def _by_age(queue: Queue, priority: int, deadline: Micros | None, due: Micros) -> Place:
     latest = due + micros(queue.horizon)
     urgent = latest if deadline is None else min(deadline, latest)
-    # A step of years times a priority of a million leaves the 64 bits that a database can hold.
+    # A step of years times a priority of a million exceeds 64 bits.
     return Place(0, max(-FOREVER, min(FOREVER, urgent - priority * micros(queue.step))), 0)
 
 

@@ -1,7 +1,7 @@
-"""Arguments and results are plain JSON, by one rule for every store.
+"""Encoding of arguments and results as plain JSON, the same for every store.
 
-PostgreSQL's `json` and `jsonb` and SQLite each treat NaN, NUL, lone surrogates and huge numbers differently, so all of
-them are refused here, naming the argument, before any store sees them.
+PostgreSQL and SQLite treat NaN, NUL, lone surrogates and huge numbers differently, so these are refused here, before a
+store sees them. The error names the argument.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _canonical = msgspec.json.Encoder(order="sorted")
 
 
 def encode_args(args: Mapping[Any, Any]) -> str:
-    """A task's arguments as JSON text, or `InvalidPayload` naming the argument that is at fault."""
+    """Encode arguments as JSON text. Raise `InvalidPayload` with the name of the invalid argument."""
     for name, value in args.items():
         if type(name) is not str:
-            raise InvalidPayload(f"args: the name {name!r} is a {type(name).__name__}; argument names are text")
+            raise InvalidPayload(f"args: the name {name!r} is a {type(name).__name__}. Argument names must be str.")
         _check_text(name, "args")
         _check(value, name, 2)
     text = _encoder.encode(dict(args))
@@ -34,24 +34,24 @@ def encode_args(args: Mapping[Any, Any]) -> str:
         largest = max(args, key=lambda name: len(_encoder.encode(args[name])))
         raise InvalidPayload(
             f"args: {len(text):,} bytes of JSON, of which {largest!r} is the largest part; "
-            f"at most {MAX_BYTES:,} are taken: pass a reference to larger data"
+            f"at most {MAX_BYTES:,} are allowed. Pass a reference to large data."
         )
     return text.decode()
 
 
 def encode_result(value: Any, *, max_bytes: int = MAX_BYTES) -> str | None:
-    """A handler's return value as JSON text; None for None."""
+    """Encode a handler's return value as JSON text; None for None."""
     if value is None:
         return None
     _check(value, "result", 1)
     text = _encoder.encode(value)
     if len(text) > max_bytes:
-        raise InvalidPayload(f"result: {len(text):,} bytes of JSON; at most {max_bytes:,} are taken")
+        raise InvalidPayload(f"result: {len(text):,} bytes of JSON; at most {max_bytes:,} are allowed")
     return text.decode()
 
 
 def canonical(value: Any) -> bytes:
-    """JSON in which equal values are equal bytes: for fingerprints."""
+    """Encode as canonical JSON, in which equal values are equal bytes."""
     return _canonical.encode(value)
 
 
@@ -61,14 +61,14 @@ def _check(value: Any, where: str, depth: int) -> None:
         _check_text(value, where)
     elif kind is int:
         if not -_LARGEST_INTEGER <= value <= _LARGEST_INTEGER:
-            raise InvalidPayload(f"{where}: the integer is beyond 64 bits; pass it as text")
+            raise InvalidPayload(f"{where}: the integer exceeds 64 bits. Pass it as text.")
     elif kind is float:
         if not isfinite(value):
-            raise InvalidPayload(f"{where}: {value} is not JSON; pass None or text instead")
+            raise InvalidPayload(f"{where}: {value} is not valid JSON. Pass None or text instead.")
     elif kind is list or kind is tuple or kind is dict:
         _check_members(value, where, depth)
     elif value is not None and kind is not bool:
-        raise InvalidPayload(f"{where}: a {type(value).__qualname__} is not JSON; convert it first")
+        raise InvalidPayload(f"{where}: a {type(value).__qualname__} cannot be encoded as JSON. Convert it first.")
 
 
 def _check_members(value: list[Any] | tuple[Any, ...] | dict[Any, Any], where: str, depth: int) -> None:
@@ -77,7 +77,7 @@ def _check_members(value: list[Any] | tuple[Any, ...] | dict[Any, Any], where: s
     if isinstance(value, dict):
         for name, member in value.items():
             if type(name) is not str:
-                raise InvalidPayload(f"{where}: the key {name!r} is a {type(name).__name__}; JSON keys are text")
+                raise InvalidPayload(f"{where}: the key {name!r} is a {type(name).__name__}. JSON keys must be str.")
             _check_text(name, where)
             _check(member, f"{where}[{name!r}]", depth + 1)
     else:
@@ -87,9 +87,9 @@ def _check_members(value: list[Any] | tuple[Any, ...] | dict[Any, Any], where: s
 
 def _check_text(text: str, where: str) -> None:
     if "\0" in text:
-        raise InvalidPayload(f"{where}: a NUL character is not taken; remove it or encode the data")
+        raise InvalidPayload(f"{where}: NUL characters are not allowed. Remove them or encode the data.")
     if not text.isascii() and not _check_encodable(text):
-        raise InvalidPayload(f"{where}: a lone surrogate is not text; decode the data with the right codec")
+        raise InvalidPayload(f"{where}: lone surrogates are not valid text. Decode the data with the right codec.")
 
 
 def _check_encodable(text: str) -> bool:
@@ -101,7 +101,7 @@ def _check_encodable(text: str) -> bool:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Decode a JSON object that somebody else has written; anything else becomes an empty one."""
+    """Decode a JSON object from an untrusted source. Anything else becomes an empty object."""
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, Any])
     except msgspec.DecodeError:

@@ -2,9 +2,9 @@
 
     state:failed,expired queue:mail -tenant:demo handler:render* args.order.id:42 age>10m error~timeout "free text"
 
-`parse` makes a `Query` of it, which says of any task whether it matches, and `str(query)` is text that means the same.
-What cannot be understood is refused with its place and what would be right; nothing else is ever raised. The whole
-language is in docs/reference/filters.md.
+`parse` turns text into a `Query`, which decides whether a task matches; `str(query)` is equivalent text. Text that
+cannot be parsed raises `InvalidFilter` with the position and a hint, and nothing else is ever raised. The language is
+described in docs/reference/filters.md.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_CONDITIONS = 50
 MOST_VALUES = 200
 
 ALIASES = {"task": "handler", "reason": "error"}
-"""Other names of fields."""
+"""Aliases of fields."""
 STATES = {
     **{state.value: state for state in State},
     "dead": State.FAILED,
@@ -47,7 +47,7 @@ STATES = {
     "blocked": State.WAITING,
     "succeeded": State.COMPLETED,
 }
-"""The words for states, those of other systems too."""
+"""The names of states, including those of other systems."""
 FIELDS = (STATE, *TEXT_FIELDS, *NUMBER_FIELDS, AGE)
 
 _FIELD = re.compile(r'([^\s",*\\:~<>=]+)(>=|<=|[:=~<>])')
@@ -55,37 +55,37 @@ _BARE = re.compile(r'[^\s",*]+')
 
 
 def parse(text: str) -> Query:
-    """The query that a text stands for; the empty text means every task. Raises `InvalidFilter`."""
+    """Parse a filter. The empty text matches every task. Raise `InvalidFilter` if it is malformed."""
     return Query(tuple(_Reader(text).conditions()))
 
 
 class _Reader:
-    """Goes through the text once, from left to right."""
+    """Reads a filter once, from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
 
     def conditions(self) -> list[Condition]:
-        """All of them."""
+        """Return all conditions of the filter."""
         self._check()
         found: list[Condition] = []
         while self._skip_spaces():
             if len(found) == MOST_CONDITIONS:
-                self._refuse(self._at, f"over {MOST_CONDITIONS} conditions; give fewer")
+                self._refuse(self._at, f"over {MOST_CONDITIONS} conditions; use fewer")
             found.append(self._condition())
         return found
 
     def _check(self) -> None:
         if len(self._text) > LONGEST_TEXT:
-            self._refuse(LONGEST_TEXT, f"over {LONGEST_TEXT:,} characters; give fewer")
+            self._refuse(LONGEST_TEXT, f"over {LONGEST_TEXT:,} characters; use fewer")
         for at, character in enumerate(self._text):
             if character == "\0" or "\ud800" <= character <= "\udfff":
-                self._refuse(at, f"{character!r} is in no task; leave it out")
+                self._refuse(at, f"{character!r} cannot occur in a task; leave it out")
 
     def _condition(self) -> Condition:
         excluded = self._take("-")
         if excluded and (self._ended() or self._text[self._at].isspace()):
-            self._refuse(self._at - 1, "- excludes nothing; write it right before a condition, or quote it as text")
+            self._refuse(self._at - 1, "- excludes nothing; write it directly before a condition, or quote it as text")
         start = self._at
         head = _FIELD.match(self._text, start)
         if head is None:
@@ -99,18 +99,18 @@ class _Reader:
         field = ALIASES.get(name, name)
         if field in FIELDS or (field.startswith(ARGS) and all(field.split("."))):
             return field
-        return self._refuse(at, f'unknown field "{name}"; {_meant(name)}or quote all of it to look for it as text')
+        return self._refuse(at, f'unknown field "{name}"; {_meant(name)}or quote it to search for text')
 
     def _words(self) -> tuple[Pattern, ...]:
-        """Text that stands alone. An operator in it is more likely a mistake than what somebody looks for."""
+        """Read a free word. An operator inside it is refused, because it is probably a mistake."""
         start = self._at
         patterns = self._patterns()
         bare = re.sub(r'"(?:\\.|[^"\\])*"', lambda quoted: " " * len(quoted[0]), self._text[start : self._at])
         odd = re.search("[:~<>=]", bare)
         if odd is not None:
-            self._refuse(start + odd.start(), f"no field stands before {odd[0]}; give one, or quote it as text")
+            self._refuse(start + odd.start(), f"no field before {odd[0]}; add one, or quote it as text")
         if Pattern(("",)) in patterns:
-            self._refuse(start, "there is nothing to look for in empty text; leave it out")
+            self._refuse(start, "empty text matches nothing; leave it out")
         return patterns
 
     def _values(self, field: str, op: Op) -> tuple[Pattern | int | float, ...]:
@@ -118,11 +118,11 @@ class _Reader:
         patterns = self._patterns()
         value = self._kind(field, op, start)
         if op.compares and len(patterns) > 1:
-            self._refuse(start, f"{field}{op.value} takes one value, {len(patterns)} are given; leave out the commas")
+            self._refuse(start, f"{field}{op.value} takes one value, {len(patterns)} were given; leave out the commas")
         return tuple(value(pattern) for pattern in patterns)
 
     def _kind(self, field: str, op: Op, at: int) -> Callable[[Pattern], Pattern | int | float]:
-        """What the values of a field are made of, if the operator fits it."""
+        """Return the value type of a field, or refuse an operator that does not apply to it."""
         numeric = field in NUMBER_FIELDS or (field.startswith(ARGS) and op.compares)
         if field == STATE and op is Op.IS:
             return lambda pattern: self._state(pattern, at)
@@ -139,7 +139,7 @@ class _Reader:
     def _state(self, pattern: Pattern, at: int) -> Pattern:
         state = STATES.get((pattern.literal or "").lower())
         if state is None:
-            self._refuse(at, f'"{"*".join(pattern.parts)}" is no state; give one of {", ".join(State)}')
+            self._refuse(at, f'"{"*".join(pattern.parts)}" is not a state; use one of {", ".join(State)}')
         return Pattern((state.value,))
 
     def _age(self, pattern: Pattern, at: int) -> int:
@@ -148,13 +148,13 @@ class _Reader:
         except InvalidTask:
             age = None
         if age is None or age > LONGEST:
-            self._refuse(at, f'"{"*".join(pattern.parts)}" is no age; give one such as 30s, 10m, 2h or 1d')
+            self._refuse(at, f'"{"*".join(pattern.parts)}" is not an age; use one such as 30s, 10m, 2h or 1d')
         return micros(age)
 
     def _number(self, field: str, pattern: Pattern, at: int) -> int | float:
         number = as_number(pattern.literal or "")
         if number is None or (field in NUMBER_FIELDS and isinstance(number, float)):
-            self._refuse(at, f'"{"*".join(pattern.parts)}" is no number; {field} takes one such as 3')
+            self._refuse(at, f'"{"*".join(pattern.parts)}" is not a number; {field} takes one such as 3')
         return number
 
     def _id(self, pattern: Pattern, at: int) -> Pattern:
@@ -163,19 +163,19 @@ class _Reader:
         try:
             return Pattern((str(UUID(pattern.literal)),))
         except ValueError:
-            self._refuse(at, f'"{pattern.literal}" is no id; give a whole one, or its beginning with a star: id:0198*')
+            self._refuse(at, f'"{pattern.literal}" is not an id; use a full one, or its start and a star: id:0198*')
 
     def _patterns(self) -> tuple[Pattern, ...]:
-        """One value or more, with commas between them."""
+        """Read values separated by commas."""
         found = [self._pattern()]
         while self._take(","):
             found.append(self._pattern())
             if len(found) > MOST_VALUES:
-                self._refuse(self._at, f"over {MOST_VALUES} values; give fewer")
+                self._refuse(self._at, f"over {MOST_VALUES} values; use fewer")
         return tuple(found)
 
     def _pattern(self) -> Pattern:
-        """Bare and quoted pieces and stars, up to the next space or comma."""
+        """Read plain text, quoted text and stars up to the next space or comma."""
         start, parts = self._at, [""]
         while not self._ended() and not self._text[self._at].isspace() and self._text[self._at] != ",":
             if self._take("*"):
@@ -185,12 +185,12 @@ class _Reader:
             else:
                 parts[-1] += self._bare()
         if self._at == start:
-            self._refuse(start, 'a value is missing; give one, or "" for what is empty')
+            self._refuse(start, 'a value is missing; add one, or "" for an empty value')
         return Pattern(tuple(parts))
 
     def _bare(self) -> str:
         found = _BARE.match(self._text, self._at)
-        assert found is not None, "the caller has looked at the first character"
+        assert found is not None, "the caller has checked the first character"
         self._at = found.end()
         return found[0]
 
@@ -200,7 +200,7 @@ class _Reader:
         while not self._take('"'):
             self._take("\\")
             if self._ended():
-                self._refuse(start, 'this quote is never closed; end it with "')
+                self._refuse(start, 'this quote is not closed; end it with "')
             piece += self._text[self._at]
             self._at += 1
         return piece
@@ -211,7 +211,7 @@ class _Reader:
         return here
 
     def _skip_spaces(self) -> bool:
-        """Go to the next condition, if there is one."""
+        """Skip to the next condition, if there is one."""
         while not self._ended() and self._text[self._at].isspace():
             self._at += 1
         return not self._ended()
@@ -224,17 +224,15 @@ class _Reader:
 
 
 def _meant(name: str) -> str:
-    from difflib import get_close_matches  # Only a mistake needs it.
+    from difflib import get_close_matches  # Needed only for errors.
 
     close = get_close_matches(name, [*FIELDS, *ALIASES], 1)
-    return f"did you mean {close[0]}? " if close else f"give one of {', '.join(FIELDS)}, args.NAME, "
+    return f"did you mean {close[0]}? " if close else f"use one of {', '.join(FIELDS)}, args.NAME, "
 
 
 def _fitting(field: str) -> str:
     if field == STATE:
-        return "give states, as in state:failed,expired"
+        return "use states, as in state:failed,expired"
     if field == AGE:
         return "compare it, as in age>10m"
-    return (
-        f"compare it, as in {field}>=3" if field in NUMBER_FIELDS else f"look for text, as in {field}:a* or {field}~a"
-    )
+    return f"compare it, as in {field}>=3" if field in NUMBER_FIELDS else f"match text, as in {field}:a* or {field}~a"

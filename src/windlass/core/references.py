@@ -1,7 +1,7 @@
-"""References: `{"$result": "<task id>"}` inside a task's arguments stands for that task's result.
+"""References: `{"$result": "<task id>"}` in a task's arguments stands for the result of another task.
 
-Whoever builds a workflow writes them, the node replaces them when the task runs. They are found in the JSON text by
-decoding it, and only when the mark is in the text at all, so a task without them pays for one substring test.
+The builder of a workflow writes them, and the node replaces them when the task runs. The arguments are decoded only if
+they contain the mark, so a task without references costs one substring test.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from windlass.errors import InvalidPayload
 
 REFERENCE_KEY = "$result"
 MAX_RESOLVED_BYTES = 1024 * 1024
-"""How large arguments may be once the results they refer to stand in them."""
+"""The largest size of arguments after references are replaced by results."""
 
 _QUOTED = f'"{REFERENCE_KEY}"'
 
 
 def reference(task: UUID) -> dict[str, str]:
-    """What stands in the arguments for this task's result."""
+    """Return the reference to the result of this task."""
     return {REFERENCE_KEY: str(task)}
 
 
 def referenced_ids(args: str) -> list[TaskId]:
-    """The tasks whose results these arguments (JSON text) need, each once."""
+    """Return the ids that these arguments (JSON text) refer to, each once."""
     if _QUOTED not in args:
         return []
     found: dict[TaskId, None] = {}
@@ -37,7 +37,7 @@ def referenced_ids(args: str) -> list[TaskId]:
 
 
 def with_results(args: str, results: Mapping[TaskId, str | None]) -> str:
-    """The arguments with each reference replaced by the result (JSON text) of its task; None reads as null."""
+    """Return the arguments with each reference replaced by its task's result (JSON text). None becomes null."""
     if _QUOTED not in args:
         return args
     size = len(args)
@@ -52,8 +52,8 @@ def with_results(args: str, results: Mapping[TaskId, str | None]) -> str:
 def _check_size(size: int) -> None:
     if size > MAX_RESOLVED_BYTES:
         raise InvalidPayload(
-            f"args: more than {MAX_RESOLVED_BYTES:,} bytes with the results they refer to; "
-            "return references to larger data instead of the data"
+            f"args: more than {MAX_RESOLVED_BYTES:,} bytes after references are replaced by results. "
+            "Return a reference to large data instead of the data."
         )
 
 
@@ -75,7 +75,7 @@ def _filled(value: Any, results: Mapping[TaskId, str | None]) -> Any:
         task = _named(members)
         if task is None:
             return {name: _filled(member, results) for name, member in members.items()}
-        # The result is put in as it is stored, byte for byte: a Decimal written as a number keeps its digits.
+        # The result is inserted byte for byte, so that a Decimal written as a number keeps its digits.
         return msgspec.Raw((results.get(task) or "null").encode())
     if isinstance(value, list):
         return [_filled(member, results) for member in cast("list[Any]", value)]

@@ -1,7 +1,4 @@
-"""What went wrong in an attempt, and when it is tried again.
-
-Exponential back-off with jitter and a cap, and rules for single kinds of error.
-"""
+"""Errors of attempts, and retry policies: exponential backoff with jitter and a cap, and rules per kind of error."""
 
 from __future__ import annotations
 
@@ -17,22 +14,22 @@ from windlass.errors import InvalidTask
 
 
 class Error(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong in an attempt, as text: never rebuilt into a class."""
+    """An error of an attempt, as text. It is never turned back into an exception."""
 
     kind: str
-    """The exception's class, as in `ValueError`."""
+    """The name of the exception class, as in `ValueError`."""
     message: str = ""
     traceback: str = ""
 
     def storable(self) -> Error:
-        """The same with what no database can hold replaced."""
+        """Return the error without characters that a database cannot store."""
         return Error(kind=storable(self.kind), message=storable(self.message), traceback=storable(self.traceback))
 
 
 def storable(text: str) -> str:
-    """Plain text without NUL characters and lone surrogates, which PostgreSQL refuses.
+    """Return text without NUL characters and lone surrogates, which PostgreSQL refuses.
 
-    Of a subclass of str, as template libraries have, only the text is kept: nothing else can be encoded.
+    A subclass of str, as template libraries have, becomes a plain str.
     """
     if type(text) is not str:
         text = str.__str__(text)
@@ -42,7 +39,7 @@ def storable(text: str) -> str:
 
 
 class ErrorRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How errors of one kind differ from the policy they stand in. What is None is as in the policy.
+    """An exception to a retry policy for one kind of error. None means: as in the policy.
 
     >>> Retry(
     ...     retries=5,
@@ -51,7 +48,7 @@ class ErrorRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     error: str
-    """The exception's class name, or a shell-style pattern of it."""
+    """The name of the exception class, or a shell-style pattern."""
     retries: int | None = None
     base: timedelta | None = None
 
@@ -63,10 +60,10 @@ class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     base: timedelta = timedelta(seconds=10)
     cap: timedelta = timedelta(hours=1)
     rules: tuple[ErrorRule, ...] = ()
-    """The first rule whose pattern fits the error counts."""
+    """The first rule that matches the error applies."""
 
     def check(self) -> None:
-        """Refuse a policy that cannot be followed, naming the field."""
+        """Raise `InvalidTask` for an invalid policy, naming the field."""
         _check_retries("retry.retries", self.retries)
         _check_wait("retry.base", self.base)
         _check_wait("retry.cap", self.cap)
@@ -82,9 +79,9 @@ class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def next_delay(
         self, attempt: int, error: Error, random: Callable[[], float], wish: Micros | None = None
     ) -> Micros | None:
-        """How long after failed attempt number `attempt` (from 1) the next one is due; None to give up.
+        """Return the delay after failed attempt number `attempt` (from 1); None to give up.
 
-        `random` gives numbers in [0, 1). `wish` is the handler's own delay, which is taken as it is.
+        `random` returns numbers in [0, 1). `wish` is a delay that the handler asked for, used as it is.
         """
         rule = next((rule for rule in self.rules if fnmatchcase(error.kind, rule.error)), None)
         retries = self.retries if rule is None or rule.retries is None else rule.retries
@@ -93,13 +90,13 @@ class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if wish is not None:
             return wish
         base = micros(self.base if rule is None or rule.base is None else rule.base)
-        # The exponent is bounded so that a policy of a thousand retries does not build a thousand-bit number.
+        # The exponent is bounded, so that a thousand retries do not build a thousand-bit number.
         return min(micros(self.cap), int(base * 2 ** min(attempt - 1, 60) * (0.5 + random())))
 
 
 def _check_retries(field: str, retries: object) -> None:
     if type(retries) is not int or not 0 <= retries <= 1_000:
-        raise InvalidTask(f"{field}={shorten(retries)} is not a whole number from 0 to 1000")
+        raise InvalidTask(f"{field}={shorten(retries)} is not an integer from 0 to 1000")
 
 
 def _check_wait(field: str, wait: object) -> None:

@@ -1,10 +1,10 @@
-"""Scheduler: the in-memory engine alone, for one thread of one process. It has no clock, no store and no workers.
+"""Scheduler: the in-memory engine on its own, for one thread. It has no clock, no store and no workers.
 
-Among the runnable tasks the earliest deadline comes first, and a task without one after all others; equal deadlines
-go by higher priority, then by smaller id. The order is total, so the same calls always give the same answers.
+Runnable tasks are ordered by deadline (tasks without one come last), then by higher priority, then by smaller id. The
+order is total, so the same calls always give the same results.
 
-A task stands in exactly one collection, and that is its state. The heap beside them may also hold stale entries: they
-are told by their value and never outnumber the live ones. In the complexities below, n counts unfinished tasks.
+A task is in exactly one collection, which is its state. The heap may also contain stale entries; they are recognized by
+their value and never outnumber the live ones. In the complexities below, n is the number of unfinished tasks.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _Parts: TypeAlias = tuple[Any, ...]
 
 
 class Effects(Struct, frozen=True):
-    """What one call did beyond the task that it names: ids, in the order in which it happened."""
+    """What a call did to other tasks: their ids, in the order in which it happened."""
 
     unblocked: list[Any]
-    """Their last open prerequisite has ended: they are runnable."""
+    """Tasks that became runnable because their last prerequisite ended."""
     cancelled: list[Any]
-    """A prerequisite of theirs has ended badly."""
+    """Tasks that were cancelled because a prerequisite failed or was cancelled."""
 
 
 class _Waiting(Struct):
-    """A task with open prerequisites. The edges are a copy: the caller's own sequence may change at any time."""
+    """A task with open prerequisites. The edges are a copy, because the caller's sequence may change."""
 
     task: NewTask
     prerequisites: tuple[Id, ...]
@@ -45,7 +45,7 @@ class _Waiting(Struct):
 
 
 class Scheduler:
-    """Tasks with deadlines, priorities and prerequisites, handed out one by one.
+    """Schedules tasks with deadlines, priorities and prerequisites.
 
     >>> scheduler = Scheduler()
     >>> scheduler.add_tasks([NewTask(id="a", deadline=3), NewTask(id="b", deadline=1, prerequisites=["a"])])
@@ -55,8 +55,8 @@ class Scheduler:
     >>> scheduler.complete_task("a")
     Effects(unblocked=['b'], cancelled=[])
 
-    Ids are of one kind, and so are deadlines, such that any two of them can be ordered. As a container a Scheduler
-    holds its unfinished tasks: `len(scheduler)`, `"a" in scheduler`, `while scheduler: ...`.
+    Any two ids must be comparable, and any two deadlines. As a container, a Scheduler contains its unfinished tasks:
+    `len(scheduler)`, `"a" in scheduler`, `while scheduler: ...`.
     """
 
     def __init__(self) -> None:
@@ -70,18 +70,19 @@ class Scheduler:
             State.LEASED: self._leased,
             **self._ended,
         }
-        # For an unfinished task, exactly those that wait for it; a dict, so that one of a million can leave in O(1).
+        # The tasks that wait for each unfinished task. A dict, so that one of a million can be removed in O(1).
         self._dependents: dict[Id, dict[Id, None]] = {}
         self._heap: list[_Entry] = []
-        # One value of each kind, against which every newcomer is held.
+        # One id and one deadline, to compare those of new tasks with.
         self._some_id: Any = None
         self._some_deadline: Any = None
 
     def add_tasks(self, tasks: NewTask | Iterable[NewTask]) -> Effects:
-        """Add one task or many: all of them or, when one is refused, none.
+        """Add one task or several: all of them, or none if one is refused.
 
-        A prerequisite is a task of the same batch or a known one, finished or not. If it has already ended badly, the
-        new task is cancelled at birth or runs, as its `on_failure` says. O(log n) for each task, O(1) for each edge.
+        A prerequisite is a task of the same batch or a known one, finished or not. If it has already failed or was
+        cancelled, the new task is cancelled at once or runs, depending on its `on_failure`. O(log n) per task, O(1)
+        per edge.
         """
         check_type("tasks", tasks, (NewTask, Iterable), "pass a NewTask or a list of them")
         batch = [tasks] if isinstance(tasks, NewTask) else list(tasks)
@@ -89,14 +90,14 @@ class Scheduler:
         waiting = {task.id: _waiting(task) for task in batch if task.prerequisites}
         ended = self._check_edges(batch, waiting) if waiting else []
         self._make_runnable([task for task in batch if task.id not in waiting] if waiting else batch)
-        # From here on nothing is refused.
+        # From here on, nothing can be refused.
         self._some_id, self._some_deadline = samples
         return self._make_waiting(waiting, ended) if waiting else Effects([], [])
 
     def consume_task(self) -> NewTask | None:
-        """Lease the first runnable task and return it as it stands, updates included; None when there is none.
+        """Lease the first runnable task and return it, including updates; None if there is none.
 
-        O(log n), amortised over the updates and cancellations that left stale entries behind.
+        O(log n), amortized over the updates and cancellations that left stale entries.
         """
         while self._heap:
             entry = heappop(self._heap)
@@ -108,12 +109,12 @@ class Scheduler:
         return None
 
     def complete_task(self, id: Id) -> Effects:
-        """End a leased task well. O(out-degree), and O(log n) for each task that this unblocks."""
+        """Complete a leased task. O(out-degree), and O(log n) for each task that this unblocks."""
         self._leave_leased(id, "complete")
         return self._end([(id, State.COMPLETED)])
 
     def fail_task(self, id: Id) -> Effects:
-        """End a leased task badly. As its `on_failure` says, a dependent is cancelled, and so on down, or runs.
+        """Fail a leased task. Depending on its `on_failure`, a dependent is cancelled with its own dependents, or runs.
 
         O(edges of all tasks that end), and O(log n) for each task that this unblocks.
         """
@@ -121,7 +122,7 @@ class Scheduler:
         return self._end([(id, State.FAILED)])
 
     def cancel_task(self, id: Id) -> Effects:
-        """End any unfinished task, a leased one too. To its dependents this is a bad end, like a failure.
+        """Cancel an unfinished task, leased or not. For its dependents this is like a failure.
 
         O(edges of all tasks that end), and O(log n) for each task that this unblocks.
         """
@@ -134,7 +135,7 @@ class Scheduler:
         return self._end([(id, State.CANCELLED)])
 
     def update_task(self, id: Id, *, deadline: Any = UNSET, priority: int | UnsetType = UNSET) -> NewTask:
-        """Change the deadline or priority of an unfinished task, and return the task. O(log n), amortised."""
+        """Change the deadline or priority of an unfinished task, and return the task. O(log n), amortized."""
         old = self._unfinished(id)
         given = {"deadline": deadline, "priority": priority}
         new = replace(old, **{field: value for field, value in given.items() if value is not UNSET})
@@ -150,40 +151,40 @@ class Scheduler:
         return new
 
     def state(self, id: Id) -> State:
-        """Where the task stands. Finished tasks are known until they are forgotten. O(1)."""
+        """Return the state of a task. Finished tasks are known until they are forgotten. O(1)."""
         state = self._find(id)
         if state is None:
             raise UnknownTask(id)
         return state
 
     def counts(self) -> dict[State, int]:
-        """How many tasks stand in each state. O(1)."""
+        """Return the number of tasks in each state. O(1)."""
         return {state: len(home) for state, home in self._homes.items()}
 
     def forget(self, id: Id) -> None:
-        """Drop the last trace of a finished task: its id is free again, and no prerequisite any more. O(1)."""
+        """Forget a finished task. Its id can be used again, and is not a known prerequisite any more. O(1)."""
         state = self.state(id)
         if not state.final:
             raise NotAllowed(f"cannot forget task {id!r}: it is {state}; complete, fail or cancel it first")
         del self._ended[state][id]
 
     def prune(self) -> int:
-        """Forget every finished task, and return how many there were. O(their number)."""
+        """Forget all finished tasks, and return their number. O(their number)."""
         dropped = sum(map(len, self._ended.values()))
         for ended in self._ended.values():
             ended.clear()
         return dropped
 
     def __len__(self) -> int:
-        """How many tasks are unfinished. O(1)."""
+        """Return the number of unfinished tasks. O(1)."""
         return len(self._waiting) + len(self._runnable) + len(self._leased)
 
     def __contains__(self, id: Id) -> bool:
-        """Whether the task is unfinished. O(1)."""
+        """Return True if the task is unfinished. O(1)."""
         return id in self._waiting or id in self._runnable or id in self._leased
 
     def _check(self, batch: list[NewTask]) -> tuple[Any, Any]:
-        """Refuse tasks that cannot be kept or ordered; return an id and a deadline to hold the next batch against."""
+        """Refuse invalid tasks. Return an id and a deadline to compare those of the next batch with."""
         for task in batch:
             _check_fields(task)
         ids = [task.id for task in batch]
@@ -193,7 +194,7 @@ class Scheduler:
         return _check_order("id", batch, self._some_id), _check_order("deadline", batch, self._some_deadline)
 
     def _check_edges(self, batch: list[NewTask], waiting: dict[Id, _Waiting]) -> list[tuple[Id, State]]:
-        """Refuse a batch that is no proper graph; return the prerequisites that have already ended, and how."""
+        """Refuse duplicates, cycles and unknown prerequisites. Return the prerequisites that have ended, and how."""
         own = {task.id for task in batch}
         edges = {id: newcomer.prerequisites for id, newcomer in waiting.items()}
         outside = {above: self._find(above) for many in edges.values() for above in many if above not in own}
@@ -203,7 +204,7 @@ class Scheduler:
         return [(id, state) for id, state in outside.items() if state is not None and state.final]
 
     def _make_waiting(self, newcomers: dict[Id, _Waiting], ended: list[tuple[Id, State]]) -> Effects:
-        """Let tasks wait. What ended before they came ends once more, for them alone."""
+        """Add tasks with open prerequisites, and apply the prerequisites that have already ended."""
         self._waiting.update(newcomers)
         for id, newcomer in newcomers.items():
             for above in newcomer.prerequisites:
@@ -211,19 +212,19 @@ class Scheduler:
         return self._end(ended)
 
     def _make_runnable(self, tasks: list[NewTask]) -> None:
-        """Put tasks on the heap and among the runnable, or leave both as they were."""
+        """Add tasks to the heap and to the runnable ones, or change nothing if that fails."""
         try:
             for task in tasks:
                 heappush(self._heap, _entry(task))
         except Exception as error:
-            # `_check_order` held it against one value only; with a class of the caller's own, another may refuse it.
+            # `_check_order` compared it with one value only; a comparison of a caller's class may fail with another.
             self._compact()
-            raise InvalidTask(f"a deadline or an id cannot be ordered with the others: {error}") from error
+            raise InvalidTask(f"a deadline or an id cannot be compared with the others: {error}") from error
         for task in tasks:
             self._runnable[task.id] = task
 
     def _end(self, ended: list[tuple[Id, State]]) -> Effects:
-        """Note these ends and carry them down. The list grows while it is read, so no depth is too deep."""
+        """Record these ends and those of dependents that they cancel. A loop, so any depth is fine."""
         effects = Effects([], [])
         for id, state in ended:
             self._ended[state][id] = None
@@ -239,7 +240,7 @@ class Scheduler:
         return effects
 
     def _notify_dependents(self, id: Id, prerequisite: Id, end: End) -> State:
-        """What becomes of a waiting task now that one of its prerequisites has ended."""
+        """Apply the end of a prerequisite to its dependents."""
         waiting = self._waiting[id]
         policy = OnFailure(waiting.task.on_failure)
         state, waiting.open, _, _ = unblock(State.WAITING, waiting.open, policy, [(prerequisite, end)], due=0, now=0)
@@ -266,7 +267,7 @@ class Scheduler:
             raise NotAllowed(f"cannot {move} task {id!r}: it is {state}" + ("" if state.final else ", not leased"))
 
     def _compact_if_stale(self) -> None:
-        """Keep stale entries from outnumbering live ones; as many moves have paid for the rebuild as it costs."""
+        """Rebuild the heap if stale entries outnumber live ones. The moves that made them stale pay for it."""
         if len(self._heap) > 2 * len(self._runnable):
             self._compact()
 
@@ -290,7 +291,7 @@ class Scheduler:
 
 
 def _entry(task: NewTask) -> _Entry:
-    """The task's place in the order. The flag keeps a missing deadline from being compared with a real one."""
+    """Return the heap entry of a task. The flag avoids comparing a missing deadline with a real one."""
     return task.deadline is None, task.deadline, -task.priority, task.id
 
 
@@ -304,34 +305,34 @@ def _waiting(task: NewTask) -> _Waiting:
 
 
 def _check_fields(task: Any) -> None:
-    """Refuse what the types forbid; nobody else has looked at them yet."""
+    """Refuse fields of the wrong type."""
     check_type("task", task, NewTask, "pass a NewTask")
     if task.id is None or type(task.id).__hash__ is None:
-        raise InvalidTask(f"id={task.id!r} is no id; give each task of a Scheduler a hashable, orderable one")
+        raise InvalidTask(f"id={task.id!r} is not a valid id. Give each task a hashable, comparable id.")
     if type(task.priority) is not int:
-        raise InvalidTask(f"priority={task.priority!r} of task {task.id!r} is not a whole number")
+        raise InvalidTask(f"priority={task.priority!r} of task {task.id!r} is not an integer")
     if task.on_failure not in _POLICIES:
-        raise InvalidTask(f"on_failure={task.on_failure!r} of task {task.id!r} is not taken; give 'cancel' or 'run'")
+        raise InvalidTask(f"on_failure={task.on_failure!r} of task {task.id!r} is unknown. Use 'cancel' or 'run'.")
     if isinstance(task.prerequisites, str | bytes):
-        raise InvalidTask(f"prerequisites={task.prerequisites!r} of task {task.id!r} is one text; give a list of ids")
+        raise InvalidTask(f"prerequisites={task.prerequisites!r} of task {task.id!r} is a string. Pass a list of ids.")
 
 
 _POLICIES = tuple(OnFailure)
 
 
 def _check_order(field: str, tasks: Iterable[NewTask], sample: Any) -> Any:
-    """Refuse a value that has no order with `sample`, or with the first value if there is no sample; return it."""
+    """Refuse a value that cannot be compared with `sample`, or the first value. Return a sample."""
     for task in tasks:
         value = getattr(task, field)
         if value is not None:
             sample = value if sample is None else sample
             if not _orderable(value, sample):
-                raise InvalidTask(f"{field}={value!r} of task {task.id!r} cannot be ordered with {sample!r}")
+                raise InvalidTask(f"{field}={value!r} of task {task.id!r} cannot be compared with {sample!r}")
     return sample
 
 
 def _orderable(one: Any, other: Any) -> bool:
-    """Whether these two have an order, tuples part by part. A NaN has none, not even with itself."""
+    """Return True if two values can be ordered, tuples item by item. A NaN cannot."""
     if isinstance(one, tuple) and isinstance(other, tuple):
         return all(map(_orderable, cast(_Parts, one), cast(_Parts, other)))
     try:

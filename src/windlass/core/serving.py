@@ -1,8 +1,7 @@
-"""What a claimer can run, and the one rule that says whether a task is among it. Pure.
+"""What a claimer can run, and the rule that decides whether a task is part of it.
 
-Tasks that need the same are of one kind: the same handler, slots, labels and downstream. A kind has a number, made from
-these alone, that stores keep with each task: so a claim passes over any number of tasks of kinds that the claimer does
-not serve without reading them.
+Tasks with the same handler, slots, labels and downstream are of one kind. Stores keep the number of its kind with each
+task, so a claim skips any number of tasks of kinds that the claimer does not serve without reading them.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from windlass.core.task import Rules
 
 
 class Serves(Struct, frozen=True, kw_only=True):
-    """What a claimer can run. None, for what it does not say, holds nothing back."""
+    """What a claimer can run. None means no restriction."""
 
     handlers: frozenset[str] | None = None
     labels: frozenset[str] | None = None
-    """What tasks may require."""
+    """The labels that tasks may require."""
     slots: int | None = None
     """The most slots that a task may need."""
     shut: frozenset[str] = frozenset()
-    """Downstreams whose tasks are left alone."""
+    """Downstreams whose tasks are skipped."""
     only: str | None = None
-    """Nothing but tasks of this downstream."""
+    """If set, only tasks of this downstream."""
 
     def can_run(self, handler: str, rules: Rules) -> bool:
-        """Whether a task of this handler, with these rules, may be given to the claimer."""
+        """Return True if the claimer can run a task with this handler and these rules."""
         return (
             not self.lacks(handler, rules)
             and rules.downstream not in self.shut
@@ -39,14 +38,14 @@ class Serves(Struct, frozen=True, kw_only=True):
         )
 
     def lacks(self, handler: str, rules: Rules) -> str:
-        """What the claimer does not have that such a task needs, in words; empty if it has everything."""
+        """Return a text that says what the claimer lacks to run such a task; empty if nothing."""
         if self.handlers is not None and handler not in self.handlers:
             return f"does not know the handler {handler}"
         missing = missing_labels(rules, self.labels)
         if missing:
             return f"lacks the tag {', '.join(missing)}"
         if self.slots is not None and self.slots < rules.slots:
-            return f"has {self.slots} slot(s) a worker, and it needs {rules.slots}"
+            return f"has {self.slots} slot(s) per worker and the task needs {rules.slots}"
         return ""
 
 
@@ -54,12 +53,12 @@ EVERYTHING = Serves()
 
 
 def missing_labels(rules: Rules, labels: Collection[str] | None) -> list[str]:
-    """The labels that a task requires and that are not there."""
+    """Return the labels that a task requires and that are missing."""
     return [] if labels is None or not rules.requires else sorted({*rules.requires}.difference(labels))
 
 
 def kind_of(handler: str, rules: Rules) -> int:
-    """The number of a task's kind: 63 bits that depend on nothing but what the rule above looks at."""
+    """Return the number of a task's kind: 63 bits that depend only on what `Serves.can_run` looks at."""
     return _kind(handler, rules.slots, tuple(rules.requires), rules.downstream)
 
 

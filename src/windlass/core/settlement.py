@@ -1,7 +1,7 @@
 """What a finished attempt does to its task.
 
-An attempt ends in one `Outcome`; `settle` turns it into a `Settlement`; a store writes that under the attempt's lease,
-and on the way `conclude` holds it against what only the store knows. All three are pure.
+An attempt ends with an `Outcome`, which `settle` turns into a `Settlement`. `apply_store_facts` adjusts it for what
+only the store knows, and the store writes it under the attempt's lease. All of this is pure.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from windlass.core.task import Task
 from windlass.core.times import LATEST, Micros
 
 MAX_LOSSES = 10
-"""A task whose node was lost this often goes to the dead letters too: it may be what kills nodes."""
+"""A task fails when its node was lost this often: it may be the task that kills nodes."""
 
 
-AT_MOST_ONCE = "at most once, and it may have begun"
-"""How the reason of a task begins that failed because it must not run a second time."""
+AT_MOST_ONCE = "Not retried because at_most_once is set and the attempt may have started"
+"""The start of the reason of a task that failed because it must not run twice."""
 
 
 class Returned(Struct, frozen=True):
-    """The handler came back; `result` is JSON text, or None for nothing."""
+    """The handler returned. `result` is JSON text, or None."""
 
     result: str | None = None
 
 
 class Raised(Struct, frozen=True):
-    """The handler raised, or overran its time limit. `retry_in` is the handler's own wish (`RetryIn`)."""
+    """The handler raised or exceeded its time limit. `retry_in` is the delay that it asked for (`RetryIn`)."""
 
     error: Error
     retry_in: Micros | None = None
@@ -40,19 +40,19 @@ class Raised(Struct, frozen=True):
 
 
 class Crashed(Struct, frozen=True):
-    """The worker process died under the attempt."""
+    """The worker process died during the attempt."""
 
     error: Error
 
 
 class Released(Struct, frozen=True):
-    """The attempt was not started, or was given back unharmed; nothing is charged."""
+    """The attempt did not start, or can safely run again. It does not count as an attempt."""
 
     delay: Micros = 0
 
 
 class Lost(Struct, frozen=True):
-    """The node's session ran out. Only the sweep says so."""
+    """The node's session expired. Only the sweep reports this."""
 
 
 class Stopped(Struct, frozen=True):
@@ -66,41 +66,41 @@ Outcome: TypeAlias = Returned | Raised | Crashed | Released | Lost | Stopped
 
 
 class Settlement(Struct, frozen=True, kw_only=True, gc=False):
-    """What one finished attempt does to its task, decided by `settle` and written under the attempt's lease."""
+    """What a finished attempt does to its task: decided by `settle`, written under the attempt's lease."""
 
     state: State
     delay: Micros = 0
-    """For retrying and scheduled: how long after the store's present moment the task is due again."""
+    """For retrying and scheduled: how long after the store's current time the task is due."""
     result: str | None = None
     error: Error | None = None
     reason: str | None = None
     attempts: int = 0
-    """How much is added to each of the three counters."""
+    """What to add to each of the three counters."""
     crashes: int = 0
     losses: int = 0
     log: str | None = None
-    """What the handler printed during the attempt."""
+    """The output of the handler during the attempt."""
 
     @property
     def charged(self) -> bool:
-        """Whether the attempt counts at all, and so is kept in the task's history. A release does not."""
+        """True if the attempt counts and is kept in the task's history. A released one does not."""
         return bool(self.attempts or self.crashes or self.losses)
 
     @property
     def plain(self) -> bool:
-        """Whether it is the plain good end, on which of all the store knows only a cancel request bears."""
+        """True if the attempt completed. Of the store's facts, only a pending cancel request can change that."""
         return self.state is State.COMPLETED and self.attempts == 1 and self.error is None and self.reason is None
 
 
 COMPLETED = Settlement(state=State.COMPLETED, attempts=1)
-"""The plain good end, without a result."""
+"""Completed without a result."""
 
 RELEASED = Settlement(state=State.RUNNABLE)
-"""Given back unharmed, at once and free of charge."""
+"""Released: runnable again at once, and not counted as an attempt."""
 
 
 def settle(task: Task, outcome: Outcome, random: Callable[[], float]) -> Settlement:
-    """Decide what one finished attempt does to its task. Whoever writes it must still hold the lease."""
+    """Decide what a finished attempt does to its task. It may be written only while the lease is valid."""
     match outcome:
         case Returned(result):
             return Settlement(state=State.COMPLETED, result=result, attempts=1)
@@ -112,9 +112,9 @@ def settle(task: Task, outcome: Outcome, random: Callable[[], float]) -> Settlem
         case Crashed(error):
             crashes = task.crashes + 1
             if task.rules.at_most_once:
-                reason = f"{AT_MOST_ONCE}: its process died ({error.kind})"
+                reason = f"{AT_MOST_ONCE}: its process died ({error.kind})."
             elif crashes > task.rules.max_crashes:
-                reason = f"poison: its process died {crashes} time{'s' if crashes > 1 else ''} ({error.kind})"
+                reason = f"Its process died {crashes} time{'s' if crashes > 1 else ''} ({error.kind})."
             else:
                 return Settlement(state=State.RUNNABLE, error=error, crashes=1)
             return Settlement(state=State.FAILED, error=error, reason=reason, crashes=1)
@@ -129,22 +129,22 @@ def settle(task: Task, outcome: Outcome, random: Callable[[], float]) -> Settlem
 
 
 def lost(losses: int, *, at_most_once: bool = False) -> Settlement:
-    """What the loss of its node does to a task that had lost `losses` before."""
-    error = Error(kind="NodeLost", message="the node's session ran out during the attempt")
+    """Return what the loss of its node does to a task that had already lost `losses` nodes."""
+    error = Error(kind="NodeLost", message="the node's session expired during the attempt")
     if at_most_once:
-        return Settlement(state=State.FAILED, error=error, reason=f"{AT_MOST_ONCE}: its node was lost", losses=1)
+        return Settlement(state=State.FAILED, error=error, reason=f"{AT_MOST_ONCE}: its node was lost.", losses=1)
     if losses + 1 >= MAX_LOSSES:
-        reason = f"its node was lost {losses + 1} times"
+        reason = f"Its node was lost {losses + 1} times."
         return Settlement(state=State.FAILED, error=error, reason=reason, losses=1)
     return Settlement(state=State.RUNNABLE, error=error, losses=1)
 
 
 def let_go(*, at_most_once: bool = False) -> Settlement:
-    """What the end of its session does to a task that the session still held: nobody says whether it was begun."""
+    """Return what closing a session does to a task that it still holds. The attempt may or may not have started."""
     if not at_most_once:
         return RELEASED
     error = Error(kind="SessionClosed", message="the session was closed while it held the task")
-    return Settlement(state=State.FAILED, error=error, reason=f"{AT_MOST_ONCE}: its session was closed", losses=1)
+    return Settlement(state=State.FAILED, error=error, reason=f"{AT_MOST_ONCE}: its session was closed.", losses=1)
 
 
 CANCEL_OVERDUE = Settlement(
@@ -152,11 +152,11 @@ CANCEL_OVERDUE = Settlement(
     error=Error(kind="Cancelled", message="did not stop within the grace period"),
     attempts=1,
 )
-"""What the sweep does to a leased task whose cancel was not heeded in time."""
+"""What the sweep does to a leased task that did not stop within the grace period of its cancel."""
 
 
 class AsStored(Protocol):
-    """What the store knows of a leased task at the moment it writes the end of an attempt."""
+    """A leased task as stored when the end of its attempt is written."""
 
     @property
     def state(self) -> State: ...
@@ -169,9 +169,9 @@ class AsStored(Protocol):
 
 
 def apply_store_facts(task: AsStored, settlement: Settlement, now: Micros) -> Settlement:
-    """Hold a settlement against what only the store knows when it writes: a cancel request, and the hard limit.
+    """Adjust a settlement for what only the store knows when it writes: a cancel request and the expiry time.
 
-    What a handler said may be any text and any delay; what no database can hold is replaced, so that it is written.
+    Text and delays from a handler that a database cannot store are replaced, so that the write never fails.
     """
     if settlement.error is not None or settlement.reason is not None or settlement.log is not None:
         settlement = replace(
@@ -184,7 +184,7 @@ def apply_store_facts(task: AsStored, settlement: Settlement, now: Micros) -> Se
         settlement = replace(settlement, delay=LATEST - now)
     if task.cancel_requested:
         return replace(settlement, state=State.CANCELLED, delay=0, result=None, reason=task.reason)
-    # Due again after the hard limit, it would only be expired later by the sweep; say it now, with the error at hand.
+    # The retry would be due after the expiry time. Expire the task now, while the error is known.
     comes_back = not settlement.state.final
     if comes_back and task.expires is not None and now + settlement.delay >= task.expires:
         return replace(settlement, state=State.EXPIRED, delay=0, reason=EXPIRED)
@@ -192,9 +192,9 @@ def apply_store_facts(task: AsStored, settlement: Settlement, now: Micros) -> Se
 
 
 def stands_already(task: AsStored, settlement: Settlement) -> bool:
-    """Whether a report under the latest lease repeats what is written: the first answer was lost on its way.
+    """Return True if a report under the latest lease repeats what is already written, because its answer was lost.
 
-    A task that is runnable again does not tell whether a release or the sweep made it so; either way it is no news.
+    For a task that is runnable again it does not matter whether a release or the sweep made it so.
     """
     return (
         task.state is settlement.state

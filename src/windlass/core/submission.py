@@ -1,7 +1,7 @@
-"""From what a caller wrote to a task that can be stored: checked, identified, given its first state and its place.
+"""Turn a `NewTask` into a task that can be stored.
 
-`draft` looks at nothing but the caller's words; `born` also needs what the store knows: the queue's settings, the
-present moment and how the prerequisites stand. Both are pure, so every store refuses and creates exactly alike.
+`draft` checks what the caller wrote and assigns ids. `initial_state` adds what the store knows: the queue's settings,
+the current time and the states of prerequisites. Both are pure, so all stores accept and create the same tasks.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from windlass.errors import CycleFound, DuplicateTask, InvalidTask
 
 MAX_BATCH = 100_000
 CHUNK = 2_000
-"""How many tasks of a batch are encoded and written at a time. A larger batch is checked whole first, keeping little
-more than ids, then encoded again chunk by chunk: it needs no second copy of what the caller already holds."""
+"""The number of tasks that are encoded and written at a time. A larger batch is checked first, keeping little more than
+ids, and encoded again chunk by chunk, so that its arguments are never all in memory a second time."""
 _DEFAULT_RULES = Rules()
 _NO_RETRY = Retry(retries=0)
 T = TypeVar("T")
 
 
 class Draft(Struct, frozen=True, kw_only=True, gc=False):
-    """A checked task on its way into a store."""
+    """A checked task with its id, before the store has decided anything about it."""
 
     id: TaskId
     new: NewTask
     prerequisites: tuple[TaskId, ...]
     fingerprint: bytes | None
-    """Of the body, where there is a key: the same key with another fingerprint is a conflict."""
+    """A hash of the task if it has a key. The same key with another fingerprint is a conflict."""
     kept_args: str | None
-    """The encoded arguments; None in a batch of more than `CHUNK`, which encodes them again when it writes them."""
+    """The encoded arguments. None in a batch of more than `CHUNK` tasks, which encodes them again when it writes."""
 
     @property
     def args(self) -> str:
@@ -52,31 +52,31 @@ class Draft(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def rules(self) -> Rules:
-        """The rules that only the node reads."""
+        """The part of the task that only the node reads."""
         return _rules(self.new)
 
 
 class InitialState(Struct, frozen=True, kw_only=True, gc=False):
-    """A draft as it enters the store."""
+    """A task as the store first writes it."""
 
     task: Task
     place: Place
     edges: Sequence[tuple[UUID, bool]]
-    """Everything it waits for, and whether that has ended already."""
+    """Everything it waits for, each with True if that has already ended."""
 
 
 def draft(tasks: Sequence[NewTask], now: Micros, entropy: Callable[[int], Callable[[], int]]) -> list[Draft]:
-    """Check a batch whole, as far as the caller's own words go, and give every task its id.
+    """Check a batch without looking at the store, and give every task its id.
 
-    `entropy(n)` gives a source of n random numbers.
+    `entropy(n)` returns a source of n random numbers.
     """
     check_batch(tasks)
     if len(tasks) > MAX_BATCH:
         raise InvalidTask(
-            f"{len(tasks):,} tasks in one batch; at most {MAX_BATCH:,} are taken: submit in parts, "
-            "with an unsealed workflow if they belong together"
+            f"{len(tasks):,} tasks in one batch; at most {MAX_BATCH:,} are allowed. Submit in parts, "
+            "with an unsealed workflow if they belong together."
         )
-    # Ids of one batch grow with their place in it: neighbours in time are neighbours in every index.
+    # Ids grow with the position in the batch, so that a batch is contiguous in every index.
     random = entropy(len(tasks))
     ids = _Ids()
     keep = len(tasks) <= CHUNK
@@ -135,9 +135,9 @@ def _names(drafts: Sequence[Draft], ids: Sequence[object]) -> list[object]:
 def initial_state(
     draft: Draft, queue: Queue, now: Micros, nth: int, ends: Mapping[UUID, End], also_waits_for: Iterable[UUID] = ()
 ) -> InitialState:
-    """The draft's first state and place. `ends` has the prerequisites that have ended; all others are open.
+    """Return a draft's first state and place. `ends` has the prerequisites that have ended; all others are open.
 
-    `nth` is its place in the batch: it is due that many microseconds later, so that a batch keeps its order.
+    `nth` is the position in the batch. The task is due that many microseconds later, so that a batch keeps its order.
     """
     new = draft.new
     edges = [(above, above in ends) for above in (*draft.prerequisites, *also_waits_for)]
@@ -180,12 +180,12 @@ def initial_state(
 
 
 def is_named(new: NewTask) -> bool:
-    """Whether the caller knows the task's id, as such or by its key: then it may have been submitted before."""
+    """Return True if the caller gave an id or a key: the task may have been submitted before."""
     return new.key is not None or new.id is not None
 
 
 class _Ids:
-    """The ids of the keys of one batch, each made once: a task's own key is often a prerequisite of others."""
+    """A cache of the ids of keys in one batch: a task's key is often a prerequisite of other tasks."""
 
     def __init__(self) -> None:
         self._by_scope: dict[tuple[str, str | None], dict[str, TaskId]] = {}
@@ -252,7 +252,7 @@ def _fingerprint(new: NewTask, prerequisites: Sequence[TaskId]) -> bytes:
 
 
 def _due(new: NewTask, now: Micros) -> Micros | None:
-    """When the caller wants it to run; None for at once."""
+    """Return when the caller wants the task to run; None for now."""
     due = when(new.delay if new.at is None else new.at, now, "delay" if new.at is None else "at")
     return due if due is not None and due > now else None
 
@@ -262,10 +262,10 @@ _rules_decoder = msgspec.json.Decoder(Rules)
 
 
 def encode_rules(rules: Rules) -> str | None:
-    """Rules as a store keeps them: nothing at all when they are the defaults."""
+    """Encode rules as a store keeps them: None for the defaults."""
     return None if rules is _DEFAULT_RULES or rules == _DEFAULT_RULES else _rules_encoder.encode(rules).decode()
 
 
 def decode_rules(text: str | None) -> Rules:
-    """The inverse of `encode_rules`."""
+    """Decode rules that `encode_rules` encoded."""
     return _DEFAULT_RULES if text is None else _rules_decoder.decode(text)

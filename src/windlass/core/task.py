@@ -1,4 +1,4 @@
-"""The values that travel between callers, stores and nodes: what is submitted, what is stored, what is leased."""
+"""The values that callers, stores and nodes exchange: `NewTask`, `Task`, `Lease`, `Claim` and others."""
 
 from __future__ import annotations
 
@@ -19,47 +19,48 @@ SessionId = NewType("SessionId", UUID)
 
 
 class OnFailure(StrEnum):
-    """What a task does when one of its prerequisites ends in any other way than completed."""
+    """What a task does when a prerequisite fails, expires or is cancelled."""
 
     CANCEL = "cancel"
-    """It is cancelled, and so is what waits for it. The default."""
+    """The task is cancelled, and so are its dependents. The default."""
     RUN = "run"
-    """It runs all the same."""
+    """The task runs anyway."""
 
 
 class NewTask(Struct, frozen=True, kw_only=True, gc=False):
-    """A task as its caller writes it.
+    """A task as a caller submits it.
 
     >>> NewTask(handler="mail.send", args={"to": "a@b.c"}, queue="mail", priority=5, key="welcome:42")
 
-    Times are a `timedelta` from the moment of the submit or a `datetime` with a zone.
+    Times are a `timedelta` from the time of the submit, or a `datetime` with a time zone.
     """
 
     handler: str = ""
     args: Mapping[str, Any] = {}
-    """Plain JSON by argument name."""
+    """Arguments by name, as plain JSON values."""
     id: Any = None
-    """For `Scheduler` any hashable, orderable value. Stores make ids themselves, from `key` if there is one; without a
-    key they take a version 7 UUID that the caller has made, so that a task can be referred to before it is there."""
+    """For `Scheduler`, any hashable, orderable value. Stores make ids themselves, from `key` if there is one. Without a
+    key a caller may pass a version 7 UUID, to refer to the task before it is submitted."""
     key: str | None = None
     workflow: str | None = None
     tenant: str = "default"
     queue: str = "default"
     priority: int = 0
     deadline: Any = None
-    """Soft: it orders, and lateness is measured. For `Scheduler` any orderable value."""
+    """When the task should be done. It determines the order; nothing happens when it passes. For `Scheduler`, any
+    orderable value."""
     delay: timedelta | None = None
     at: Any = None
     expires: Any = None
-    """Hard: a queued task expires, a running attempt is stopped."""
+    """When the task is no longer useful: a queued task then expires, a running attempt is stopped."""
     prerequisites: Sequence[Any] = ()
-    """Keys of the same workflow, or task ids (`UUID`). For `Scheduler`: ids."""
+    """Keys of the same workflow, or task ids (`UUID`). For `Scheduler`, ids."""
     on_failure: OnFailure = OnFailure.CANCEL
     retry: Retry = Retry()
     max_crashes: int | None = None
-    """After how many deaths of its process it still runs again; None for the default of `Rules`."""
+    """How many crashes of its process the task survives; None for the default of `Rules`."""
     at_most_once: bool = False
-    """Never run it again once an attempt may have begun, whatever happened to that. Without retries of any kind."""
+    """Never start a second attempt once the first may have started. Excludes retries of any kind."""
     timeout: timedelta | None = None
     soft_timeout: timedelta | None = None
     heartbeat_timeout: timedelta | None = None
@@ -70,11 +71,11 @@ class NewTask(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Rules(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The part of a task that only the node reads: stored as one JSON text, empty when all is default."""
+    """The part of a task that only the node reads, stored as one JSON text; NULL for the defaults."""
 
     retry: Retry = Retry()
     max_crashes: int = 2
-    """How many crashes are forgiven; one more and the task is poison and goes to the dead letters."""
+    """How many crashes the task survives. After one more it fails."""
     at_most_once: bool = False
     timeout: timedelta | None = None
     soft_timeout: timedelta | None = None
@@ -86,7 +87,7 @@ class Rules(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Task(Struct, frozen=True, kw_only=True, gc=False):
-    """A task as a store knows it. Times are microseconds since 1970, UTC."""
+    """A stored task. Times are microseconds since 1970, UTC."""
 
     id: TaskId
     handler: str
@@ -100,33 +101,33 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
     priority: int = 0
     deadline: Micros | None = None
     due: Micros
-    """When it may run next."""
+    """When it may run."""
     expires: Micros | None = None
     submitted: Micros
     claimed: Micros | None = None
     """When the latest lease was granted."""
     finished: Micros | None = None
     waiting: int = 0
-    """How many prerequisites are open."""
+    """The number of open prerequisites."""
     on_failure: OnFailure = OnFailure.CANCEL
     fence: int = 0
     session: SessionId | None = None
-    """Who holds the lease; of an unleased task, who held the latest one."""
+    """The session that holds the lease, or held the latest one."""
     attempts: int = 0
     crashes: int = 0
     losses: int = 0
     generation: int = 0
-    """How often an operator has brought it back."""
+    """How often an operator has retried it."""
     cancel_requested: bool = False
     reason: str | None = None
-    """Why it ended as it did, for every end but completed."""
+    """Why it failed, expired or was cancelled."""
     result: str | None = None
     """JSON text."""
     rules: Rules = Rules()
 
 
 class Lease(Struct, frozen=True, gc=False):
-    """The right to run one attempt of one task. Valid while the session is."""
+    """The right to run one attempt of a task. It is valid as long as its session is."""
 
     task: TaskId
     fence: int
@@ -134,26 +135,26 @@ class Lease(Struct, frozen=True, gc=False):
 
 
 class Claim(Struct, frozen=True, gc=False):
-    """A task just claimed, and the lease under which every report of the attempt must come."""
+    """A claimed task, and the lease that every report of the attempt must name."""
 
     lease: Lease
     task: Task
 
 
 class Attempt(Struct, frozen=True, kw_only=True, gc=False):
-    """One run of a task under one lease, once it has ended."""
+    """A finished attempt: one run of a task under one lease."""
 
     fence: int
     session: SessionId
     started: Micros
     ended: Micros
     state: State
-    """Where the attempt left the task."""
+    """The state of the task after the attempt."""
     error: Error | None = None
 
 
 class Progress(Struct, frozen=True, kw_only=True, gc=False):
-    """How far an attempt has come, in its own words."""
+    """The progress of a running attempt, as its handler reports it."""
 
     lease: Lease
     share: float | None = None
@@ -161,14 +162,14 @@ class Progress(Struct, frozen=True, kw_only=True, gc=False):
     message: str | None = None
 
     def storable(self) -> Progress:
-        """The same as a store keeps it: a report is never refused for what a handler has put into it."""
+        """Return the progress as a store keeps it. Values that cannot be stored are replaced, never refused."""
         share = None if self.share is None or self.share != self.share else min(1.0, max(0.0, float(self.share)))
         message = None if self.message is None else storable(self.message)
         return Progress(lease=self.lease, share=share, message=message)
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """What `update` may change on an unfinished task; what is left out stays."""
+    """What `update` changes on an unfinished task. Fields that are left out stay."""
 
     priority: int | UnsetType = UNSET
     deadline: Any = UNSET

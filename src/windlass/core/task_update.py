@@ -1,4 +1,4 @@
-"""What people make of a task by hand: a change of what they have seen, and bringing it back."""
+"""Updates and retries of tasks by operators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.errors import NotAllowed
 
 
 class Version(Struct, frozen=True, kw_only=True):
-    """All that a person may have had in mind when they changed a task: its lease, its state, what can be changed."""
+    """The version of a task that an operator saw: its lease, its state, and the fields that an update can change."""
 
     generation: int
     fence: int
@@ -29,12 +29,12 @@ class Version(Struct, frozen=True, kw_only=True):
 
 
 def version_of(task: Task) -> Version:
-    """The task as it was seen."""
+    """Return the version of a task."""
     return Version(**{field: getattr(task, field) for field in Version.__struct_fields__})
 
 
 class UpdatedFields(Struct, frozen=True, kw_only=True):
-    """The task's fields after the change, and its new place."""
+    """The fields of a task after an update, and its new place."""
 
     state: State
     priority: int
@@ -45,17 +45,17 @@ class UpdatedFields(Struct, frozen=True, kw_only=True):
     place: Place
 
     def version(self, before: Task) -> Version:
-        """The task as it will be seen."""
+        """Return the version of the task after the update."""
         changed = {"state": self.state, "priority": self.priority, "deadline": self.deadline, "due": self.due}
         return replace(version_of(before), **changed, expires=self.expires)
 
     def differs(self, before: Task, first_due: Micros) -> bool:
-        """Whether anything is changed at all."""
+        """Return True if the update changes anything."""
         return self.version(before) != version_of(before) or self.first_due != first_due
 
 
 def update_fields(task: Task, first_due: Micros, queue: Queue, change: Change, now: Micros) -> UpdatedFields:
-    """Apply a change. A due time in the future makes a runnable task scheduled, one in the past the reverse."""
+    """Apply a change. A due time in the future makes a runnable task scheduled, and a past one the reverse."""
     if task.state.final:
         raise NotAllowed(f"task {task.id} is {task.state}; only an unfinished task can be changed")
     priority = task.priority if isinstance(change.priority, UnsetType) else change.priority
@@ -78,7 +78,7 @@ def update_fields(task: Task, first_due: Micros, queue: Queue, change: Change, n
 
 
 class EndedTask(Protocol):
-    """A task that has ended badly, as a store has it."""
+    """A stored task that has failed, expired or was cancelled."""
 
     @property
     def generation(self) -> int: ...
@@ -87,7 +87,7 @@ class EndedTask(Protocol):
 
 
 def retried_fields(task: EndedTask, waiting: int, now: Micros) -> dict[str, Any]:
-    """What an operator's retry changes of a task, by field: fresh counters, and a hard limit only if it lies ahead."""
+    """Return the fields that a retry changes: the counters are reset, and a past expiry time is removed."""
     return {
         "state": State.WAITING if waiting else State.RUNNABLE,
         "waiting": waiting,

@@ -1,7 +1,7 @@
-"""Time as the engine sees it: a whole number of microseconds since 1970, UTC.
+"""Times inside Windlass are integers: microseconds since 1970, UTC.
 
-One integer is exact, ordered, the same in Python, SQLite and PostgreSQL, and cheap enough for every row. People and
-the public API say `datetime` and `timedelta`; they are converted here, once, at the edge.
+An integer is exact, ordered, cheap, and the same in Python, SQLite and PostgreSQL. The public API takes `datetime` and
+`timedelta`, which are converted here.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from windlass.core.names import check_type, shorten
 from windlass.errors import InvalidTask
 
 Duration: TypeAlias = timedelta | float | str
-"""A length of time as people write it: a `timedelta`, seconds, or text such as "30s", "10m", "1h30m"."""
+"""A duration as callers write it: a `timedelta`, seconds, or text such as "30s", "10m", "1h30m"."""
 
 Micros: TypeAlias = int
-"""An instant (microseconds since 1970, UTC) or a duration, as the name of the variable says."""
+"""An instant (microseconds since 1970, UTC) or a duration in microseconds; the variable's name says which."""
 
 FOREVER: Micros = 2**63 - 1
-"""Later than every instant; the largest integer both databases can hold."""
+"""Later than every instant. The largest integer that both databases can store."""
 
 LATEST: Micros = 253_402_300_799_999_999
-"""The last moment of the year 9999, beyond which no time is taken."""
+"""The end of the year 9999. Later times are refused."""
 
 LONGEST = timedelta(days=3_650)
-"""The longest time that anything may be told to take."""
+"""The longest duration that a caller may give."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -36,30 +36,30 @@ _TEXT = re.compile(rf"\s*{_PART}(?:\s*{_PART})*\s*")
 
 
 def micros(duration: timedelta) -> Micros:
-    """A duration as microseconds."""
+    """Convert a duration to microseconds."""
     return duration // _MICROSECOND
 
 
 def span(duration: timedelta, field: str) -> Micros:
-    """What a caller wrote for a length of time, or a refusal that names it."""
+    """Convert a duration to microseconds. Raise `InvalidTask` if it is out of range."""
     check_type(field, duration, timedelta, "pass a timedelta")
     if not timedelta(0) <= duration <= LONGEST:
-        raise InvalidTask(f"{field}={duration!r} is out of range; give zero to ten years")
+        raise InvalidTask(f"{field}={duration!r} is out of range. Use zero to ten years.")
     return micros(duration)
 
 
 def to_instant(moment: datetime) -> Micros:
-    """A point in time as microseconds since 1970."""
+    """Convert a `datetime` to microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def to_datetime(instant: Micros) -> datetime:
-    """The inverse of `to_instant`, in UTC."""
+    """Convert microseconds since 1970 to a `datetime` in UTC."""
     return _EPOCH + timedelta(microseconds=instant)
 
 
 def when(moment: object, now: Micros, field: str) -> Micros | None:
-    """What a caller wrote for `field`, as an instant: a `datetime` with zone stands, a `timedelta` counts from now."""
+    """Convert a caller's value of `field` to an instant: a `datetime` with a time zone, or a `timedelta` from now."""
     if moment is None:
         return None
     if isinstance(moment, timedelta):
@@ -67,14 +67,14 @@ def when(moment: object, now: Micros, field: str) -> Micros | None:
     elif isinstance(moment, datetime) and moment.utcoffset() is not None:
         instant = to_instant(moment)
     else:
-        raise InvalidTask(f"{field}={shorten(moment)} is not a time; pass a timedelta or a datetime with a time zone")
+        raise InvalidTask(f"{field}={shorten(moment)} is not a time. Pass a timedelta or a datetime with a time zone.")
     if not -LATEST <= instant <= LATEST:
-        raise InvalidTask(f"{field}={shorten(moment)} is beyond the year 9999; give a time that will come")
+        raise InvalidTask(f"{field}={shorten(moment)} is after the year 9999. Use an earlier time.")
     return instant
 
 
 def duration(value: object, field: str) -> timedelta:
-    """What a caller wrote for a length of time: a `timedelta`, seconds, or text such as "30s" or "1h30m"."""
+    """Convert a caller's duration to a `timedelta`: a `timedelta`, seconds, or text such as "30s" or "1h30m"."""
     if isinstance(value, timedelta):
         return value
     seconds: object = value
@@ -82,11 +82,11 @@ def duration(value: object, field: str) -> timedelta:
         seconds = sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, value))
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and abs(seconds) < 1e12:
         return timedelta(seconds=seconds)
-    raise InvalidTask(f'{field}={shorten(value)} is not a length of time; pass a timedelta, seconds, or text as "30s"')
+    raise InvalidTask(f'{field}={shorten(value)} is not a duration. Pass a timedelta, seconds, or text such as "30s".')
 
 
 def format_duration(duration: Micros) -> str:
-    """A length of time as text that `duration` takes back exactly, such as "1h30m"."""
+    """Format a duration as text that `duration` reads back exactly, such as "1h30m"."""
     seconds, rest = divmod(duration, 1_000_000)
     parts = [f"{rest / 1_000:g}ms"] if rest else []
     for unit, size in (("s", 60), ("m", 60), ("h", 24)):
@@ -97,15 +97,15 @@ def format_duration(duration: Micros) -> str:
 
 
 def moment(value: object, field: str) -> datetime | timedelta:
-    """What a caller wrote for a point in time: a `datetime` with a zone, or a length of time from now."""
+    """Convert a caller's time to an aware `datetime`: a `datetime` with a time zone, or a duration from now."""
     if not isinstance(value, datetime):
         length = duration(value, field)
         if length > LONGEST and not isinstance(value, timedelta):
             raise InvalidTask(
-                f"{field}={shorten(value)} is more than ten years from now; numbers count seconds from now: "
-                "for a point in time pass a datetime with a time zone"
+                f"{field}={shorten(value)} is more than ten years from now. Numbers are seconds from now; "
+                "for a point in time, pass a datetime with a time zone."
             )
         return length
     if value.utcoffset() is None:
-        raise InvalidTask(f"{field}={value!r} has no time zone; give a datetime with one")
+        raise InvalidTask(f"{field}={value!r} has no time zone. Pass a datetime with one.")
     return value

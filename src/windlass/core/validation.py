@@ -1,8 +1,8 @@
-"""Check what callers write: every field of a task, and the ids that name tasks.
+"""Checks of what callers pass: every field of a task, and task ids.
 
-`check_task` is the one place that decides whether a `NewTask` is well-formed; the Python API, HTTP, the CLI and every
-store go through it. A value of the wrong type never reaches a store: the caller gets `InvalidTask` with the field, the
-value, and what to give instead. It runs once for every submitted task, so the common case is a few type checks.
+`check_task` decides whether a `NewTask` is valid; the Python API, HTTP, the CLI and every store use it. A value of the
+wrong type never reaches a store: the caller gets `InvalidTask` with the field, the value, and what to pass instead. It
+runs for every submitted task, so the common case is a few type checks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LIMITS = ("timeout", "soft_timeout", "heartbeat_timeout")
 
 
 def check_batch(tasks: object) -> None:
-    """Refuse anything but a list or another sequence of tasks."""
+    """Raise `InvalidTask` unless the value is a sequence of tasks."""
     if type(tasks) is not list and type(tasks) is not tuple:
         check_type("tasks", tasks, Sequence, "pass a list of NewTask")
 
@@ -37,7 +37,7 @@ def check_batch(tasks: object) -> None:
 def check_task(new: NewTask, now: Micros = 0) -> NewTask:
     """Return the task with every field checked and of its plain type, or raise `InvalidTask`.
 
-    Returns `new` itself unless a field was given in another form that means the same, such as a list of labels.
+    Returns `new` itself unless a field was given in an equivalent form, such as a list of labels.
     """
     if type(new) is not NewTask:
         check_type("task", new, NewTask, "pass a NewTask, as in NewTask(handler=...)")
@@ -47,12 +47,12 @@ def check_task(new: NewTask, now: Micros = 0) -> NewTask:
         _check_names(new)
     args: Any = new.args
     if type(args) is not dict and not isinstance(args, Mapping):
-        raise InvalidPayload(f"args={shorten(args)} is not a dict; pass arguments by name, as in {{'n': 1}}")
+        raise InvalidPayload(f"args={shorten(args)} is not a dict. Pass arguments by name, as in {{'n': 1}}.")
     if new.key is not None or new.workflow is not None or new.id is not None:
         new = _check_identity(new)
     check_priority(new.priority)
     if type(new.slots) is not int or not 1 <= new.slots <= MAX_SLOTS:
-        raise InvalidTask(f"slots={shorten(new.slots)} is not a whole number from 1 to {MAX_SLOTS}")
+        raise InvalidTask(f"slots={shorten(new.slots)} is not an integer from 1 to {MAX_SLOTS}")
     if type(new.on_failure) is not OnFailure:
         new = replace(new, on_failure=_policy(new.on_failure))
     if new.prerequisites or type(new.prerequisites) is not tuple:
@@ -63,7 +63,7 @@ def check_task(new: NewTask, now: Micros = 0) -> NewTask:
 
 
 def has_default_rules(new: NewTask) -> bool:
-    """Return True for a task with no rules of its own, which is nearly every task: nothing needs to be stored."""
+    """Return True if the task has only default rules, as most tasks do: then no rules are stored."""
     return (
         new.retry is DEFAULT_RETRY
         and new.max_crashes is None
@@ -80,15 +80,13 @@ def has_default_rules(new: NewTask) -> bool:
 
 
 def check_priority(priority: object) -> None:
-    """Refuse a priority that is not a whole number, or too large for a place in the queue's order."""
+    """Raise `InvalidTask` unless the priority is an integer in range."""
     if type(priority) is not int or not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
-        raise InvalidTask(
-            f"priority={shorten(priority)} is not a whole number from -{MAX_PRIORITY:,} to {MAX_PRIORITY:,}"
-        )
+        raise InvalidTask(f"priority={shorten(priority)} is not an integer from -{MAX_PRIORITY:,} to {MAX_PRIORITY:,}")
 
 
 def check_labels(labels: object) -> tuple[str, ...]:
-    """Return the labels that a task requires of a worker. One label in a string is refused: it reads as its letters."""
+    """Return the labels that a task requires of a worker. A string is refused: it would be split into letters."""
     found = _as_tuple("requires", labels, "pass a list of labels, as in ['gpu']")
     for label in found:
         check_name("requires", label)
@@ -96,15 +94,15 @@ def check_labels(labels: object) -> tuple[str, ...]:
 
 
 def check_once(retry: Retry) -> None:
-    """Refuse a retry policy that would run a task again which must run at most once."""
+    """Raise `InvalidTask` for retries of a task that must run at most once."""
     retry.check()
     most = max(retry.retries, *(rule.retries or 0 for rule in retry.rules), 0)
     if most:
-        raise InvalidTask(f"retries={most} and at_most_once=True contradict each other; leave out one of them")
+        raise InvalidTask(f"retries={most} and at_most_once=True contradict each other. Leave out one of them.")
 
 
 def check_ids(ids: object, field: str = "tasks") -> None:
-    """Refuse anything but a collection of task ids, such as a single id or ids as text."""
+    """Raise `InvalidTask` unless the value is a collection of task ids. A single id or text is refused."""
     if type(ids) is not list and type(ids) is not tuple:
         check_type(field, ids, Collection, "pass a list of task ids (UUID)")
     for id in cast("Collection[object]", ids):
@@ -112,17 +110,17 @@ def check_ids(ids: object, field: str = "tasks") -> None:
 
 
 def check_id(id: object, field: str = "task") -> None:
-    """Refuse anything but a task id."""
+    """Raise `InvalidTask` unless the value is a task id."""
     check_type(field, id, UUID, "pass a task id (UUID)")
 
 
 def check_change(change: object) -> None:
-    """Refuse anything but a `Change`; its fields are checked when it is applied."""
+    """Raise `InvalidTask` unless the value is a `Change`. Its fields are checked when it is applied."""
     check_type("change", change, Change, "pass a Change")
 
 
 def check_flag(field: str, value: object) -> None:
-    """Refuse anything but True and False: text such as 'no' would count as True."""
+    """Raise `InvalidTask` unless the value is True or False. Text such as 'no' would count as True."""
     check_type(field, value, bool, "use True or False")
 
 
@@ -133,7 +131,7 @@ def _check_names(new: NewTask) -> NewTask:
 
 
 def _with_plain_texts(new: NewTask) -> NewTask:
-    """Return the task with text of a subclass of str, such as members of an enumeration, as plain text.
+    """Return the task with values of subclasses of str, such as enum members, replaced by plain str.
 
     Drivers and formatting treat subclasses differently: one would store the value, another the member's name.
     """
@@ -147,11 +145,11 @@ def _plain_text(text: str) -> str:
 
 def _check_identity(new: NewTask) -> NewTask:
     if new.id is not None:
-        # Only version 7: nobody else makes the same one by chance, and none can be mistaken for the id of a key.
+        # Only version 7: it is unique, and cannot be mistaken for the id of a key (version 8).
         if not isinstance(new.id, UUID) or new.id.version != 7:
-            raise InvalidTask(f"id={shorten(new.id)} is not a version 7 UUID; leave it out, or give key= instead")
+            raise InvalidTask(f"id={shorten(new.id)} is not a version 7 UUID. Leave it out, or pass key= instead.")
         if new.key is not None:
-            raise InvalidTask(f"id={shorten(new.id)} and key={shorten(new.key)} are both given; give one of them")
+            raise InvalidTask(f"id={shorten(new.id)} and key={shorten(new.key)} are both given. Pass only one of them.")
     if new.key is not None:
         check_text("key", new.key)
     if new.workflow is not None:
@@ -162,12 +160,12 @@ def _check_identity(new: NewTask) -> NewTask:
 
 def _policy(policy: object) -> OnFailure:
     if not isinstance(policy, str) or policy not in tuple(OnFailure):
-        raise InvalidTask(f"on_failure={shorten(policy)} is unknown; use 'cancel' or 'run'")
+        raise InvalidTask(f"on_failure={shorten(policy)} is unknown. Use 'cancel' or 'run'.")
     return OnFailure(policy)
 
 
 def _check_prerequisites(new: NewTask) -> NewTask:
-    """Keys and ids. Only collections that can be read twice are accepted: a submit may have to be tried again."""
+    """Return the prerequisites. Only collections that can be read twice are accepted: a submit may be retried."""
     right = "pass a list of keys and task ids (UUID)"
     given: Any = new.prerequisites
     plain = type(given) in (tuple, list)
@@ -184,7 +182,7 @@ def _check_times(new: NewTask, now: Micros) -> None:
     if new.delay is not None:
         check_type("delay", new.delay, timedelta, "pass a timedelta")
         if new.at is not None:
-            raise InvalidTask("delay and at are both given; give one of them")
+            raise InvalidTask("delay and at are both given. Pass only one of them.")
     for field in ("delay", "at", "deadline", "expires"):
         when(getattr(new, field), now, field)
 
@@ -199,7 +197,7 @@ def _check_rules(new: NewTask) -> NewTask:
         limit: object = getattr(new, field)
         if limit is not None and not (isinstance(limit, timedelta) and timedelta(0) < limit <= LONGEST):
             raise InvalidTask(
-                f"{field}={shorten(limit)} is not a time limit; pass a timedelta above zero and at most ten years"
+                f"{field}={shorten(limit)} is not a time limit. Pass a timedelta above zero, at most ten years."
             )
     requires = check_labels(new.requires)
     if new.downstream is not None:
@@ -212,13 +210,13 @@ def _check_rules(new: NewTask) -> NewTask:
 def _check_crashes(most: object, once: object) -> None:
     check_flag("at_most_once", once)
     if most is not None and (type(most) is not int or not 0 <= most <= MAX_CRASHES):
-        raise InvalidTask(f"max_crashes={shorten(most)} is not a whole number from 0 to {MAX_CRASHES:,}")
+        raise InvalidTask(f"max_crashes={shorten(most)} is not an integer from 0 to {MAX_CRASHES:,}")
     if once and most:
-        raise InvalidTask(f"max_crashes={most} and at_most_once=True contradict each other; leave out one of them")
+        raise InvalidTask(f"max_crashes={most} and at_most_once=True contradict each other. Leave out one of them.")
 
 
 def _as_tuple(field: str, values: object, right: str) -> tuple[Any, ...]:
-    """Return the members of a list, tuple or set. A set has no order, so it gets one."""
+    """Return the members of a list, tuple or set as a tuple. A set is sorted."""
     check_type(field, values, (list, tuple, set, frozenset), right)
     members = cast("Collection[object]", values)
     return tuple(members) if isinstance(members, Sequence) else tuple(sorted(members, key=str))

@@ -1,6 +1,6 @@
-"""Why a task does not run: the gates on its way, in the order in which it meets them. Pure.
+"""Explain why a task does not run, as a list of gates in the order in which a task passes them.
 
-Each gate says whether it is open, what it saw, and what would open it. The first closed one is the answer.
+Each gate says whether it is open, what it looked at, and what would open it. The first closed gate is the answer.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ NO_POOLS: Mapping[str, str] = {}
 
 
 class Gate(Struct, frozen=True, kw_only=True):
-    """One thing that must be so before the task runs."""
+    """One condition that must be met before the task runs."""
 
     name: str
     open: bool
     text: str
     fix: str | None = None
-    """What would open it, where anything would."""
+    """How to open it, if that is possible."""
 
 
 class Prerequisite(Struct, frozen=True):
-    """One task that another waits for; `state` is None when it was named but not submitted yet."""
+    """A task that another one waits for. `state` is None until it is submitted."""
 
     id: TaskId
     state: State | None
 
 
 class Serving(Struct, frozen=True):
-    """A node that is alive, and which tasks it can take; None for what it does not say."""
+    """A live node and the tasks that it can run. None stands for anything the node does not report."""
 
     node: str
     queues: frozenset[str] | None = None
     slots: Mapping[str, int] | None = None
-    """How many slots a worker has that serves a queue."""
+    """The number of slots of a worker, by queue."""
     tags: frozenset[str] | None = None
     handlers: frozenset[str] | None = None
     pools: Mapping[str, frozenset[str]] | None = None
-    """Its pools, and the queues that each serves."""
+    """The queues that each of its pools serves."""
     merged: frozenset[str] = frozenset()
-    """Those of its pools that go by the deadlines in all of their queues."""
+    """Its pools that order tasks by deadline across all their queues."""
 
     def lacks(self, task: Task) -> str:
-        """What it has not that the task needs, apart from its queue; empty when it can run it."""
+        """Return what the task needs and the node lacks, except the queue; empty if the node can run it."""
         slots = None if self.slots is None else self.slots.get(task.queue)
         return Serves(handlers=self.handlers, labels=self.tags, slots=slots).lacks(task.handler, task.rules)
 
 
 class Why(Struct, frozen=True, kw_only=True):
-    """The answer. `str(why)` is for people."""
+    """The explanation of one task. `str(why)` is readable text."""
 
     task: Task
     gates: tuple[Gate, ...]
     outlook: Forecast | None = None
-    """When it will start, if nothing but its turn holds it and its pool has been measured."""
+    """When the task will start, if it only waits for its turn and its pool has been measured."""
 
     @property
     def closed(self) -> Gate | None:
-        """The gate at which the task stands; None when nothing holds it."""
+        """The first closed gate; None if nothing blocks the task."""
         return next((gate for gate in self.gates if not gate.open), None)
 
     def __str__(self) -> str:
@@ -95,9 +95,9 @@ def gates(
     stopped: Mapping[str, str] = NO_POOLS,
     in_sight: bool = True,
 ) -> tuple[Gate, ...]:
-    """Every gate on the task's way, in order. `stopped` are the pools of size 0, and who has made them so.
+    """Return the gates of a task, in order. `stopped` maps each pool of size 0 to the reason.
 
-    `in_sight` says whether claims look where the store keeps the task.
+    `in_sight` is False if the task is stored where no claim looks for it.
     """
     if task.state.final:
         return (_ended(task),)
@@ -119,26 +119,26 @@ def gates(
 _OUT_OF_SIGHT = Gate(
     name="store",
     open=False,
-    text="it is stored where no claim looks, which is damage to the database",
-    fix="keep a node running: its sweep moves the task; `windlass db check` lists all of them",
+    text="stored where no claim looks for it: the database is damaged",
+    fix="keep a node running, its sweep repairs this; `windlass db check` lists all such tasks",
 )
 
 
 def _ended(task: Task) -> Gate:
     if task.state is State.COMPLETED:
-        return Gate(name="end", open=False, text="it has run and is completed")
+        return Gate(name="end", open=False, text="completed")
     return Gate(
         name="end",
         open=False,
-        text=f"it is {task.state.value}: {task.reason or 'no reason is recorded'}",
+        text=f"{task.state.value}: {task.reason or 'no reason recorded'}",
         fix=f"windlass tasks retry {task.id}",
     )
 
 
 def _running(task: Task) -> Gate:
     since = "" if task.claimed is None else f" since {to_datetime(task.claimed):%Y-%m-%d %H:%M:%S} UTC"
-    asked = ", and is asked to stop" if task.cancel_requested else ""
-    return Gate(name="lease", open=True, text=f"it runs now, in attempt {task.attempts + 1}{since}{asked}")
+    asked = "; it was asked to stop" if task.cancel_requested else ""
+    return Gate(name="lease", open=True, text=f"running attempt {task.attempts + 1}{since}{asked}")
 
 
 def _prerequisites(task: Task, prerequisites: Sequence[Prerequisite]) -> Gate:
@@ -149,8 +149,8 @@ def _prerequisites(task: Task, prerequisites: Sequence[Prerequisite]) -> Gate:
         return Gate(
             name="prerequisites",
             open=False,
-            text=f"{task.waiting} open: its workflow is not sealed yet, or their end was not passed on yet",
-            fix="seal the workflow, or keep a node running: its sweep passes ends on",
+            text=f"{task.waiting} open: the workflow is not sealed, or the end of a prerequisite is not processed yet",
+            fix="seal the workflow; keep a node running, its sweep processes the ends of prerequisites",
         )
     shown = ", ".join(f"{each.id} ({'not submitted' if each.state is None else each.state})" for each in still[:3])
     more = f" and {len(still) - 3} more" if len(still) > 3 else ""
@@ -167,7 +167,7 @@ def _due(task: Task) -> Gate:
     if task.state is State.SCHEDULED:
         return Gate(name="due", open=False, text=f"not before {moment}", fix="update its due time (at)")
     if task.state is State.RETRYING:
-        text = f"attempt {task.attempts} went wrong; the next one is due at {moment}"
+        text = f"attempt {task.attempts} failed; the next one is due at {moment}"
         return Gate(name="due", open=False, text=text, fix="update its due time (at)")
     return Gate(name="due", open=True, text=f"due since {moment}")
 
@@ -182,27 +182,27 @@ def _queue(task: Task, queue: Queue | None) -> Gate:
 
 
 def _downstream(task: Task, breakers: Mapping[str, Breaker]) -> tuple[Gate, ...]:
-    """Only of a task that names a downstream: to others it means nothing."""
+    """Return the gate of the task's downstream, if it names one."""
     name = task.rules.downstream
     if name is None:
         return ()
     breaker = breakers.get(name, Breaker())
     if breaker.state is BreakerState.CLOSED:
-        return (Gate(name="downstream", open=True, text=f"{name} is closed, and lets everything through"),)
-    # As it was written: whether its time is over by now is the store's clock to say, and the text names the moment.
+        return (Gate(name="downstream", open=True, text=f"the breaker of {name} is closed"),)
+    # The state as stored. Whether its time is over is up to the store's clock; the text names that time.
     text = sentence(name, breaker, breaker.since)
-    then = "; then a few probes run" if breaker.state is BreakerState.OPEN else "; only a few probes run at a time"
+    then = "; then it lets a few probes run" if breaker.state is BreakerState.OPEN else "; only a few probes may run"
     return (Gate(name="downstream", open=False, text=text + then, fix=f"windlass breaker close {name}"),)
 
 
 def _handler(task: Task, handlers: Collection[str]) -> Gate:
     if task.handler in handlers:
-        return Gate(name="handler", open=True, text=f"{task.handler} is known")
+        return Gate(name="handler", open=True, text=f"{task.handler} is registered")
     return Gate(
         name="handler",
         open=False,
-        text=f"no node has ever offered a handler {task.handler}",
-        fix="start a worker whose app registers it, or mend its name",
+        text=f"no node has ever registered the handler {task.handler}",
+        fix="start a worker whose app registers it, or fix the handler name",
     )
 
 
@@ -213,7 +213,7 @@ def _node(task: Task, serving: Sequence[Serving]) -> Gate:
     able = [each.node for each in here if not each.lacks(task)]
     if able:
         return Gate(name="node", open=True, text=f"served by {', '.join(able[:3])}")
-    text = f"{len(serving)} node(s) alive, and none serves the queue {task.queue}"
+    text = f"none of the {len(serving)} live node(s) serves the queue {task.queue}"
     if here:
         lacking = "; ".join(f"{each.node} {each.lacks(task)}" for each in here[:3])
         text = f"none of the {len(here)} node(s) that serve the queue {task.queue} can run it: {lacking}"
@@ -221,37 +221,37 @@ def _node(task: Task, serving: Sequence[Serving]) -> Gate:
 
 
 def _pool(task: Task, serving: Sequence[Serving], stopped: Mapping[str, str]) -> tuple[Gate, ...]:
-    """Whether a pool that serves the queue has workers; where no node names its pools there is no such gate."""
+    """Return the gate of the pools that serve the queue, if any node reports its pools."""
     able = [each for each in serving if not each.lacks(task)]
     pools = {name for each in able for name, queues in (each.pools or {}).items() if task.queue in queues}
     if not pools:
         return ()
     running = sorted(pools - stopped.keys())
     if running:
-        return (Gate(name="pool", open=True, text=f"{', '.join(running[:3])} has workers for it"),)
+        return (Gate(name="pool", open=True, text=f"workers in {', '.join(running[:3])}"),)
     name = min(pools)
     text = f"{name} has no workers: {stopped[name]}"
     return (Gate(name="pool", open=False, text=text, fix=f"windlass pool resume {name}"),)
 
 
 def _turn(task: Task, serving: Sequence[Serving]) -> Gate:
-    """Its turn comes; order holds within a queue, unless a pool goes by the deadlines in all of its queues."""
+    """Return the gate that says what must run first: order holds within a queue, or across those of a merged pool."""
     here = [
         (name in each.merged, len(queues))
         for each in serving
         for name, queues in (each.pools or {}).items()
         if task.queue in queues
     ]
-    text = "it runs when the tasks before it in its queue have been taken"
+    text = "runs after the tasks ahead of it in its queue"
     if any(merged for merged, _ in here):
-        text = "it runs when the tasks with earlier deadlines in all queues of its pool have been taken"
+        text = "runs after the tasks with earlier deadlines in all queues of its pool"
     elif any(queues > 1 for _, queues in here):
-        text += "; its pool asks its queues in turn, so tasks of other queues may run before it (order: deadline)"
+        text += "; its pool serves several queues in turn, so tasks of other queues may run first"
     return Gate(name="turn", open=True, text=text)
 
 
 def _command(task: Task) -> str:
-    """What starts a node that can run the task."""
+    """Return the command that starts a node that can run the task."""
     tags = "".join(f" --tag {tag}" for tag in task.rules.requires)
     threads = f" --threads {task.rules.slots}" if task.rules.slots > 1 else ""
     return f"windlass worker APP --queues {task.queue}{tags}{threads}"

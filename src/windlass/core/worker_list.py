@@ -40,7 +40,7 @@ class WorkerProcess(Struct, frozen=True, kw_only=True, omit_defaults=True):
     pid: int = 0
     """0 while the process is being started."""
     memory: int = 0
-    """Resident memory in bytes, in steps of 1 MiB; 0 if the system does not tell."""
+    """Resident memory in bytes, in steps of 1 MiB; 0 if the system does not report it."""
     tasks_run: int = 0
     running: int = 0
     """How many tasks it runs now."""
