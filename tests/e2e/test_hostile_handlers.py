@@ -24,7 +24,7 @@ from windlass.client.handle import Handle
 from windlass.client.handlers import Bound
 from windlass.core.lifecycle import State
 from windlass.stores.protocol import Store
-from windlass.worker.wire import MARK, MAX_FRAME, Done, RequestStop, frame
+from windlass.worker.wire import MARK, MAX_FRAME, Done, RequestStop, encode_frame
 
 pytestmark = pytest.mark.slow
 NEIGHBORS = 16
@@ -116,9 +116,9 @@ STRAY = {
     "a body that is not msgpack": raw(b"\xc1\xc1\xc1"),
     "a body that is not UTF-8": raw(b"\x94\xa4Done\x01\xca\0\0\0\0\xa2\xff\xfe"),
     "a body nested too deeply": raw(b"\x94\xa5Hello\x01" + b"\x91" * 100_000),
-    "a message that is not for the node": frame(RequestStop(1)),
-    "the end of an order that is not there": frame(Done(999_999_999, 0.0)),
-    "the end of an order after less than no time": frame(Done(1, -1.0)),
+    "a message that is not for the node": encode_frame(RequestStop(1)),
+    "the end of an order that is not there": encode_frame(Done(999_999_999, 0.0)),
+    "the end of an order after less than no time": encode_frame(Done(1, -1.0)),
 }
 
 

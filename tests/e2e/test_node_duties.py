@@ -19,7 +19,7 @@ from windlass.core.task import Claim, SessionId
 from windlass.events import DutyFailed, Event, Events, SessionOpened
 from windlass.stores.protocol import Store
 from windlass.worker import duty
-from windlass.worker.duty import MOST_FAILURES
+from windlass.worker.duty import MAX_FAILURES
 from windlass.worker.node import Node
 
 pytestmark = pytest.mark.slow
@@ -90,7 +90,7 @@ def test_a_claimer_that_keeps_failing_ends_the_node_and_leaves_nothing_leased(
     handle = shop.add.enqueue(1)
     events: list[Event] = []
 
-    with running(url, MOST_FAILURES, events) as node:
+    with running(url, MAX_FAILURES, events) as node:
         assert node.ended.wait(PATIENCE)
         failure = node.failure
 

@@ -12,7 +12,7 @@ from windlass.core.times import micros, to_datetime, to_instant
 from windlass.events import Event, Events, StoreCallFailed
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
-from windlass.worker.crons import MOST_MISSED, Crons, apply_misfire, nominal_times
+from windlass.worker.crons import MAX_MISSED, Crons, apply_misfire, find_nominal_times
 
 NOON = to_instant(datetime(2026, 11, 16, 12, 0, tzinfo=UTC))
 MINUTE = micros(timedelta(minutes=1))
@@ -24,12 +24,12 @@ def a_cron(schedule: str = "* * * * *", **changes: object) -> CronInfo:
 
 
 def times(cron: CronInfo, after: datetime, until: datetime) -> list[str]:
-    found = nominal_times(cron, to_instant(after), to_instant(until))
+    found = find_nominal_times(cron, to_instant(after), to_instant(until))
     return [f"{to_datetime(moment).astimezone(UTC):%m-%d %H:%M}" for moment in found]
 
 
 def test_times_are_later_than_the_last_and_not_later_than_now() -> None:
-    found = list(nominal_times(a_cron(), NOON, NOON + 3 * MINUTE))
+    found = list(find_nominal_times(a_cron(), NOON, NOON + 3 * MINUTE))
 
     assert found == [NOON + MINUTE, NOON + 2 * MINUTE, NOON + 3 * MINUTE]
 
@@ -66,7 +66,7 @@ def test_a_punctual_time_runs_under_every_policy_and_replaces_the_last_missed_on
     assert [apply_misfire(misfire, due, NOON) for misfire in ("last", "skip")] == [[(NOON, True)], [(NOON, True)]]
 
 
-@pytest.mark.parametrize(("misfire", "fired"), [("last", 1), ("skip", 1), ("all", MOST_MISSED + 2)])
+@pytest.mark.parametrize(("misfire", "fired"), [("last", 1), ("skip", 1), ("all", MAX_MISSED + 2)])
 def test_the_policy_applies_after_a_long_pause(misfire: str, fired: int) -> None:
     clock = ManualClock(NOON)
     store = MemoryStore(clock=clock)

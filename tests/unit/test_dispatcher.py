@@ -28,7 +28,7 @@ from windlass.events import Events
 from windlass.stores.memory import MemoryStore
 from windlass.worker.breakers import Breakers
 from windlass.worker.dispatcher import EXIT_SECONDS, REAP_SECONDS, RECALL_AFTER_SECONDS, Dispatcher
-from windlass.worker.tickets import LEAVE
+from windlass.worker.tickets import EXIT_TICKET
 from windlass.worker.wire import Call, Done, Heartbeat, Hello, Interrupt, RequestStop, Run, ToWorker, Valid
 from windlass.worker.worker import INTERRUPT_AFTER, KILL_AFTER, RunningAttempt, Worker, WorkerState
 
@@ -446,7 +446,7 @@ def test_a_drain_finishes_started_tasks_and_assigns_nothing_new() -> None:
     node.tick()
 
     assert node.recorder.settled == {2: Released(), 3: Released(), 1: Returned(None)}
-    assert left[-1] == LEAVE
+    assert left[-1] == EXIT_TICKET
     assert node.moves[-2:] == ["draining", "stopped"]
     assert (node.dispatcher.workers, len(node.recorder.forked)) == ({}, 1)
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from tests.unit.values import a_stored_task, an_id
 from windlass.core.task import Claim, Lease, SessionId
-from windlass.worker.claimer import MOST_HELD, HeldLeases, limit_claim
-from windlass.worker.settler import MOST
+from windlass.worker.claimer import MAX_HELD_LEASES, HeldLeases, limit_claim
+from windlass.worker.settler import MAX_BATCH
 
 ONE, TWO = SessionId(an_id(91)), SessionId(an_id(92))
 
@@ -23,13 +23,13 @@ def test_a_pool_claims_what_its_workers_have_room_for() -> None:
 
 
 def test_a_pool_at_its_bound_claims_nothing_even_if_its_workers_are_idle() -> None:
-    assert limit_claim(room=52, slots=2, held=MOST_HELD + 2) == 0
-    assert limit_claim(room=52, slots=2, held=MOST_HELD + 100) == 0
-    assert limit_claim(room=52, slots=2, held=MOST_HELD) == 2
+    assert limit_claim(room=52, slots=2, held=MAX_HELD_LEASES + 2) == 0
+    assert limit_claim(room=52, slots=2, held=MAX_HELD_LEASES + 100) == 0
+    assert limit_claim(room=52, slots=2, held=MAX_HELD_LEASES) == 2
 
 
 def test_the_bound_leaves_room_for_a_batch_being_written_and_the_next_one() -> None:
-    assert limit_claim(room=1_000, slots=1, held=1 + MOST) == 1_000
+    assert limit_claim(room=1_000, slots=1, held=1 + MAX_BATCH) == 1_000
 
 
 def test_a_lease_is_held_until_its_result_is_written() -> None:

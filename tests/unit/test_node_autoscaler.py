@@ -486,7 +486,7 @@ def test_claimed_tasks_are_kept_when_the_claim_of_a_probe_fails(
     cluster.tick(2)
     cluster.backlog(2)
     claim, breakers = cluster.store.claim, node.breakers
-    breakers.shut, breakers.looked = ("bank",), True
+    breakers.shut, breakers.is_known = ("bank",), True
     monkeypatch.setattr(breakers, "begin_probes", lambda: {"bank": 1})
 
     def fails(*args: Any, only: str | None = None, **kwargs: Any) -> Any:

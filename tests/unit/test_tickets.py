@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from windlass.worker.tickets import LEAVE, TicketQueue, take
+from windlass.worker.tickets import EXIT_TICKET, TicketQueue, take
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def queue() -> Iterator[TicketQueue]:
 @pytest.fixture
 def reader(queue: TicketQueue) -> Iterator[int]:
     """Return the worker's end of the queue."""
-    reader = queue.for_worker()
+    reader = queue.duplicate_reader()
     yield reader
     os.close(reader)
 
@@ -37,7 +37,7 @@ def test_each_ticket_is_taken_once(queue: TicketQueue, reader: int) -> None:
     tickets, begun, back = list(range(1, 5_001)), list[int](), list[int]()
 
     def work() -> None:
-        while (ticket := take(reader)) != LEAVE:
+        while (ticket := take(reader)) != EXIT_TICKET:
             begun.append(ticket)
 
     worker = threading.Thread(target=work)
@@ -45,17 +45,17 @@ def test_each_ticket_is_taken_once(queue: TicketQueue, reader: int) -> None:
     for start in range(0, len(tickets), 10):
         queue.offer(tickets[start : start + 10])
         back += queue.take_back()
-    queue.offer([LEAVE])
+    queue.offer([EXIT_TICKET])
     worker.join()
 
     assert sorted(begun + back) == tickets
 
 
 def test_the_request_to_exit_stays_when_everything_is_taken_back(queue: TicketQueue, reader: int) -> None:
-    queue.offer([1, LEAVE])
+    queue.offer([1, EXIT_TICKET])
 
     assert queue.take_back() == [1]
-    assert take(reader) == LEAVE
+    assert take(reader) == EXIT_TICKET
 
 
 def test_a_full_queue_refuses_tickets(queue: TicketQueue) -> None:
@@ -64,8 +64,8 @@ def test_a_full_queue_refuses_tickets(queue: TicketQueue) -> None:
 
 def test_a_worker_whose_node_is_gone_exits() -> None:
     queue = TicketQueue()
-    reader = queue.for_worker()
+    reader = queue.duplicate_reader()
     queue.close()
 
-    assert take(reader) == LEAVE
+    assert take(reader) == EXIT_TICKET
     os.close(reader)

@@ -26,9 +26,9 @@ from windlass.worker.wire import (
     Run,
     ToWorker,
     Valid,
-    done,
-    frame,
-    outcome_of,
+    decode_outcome,
+    encode_frame,
+    encode_outcome,
 )
 
 ORDER = Assignment(task=an_id(1), fence=2, session=an_id(3), handler="work", args="{}", slots=3)
@@ -44,7 +44,12 @@ MESSAGES: list[Message] = [
 
 @given(sizes=st.lists(st.integers(1, 60), min_size=1))
 def test_messages_are_decoded_however_the_bytes_are_split(sizes: list[int]) -> None:
-    data, frames, received, place = b"".join(map(frame, MESSAGES)), Frames[ToWorker](ToWorker), list[ToWorker](), 0
+    data, frames, received, place = (
+        b"".join(map(encode_frame, MESSAGES)),
+        Frames[ToWorker](ToWorker),
+        list[ToWorker](),
+        0,
+    )
 
     for size in sizes:
         received += frames.feed(data[place : place + size])
@@ -69,22 +74,22 @@ def test_messages_are_decoded_however_the_bytes_are_split(sizes: list[int]) -> N
     ],
 )
 def test_an_outcome_survives_encoding(outcome: Outcome) -> None:
-    [sent] = Frames[Done](Done).feed(frame(done(1, 0.5, outcome, "log")))
+    [sent] = Frames[Done](Done).feed(encode_frame(encode_outcome(1, 0.5, outcome, "log")))
 
-    assert outcome_of(sent) == outcome
+    assert decode_outcome(sent) == outcome
     assert (sent.ticket, sent.seconds, sent.log) == (1, 0.5, "log")
 
 
 def test_a_worker_does_not_report_its_own_crash() -> None:
     with pytest.raises(AssertionError):
-        done(1, 0.5, Crashed(OOPS), None)
+        encode_outcome(1, 0.5, Crashed(OOPS), None)
 
 
 def test_any_text_of_a_handler_can_be_sent() -> None:
     name = b"caf\xe9.txt".decode(errors="surrogateescape")
     outcome = Raised(Error(kind="OSError", message=f"no {name}", traceback=f"\0 {name}"))
 
-    [sent] = Frames[FromWorker](FromWorker).feed(frame(done(1, 0.5, outcome, f"reading {name}")))
+    [sent] = Frames[FromWorker](FromWorker).feed(encode_frame(encode_outcome(1, 0.5, outcome, f"reading {name}")))
 
     assert isinstance(sent, Done)
     assert sent.log == "reading caf?.txt"
@@ -92,7 +97,7 @@ def test_any_text_of_a_handler_can_be_sent() -> None:
     assert sent.error.message == "no caf?.txt"
 
 
-GOOD = frame(RequestStop(7))
+GOOD = encode_frame(RequestStop(7))
 WRONG = {
     "a byte": b"x",
     "the beginning of the mark, then another byte": MARK[:2] + b"x",
@@ -101,16 +106,16 @@ WRONG = {
     "not UTF-8": MARK + b"\0\0\0\x0f\x94\xa4Done\x01\xca\0\0\0\0\xa2\xff\xfe",
     "nested too deeply": MARK + (100_008).to_bytes(4, "big") + b"\x94\xa5Hello\x01" + b"\x91" * 100_000,
     "a message for somebody else": GOOD,
-    "an attempt that took less than no time": frame(Done(1, -1.0)),
-    "an attempt that took no number of seconds": frame(Done(1, float("nan"))),
-    "a retry later than anybody may ask for": frame(Done(1, 0.0, error=OOPS, retry_in=1 << 60)),
-    "progress beyond the end": frame(Heartbeat(1, 2.0, None)),
+    "an attempt that took less than no time": encode_frame(Done(1, -1.0)),
+    "an attempt that took no number of seconds": encode_frame(Done(1, float("nan"))),
+    "a retry later than anybody may ask for": encode_frame(Done(1, 0.0, error=OOPS, retry_in=1 << 60)),
+    "progress beyond the end": encode_frame(Heartbeat(1, 2.0, None)),
 }
 
 
 @pytest.mark.parametrize("data", WRONG.values(), ids=WRONG)
 def test_invalid_bytes_end_the_connection_after_the_messages_before_them(data: bytes) -> None:
-    frames, good = Frames[FromWorker](FromWorker), frame(Hello(1))
+    frames, good = Frames[FromWorker](FromWorker), encode_frame(Hello(1))
 
     before = frames.feed(good + data + good)
 
@@ -132,4 +137,4 @@ def test_a_message_that_is_too_large_is_refused_by_the_sender(monkeypatch: pytes
     monkeypatch.setattr(wire, "MAX_FRAME", 1_000)
 
     with pytest.raises(InvalidPayload, match="exceeds 1,000 bytes"):
-        frame(Answer(1, b"x" * 1_000))
+        encode_frame(Answer(1, b"x" * 1_000))
