@@ -23,7 +23,7 @@ from windlass.operations.edit_task import edit_task
 from windlass.operations.handler_catalog import HandlerCatalog
 from windlass.operations.legacy_canary import canary as try_step_by_step
 from windlass.operations.legacy_dead_letters import LOOKED_AT, group, groups, letters
-from windlass.redaction import redacted
+from windlass.redaction import redact
 from windlass.stores.dead_letters import DeadGroup
 from windlass.stores.protocol import Filter, TaskReader
 from windlass.wire.shapes import error_shape
@@ -202,5 +202,5 @@ def _row(found: DeadGroup, times: Times) -> list[str]:
 
 
 def _arguments(text: str, offers: HandlerCatalog, handler: str) -> str:
-    shown = msgspec.json.encode(redacted(msgspec.json.decode(text), offers.parameters(handler))).decode()
+    shown = msgspec.json.encode(redact(msgspec.json.decode(text), offers.parameters(handler))).decode()
     return shown if len(shown) <= 80 else shown[:79] + "…"

@@ -15,7 +15,7 @@ from windlass.core.fingerprint import fingerprint
 from windlass.core.lifecycle import State
 from windlass.core.task import Task, TaskId
 from windlass.core.times import format_duration
-from windlass.redaction import redacted_text
+from windlass.redaction import redact_text
 from windlass.stores.coordination import Entry
 from windlass.stores.dead_letters import DeadGroup
 from windlass.stores.protocol import Store
@@ -118,5 +118,5 @@ def _trouble(store: Store, group: DeadGroup, before: Task) -> str | None:
     if same and task.state in (State.FAILED, State.RETRYING):
         return f"the same bug is back: {task.id} ended with {fresh[-1].kind} again ({group.id})"
     if task.state.final:
-        return f"another trouble: {task.id} is {task.state.value}: {redacted_text(task.reason or '')}"
+        return f"another trouble: {task.id} is {task.state.value}: {redact_text(task.reason or '')}"
     return None

@@ -11,7 +11,7 @@ from msgspec import Struct
 from windlass.core.payload import json_object
 from windlass.core.times import to_datetime
 from windlass.core.worker_list import WorkerList, WorkerProcess, decode_workers
-from windlass.redaction import redacted
+from windlass.redaction import redact
 from windlass.stores.protocol import Session
 
 
@@ -67,7 +67,7 @@ def node_shape(session: Session) -> NodeShape:
     return NodeShape(
         session=session.id,
         node=session.node,
-        about=redacted(json_object(session.about)),
+        about=redact(json_object(session.about)),
         age_seconds=session.age.total_seconds(),
         lost=session.lost,
         workers=[_worker_shape(worker) for worker in listed.workers],

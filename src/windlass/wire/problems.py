@@ -24,7 +24,7 @@ from windlass.errors import (
     UnknownPrerequisite,
     WindlassError,
 )
-from windlass.redaction import redacted_text
+from windlass.redaction import redact_text
 
 STATUSES: Mapping[str, int] = {
     "invalid_json": 400,
@@ -132,7 +132,7 @@ def problem_of(error: Exception, *, id: str = "") -> Problem:
     """Return the problem for an error. An unexpected error shows only the id of its log line."""
     if not isinstance(error, WindlassError):
         return problem("internal_error", f"Internal server error. See the server's log, id {id}.", id=id)
-    code, detail = error.code, redacted_text(str(error))
+    code, detail = error.code, redact_text(str(error))
     if isinstance(error, StoreError):
         # Messages of database drivers name servers, users and files, which belong in the log only.
         detail = STORE_ERRORS.get(code, "The store failed to complete the operation. See the server's log.")
@@ -176,4 +176,4 @@ def _fields(error: WindlassError) -> list[FieldProblem]:
         field = "after"
     elif isinstance(error, InvalidTask) and (match := _FIELD.match(str(error))) is not None:
         field = match[1]
-    return [] if field is None else [FieldProblem(field=field, message=redacted_text(str(error)))]
+    return [] if field is None else [FieldProblem(field=field, message=redact_text(str(error)))]
