@@ -146,7 +146,7 @@ def test_a_retry_policy_and_a_number_of_retries_go_together(app: App) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"nope": 1}, "there is no option 'nope'"),
+        ({"nope": 1}, "Unknown option 'nope'"),
         ({"tags": "gpu"}, "tags='gpu' is not a list; write tags=['gpu']"),
         ({"queues": "mail"}, "queues='mail' is not a list; write queues=['mail']"),
         ({"pools": 3}, "pools=3 is not a list"),

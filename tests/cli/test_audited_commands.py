@@ -11,7 +11,6 @@ from tests.support.builders import in_state, submit_one
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.errors import StoreUnavailable
-from windlass.operations.dead_letters import groups
 from windlass.stores.protocol import Store
 from windlass.stores.sql.coordination import SqlCoordination
 
@@ -22,7 +21,7 @@ def a_failure(store: Store) -> TaskId:
 
 def a_bug(store: Store) -> str:
     a_failure(store)
-    [found] = groups(store)
+    [found] = store.dead_groups().groups
     return found.id
 
 

@@ -16,7 +16,7 @@ from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Raised, Returned
 from windlass.core.task import TaskId
-from windlass.operations import canary
+from windlass.operations import legacy_canary as canary
 from windlass.stores.protocol import Store
 
 BUG = Error(kind="ZeroDivisionError", message="division of 7 by zero", traceback='File "shop/bill.py", line 4, in pay')

@@ -9,7 +9,9 @@ import pytest
 
 from tests.support.nodes import NodeProcess
 from tests.support.processes import until
-from windlass.operations import pool_overrides, pools
+from windlass.operations import pools
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.slow
@@ -23,19 +25,21 @@ def test_a_pool_follows_a_function_of_its_app_and_stays_when_that_fails(
     config.write_text("pools: {default: {min: 1, max: 4, scale: {deciders: ['app:as_told']}}}")
     started = node("--config", str(config))
 
-    until(lambda: bool(pools.pools(shop_store)), "the pool is known")
-    until(lambda: pools.pool(shop_store, "default").ready == 3, "the pool has as many workers as the app asks for")
-    assert any("app:as_told asks for 3" in entry.text for entry in pools.history(shop_store, "default"))
+    until(lambda: bool(pools.get_all(Access(shop_store))), "the pool is known")
+    until(
+        lambda: pools.get(Access(shop_store), "default").ready == 3, "the pool has as many workers as the app asks for"
+    )
+    assert any("app:as_told asks for 3" in entry.text for entry in pools.history(Access(shop_store), "default").entries)
 
     told.write_text("nonsense")
     started.await_event("SignalFailed")
-    until(lambda: "app:as_told: ValueError" in pools.pool(shop_store, "default").degraded, "the fault is shown")
-    view = pools.pool(shop_store, "default")
+    until(lambda: "app:as_told: ValueError" in pools.get(Access(shop_store), "default").degraded, "the fault is shown")
+    view = pools.get(Access(shop_store), "default")
     assert (view.target, view.ready) == (3, 3), "the size stays"
 
     told.write_text("40")
-    until(lambda: pools.pool(shop_store, "default").ready == 4, "the bounds hold")
-    until(lambda: not pools.pool(shop_store, "default").degraded, "the fault is over")
+    until(lambda: pools.get(Access(shop_store), "default").ready == 4, "the bounds hold")
+    until(lambda: not pools.get(Access(shop_store), "default").degraded, "the fault is over")
 
-    pool_overrides.tune(shop_store, "default", {"deciders": ["slo"]}, by="test")
-    until(lambda: "app:as_told" not in pools.pool(shop_store, "default").sentence, "it was tuned away")
+    pools.tune(Access(shop_store), "default", {"deciders": ["slo"]}, author=Author("test"))
+    until(lambda: "app:as_told" not in pools.get(Access(shop_store), "default").sentence, "it was tuned away")

@@ -18,7 +18,9 @@ from windlass.cli.main import main
 from windlass.client.handle import Handle
 from windlass.core.lifecycle import State
 from windlass.core.task import Task, TaskId
-from windlass.operations import pool_overrides, pools
+from windlass.operations import pools
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.operations.pools import PoolView
 from windlass.stores.protocol import Store
 
@@ -40,12 +42,12 @@ def windlass(url: str) -> Callable[..., Result]:
 
 
 def show(store: Store) -> PoolView:
-    return pools.pool(store, "default")
+    return pools.get(Access(store), "default")
 
 
 def await_first_decision(store: Store) -> None:
     """From here on arrivals are counted."""
-    until(lambda: any(view.decided_at for view in pools.pools(store)), "the pool was sized")
+    until(lambda: any(view.decided_at for view in pools.get_all(Access(store))), "the pool was sized")
 
 
 def await_ticks(store: Store, number: int) -> None:
@@ -101,7 +103,7 @@ def test_a_step_of_load_makes_it_grow_and_then_it_shrinks_without_stopping_a_tas
     ran_once(effects, [handle.id for handle in (*handles, long)], "ended")
     assert charges([*tasks, long.task()]) == {(1, 0, 0)}
     assert len(sizes(started)) <= 6, "in few and decisive steps"
-    told = [entry.action for entry in pools.history(shop_store, "default")]
+    told = [entry.action for entry in pools.history(Access(shop_store), "default").entries]
     assert {"grew", "shrank"} <= {*told}
     assert {said["after"] for said in started.events("WorkerStateChanged")} <= {"idle", "draining", "stopped"}
 
@@ -182,7 +184,7 @@ def test_two_nodes_share_one_target_and_one_takes_over_when_the_other_is_killed(
 ) -> None:
     first, second = (node("--max", "6", *SHORT) for _ in range(2))
     await_first_decision(shop_store)
-    pool_overrides.pin(shop_store, "default", 6, by="ann")
+    pools.set_size(Access(shop_store), "default", 6, author=Author("ann"))
     for each in (first, second):
         until(lambda each=each: len(each.workers()) == 3, "each has its share")
     handles = [shop.sleep.enqueue(0.3) for _ in range(80)]
@@ -207,7 +209,7 @@ def test_a_node_that_joins_and_leaves_does_not_make_the_other_flap(
 ) -> None:
     first = node("--max", "4", *SHORT)
     await_first_decision(shop_store)
-    pool_overrides.pin(shop_store, "default", 4, by="ann")
+    pools.set_size(Access(shop_store), "default", 4, author=Author("ann"))
     until(lambda: len(first.workers()) == 4, "it has all of them")
     handles = [shop.sleep.enqueue(1) for _ in range(150)]  # More than there is time for: every second is decided.
 
@@ -234,10 +236,10 @@ def test_no_resize_loses_a_task_or_runs_it_twice(
     began = time.monotonic()
 
     for second in range(seconds):
-        pool_overrides.pin(shop_store, "default", 8 if second % 2 == 0 else 1, by="ann")
+        pools.set_size(Access(shop_store), "default", 8 if second % 2 == 0 else 1, author=Author("ann"))
         handles += [shop.sleep.enqueue(1.4), *(shop.sleep.enqueue(0.05) for _ in range(10))]
         until(lambda due=began + second + 1: time.monotonic() >= due, "the second is over")
-    pool_overrides.resume(shop_store, "default", by="ann")
+    pools.resume(Access(shop_store), "default", author=Author("ann"))
 
     tasks = await_all(shop_store, handles)
     ids = [task.id for task in tasks]

@@ -1,4 +1,4 @@
-"""What the controller promises for every load, however odd."""
+"""Properties of the controller that hold for every load."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ counts = st.integers(0, 500)
 
 @st.composite
 def observations(draw: st.DrawFn) -> Observation:
-    """Any second that a pool can have."""
+    """Draw an observation."""
     arrivals, completions, ready = draw(counts), draw(counts), draw(st.integers(0, 60))
     running, started, queued = draw(st.integers(0, ready)), draw(counts), draw(counts)
     return Observation(
@@ -70,7 +70,7 @@ def test_the_bounds_are_always_kept(life: list[Observation], pool: Settings) -> 
 
 @given(lives, pools)
 @settings(max_examples=30, deadline=None)
-def test_missing_data_never_makes_a_pool_smaller(life: list[Observation], pool: Settings) -> None:
+def test_missing_data_never_shrinks_a_pool(life: list[Observation], pool: Settings) -> None:
     state, size = ControllerState(), None
     for second, observed in enumerate(life):
         decision = tick(float(second), observed if second % 3 == 0 else None, state, pool)
@@ -81,7 +81,7 @@ def test_missing_data_never_makes_a_pool_smaller(life: list[Observation], pool: 
 
 @given(lives, pools)
 @settings(max_examples=30, deadline=None)
-def test_a_state_that_was_stored_decides_the_same(life: list[Observation], pool: Settings) -> None:
+def test_a_stored_state_decides_the_same(life: list[Observation], pool: Settings) -> None:
     kept = stored = ControllerState()
     for second, observed in enumerate(life):
         one, other = tick(float(second), observed, kept, pool), tick(float(second), observed, stored, pool)
@@ -114,7 +114,7 @@ def test_a_paused_pool_has_no_workers(life: list[Observation], pool: Settings) -
 
 @given(lives)
 @settings(max_examples=40, deadline=None)
-def test_it_never_grows_beyond_the_tasks_that_are_there_or_expected(life: list[Observation]) -> None:
+def test_it_never_grows_beyond_present_and_expected_tasks(life: list[Observation]) -> None:
     pool, state, size = Settings(ceiling=10_000), ControllerState(), None
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
@@ -141,7 +141,7 @@ def test_it_never_grows_while_attempts_fail(life: list[Observation]) -> None:
 
 @given(lives, pools)
 @settings(max_examples=60, deadline=None)
-def test_rests_and_steps_are_honoured(life: list[Observation], pool: Settings) -> None:
+def test_cooldowns_and_steps_are_obeyed(life: list[Observation], pool: Settings) -> None:
     state, size, grown, changed = ControllerState(), None, -1e9, -1e9
     pool = msgspec.structs.replace(pool, floor=1, ceiling=10_000, cost_per_hour=None)
     for second, observed in enumerate(life):
@@ -175,7 +175,7 @@ def test_it_never_grows_into_an_outage_or_a_crash_loop(life: list[Observation], 
 
 @given(lives, st.integers(0, 2000), st.sampled_from([0.5, 5.0, 60.0]))
 @settings(max_examples=60, deadline=None)
-def test_a_longer_queue_never_makes_it_need_fewer(life: list[Observation], more: int, wait: float) -> None:
+def test_a_longer_queue_never_lowers_the_recommendation(life: list[Observation], more: int, wait: float) -> None:
     pool, state = Settings(ceiling=10_000, wait=wait), ControllerState()
     for second, observed in enumerate(life):
         state = tick(float(second), observed, state, pool).state
@@ -190,15 +190,15 @@ def test_a_longer_queue_never_makes_it_need_fewer(life: list[Observation], more:
 
 @given(lives, pools)
 @settings(max_examples=30, deadline=None)
-def test_every_sentence_tells_the_target_and_what_limited_it(life: list[Observation], pool: Settings) -> None:
+def test_every_summary_has_the_target_and_its_limit(life: list[Observation], pool: Settings) -> None:
     state, before = ControllerState(), 1
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
-        told = decision.summarize(before)
+        summary = decision.summarize(before)
 
-        assert str(decision.target) in told
+        assert str(decision.target) in summary
         assert (decision.limited_by == "") == (decision.wanted == decision.target)
-        assert decision.limit_reason in told
+        assert decision.limit_reason in summary
         state, before = decision.state, decision.target
 
 
@@ -233,7 +233,7 @@ claims = st.lists(
 
 
 @given(claims, st.integers(0, 100))
-def test_a_shared_budget_is_never_overspent(asked: list[SlotRequest], slots: int) -> None:
+def test_a_budget_is_never_overspent(asked: list[SlotRequest], slots: int) -> None:
     given_out = divide_slots(asked, slots)
 
     assert sum(given_out.values()) <= max(slots, sum(claim.floor for claim in asked))

@@ -12,13 +12,14 @@ import pytest
 
 from tests.server.conftest import API, Client, Connect, problem
 from tests.support.builders import GAVE_UP, OOPS, a_session, a_task, claim_one, report, submit, submit_one, task_of
+from tests.support.tokens import create_token, revoke_token
 from windlass.clock import ManualClock
 from windlass.config import InvalidSettings
 from windlass.core.fingerprint import fingerprint
 from windlass.core.lifecycle import State
 from windlass.operations import tokens as tokens_module
 from windlass.operations.caller import Scope
-from windlass.operations.tokens import create_token, hashed, revoke_token, tokens
+from windlass.operations.tokens import hash_secret, read_tokens
 from windlass.server.http.routing import Mode, Route
 from windlass.server.routes.table import TABLE
 from windlass.server.settings import ServerSettings
@@ -41,11 +42,17 @@ BODIES: dict[str, Any] = {
     "tune_pool": {"settings": {"wait": 3}},
     "override_pool": {"workers": 1},
     "open_session": {"node": "me"},
-    "give_progress": [],
+    "report_progress": [],
     "settle_tasks": [],
     "publish_manifest": {"handlers": [{"name": "elsewhere"}]},
 }
-REACHED = {"edit_and_retry": (409, "not_allowed"), "simulate_pool": (422, "invalid_load")}
+REACHED = {
+    "edit_and_retry": (409, "not_allowed"),
+    "simulate_pool": (422, "invalid_load"),
+    "get_queue": (404, "unknown_queue"),
+    "get_tenant": (404, "unknown_tenant"),
+    "get_breaker": (404, "unknown_breaker"),
+}
 """Routes that refuse what these tests have for them, for reasons of their own: then the caller was let in."""
 INCLUDED = {
     Scope.SUBMIT: {Scope.SUBMIT},
@@ -145,11 +152,20 @@ async def test_another_tenants_task_is_answered_as_one_that_is_not_there(
     if "{id}" in route.path:
         problem(other, 404, "unknown_task")
         assert other.text.replace(str(theirs), "ID") == nothing.text.replace(missing, "ID")
+    elif route.name in ("get_queue", "get_tenant"):
+        problem(other, *REACHED[route.name])
     elif route.unrestricted or route.path.startswith(f"{API}/queues/"):
         problem(other, 403, "forbidden")
     elif "{group}" in route.path:
         problem(other, 404, "unknown_group")
-    elif route.name in ("get_workflow", "get_steps", "get_edges", "seal_workflow", "retry_workflow"):
+    elif route.name in (
+        "get_workflow",
+        "get_steps",
+        "get_edges",
+        "stream_workflow_events",
+        "seal_workflow",
+        "retry_workflow",
+    ):
         problem(other, 404, "unknown_workflow")
     else:
         assert other.status_code in (route.status, *route.also), other.text
@@ -173,9 +189,11 @@ async def test_another_queues_task_is_answered_as_one_that_is_not_there(
         problem(answer, 403, "forbidden")
     elif route.path.startswith(f"{API}/queues/"):
         problem(answer, 404, "unknown_queue")
+    elif route.name == "get_tenant":
+        problem(answer, 404, "unknown_tenant")
     elif "{group}" in route.path:
         problem(answer, 404, "unknown_group")
-    elif route.name in ("get_workflow", "get_steps", "get_edges"):
+    elif route.name in ("get_workflow", "get_steps", "get_edges", "stream_workflow_events"):
         problem(answer, 404, "unknown_workflow")
     else:
         assert answer.status_code in (route.status, *route.also), answer.text
@@ -270,7 +288,7 @@ def test_a_token_has_256_bits_and_only_its_hash_is_kept(store: Store) -> None:
     assert first != second
     assert first not in kept
     assert first.removeprefix("wdl_") not in kept
-    assert tokens(store)["a"].hash == hashed(first)
+    assert read_tokens(store)["a"].hash == hash_secret(first)
 
 
 @pytest.mark.parametrize("text", ["Bearer", "Basic abc", "bearer  ", "Bearer x y", "Bearer \x80"])

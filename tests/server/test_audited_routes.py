@@ -13,7 +13,6 @@ from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
 from windlass.core.task import Change, TaskId
 from windlass.errors import StoreUnavailable
-from windlass.operations.dead_letters import groups
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store
 
@@ -28,7 +27,7 @@ def a_failure(store: Store) -> TaskId:
 
 def a_bug(store: Store) -> str:
     a_failure(store)
-    [found] = groups(store)
+    [found] = store.dead_groups().groups
     return found.id
 
 
@@ -112,4 +111,4 @@ async def test_a_queue_that_another_changes_at_the_same_time_keeps_both_changes(
     monkeypatch.setattr(store, "queues", overtaken)
     await client.post(f"{API}/queues/mail/pause", json={"by": "ann"})
 
-    assert store.queues() == [Queue(name="mail", weight=9, paused=True, paused_by="ann")]
+    assert store.queues() == [Queue(name="mail", weight=9, paused=True, paused_by="ann (local)")]

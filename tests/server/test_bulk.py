@@ -19,8 +19,8 @@ from tests.support.builders import (
     task_of,
 )
 from windlass.core.lifecycle import State
+from windlass.operations import bulk
 from windlass.operations.caller import Scope
-from windlass.server.routes import bulk
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ async def lines(client: Client, verb: str, **body: Any) -> list[dict[str, Any]]:
 async def test_the_progress_of_a_purge_is_told_line_by_line(
     client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "TOGETHER", 2)
+    monkeypatch.setattr(bulk, "BATCH", 2)
     wanted = submit(store, *[a_task(queue="mail") for _ in range(5)])
     store.cancel(wanted, reason="a mistake")
 
@@ -54,7 +54,7 @@ async def test_the_progress_of_a_purge_is_told_line_by_line(
 async def test_a_cancel_counts_what_its_own_cascade_would_have_reached_first(
     client: Client, store: Store, monkeypatch: pytest.MonkeyPatch, q: str
 ) -> None:
-    monkeypatch.setattr(bulk, "TOGETHER", 2)
+    monkeypatch.setattr(bulk, "BATCH", 2)
     above = [[] if n == 0 else [str(n - 1)] for n in range(5)]
     ids = submit(store, *[after(str(n), *above[n], queue="mail", args={"n": 1}) for n in range(5)])
 
@@ -68,7 +68,7 @@ async def test_a_cancel_counts_what_its_own_cascade_would_have_reached_first(
 async def test_tasks_retried_together_wait_for_each_other(
     client: Client, store: Store, monkeypatch: pytest.MonkeyPatch, q: str
 ) -> None:
-    monkeypatch.setattr(bulk, "TOGETHER", 2)
+    monkeypatch.setattr(bulk, "BATCH", 2)
     above = [[] if n == 0 else [str(n - 1)] for n in range(5)]
     ids = submit(store, *[after(str(n), *above[n], queue="mail", args={"n": 1}) for n in range(5)])
     store.cancel(ids, reason="a mistake")
@@ -90,7 +90,7 @@ async def test_a_verb_is_in_the_audit_log_with_what_was_asked(client: Client, st
     assert states_of(store, [other]) == [State.RUNNABLE]
     [entry] = store.audit("tasks")
     assert (entry.action, entry.by) == ("cancelled", "local")
-    assert "'queue:mail', 5 tasks: a mistake" in entry.text
+    assert entry.text == "cancelled 5 tasks that matched 'queue:mail': a mistake"
 
 
 async def test_without_lines_the_end_alone_is_told(client: Client, store: Store) -> None:
@@ -166,7 +166,7 @@ async def test_a_token_reaches_its_own_tasks_alone(connect: Connect, store: Stor
 async def test_what_comes_while_it_works_is_left_alone(
     client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "TOGETHER", 1)
+    monkeypatch.setattr(bulk, "BATCH", 1)
     submit(store, a_task(), a_task())
     for _ in range(2):
         run(store, GAVE_UP)

@@ -9,11 +9,11 @@ import pytest
 
 from tests.server.conftest import API, Client, Connect
 from tests.support.builders import claim_one, report, submit_one
+from tests.support.tokens import create_token
 from windlass.core.retry import Error
 from windlass.core.settlement import Raised, Returned
 from windlass.core.task import Progress
 from windlass.operations.caller import Scope
-from windlass.operations.tokens import create_token
 from windlass.server.routes.table import TABLE
 from windlass.stores.protocol import Store
 

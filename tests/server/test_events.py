@@ -1,4 +1,4 @@
-"""Server-sent events on a real socket: what is told, to whom, and what becomes of those who do not listen."""
+"""Event streams on a real socket: what they send, to whom, and what happens to clients that do not keep up."""
 
 from __future__ import annotations
 
@@ -11,26 +11,36 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import jsonschema_rs
+import msgspec
 import pytest
 
 from tests.server.conftest import API, MANIFEST
 from tests.server.running import running
-from tests.support.builders import a_task, submit, submit_one
+from tests.support.builders import GAVE_UP, a_task, claim_one, report, submit, submit_one
+from tests.support.tokens import create_token, revoke_token
+from windlass.core.task import Progress
 from windlass.operations import tokens
 from windlass.operations.caller import Scope
-from windlass.operations.tokens import create_token, revoke_token
 from windlass.server.events import broadcaster
-from windlass.server.events.broadcaster import Interest, Seen, Subscriber
+from windlass.server.events.broadcaster import Snapshot, Subscriber
+from windlass.server.events.topics import Overview, TaskTopic
+from windlass.server.http import event_stream
+from windlass.server.http.openapi import document
+from windlass.server.http.routing import Mode
 from windlass.server.http.serving import DRAIN_SECONDS
-from windlass.server.routes import events
+from windlass.server.routes.table import TABLE
 from windlass.stores.coordination import Entry, EntrySeen
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store
+from windlass.wire.events import AuditEvent, CountsEvent, QueueCounts
+
+DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(TABLE)))
 
 
 @pytest.fixture(autouse=True)
-def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broadcaster, "EVERY_SECONDS", 0.02)
+def short_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broadcaster, "POLL_SECONDS", 0.02)
 
 
 @pytest.fixture
@@ -41,12 +51,12 @@ def busy() -> Iterator[Store]:
     store.close()
 
 
-class Told:
-    """What one listener is told, one event after the other."""
+class Events:
+    """The events of one open stream, each as `{"event": …, "id": …, "data": …}`."""
 
-    def __init__(self, answer: httpx.Response) -> None:
-        self.answer = answer
-        self._lines = answer.iter_lines()
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
+        self._lines = response.iter_lines()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         found: dict[str, Any] = {}
@@ -61,20 +71,20 @@ class Told:
                 found = {}
 
     def next(self, kind: str) -> dict[str, Any]:
-        """The next event of this kind."""
+        """Return the next event of this kind."""
         return next(event for event in self if event.get("event") == kind)
 
 
 @contextmanager
-def listening(address: str, token: str = "", since: str = "", **params: str) -> Iterator[Told]:
+def listen(address: str, token: str = "", since: str = "", path: str = "/events", **params: str) -> Iterator[Events]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     if since:
         headers["Last-Event-ID"] = since
     with (
         httpx.Client(timeout=20) as client,
-        client.stream("GET", f"{address}{API}/events", params=params, headers=headers) as answer,
+        client.stream("GET", f"{address}{API}{path}", params=params, headers=headers) as response,
     ):
-        yield Told(answer)
+        yield Events(response)
 
 
 def note(store: Store, subject: str) -> int:
@@ -82,85 +92,208 @@ def note(store: Store, subject: str) -> int:
     return store.audit(limit=1)[0].number
 
 
-def test_counts_are_told_when_they_change(busy: Store) -> None:
+def test_counts_are_sent_when_they_change(busy: Store) -> None:
     submit_one(busy, queue="mail")
 
-    with running(busy) as address, listening(address) as told:
-        first = told.next("counts")
+    with running(busy) as address, listen(address) as events:
+        first = events.next("counts")
         submit(busy, a_task(queue="mail"), a_task(queue="bulk"))
-        second = told.next("counts")
+        second = events.next("counts")
 
-    assert told.answer.headers["content-type"].startswith("text/event-stream")
+    assert events.response.headers["content-type"].startswith("text/event-stream")
     assert first["data"] == {"queues": {"mail": {"runnable": 1}}}
     assert second["data"] == {"queues": {"bulk": {"runnable": 1}, "mail": {"runnable": 2}}}
 
 
-def test_entries_are_told_with_their_number_and_made_good_to_who_comes_back(busy: Store) -> None:
+def test_a_client_resumes_after_the_last_audit_entry_it_has_seen(busy: Store) -> None:
     note(busy, "queue/old")
     with running(busy) as address:
-        with listening(address) as told:
-            told.next("counts")
+        with listen(address) as events:
+            events.next("counts")
             number = note(busy, "queue/a")
-            first = told.next("audit")
+            first = events.next("audit")
         missed = [note(busy, "queue/b"), note(busy, "pool/c")]
-        with listening(address, since=first["id"]) as told:
-            later = [told.next("audit"), told.next("audit")]
+        with listen(address, since=first["id"]) as events:
+            later = [events.next("audit"), events.next("audit")]
             newest = note(busy, "queue/d")
-            last = told.next("audit")
+            last = events.next("audit")
 
     assert (first["id"], first["data"]["subject"]) == (str(number), "queue/a")
     assert [event["id"] for event in later] == list(map(str, missed))
     assert last["id"] == str(newest)
 
 
-def test_who_asks_for_one_queue_hears_of_it_alone(busy: Store) -> None:
+def test_a_stream_of_one_queue_has_nothing_of_other_queues(busy: Store) -> None:
     submit(busy, a_task(queue="mail"), a_task(queue="bulk"))
 
-    with running(busy) as address, listening(address, queue="mail") as told:
-        counts = told.next("counts")
+    with running(busy) as address, listen(address, queue="mail") as events:
+        counts = events.next("counts")
         note(busy, "queue/bulk")
         number = note(busy, "queue/mail")
-        entry = told.next("audit")
+        entry = events.next("audit")
 
     assert counts["data"] == {"queues": {"mail": {"runnable": 1}}}
     assert entry["id"] == str(number)
 
 
-def test_a_token_that_is_limited_hears_the_counts_of_its_own_tasks(busy: Store) -> None:
+def test_a_limited_token_gets_only_the_counts_of_its_own_tasks(busy: Store) -> None:
     token = create_token(busy, "acme", [Scope.READ], tenant="acme")
     submit(busy, a_task(tenant="acme"), a_task(tenant="beta"))
 
-    with running(busy) as address, listening(address, token, since="0", seconds="0.5") as told:
-        heard = [event for event in told if event.get("event") != "comment" and "event" in event]
+    with running(busy) as address, listen(address, token, since="0", seconds="0.5") as events:
+        found = [event for event in events if event.get("event") not in (None, "comment")]
 
-    assert [(event["event"], event["data"]) for event in heard] == [
+    assert [(event["event"], event["data"]) for event in found] == [
         ("counts", {"queues": {"default": {"runnable": 1}}})
     ]
 
 
-def test_a_stream_ends_when_its_token_does(busy: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "HEARTBEAT_SECONDS", 0.1)
+def test_a_task_stream_sends_the_task_its_progress_and_its_audit_entries(busy: Store) -> None:
+    id, other = submit_one(busy, handler="mail", args={"to": "ann", "pin": "1234"}), submit_one(busy, queue="bulk")
+
+    with running(busy) as address, listen(address, path=f"/tasks/{id}/events") as events:
+        waiting = events.next("task")
+        claim = claim_one(busy)
+        running_now = events.next("task")
+        busy.progress([Progress(lease=claim.lease, share=0.5, message="half")])
+        progress = events.next("progress")
+        note(busy, f"task/{other}")
+        number = note(busy, f"task/{id}")
+        entry = events.next("audit")
+        report(busy, claim, GAVE_UP)
+        failed = events.next("task")
+
+    assert [each["data"]["state"] for each in (waiting, running_now, failed)] == ["runnable", "leased", "failed"]
+    assert {each["data"]["id"] for each in (waiting, running_now, failed)} == {str(id)}
+    assert "1234" not in str(waiting)
+    assert (progress["data"]["share"], progress["data"]["message"]) == (0.5, "half")
+    assert (entry["id"], entry["data"]["subject"]) == (str(number), f"task/{id}")
+
+
+def test_a_task_stream_resumes_like_the_main_stream(busy: Store) -> None:
+    id = submit_one(busy)
+    first = note(busy, f"task/{id}")
+    note(busy, "queue/a")
+    missed = note(busy, f"task/{id}")
+
+    with running(busy) as address, listen(address, since=str(first), path=f"/tasks/{id}/events") as events:
+        entry = events.next("audit")
+        task = events.next("task")
+
+    assert entry["id"] == str(missed)
+    assert task["data"]["id"] == str(id)
+
+
+def test_a_workflow_stream_sends_its_counts_by_state(busy: Store) -> None:
+    submit(busy, a_task(workflow="daily", key="a"), a_task(workflow="daily", key="b"), a_task(workflow="other"))
+
+    with running(busy) as address, listen(address, path="/workflows/daily/events") as events:
+        first = events.next("workflow")
+        claim_one(busy)
+        second = events.next("workflow")
+        note(busy, "workflow/other")
+        number = note(busy, "workflow/daily")
+        entry = events.next("audit")
+
+    assert first["data"] == {"workflow": "daily", "tenant": "default", "tasks": {"runnable": 2}}
+    assert second["data"]["tasks"] == {"runnable": 1, "leased": 1}
+    assert entry["id"] == str(number)
+
+
+@pytest.mark.parametrize("scope", [{"tenant": "acme"}, {"queue": "mail"}])
+def test_streams_outside_of_the_tokens_scope_do_not_exist(busy: Store, scope: dict[str, str]) -> None:
+    token = create_token(busy, "limited", [Scope.READ], **scope)
+    own = submit_one(busy, tenant="acme", queue="mail", workflow="own")
+    other = submit_one(busy, tenant="beta", queue="bulk", workflow="other")
+    note(busy, f"task/{own}")
+    note(busy, "workflow/own")
+    headers = {"Authorization": f"Bearer {token}", "Last-Event-ID": "0"}
+
+    with running(busy) as address, httpx.Client(base_url=f"{address}{API}", headers=headers) as client:
+        refused = [client.get(f"/tasks/{other}/events"), client.get("/workflows/other/events")]
+        allowed = [client.get(f"{path}/events?seconds=0.3") for path in (f"/tasks/{own}", "/workflows/own")]
+
+    assert [(each.status_code, each.json()["code"]) for each in refused] == [
+        (404, "unknown_task"),
+        (404, "unknown_workflow"),
+    ]
+    assert [each.status_code for each in allowed] == [200, 200]
+    assert ["event: task" in allowed[0].text, "event: workflow" in allowed[1].text] == [True, True]
+    assert not any("event: audit" in each.text for each in allowed)
+
+
+def test_a_task_stream_ends_when_the_task_is_deleted(busy: Store) -> None:
+    id = submit_one(busy)
+
+    with running(busy) as address, listen(address, path=f"/tasks/{id}/events") as events:
+        events.next("task")
+        busy.cancel([id], reason="test")
+        busy.purge([id])
+        rest = [event["event"] for event in events]
+
+    assert set(rest) <= {"task"}
+    assert events.response.is_stream_consumed
+
+
+def test_everything_that_is_streamed_is_as_the_document_says(busy: Store) -> None:
+    """Validate every event of every stream against the schema that the document has for it."""
+    id = submit_one(busy, workflow="daily", args={"x": 1})
+    busy.progress([Progress(lease=claim_one(busy).lease, share=0.5, message="half")])
+    busy.put_control("pool", "daily", "{}", expect=0)
+    for subject in ("queue/a", f"task/{id}", "workflow/daily"):
+        note(busy, subject)
+    streams = [route for route in TABLE if route.mode is Mode.EVENTS]
+    seen: dict[str, set[str]] = {}
+
+    with running(busy) as address:
+        for route in streams:
+            content = DOCUMENT["paths"][route.path]["get"]["responses"]["200"]["content"]
+            schema = content["text/event-stream"]["schema"] | {"components": DOCUMENT["components"]}
+            validator = jsonschema_rs.validator_for(schema)
+            path = route.path.removeprefix(API).format(id=id, name="daily")
+            with listen(address, since="0", path=path, seconds="0.5") as events:
+                for event in events:
+                    if "event" in event and event["event"] != "comment":
+                        validator.validate(event)
+                        seen.setdefault(path, set()).add(event["event"])
+            documented = {name: ref.rpartition("/")[2] for name, ref in schema["discriminator"]["mapping"].items()}
+            assert seen[path] == documented.keys()
+            assert {each["$ref"].rpartition("/")[2] for each in schema["oneOf"]} == set(documented.values())
+            with pytest.raises(jsonschema_rs.ValidationError):
+                validator.validate({"event": "unknown", "data": {}})
+
+    assert len(streams) == 3
+    assert set().union(*seen.values()) == {"counts", "pools", "audit", "task", "progress", "workflow"}
+
+
+def test_a_stream_ends_when_its_token_is_revoked(busy: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "HEARTBEAT_SECONDS", 0.1)
     monkeypatch.setattr(tokens, "REMEMBERED", 0.0)
     create_token(busy, "admin", [Scope.ADMIN])
     token = create_token(busy, "reader", [Scope.READ])
+    id = submit_one(busy)
 
-    with running(busy) as address, listening(address, token) as told:
-        told.next("comment")
-        revoke_token(busy, "reader")
-        note(busy, "queue/after")
-        comments = [event for event in told if event["event"] == "comment"]
+    with running(busy) as address:
+        for path in ("/events", f"/tasks/{id}/events"):
+            with listen(address, token, path=path) as events:
+                events.next("comment")
+                if path == "/events":
+                    continue
+                revoke_token(busy, "reader")
+                note(busy, "queue/after")
+                comments = [event for event in events if event["event"] == "comment"]
 
-    assert told.answer.is_stream_consumed
+    assert events.response.is_stream_consumed
     assert len(comments) < 20
 
 
-def test_the_store_is_asked_once_for_all_who_listen_and_the_server_stops_in_time(busy: Store) -> None:
-    asked: list[int] = []
-    look = busy.counts
+def test_all_subscribers_share_one_read_and_the_server_stops_in_time(busy: Store) -> None:
+    reads: list[int] = []
+    read = busy.counts
 
     def counts() -> Any:
-        asked.append(1)
-        return look()
+        reads.append(1)
+        return read()
 
     busy.counts = counts  # pyright: ignore[reportAttributeAccessIssue]
     with running(busy) as address:
@@ -169,15 +302,15 @@ def test_the_store_is_asked_once_for_all_who_listen_and_the_server_stops_in_time
         sockets = [socket.create_connection((parts.hostname, parts.port), timeout=20) for _ in range(40)]
         for each in sockets:
             each.sendall(request)
-        with listening(address) as told:
-            told.next("counts")
-            before = len(asked)
+        with listen(address) as events:
+            events.next("counts")
+            before = len(reads)
             for number in range(3):
                 submit_one(busy, queue=f"q{number}")
-                told.next("counts")
-            after = len(asked)
-        begun = time.monotonic()
-    stopped_in = time.monotonic() - begun
+                events.next("counts")
+            after = len(reads)
+        stopping = time.monotonic()
+    stopped_in = time.monotonic() - stopping
     for each in sockets:
         text = b""
         while part := each.recv(65_536):
@@ -189,28 +322,70 @@ def test_the_store_is_asked_once_for_all_who_listen_and_the_server_stops_in_time
     assert stopped_in < DRAIN_SECONDS / 2
 
 
-def test_who_falls_behind_is_let_go() -> None:
-    listener = Subscriber(Interest())
-    heard: list[bool] = []
-    for number in range(1, 200):
-        entry = EntrySeen(subject="queue/a", action="paused", text="", number=number, at=0)
-        heard.append(listener.send(Seen(counts=[], pools=[], entries=[entry]), {}))
-    kept = heard.count(True)
+def test_a_large_workflow_is_read_less_often(busy: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broadcaster, "MAX_COST", 1e-9)  # As if one read took hours of the time it may take.
+    reads: list[str] = []
+    read = busy.workflow_groups
 
-    listener.end()
+    def workflow_groups(name: str, **options: Any) -> Any:
+        reads.append(name)
+        return read(name, **options)
 
-    # The counts and the pools were told too, once.
-    assert kept + 2 == broadcaster.KEPT
-    assert listener.messages.qsize() == 1
-    assert listener.messages.get_nowait() is None
+    monkeypatch.setattr(busy, "workflow_groups", workflow_groups)
+    submit_one(busy, workflow="daily")
+    with running(busy) as address, listen(address, path="/workflows/daily/events") as events:
+        events.next("workflow")
+        assert reads
+        reads.clear()
+        note(busy, "workflow/daily")
+        events.next("audit")
+        note(busy, "workflow/daily")
+        events.next("audit")
+
+    assert reads == []
 
 
-def test_what_was_made_good_is_not_told_again() -> None:
-    first, second = (EntrySeen(subject="queue/a", action="paused", text="", number=n, at=0) for n in (5, 6))
-    listener = Subscriber(Interest(pool="p", queue="a"), [first], 4)
+def entry(number: int, subject: str = "queue/a") -> EntrySeen:
+    return EntrySeen(subject=subject, action="paused", text="", number=number, at=0)
 
-    listener.send(Seen(counts=[], pools=[], entries=[first, second]), {})
 
-    told = [listener.messages.get_nowait() for _ in range(listener.messages.qsize())]
-    assert [message.number for message in listener.missed] == [5]
-    assert [message.number for message in told if message and message.kind == "audit"] == [6]
+def drain(subscriber: Subscriber) -> list[Any]:
+    return [subscriber.events.get_nowait() for _ in range(subscriber.events.qsize())]
+
+
+def test_a_subscriber_that_falls_behind_is_disconnected() -> None:
+    subscriber = Subscriber(Overview())
+    kept = [subscriber.update(Snapshot(states={}, entries=[entry(number)])) for number in range(1, 200)]
+
+    subscriber.end()
+
+    assert kept.count(True) == broadcaster.MAX_WAITING
+    assert drain(subscriber) == [None]
+
+
+def test_a_missed_entry_is_not_sent_again() -> None:
+    subscriber = Subscriber(Overview(pool="p", queue="a"), [entry(5)], 4)
+
+    subscriber.update(Snapshot(states={}, entries=[entry(5), entry(6)]))
+
+    assert [event.id for event in subscriber.missed if isinstance(event, AuditEvent)] == ["5"]
+    assert [event.id for event in drain(subscriber)] == ["6"]
+
+
+def test_an_unchanged_state_is_sent_once() -> None:
+    topic = Overview()
+    one, two = (CountsEvent(data=QueueCounts(queues={"a": {"runnable": number}})) for number in (1, 2))
+    subscriber = Subscriber(topic)
+
+    for event in (one, msgspec.structs.replace(one), two, two):
+        assert subscriber.update(Snapshot(states={topic: [event]}))
+
+    assert drain(subscriber) == [one, two]
+
+
+def test_a_topic_that_no_longer_exists_ends_its_streams() -> None:
+    topic = TaskTopic(task=submit_one(MemoryStore()))
+    subscriber = Subscriber(topic)
+
+    assert subscriber.update(Snapshot(states={}))
+    assert not subscriber.update(Snapshot(states={topic: []}))

@@ -11,7 +11,7 @@ from tests.support.builders import a_session, a_task, claim_all, complete, submi
 from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.autoscale.stored_state import POOL, PoolDecision, encode_document
 from windlass.clock import ManualClock
-from windlass.server.routes import whatif
+from windlass.operations import pool_simulation
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio
@@ -141,7 +141,7 @@ async def test_more_than_can_be_played_in_time_is_refused(
 ) -> None:
     a_pool(store)
     worked(store, clock, 30)
-    monkeypatch.setattr(whatif, "MOST_PAGES", 0)
+    monkeypatch.setattr(pool_simulation, "MAX_PAGES", 0)
 
     problem(await client.post(f"{API}/pools/mail/simulate", json={}), 422, "invalid_load")
 

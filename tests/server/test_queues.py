@@ -33,7 +33,7 @@ async def test_a_queue_is_paused_with_a_reason_and_set_without_losing_it(client:
     [queue] = store.queues()
     resumed = (await client.post(f"{API}/queues/mail/resume")).json()
 
-    assert (paused["paused"], paused["paused_by"], paused["paused_why"]) == (True, "ops", "nightly import")
+    assert (paused["paused"], paused["paused_by"], paused["paused_why"]) == (True, "ops (local)", "nightly import")
     assert claimed == []
     assert (queue.paused, queue.strategy) == (True, Strategy.FIFO)
     assert (resumed["paused"], resumed["strategy"]) == (False, "fifo")

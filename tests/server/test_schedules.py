@@ -21,7 +21,7 @@ async def test_a_cron_is_run_by_hand_beside_its_schedule(client: Client, store: 
     assert answer.json()["id"] == str(claim.task.id)
     assert (claim.task.handler, claim.task.args) == ("work", '{"password":"hunter2"}')
     [entry] = store.audit("cron/daily")
-    assert (entry.action, entry.text) == ("ran", "ran the cron daily by hand: after the outage")
+    assert (entry.action, entry.text) == ("ran", "ran cron daily by hand: after the outage")
     assert store.crons()[0].fired is None
     problem(await client.post(f"{API}/crons/unheard-of/run"), 404, "unknown_cron")
 

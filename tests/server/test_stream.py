@@ -130,7 +130,7 @@ async def test_a_sender_that_falls_silent_is_told_so_and_keeps_what_it_sent(conn
     assert (last["line"], last["error"]["code"]) == (2, "request_too_slow")
 
 
-class Fading(MemoryStore):
+class DecayingMean(MemoryStore):
     """A store that goes away after some submits."""
 
     left = 1
@@ -143,7 +143,7 @@ class Fading(MemoryStore):
 
 
 async def test_a_stream_ends_when_the_store_goes_away(connect: Connect) -> None:
-    client = connect(over=Fading())
+    client = connect(over=DecayingMean())
 
     receipts = await stream(client, *[{"handler": "work"}] * 5_000, unchecked="true")
 

@@ -7,6 +7,7 @@ from tests.tui.conftest import Open, until, with_pool
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
 from windlass.operations import pools
+from windlass.operations.access import Access
 from windlass.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -163,7 +164,12 @@ async def test_a_pool_is_set_frozen_paused_and_resumed(top: Open, store: MemoryS
         await pilot.press("u", "enter")
         await until(pilot, "mail sizes itself again")
 
-    assert [entry.action for entry in pools.history(store, "mail")] == ["resumed", "paused", "set", "set"]
+    assert [entry.action for entry in pools.history(Access(store), "mail").entries] == [
+        "resumed",
+        "paused",
+        "set",
+        "set",
+    ]
 
 
 async def test_a_size_that_is_none_is_refused(top: Open, store: MemoryStore) -> None:
@@ -175,7 +181,7 @@ async def test_a_size_that_is_none_is_refused(top: Open, store: MemoryStore) -> 
         await pilot.press("s", *"many", "enter")
         await until(pilot, "size='many' is no size")
 
-    assert pools.history(store, "mail") == []
+    assert pools.history(Access(store), "mail").entries == []
 
 
 @pytest.mark.parametrize("keys", ["2r", "2c", "3p", "3u", "4s", "4f", "4p", "4u"])

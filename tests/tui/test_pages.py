@@ -10,8 +10,9 @@ from windlass.clock import ManualClock
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
-from windlass.operations import pool_overrides
-from windlass.operations.breakers import hold
+from windlass.operations import breakers, pools
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.stores.coordination import Entry
 from windlass.stores.memory import MemoryStore
 from windlass.tui.app import Top
@@ -58,7 +59,7 @@ async def test_the_first_page_counts_by_state_and_says_what_needs_a_person(
     submit_one(store, queue="mail")
     clock.advance(3 * MINUTE)
     store.note([Entry(subject="queue/bulk", action="resumed", text="resumed the queue bulk", by="ops")])
-    hold(store, "payments", BreakerState.OPEN, clock.now(), by="ops", why="their word")
+    breakers.hold(Access(store, clock=clock), "payments", BreakerState.OPEN, author=Author("ops", "their word"))
 
     async with top().run_test(size=SIZE) as pilot:
         page = await until(pilot, "Latest")
@@ -179,7 +180,7 @@ async def test_queues_show_counts_oldest_waits_and_pauses(top: Open, store: Memo
 
 async def test_a_pool_shows_its_order_and_its_ledger(top: Open, store: MemoryStore) -> None:
     with_pool(store)
-    pool_overrides.pin(store, "mail", 4, by="ops", why="sale")
+    pools.set_size(Access(store), "mail", 4, author=Author("ops", "sale"))
 
     async with top().run_test(size=SIZE) as pilot:
         await pilot.press("4")

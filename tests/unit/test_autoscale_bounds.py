@@ -1,4 +1,4 @@
-"""Limits that a user sets: steps, rests, windows and money."""
+"""Limits that a user sets: steps, cooldowns, windows and money."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def calm(settings: Settings) -> ControllerState:
     return played([busy(10, 11)] * 120, settings=settings)[-1].state
 
 
-def test_a_growth_is_no_larger_than_its_step() -> None:
+def test_a_growth_is_limited_to_step_up() -> None:
     settings = Settings(step_up=3)
 
     [decision] = played([busy(10, 11, **HEAVY)], calm(settings), settings)
@@ -29,7 +29,7 @@ def test_a_growth_is_no_larger_than_its_step() -> None:
     assert decision.summarize(11).startswith("▲ 11→14")
 
 
-def test_a_shrink_is_no_larger_than_its_step() -> None:
+def test_a_shrink_is_limited_to_step_down() -> None:
     settings = Settings(step_down=5)
     decisions = played([busy(10, 40)] * 200, settings=settings)
 
@@ -40,7 +40,7 @@ def test_a_shrink_is_no_larger_than_its_step() -> None:
     assert all(before - after <= 5 for before, after in itertools.pairwise(sizes))
 
 
-def test_a_pool_rests_after_a_growth() -> None:
+def test_a_pool_does_not_grow_during_the_cooldown() -> None:
     settings = Settings(step_up=1, cooldown_up=10.0)
 
     decisions = played([busy(10, 11, **HEAVY)] * 30, calm(settings), settings)
@@ -49,7 +49,7 @@ def test_a_pool_rests_after_a_growth() -> None:
     assert decisions[5].limited_by == "cooldown"
 
 
-def test_a_pool_that_has_changed_does_not_shrink_while_it_rests() -> None:
+def test_a_pool_does_not_shrink_during_the_cooldown() -> None:
     settings = Settings(cooldown_down=200.0)
     grown = played([busy(10, 11, **HEAVY)], calm(settings), settings)
 
@@ -60,7 +60,7 @@ def test_a_pool_that_has_changed_does_not_shrink_while_it_rests() -> None:
     assert quiet[-1].target < grown[0].target
 
 
-def test_a_window_can_hold_a_pool_down() -> None:
+def test_a_window_can_lower_the_ceiling() -> None:
     settings = Settings(deciders=("slo", "schedule"), windows=(Window(begin=0, end=86400, most=15),))
 
     [decision] = played([busy(10, 11, **HEAVY)], calm(settings), settings)
@@ -68,7 +68,7 @@ def test_a_window_can_hold_a_pool_down() -> None:
     assert (decision.target, decision.limited_by) == (15, "window")
 
 
-def test_the_money_of_an_hour_is_a_ceiling_with_room_for_bursts() -> None:
+def test_the_hourly_cost_limit_leaves_room_for_bursts() -> None:
     settings = Settings(price=1.0, cost_per_hour=12.0)
 
     assert count_affordable_workers(Bill(began=10.0, at=10.0), settings) == 18
@@ -76,14 +76,14 @@ def test_the_money_of_an_hour_is_a_ceiling_with_room_for_bursts() -> None:
     assert count_affordable_workers(Bill(began=10.0, at=10.0), Settings(price=1.0)) is None
 
 
-def test_workers_are_billed_while_they_start_and_drain() -> None:
+def test_workers_cost_while_they_start_and_drain() -> None:
     settings, seen = Settings(price=2.0, cost_per_hour=12.0), Observation(ready=3, starting=1, draining=1)
 
     assert charge(910.0, seen, Bill(began=10.0, at=10.0), settings).spent == pytest.approx(2.5)
     assert charge(3611.0, seen, Bill(began=10.0, at=10.0, spent=9.0), settings) == Bill(began=3611.0, at=3611.0)
 
 
-def test_a_pool_never_costs_more_than_its_hour_and_says_what_that_means() -> None:
+def test_a_pool_stays_within_its_hourly_cost_and_reports_the_wait() -> None:
     settings, state, size = Settings(price=1.0, cost_per_hour=12.0), ControllerState(), 1
     capped = False
     for second in range(3600):
@@ -92,13 +92,13 @@ def test_a_pool_never_costs_more_than_its_hour_and_says_what_that_means() -> Non
         if decision.limited_by == "cost":
             capped = True
             assert "cost_capped" in decision.alerts
-            assert "makes a task wait about" in decision.limit_reason
+            assert "so a new task waits about" in decision.limit_reason
 
     assert capped
     assert 11.0 < state.bill.spent <= 12.1
 
 
-def test_orders_of_people_outrank_every_limit() -> None:
+def test_overrides_outrank_every_limit() -> None:
     settings = Settings(step_up=1, cooldown_up=100.0, price=1.0, cost_per_hour=12.0)
     state = ControllerState(override=a_pin(40, until=1e9))
 

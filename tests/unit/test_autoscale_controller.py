@@ -1,4 +1,4 @@
-"""One tick after the other: what the controller does, and what it says about it."""
+"""The controller over many ticks: its sizes and its reasons."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SETTINGS = Settings(wait=5.0, ceiling=50)
 
 
 def busy(rate: int, size: int, **more: object) -> Observation:
-    """A second in which a pool of that size serves that rate of one-second tasks, without a queue."""
-    told = {
+    """Return a second in which a pool of this size serves this rate of one-second tasks without a queue."""
+    fields = {
         "arrivals": rate, "completions": min(rate, size), "busy": float(min(rate, size)), "started": min(rate, size),
         "ready": size, "running": min(rate, size), "start_delay": 0.05,
     }  # fmt: skip
-    return msgspec.convert({**told, **more}, Observation)
+    return msgspec.convert({**fields, **more}, Observation)
 
 
 def played(
@@ -38,7 +38,7 @@ def played(
     return decisions
 
 
-def test_a_pool_that_suffices_is_left_alone() -> None:
+def test_a_pool_that_is_large_enough_keeps_its_size() -> None:
     decisions = played([busy(10, 11)] * 600)
 
     assert {decision.target for decision in decisions} == {11}
@@ -56,7 +56,7 @@ def test_a_constant_load_is_resized_at_most_twice_an_hour() -> None:
     assert 10 <= sizes[-1] <= 14
 
 
-def test_a_backlog_makes_it_grow_at_once_and_says_why() -> None:
+def test_a_backlog_grows_the_pool_at_once_with_a_reason() -> None:
     calm = played([busy(10, 11)] * 120)
 
     [decision] = played([busy(10, 11, queued=100, oldest=4.0)], calm[-1].state)
@@ -87,7 +87,7 @@ def test_without_data_the_size_stays_for_five_minutes() -> None:
         assert (decision.target, decision.alerts) == (state.target, ())
 
 
-def test_without_data_for_longer_the_middle_of_the_last_half_hour_counts() -> None:
+def test_without_data_for_longer_the_median_of_the_last_half_hour_counts() -> None:
     state = msgspec.structs.replace(played([busy(10, 11)] * 90)[-1].state, sizes=[4, 9, 30, 9, 9])
     assert state.at is not None
 
@@ -97,19 +97,19 @@ def test_without_data_for_longer_the_middle_of_the_last_half_hour_counts() -> No
     assert tick(state.at + 301, None, state, Settings(floor=12)).target == 12
 
 
-def test_one_size_is_kept_for_each_minute_of_half_an_hour() -> None:
+def test_one_size_per_minute_is_recorded_for_half_an_hour() -> None:
     state = played([busy(10, 11)] * 3600)[-1].state
 
     assert state.sizes == [11] * 30
 
 
-def test_a_controller_that_has_just_begun_adopts_what_it_finds() -> None:
+def test_a_new_controller_adopts_the_current_size() -> None:
     decisions = played([busy(0, 30)] * 59)
 
     assert decisions[-1].target == 30
 
 
-def test_an_override_counts_until_its_end() -> None:
+def test_an_override_applies_until_it_expires() -> None:
     override = a_pin(12, until=1005.0, author="kim", why="a release")
     decisions = played([busy(3, 4)] * 10, ControllerState(override=override))
 
@@ -128,7 +128,7 @@ def test_a_pause_is_size_zero_and_outranks_an_override() -> None:
     assert decision.reasons[-1] == "paused"
 
 
-def test_a_resumed_pool_has_its_size_back() -> None:
+def test_a_resumed_pool_gets_its_size_back() -> None:
     calm = played([busy(10, 11)] * 120)
     paused = played([busy(0, 0, queued=10)] * 3, msgspec.structs.replace(calm[-1].state, paused=True))
 
@@ -137,7 +137,7 @@ def test_a_resumed_pool_has_its_size_back() -> None:
     assert resumed.target >= 11
 
 
-def test_an_idle_pool_goes_to_zero_and_wakes_for_what_is_due() -> None:
+def test_an_idle_pool_shrinks_to_zero_and_starts_for_due_tasks() -> None:
     settings = Settings(floor=0, idle=60.0)
     idle = played([busy(1, 1)] * 120 + [busy(0, 1)] * 200, settings=settings)
     assert idle[-1].target == 0
@@ -147,20 +147,20 @@ def test_an_idle_pool_goes_to_zero_and_wakes_for_what_is_due() -> None:
     assert woken.target >= 1
 
 
-def test_the_floor_and_the_ceiling_hold_and_the_ceiling_alarms() -> None:
+def test_floor_and_ceiling_hold_and_the_ceiling_raises_an_alert() -> None:
     decisions = played([busy(10, 11)] * 60 + [busy(10, 11, queued=5000, oldest=60.0)])
 
     assert decisions[-1].target == 50
     assert decisions[-1].alerts == ("ceiling_bound",)
 
 
-def test_a_growth_that_the_ceiling_forbids_costs_nothing() -> None:
+def test_growth_above_the_ceiling_uses_no_budget() -> None:
     decisions = played([busy(10, 11)] * 60 + [busy(10, 50, queued=5000, oldest=60.0)] * 60)
 
     assert decisions[-1].state.pace.tokens > 1.9
 
 
-def test_long_first_tasks_are_recognised_before_they_end() -> None:
+def test_long_first_tasks_are_recognized_before_they_end() -> None:
     stuck = [busy(0, 10, busy=10.0, running=10, started=10 if not second else 0) for second in range(30)]
 
     assert played(stuck)[-1].state.estimates.service(SETTINGS) >= 29
@@ -174,7 +174,7 @@ def test_every_decider_can_be_used_alone_and_together() -> None:
         assert all(1 <= decision.target <= 64 for decision in decisions)
 
 
-def test_a_window_past_midnight_is_open_on_both_sides() -> None:
+def test_a_window_past_midnight_is_open_on_both_days() -> None:
     window = Window(begin=80_000, end=5_000, least=4, days=(6,))
 
     assert window.open(85_000, 6)
@@ -183,7 +183,7 @@ def test_a_window_past_midnight_is_open_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(DECIDERS))
-def test_more_load_never_wants_less(name: str) -> None:
+def test_more_load_never_lowers_the_recommendation(name: str) -> None:
     settings = Settings(deciders=(name,), ceiling=1000)
     few, many = (played([busy(rate, 60)] * 300, settings=settings)[-1] for rate in (5, 50))
 

@@ -1,4 +1,4 @@
-"""Deciders that are functions of the app, as the controller sees them."""
+"""Deciders that are functions of the app."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def target(
     return decision.target, decision.reasons
 
 
-def test_the_answer_is_the_size_and_its_name_is_told() -> None:
+def test_the_answer_of_an_app_decider_is_the_size_with_its_name() -> None:
     size, reasons = target(Observation(ready=2, queued=5, decided={"app:mine": 7.0}))
 
     assert (size, reasons[0]) == (7, "app:mine asks for 7")
 
 
-def test_the_same_ceiling_and_vetoes_hold() -> None:
+def test_ceiling_and_vetoes_apply_to_app_deciders() -> None:
     assert target(Observation(ready=2, decided={"app:mine": 500.0}))[0] == 20
     assert target(Observation(ready=2, limit=3, decided={"app:mine": 9.0}))[0] == 3
 
@@ -40,10 +40,10 @@ def test_the_same_ceiling_and_vetoes_hold() -> None:
 def test_without_an_answer_the_size_stays(queued: int) -> None:
     size, reasons = target(Observation(ready=4, queued=queued))
 
-    assert (size, reasons[0]) == (4, "app:mine has no answer, so the size stays")
+    assert (size, reasons[0]) == (4, "app:mine gave no answer, so the size stays")
 
 
-def test_a_pool_that_has_nobody_to_ask_gets_one_worker_for_tasks_that_wait() -> None:
+def test_an_empty_pool_gets_one_worker_while_tasks_wait() -> None:
     settings = Settings(deciders=("app:mine",), floor=0)
     idle = ControllerState(target=0, at=99.0)
 
@@ -51,41 +51,41 @@ def test_a_pool_that_has_nobody_to_ask_gets_one_worker_for_tasks_that_wait() -> 
     assert target(Observation(), idle, settings)[0] == 0
 
 
-def test_beside_another_decider_the_larger_wish_counts() -> None:
+def test_the_larger_recommendation_of_two_deciders_counts() -> None:
     both = Settings(deciders=("schedule", "app:mine"))
 
     assert target(Observation(ready=2, decided={"app:mine": 6.0}), settings=both)[0] == 6
 
 
-def test_of_several_nodes_the_largest_answer_counts_in_slots() -> None:
+def test_the_largest_answer_of_several_nodes_counts() -> None:
     nodes = {"a": PoolReport(decided={"app:x": 2.0}), "b": PoolReport(decided={"app:x": 3.0, "app:y": 1.0})}
 
     assert collect_answers(nodes, threads=4) == {"app:x": 12.0, "app:y": 4.0}
 
 
 @pytest.mark.parametrize("name", ["app:", "app:a b", "app:1", "mine", "app:a:b"])
-def test_a_name_that_can_be_no_function_is_refused(name: str) -> None:
+def test_an_invalid_app_decider_name_is_refused(name: str) -> None:
     [fault] = find_setting_errors(Settings(deciders=(name,)))
 
     assert name in fault
     assert "app:NAME for a function of the app" in fault
 
 
-def test_a_function_of_the_app_is_taken_beside_others() -> None:
+def test_app_deciders_can_be_combined_with_built_in_ones() -> None:
     assert find_setting_errors(Settings(deciders=("slo", "app:by_orders"))) == []
 
 
 @pytest.mark.parametrize("answer", [None, "3", True, math.nan, math.inf, -1, 10_001, [1]])
-def test_nonsense_is_no_answer(answer: object) -> None:
+def test_invalid_answers_are_refused(answer: object) -> None:
     with pytest.raises(ValueError, match="The decider returned"):
         check_answer(answer)
 
 
-def test_a_number_of_workers_is_an_answer() -> None:
+def test_numbers_of_workers_are_accepted() -> None:
     assert [check_answer(answer) for answer in (0, 2, 2.5)] == [0.0, 2.0, 2.5]
 
 
-def test_a_decision_by_the_app_is_in_the_ledger_with_its_input() -> None:
+def test_the_ledger_has_the_answer_of_an_app_decider() -> None:
     floor = Floor()
     floor.reports["1"] = replace(floor.reports["1"], settings=OWN, decided={"app:mine": 3.0})
     ruling = floor.tick()
@@ -97,8 +97,8 @@ def test_a_decision_by_the_app_is_in_the_ledger_with_its_input() -> None:
 
 
 @pytest.mark.parametrize("asked", [{"decided": {"app:mine": 3.0}}, {"asked": 3}], ids=["decider", "signal"])
-def test_a_quiet_pool_follows_what_is_asked_from_outside_at_once(asked: dict[str, Any]) -> None:
-    """Though a pool with nothing to run is otherwise looked at once a minute."""
+def test_a_quiet_pool_follows_signals_and_app_deciders_at_once(asked: dict[str, Any]) -> None:
+    """A pool without work otherwise writes only once a minute."""
     floor = Floor()
     settings = OWN if "decided" in asked else Settings()
     floor.reports["1"] = replace(floor.reports["1"], settings=settings, decided={"app:mine": 1.0})
@@ -116,14 +116,14 @@ def by_queue(situation: PoolSituation) -> float:
     return situation.running + situation.queued / 5
 
 
-def test_a_decider_of_ones_own_is_simulated_with_the_same_controller() -> None:
+def test_an_app_decider_can_be_simulated() -> None:
     result = windlass.simulate("step", policy=by_queue, seconds=300)
 
     assert result.policy == "app:by_queue"
     assert result.late < 0.2
 
 
-def test_what_a_simulated_decider_raises_is_raised() -> None:
+def test_an_exception_in_a_simulated_decider_is_raised() -> None:
     def broken(situation: PoolSituation) -> float:
         return 1 / (situation.workers - situation.workers)
 

@@ -1,4 +1,4 @@
-"""The deciders beside the default one: marks that a user sets, and forecasts that must earn their trust."""
+"""The other deciders: thresholds and forecasts."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def seen(now: float, size: int, running: int, memory: DeciderMemory, settings: S
 
 
 def wants(settings: Settings, running: int, seconds: int, memory: DeciderMemory | None = None) -> float:
-    """What `threshold` wants of a pool of 10 after some seconds with so many busy."""
+    """Return the size that `threshold` recommends for a pool of 10 after some seconds with this many busy workers."""
     memory, want = memory or DeciderMemory(), 10.0
     for second in range(seconds):
-        wish, memory = threshold(seen(float(second), 10, running, memory, settings))
-        want = wish.want
+        recommendation, memory = threshold(seen(float(second), 10, running, memory, settings))
+        want = recommendation.want
     return want
 
 
-def test_the_marks_of_threshold_are_the_users() -> None:
+def test_the_thresholds_are_configurable() -> None:
     assert wants(Settings(), 8, 5) == 10
     assert wants(Settings(thresholds=Thresholds(high=0.75)), 8, 5) > 10
     assert wants(Settings(thresholds=Thresholds(low=0.9)), 8, 60) < 10
 
 
-def test_a_step_back_needs_a_clearer_sign_than_a_step_on() -> None:
+def test_reversing_a_step_needs_a_clearer_signal() -> None:
     marks = Settings(thresholds=Thresholds(high=0.7, low=0.55, deadband=0.2))
 
     assert wants(marks, 8, 5) > 10
@@ -57,7 +57,7 @@ def test_a_smoothed_threshold_does_not_follow_a_single_second() -> None:
 
 
 def days(count: int) -> DeciderMemory:
-    """The memory of `holt_winters` after so many noisy days with a peak, which is higher on working days."""
+    """Return the memory of `holt_winters` after these noisy days, which have a higher peak on working days."""
     memory, rng = DeciderMemory(), Random(3)
     for at in range(count * SEASON):
         memory = replace(memory, bins=[*memory.bins[-1:], rate(at) + rng.gauss(0.0, 1.5)])
@@ -70,7 +70,7 @@ def rate(at: int) -> float:
     return 2.0 + (12.0 if working else 4.0) * max(0.0, sin(2 * pi * (at % SEASON) / SEASON))
 
 
-def test_a_season_is_trusted_after_two_days() -> None:
+def test_a_seasonal_forecast_is_trusted_after_two_days() -> None:
     assert not is_trusted(days(1))
     assert is_trusted(days(5))
 
@@ -81,12 +81,12 @@ def test_a_forecast_comes_with_an_upper_bound_and_before_the_rise() -> None:
     settings = Settings(deciders=("holt_winters",))
     observed = seen(morning, 10, 1, memory, settings)
 
-    wish, _ = holt_winters(observed)
+    recommendation, _ = holt_winters(observed)
 
-    assert wish.want > wish.must > 0
+    assert recommendation.want > recommendation.must > 0
 
 
-def test_the_week_is_learnt_when_two_of_them_are_known() -> None:
+def test_the_day_of_the_week_counts_after_two_weeks() -> None:
     memory = days(28)
     noon = SEASON // 4
     monday, saturday = forecast_rate(memory, 28 * SEASON + noon), forecast_rate(memory, 33 * SEASON + noon)
@@ -94,12 +94,12 @@ def test_the_week_is_learnt_when_two_of_them_are_known() -> None:
     assert monday - saturday > 3.0
 
 
-def test_a_forecast_that_is_worse_than_the_present_keeps_silent() -> None:
+def test_a_forecast_that_is_worse_than_the_naive_one_is_ignored() -> None:
     memory = replace(days(5), error=4.0, naive=3.9)
 
-    wish, _ = holt_winters(seen(0.0, 10, 1, memory, Settings()))
+    recommendation, _ = holt_winters(seen(0.0, 10, 1, memory, Settings()))
 
-    assert wish.want == 0.0
+    assert recommendation.want == 0.0
 
 
 def test_the_settings_accept_exactly_the_built_in_deciders() -> None:

@@ -1,4 +1,4 @@
-"""Pools whose workers die, or never end anything."""
+"""Pools whose workers die or stall."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def calm() -> ControllerState:
     return played([busy(10, 11)] * 120)[-1].state
 
 
-def test_a_crash_loop_forbids_growth_and_alarms_for_a_minute() -> None:
+def test_a_crash_loop_stops_growth_and_raises_an_alert_for_a_minute() -> None:
     state, wanting = calm(), {"queued": 100, "oldest": 4.0}
 
     [dying] = played([busy(10, 11, deaths=4, **wanting)], state)
@@ -22,14 +22,14 @@ def test_a_crash_loop_forbids_growth_and_alarms_for_a_minute() -> None:
     assert "crash_loop" not in later[-1].alerts
 
 
-def test_a_few_deaths_are_no_crash_loop() -> None:
+def test_a_few_deaths_are_not_a_crash_loop() -> None:
     [decision] = played([busy(10, 11, deaths=3, queued=100, oldest=4.0)], calm())
 
     assert decision.target > 11
     assert decision.alerts == ()
 
 
-def test_a_pool_in_which_nothing_ends_is_held_and_alarms() -> None:
+def test_a_stalled_pool_is_held_and_raises_an_alert() -> None:
     stuck = [busy(10, 11, completions=0, busy=11.0, running=11, started=0, queued=50, oldest=9.0)] * 40
 
     decisions = played(stuck, calm())
@@ -40,7 +40,7 @@ def test_a_pool_in_which_nothing_ends_is_held_and_alarms() -> None:
     assert decisions[-1].target == decisions[30].target
 
 
-def test_long_tasks_are_no_stall() -> None:
+def test_long_tasks_are_not_a_stall() -> None:
     long = [busy(0, 10, busy=10.0, running=10, completions=int(second % 40 == 39)) for second in range(1200)]
 
     decisions = played(long, settings=SETTINGS)

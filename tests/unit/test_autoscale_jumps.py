@@ -1,4 +1,4 @@
-"""Whether rises in the rate last, as this queue has taught."""
+"""The estimate of how long rises of the rate last."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.autoscale.settings import Settings
 
 
 def bursts(seconds: int, count: int = 12) -> ControllerState:
-    """A queue with a burst of that length every two minutes."""
+    """Return the arrivals of a queue with a burst of this length every two minutes."""
     burst = [busy(2, 60, start_delay=10.0)] * (120 - seconds) + [busy(40, 60, start_delay=10.0)] * seconds
     return played(burst * count, settings=Settings(wait=8.0))[-1].state
 
@@ -25,15 +25,15 @@ def test_a_rise_counts_as_far_as_earlier_ones_lasted() -> None:
     assert jumps.discount(1.0, 1.0) == 1.0
 
 
-def test_what_could_not_be_mended_in_time_counts_in_full() -> None:
+def test_a_rise_that_cannot_be_corrected_in_time_counts_in_full() -> None:
     assert Jumps(stay=0.5, young=5, before=2.0).discount(10.0, 0.0) == 10.0
 
 
-def test_a_rate_that_is_no_longer_young_counts_in_full() -> None:
+def test_an_older_rise_counts_in_full() -> None:
     assert Jumps(stay=0.5, before=2.0).discount(10.0, 1.0) == 10.0
 
 
-def test_a_jump_that_ends_at_once_teaches_more_than_one_that_stays() -> None:
+def test_a_short_jump_lowers_the_estimate_more_than_a_lasting_one() -> None:
     begun = record_jumps(Jumps(), 2.0, Rates(ticks=[30.0] * 3, jump=1), 30.0, 4)
     stayed, ended = begun, begun
     for _ in range(4):
@@ -45,5 +45,5 @@ def test_a_jump_that_ends_at_once_teaches_more_than_one_that_stays() -> None:
     assert ended.stay == 0.85
 
 
-def test_the_controller_learns_it_from_the_bursts_that_it_sees() -> None:
+def test_the_controller_learns_from_bursts() -> None:
     assert bursts(6).estimates.jumps.stay < 0.8 < bursts(60).estimates.jumps.stay

@@ -25,7 +25,7 @@ def a_report(**more: object) -> PoolReport:
     return PoolReport(**{"queues": ("mail",), "ready": 2, "ceiling": 8, **more})  # type: ignore[arg-type]
 
 
-def test_the_first_look_only_begins_to_count() -> None:
+def test_the_first_snapshot_sets_the_baseline() -> None:
     seen, after = observe(a_look(mail(70)), {FIRST: a_report(claimed=500, ended=400)}, Baseline())
 
     assert (seen.queued, seen.arrivals, seen.completions) == (70, 0, 0)
@@ -33,7 +33,7 @@ def test_the_first_look_only_begins_to_count() -> None:
     assert after.sessions[FIRST].claimed == 500
 
 
-def test_arrivals_are_what_is_queued_more_and_what_was_taken() -> None:
+def test_arrivals_are_the_growth_of_the_queue_plus_claims() -> None:
     _, before = observe(a_look(mail(70)), {FIRST: a_report(claimed=500)}, Baseline())
 
     seen, _ = observe(a_look(mail(60)), {FIRST: a_report(claimed=530, returned=5)}, before)
@@ -41,8 +41,8 @@ def test_arrivals_are_what_is_queued_more_and_what_was_taken() -> None:
     assert seen.arrivals == 60 - 70 + 30 - 5
 
 
-def test_what_one_side_saw_too_early_is_made_up_for_at_the_next_tick() -> None:
-    """A claim that the store has counted and its node has not yet: the sum is negative, and then too large."""
+def test_a_late_counter_is_corrected_at_the_next_tick() -> None:
+    """A claim that the store has counted but its node has not: the sum is first negative, then too large."""
     _, before = observe(a_look(mail(100)), {FIRST: a_report(claimed=0)}, Baseline())
     early, between = observe(a_look(mail(60)), {FIRST: a_report(claimed=0)}, before)
     late, _ = observe(a_look(mail(60)), {FIRST: a_report(claimed=50)}, between)
@@ -50,7 +50,7 @@ def test_what_one_side_saw_too_early_is_made_up_for_at_the_next_tick() -> None:
     assert (early.arrivals, late.arrivals) == (0, 10)
 
 
-def test_retries_are_no_arrivals() -> None:
+def test_retries_do_not_count_as_arrivals() -> None:
     _, before = observe(a_look(mail(0, retrying=10)), {FIRST: a_report()}, Baseline())
 
     seen, _ = observe(a_look(mail(4, retrying=8)), {FIRST: a_report(errors=2, retrying=2)}, before)
@@ -58,7 +58,7 @@ def test_retries_are_no_arrivals() -> None:
     assert (seen.retried, seen.arrivals) == (4, 0)
 
 
-def test_what_the_schedule_brought_is_told_apart() -> None:
+def test_scheduled_arrivals_are_counted_separately() -> None:
     due = [
         Due(queue="mail", state=State.SCHEDULED, seconds=1, tasks=30),
         Due(queue="mail", state=State.SCHEDULED, seconds=40, tasks=7),
@@ -73,7 +73,7 @@ def test_what_the_schedule_brought_is_told_apart() -> None:
     assert (seen.arrivals, seen.scheduled, seen.retried) == (32, 30, 5)
 
 
-def test_a_session_that_comes_or_goes_counts_from_its_first_look() -> None:
+def test_a_new_session_counts_from_its_first_report() -> None:
     _, before = observe(a_look(mail()), {FIRST: a_report(ended=10)}, Baseline())
 
     seen, after = observe(a_look(mail()), {SECOND: a_report(ended=1_000, busy=900.0)}, before)
@@ -82,7 +82,7 @@ def test_a_session_that_comes_or_goes_counts_from_its_first_look() -> None:
     assert set(after.sessions) == {SECOND}
 
 
-def test_all_nodes_of_a_pool_count_together_in_slots() -> None:
+def test_the_nodes_of_a_pool_are_summed_in_slots() -> None:
     pool = {FIRST: a_report(threads=4, running=5, starting=1), SECOND: a_report(threads=4, asleep=1, draining=2)}
 
     seen, _ = observe(a_look(mail()), pool, Baseline())
@@ -90,13 +90,13 @@ def test_all_nodes_of_a_pool_count_together_in_slots() -> None:
     assert (seen.ready, seen.starting, seen.draining, seen.running) == (4 * 5, 4, 8, 5)
 
 
-def test_a_paused_queue_asks_for_nobody() -> None:
+def test_a_paused_queue_needs_no_workers() -> None:
     seen, _ = observe(a_look(mail(500, oldest=NOW - 60_000_000, paused=True)), {FIRST: a_report()}, Baseline())
 
     assert (seen.queued, seen.oldest) == (0, 0.0)
 
 
-def test_the_oldest_wait_is_that_of_the_worst_queue() -> None:
+def test_the_oldest_wait_is_that_of_the_slowest_queue() -> None:
     news = QueueLook(queue="news", runnable=1, oldest=NOW - 9_000_000)
 
     seen, _ = observe(
@@ -106,7 +106,7 @@ def test_the_oldest_wait_is_that_of_the_worst_queue() -> None:
     assert seen.oldest == 9.0
 
 
-def test_the_least_limit_of_any_node_counts() -> None:
+def test_the_lowest_limit_of_any_node_counts() -> None:
     pool = {FIRST: a_report(limit=9, threads=2), SECOND: a_report(limit=4, threads=2)}
 
     seen, _ = observe(a_look(mail()), pool, Baseline())

@@ -1,4 +1,4 @@
-"""What an open breaker does to a pool, and what its closing brings back."""
+"""The effect of a circuit breaker on the size of a pool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def calm() -> ControllerState:
 
 
 def under(breaker: str, seconds: int, state: ControllerState) -> list[Decision]:
-    """Seconds under a breaker in that state, in which nothing is claimed and the queue grows."""
+    """Return seconds with the breaker in this state, in which nothing is claimed and the queue grows."""
     decisions: list[Decision] = []
     for second in range(seconds):
         size = state.target or 0
@@ -37,30 +37,30 @@ def test_an_open_breaker_holds_the_size_for_half_a_minute() -> None:
     assert decisions[-1].wanted > decisions[-1].target
 
 
-def test_a_breaker_that_stays_open_takes_the_pool_to_its_floor() -> None:
+def test_a_breaker_that_stays_open_shrinks_the_pool_to_its_floor() -> None:
     decisions = under("open", 400, calm())
 
     assert decisions[-1].target == 2
     assert all(after.target <= before.target for before, after in itertools.pairwise(decisions))
 
 
-def test_a_half_open_breaker_has_one_worker_more_to_probe_with() -> None:
+def test_a_half_open_breaker_gets_one_worker_for_probes() -> None:
     opened = under("open", 400, calm())
 
     assert under("half_open", 5, opened[-1].state)[-1].target == 3
 
 
-def test_a_breaker_that_closes_gives_the_old_size_back_at_once() -> None:
+def test_closing_the_breaker_restores_the_old_size_at_once() -> None:
     before = calm()
     probed = under("half_open", 5, under("open", 400, before)[-1].state)
 
     [closed] = under("closed", 1, probed[-1].state)
 
     assert closed.target == before.target
-    assert f"the breaker has closed, back to {before.target}" in closed.reasons
+    assert f"the breaker closed, so back to {before.target}" in closed.reasons
 
 
-def test_an_outage_that_is_over_is_forgotten() -> None:
+def test_an_outage_is_forgotten_after_it_ends() -> None:
     opened = under("open", 40, calm())[-1].state
 
     state = played([busy(2, 22)] * 40, opened, SETTINGS)[-1].state

@@ -12,7 +12,7 @@ from tests.support.builders import a_pin
 from windlass.autoscale import pool_tick
 from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.autoscale.settings import Settings
-from windlass.autoscale.shares import HOLD, Holding, hold_share
+from windlass.autoscale.shares import HOLD, HeldShare, hold_share
 from windlass.autoscale.stored_state import PauseRequest, PoolDecision, PoolOverrides, encode_document
 from windlass.core.breaker import Breaker, BreakerState, encode
 from windlass.core.task import SessionId
@@ -23,14 +23,14 @@ ME, OTHER = (str(UUID(int=number)) for number in (1, 2))
 
 
 class Floor:
-    """A store and its nodes in one hand: looks, rules, writes."""
+    """A fake store with its nodes: reads, decides and writes."""
 
     def __init__(self, **reports: PoolReport) -> None:
         self.second = START
         self.queue = QueueLook(queue="mail")
         self.controls: dict[tuple[str, str], Control] = {}
         self.reports = {"1": PoolReport(queues=("mail",), floor=1, ceiling=8, most=8, ready=1, target=1), **reports}
-        self.told: list[tuple[str, str]] = []
+        self.entries: list[tuple[str, str]] = []
 
     def look(self) -> Look:
         reports = [
@@ -59,17 +59,17 @@ class Floor:
         self.put("order", encode_document(PoolOverrides(**fields)))
 
     def tick(self, by: int = 1) -> pool_tick.TickResult | None:
-        """Let time pass and rule; what was ruled is written."""
+        """Advance the clock, decide each tick and write the result."""
         self.second += by
         look = self.look()
         members = {str(UUID(int=int(session))): report for session, report in self.reports.items()}
-        ruling = pool_tick.decide_tick("mail", look, members, "node-1")
-        if ruling is not None:
-            self.put("pool", encode_document(ruling.decision))
-            self.told += [(entry.action, entry.text) for entry in ruling.entries]
-            ready = ruling.decision.target
+        result = pool_tick.decide_tick("mail", look, members, "node-1")
+        if result is not None:
+            self.put("pool", encode_document(result.decision))
+            self.entries += [(entry.action, entry.text) for entry in result.entries]
+            ready = result.decision.target
             self.reports["1"] = replace(self.reports["1"], ready=ready, target=ready)
-        return ruling
+        return result
 
     @property
     def decision(self) -> PoolDecision:
@@ -95,7 +95,7 @@ def test_a_clock_that_was_set_back_does_not_stop_the_controller() -> None:
     assert floor.tick(by=-900) is not None
 
 
-def test_a_backlog_makes_the_pool_grow_and_the_ledger_says_why() -> None:
+def test_a_backlog_grows_the_pool_and_the_ledger_has_the_reason() -> None:
     floor = Floor()
     for _ in range(5):
         floor.tick()
@@ -104,7 +104,7 @@ def test_a_backlog_makes_the_pool_grow_and_the_ledger_says_why() -> None:
     while floor.decision.target == 1:
         floor.tick()
 
-    action, text = floor.told[-2] if floor.told[-1][0] == "alert" else floor.told[-1]
+    action, text = floor.entries[-2] if floor.entries[-1][0] == "alert" else floor.entries[-1]
     assert action == "grew"
     assert text.startswith(f"▲ 1→{floor.decision.target}  400 runnable, oldest")
     assert floor.decision.target <= 8
@@ -122,8 +122,8 @@ def test_a_quiet_pool_at_its_floor_writes_nothing_for_a_minute() -> None:
     assert floor.tick() is not None, "and then it says that it is alive"
 
 
-def test_a_burst_after_silence_is_a_batch_and_not_a_rate() -> None:
-    """The quiet seconds that nobody wrote are lived through first; without them 600 in one second would be a rate."""
+def test_a_burst_after_silence_counts_as_a_batch() -> None:
+    """The quiet seconds are replayed first. Without them, 600 tasks in one second would count as a rate."""
     floor = Floor()
     while not floor.decision.idle:
         floor.tick()
@@ -136,7 +136,7 @@ def test_a_burst_after_silence_is_a_batch_and_not_a_rate() -> None:
     assert floor.decision.state.estimates.rates.excess
 
 
-def test_an_override_counts_at_once_also_while_the_pool_is_quiet() -> None:
+def test_an_override_applies_at_once_to_a_quiet_pool() -> None:
     floor = Floor()
     while not floor.decision.idle:
         floor.tick()
@@ -148,7 +148,7 @@ def test_an_override_counts_at_once_also_while_the_pool_is_quiet() -> None:
         floor.tick()
 
     assert pinned == 5
-    assert any("ops" in text and "a sale" in text for _, text in floor.told)
+    assert any("ops" in text and "a sale" in text for _, text in floor.entries)
     assert floor.decision.target == 1, "its time is over"
 
 
@@ -162,7 +162,7 @@ def test_a_pause_outranks_an_override() -> None:
     assert floor.decision.target == 0
 
 
-def test_a_fixed_pool_changes_only_by_order_and_writes_only_then() -> None:
+def test_a_fixed_pool_changes_and_writes_only_for_overrides() -> None:
     floor = Floor()
     floor.reports["1"] = PoolReport(queues=("mail",), floor=3, ceiling=3, most=64, fixed=True, ready=3)
     floor.queue = QueueLook(queue="mail", runnable=10_000, oldest=0)
@@ -179,20 +179,20 @@ def test_a_fixed_pool_changes_only_by_order_and_writes_only_then() -> None:
     )
 
 
-def test_bounds_are_the_sum_of_all_nodes_and_what_was_tuned_counts_more() -> None:
+def test_bounds_are_summed_over_nodes_unless_tuned() -> None:
     report = PoolReport(queues=("mail",), floor=1, ceiling=8, threads=2, settings=Settings(wait=3.0))
     members = {ME: report, OTHER: replace(report, settings=Settings(wait=9.0))}
 
-    told = pool_tick.resolve_settings(members, PoolOverrides())
+    settings = pool_tick.resolve_settings(members, PoolOverrides())
     tuned = pool_tick.resolve_settings(
         members, PoolOverrides(tuned={"ceiling": 5, "wait": 1.5, "of_a_later_version": 3})
     )
 
-    assert (told.floor, told.ceiling, told.wait) == (4, 32, 9.0), "in slots; the newest node's goal"
+    assert (settings.floor, settings.ceiling, settings.wait) == (4, 32, 9.0), "in slots; the newest node's goal"
     assert (tuned.floor, tuned.ceiling, tuned.wait) == (4, 10, 1.5)
 
 
-def test_a_hold_against_a_wish_is_entered_once_and_not_every_second() -> None:
+def test_a_hold_is_written_to_the_ledger_once() -> None:
     floor = Floor()
     for _ in range(3):
         floor.tick()
@@ -202,11 +202,11 @@ def test_a_hold_against_a_wish_is_entered_once_and_not_every_second() -> None:
     for _ in range(60):
         floor.tick()
 
-    held = [text for action, text in floor.told if action == "held" and "ops" in text]
+    held = [text for action, text in floor.entries if action == "held" and "ops" in text]
     assert len(held) <= 2
 
 
-def test_what_a_downstream_can_bear_is_a_ceiling_that_is_kept_at_once() -> None:
+def test_the_limit_of_a_signal_is_an_immediate_ceiling() -> None:
     floor = Floor()
     floor.reports["1"] = replace(floor.reports["1"], ready=6, target=6)
     for _ in range(3):
@@ -219,7 +219,7 @@ def test_what_a_downstream_can_bear_is_a_ceiling_that_is_kept_at_once() -> None:
     assert floor.decision.target == 2
 
 
-def test_the_breaker_of_the_only_downstream_is_seen() -> None:
+def test_the_breaker_of_the_only_downstream_is_observed() -> None:
     floor = Floor()
     report = replace(floor.reports["1"], downstream="payments")
     broken = Breaker(state=BreakerState.OPEN, since=floor.second * 1_000_000, until=(floor.second + 30) * 1_000_000)
@@ -230,18 +230,18 @@ def test_the_breaker_of_the_only_downstream_is_seen() -> None:
     assert pool_tick.read_breaker(floor.look(), {ME: report, OTHER: floor.reports["1"]}) == "closed"
 
 
-def test_a_decision_that_cannot_be_read_counts_as_none() -> None:
+def test_an_unreadable_decision_counts_as_missing() -> None:
     floor = Floor()
     floor.put("pool", '{"tick": "nonsense"}')
 
-    ruling = floor.tick()
+    result = floor.tick()
 
-    assert ruling is not None
-    assert ruling.expect == 1, "it is written over, not beside"
+    assert result is not None
+    assert result.expect == 1, "it is written over, not beside"
 
 
 @pytest.mark.parametrize("report", ["", "{", '{"pools": 3}', '{"pools": {"mail": {"ready": "many"}}}'])
-def test_a_report_that_cannot_be_read_is_as_good_as_none(report: str) -> None:
+def test_an_unreadable_report_is_skipped(report: str) -> None:
     look = replace(
         Floor().look(),
         reports=[Report(session=SessionId(UUID(int=1)), node="here", report=report, age=timedelta(0))],
@@ -251,7 +251,7 @@ def test_a_report_that_cannot_be_read_is_as_good_as_none(report: str) -> None:
 
 
 def test_a_node_keeps_its_workers_for_a_while_when_another_joins() -> None:
-    size, holding = hold_share(0.0, Holding(), 8, 8)
+    size, holding = hold_share(0.0, HeldShare(), 8, 8)
     assert size == 8
 
     joined, holding = hold_share(1.0, holding, 8, 4)
@@ -262,17 +262,17 @@ def test_a_node_keeps_its_workers_for_a_while_when_another_joins() -> None:
 
 
 def test_a_node_shrinks_at_once_when_the_pool_does() -> None:
-    _, holding = hold_share(0.0, Holding(), 8, 8)
+    _, holding = hold_share(0.0, HeldShare(), 8, 8)
 
     size, _ = hold_share(1.0, holding, 6, 3)
 
     assert size == 3
 
 
-def test_a_node_that_came_and_went_moves_nobody() -> None:
-    _, holding = hold_share(0.0, Holding(), 8, 8)
+def test_a_node_that_joins_briefly_moves_no_workers() -> None:
+    _, holding = hold_share(0.0, HeldShare(), 8, 8)
     _, holding = hold_share(1.0, holding, 8, 4)
     gone, holding = hold_share(20.0, holding, 8, 8)
     again, _ = hold_share(1.0 + HOLD, holding, 8, 4)
 
-    assert (gone, again) == (8, 8), "the hold begins anew"
+    assert (gone, again) == (8, 8), "the hold starts again"

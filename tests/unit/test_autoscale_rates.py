@@ -1,4 +1,4 @@
-"""The arrival window: it is slow when nothing happens and forgets at once when something does."""
+"""The arrival rate: slow while it is constant, and fast when it changes."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def test_a_new_rate_is_known_within_seconds() -> None:
     assert rates.rate > 35
 
 
-def test_one_large_batch_is_no_rate() -> None:
+def test_one_large_batch_does_not_change_the_rate() -> None:
     rates = fed([5] * 300 + [500] + [5] * 3)
 
     assert rates.rate < 6
 
 
-def test_three_large_ticks_are_a_rate() -> None:
+def test_three_large_ticks_are_a_new_rate() -> None:
     rates = fed([5] * 300 + [100] * 3)
 
     assert rates.rate == pytest.approx(100)
 
 
-def test_chance_is_no_change() -> None:
+def test_chance_does_not_change_the_rate() -> None:
     rng = Random(1)
     rates, jumps = Rates(), 0
     for _ in range(3600):
@@ -55,7 +55,7 @@ def test_chance_is_no_change() -> None:
     assert jumps <= 5
 
 
-def test_a_fall_is_forgotten_too() -> None:
+def test_a_fall_of_the_rate_is_found() -> None:
     assert fed([40] * 300 + [2] * 12).rate < 10
 
 

@@ -43,7 +43,7 @@ def seen(size: int, *, queued: int = 0, busy: float = 0.0, arrivals: int = 0, ol
 
 
 def sizes(start: Start, queue: Sequence[tuple[int, float]], load: Load = LOAD, oldest: float = 0.0) -> list[int]:
-    """The size after each second of (queued, busy), if every worker is ready at once."""
+    """Return the size after each second of (queued, busy), if every worker is ready at once."""
     size, policy = start(load)
     found: list[int] = []
     for now, (queued, busy) in enumerate(queue, 1):
@@ -52,14 +52,14 @@ def sizes(start: Start, queue: Sequence[tuple[int, float]], load: Load = LOAD, o
     return found
 
 
-def test_the_hpa_doubles_or_adds_four_in_fifteen_seconds_and_no_more() -> None:
+def test_the_hpa_grows_by_at_most_four_or_a_doubling_in_fifteen_seconds() -> None:
     found = sizes(partial(hpa_queue, 1), [(100, 0)] * 60)
 
     assert [found[14], found[29], found[44], found[59]] == [5, 10, 20, 40]
     assert found[13] == 1
 
 
-def test_the_hpa_leaves_a_tenth_alone() -> None:
+def test_the_hpa_tolerates_a_tenth() -> None:
     _, policy = hpa_queue(1, LOAD)
     for now in range(1, 61):
         policy(now, seen(20, queued=20))
@@ -68,14 +68,14 @@ def test_the_hpa_leaves_a_tenth_alone() -> None:
     assert policy(90, seen(20, queued=23)) == 23
 
 
-def test_the_hpa_shrinks_to_the_highest_advice_of_five_minutes() -> None:
+def test_the_hpa_shrinks_to_the_highest_recommendation_of_five_minutes() -> None:
     found = sizes(partial(hpa_queue, 1), [(40, 0)] * 60 + [(10, 0)] * 330)
 
     assert found[60 + 285] == 40
     assert found[-1] == 10
 
 
-def test_the_hpa_counts_what_starts_as_idle_when_it_would_grow() -> None:
+def test_the_hpa_counts_starting_pods_as_idle_when_it_would_grow() -> None:
     _, policy = hpa_use(0.8, replace(LOAD, floor=8))
     busy = Observation(ready=4, starting=4, busy=4.0, running=4)
     for now in range(1, 15):
@@ -84,7 +84,7 @@ def test_the_hpa_counts_what_starts_as_idle_when_it_would_grow() -> None:
     assert policy(15, busy) == 8
 
 
-def test_keda_counts_what_runs_and_goes_to_zero_after_five_minutes() -> None:
+def test_keda_counts_running_tasks_and_scales_to_zero_after_five_minutes() -> None:
     found = sizes(partial(keda, 5), [(10, 10)] * 15 + [(0, 0)] * 400, ZERO)
 
     assert found[14] == 4
@@ -118,11 +118,11 @@ def test_celery_grows_at_once_and_shrinks_after_its_keepalive() -> None:
     assert found[31] == 1
 
 
-def test_celery_sees_no_more_of_a_queue_than_it_has_reserved() -> None:
+def test_celery_counts_only_reserved_tasks() -> None:
     assert sizes(partial(celery, 30), [(1000, 1)]) == [5]
 
 
-def test_dask_shrinks_when_it_said_so_three_times() -> None:
+def test_dask_shrinks_after_three_lower_recommendations() -> None:
     found = sizes(partial(dask, 5), [(50, 0)] + [(0, 0)] * 3)
 
     assert found == [10, 10, 10, 1]
@@ -136,7 +136,7 @@ def test_judoscale_adds_one_while_queue_time_is_above_its_mark_and_sheds_one_aft
     assert found[-1] == 3
 
 
-def test_marks_act_after_a_while_only() -> None:
+def test_thresholds_act_after_a_delay() -> None:
     found = sizes(partial(threshold, 0.8, 0.5), [(0, 1.0)] * 5 + [(0, 0)] * 60)
 
     assert found[3] == 1
@@ -160,7 +160,7 @@ def test_pid_stays_where_the_load_is_right() -> None:
     assert 18 <= size <= 22
 
 
-def test_little_alone_divides_the_load_by_its_share() -> None:
+def test_little_divides_the_load_by_the_target_utilization() -> None:
     _, policy = little(0.7, LOAD)
     size = 1
     for now in range(1, 61):
@@ -169,7 +169,7 @@ def test_little_alone_divides_the_load_by_its_share() -> None:
     assert size == 10
 
 
-def test_a_fixed_size_keeps_the_bounds() -> None:
+def test_a_fixed_size_stays_within_the_bounds() -> None:
     assert static(500, LOAD)[0] == 200
 
 

@@ -1,4 +1,4 @@
-"""The queueing formulae against numbers from tables."""
+"""The queueing formulas, compared with tables."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def erlang_c(workers: int, load: float) -> float:
 @pytest.mark.parametrize(
     ("workers", "load", "waiting"), [(1, 0.5, 0.5), (2, 1.0, 1 / 3), (5, 4.0, 0.5541), (10, 8.0, 0.4092)]
 )
-def test_the_chance_to_wait_is_that_of_the_tables(workers: int, load: float, waiting: float) -> None:
+def test_the_reference_formula_agrees_with_the_tables(workers: int, load: float, waiting: float) -> None:
     assert erlang_c(workers, load) == pytest.approx(waiting, abs=1e-4)
 
 
-def test_everybody_waits_when_there_are_too_few() -> None:
+def test_every_task_waits_with_too_few_workers() -> None:
     assert erlang_c(4, 4.0) == 1.0
 
 
@@ -41,7 +41,7 @@ def test_patience_saves_workers() -> None:
     assert staff(20.0, 5.0, 0.01) < staff(20.0, 0.1, 0.01)
 
 
-def test_no_load_needs_nobody_and_a_large_one_is_quick() -> None:
+def test_no_load_needs_no_workers_and_a_large_load_is_fast() -> None:
     assert staff(0.0, 1.0, 0.01) == 0
     assert staff(10_000.0, 0.001, 0.01) == 10_200
     assert staff(10_000.0, 1.0, 0.01) == 10_005

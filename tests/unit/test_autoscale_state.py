@@ -1,4 +1,4 @@
-"""What is stored of a controller: it stays small, comes back the same, and outlives a change of version."""
+"""The stored state of a controller: its size, and compatibility with other versions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def restless(rng: Random) -> Observation:
     )  # fmt: skip
 
 
-def test_hours_of_a_restless_pool_leave_a_small_state() -> None:
+def test_the_state_stays_small_over_hours() -> None:
     rng, state, largest = Random(7), ControllerState(), 0
     settings = Settings(deciders=tuple(DECIDERS), ceiling=500, price=1.0, cost_per_hour=100.0)
     for second in range(3 * 3600):
@@ -33,14 +33,14 @@ def test_hours_of_a_restless_pool_leave_a_small_state() -> None:
     assert largest < LARGEST
 
 
-def test_a_state_comes_back_as_it_was_stored() -> None:
+def test_a_stored_state_is_decoded_unchanged() -> None:
     lived = played([busy(10, 11, queued=30, oldest=2.0, deaths=1)] * 400, settings=Settings(deciders=tuple(DECIDERS)))
     state = lived[-1].state
 
     assert msgspec.json.decode(msgspec.json.encode(state), type=ControllerState) == state
 
 
-def test_a_state_of_another_version_is_read_as_far_as_it_is_known() -> None:
+def test_a_state_of_another_version_is_decoded() -> None:
     stored = b"""{"version": 0, "target": 7, "at": 5.5, "gone": [1], "estimates": {"late": 2.0, "later": {}},
         "pace": {"steady": [[4.5, 6.2]], "tokens": 3}}"""
 

@@ -1,4 +1,4 @@
-"""What keeps a pool from growing into something sick."""
+"""Vetoes that limit the growth of a pool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def healthy(seconds: int = 300) -> ControllerState:
     return played([busy(20, 22)] * seconds, settings=SETTINGS)[-1].state
 
 
-def test_a_pool_whose_attempts_fail_neither_grows_nor_shrinks() -> None:
+def test_a_pool_with_failing_attempts_is_held() -> None:
     storm = [busy(20, 22, errors=18, busy=4.0, queued=400, oldest=20.0)] * 60
 
     decisions = played(storm, healthy(), SETTINGS)
@@ -30,11 +30,11 @@ def test_growth_resumes_when_the_errors_end() -> None:
     assert after[-1].target > 22
 
 
-def test_a_downstream_that_names_its_limit_is_heeded() -> None:
+def test_the_limit_of_a_signal_is_obeyed() -> None:
     [decision] = played([busy(20, 22, queued=900, oldest=20.0, limit=30)], healthy(), SETTINGS)
 
     assert decision.target <= 30
-    assert "veto: the downstream bears 30" in decision.reasons
+    assert "veto: the downstream allows 30" in decision.reasons
 
 
 def test_growth_that_does_not_help_is_capped() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.values import a_stored_task, an_id
+from tests.unit.values import OOPS, a_stored_task, an_id
 from windlass.config import PoolSettings
 from windlass.core.assignment import assignment_of
 from windlass.core.lifecycle import State
@@ -159,6 +159,19 @@ def test_a_task_is_sent_runs_and_is_settled() -> None:
     assert node.recorder.settled == {1: Returned("7")}
     assert node.moves == ["idle", "busy", "idle"]
     assert node.dispatcher.held == 0
+
+
+def test_the_settler_alone_decides_whether_a_failed_attempt_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second decision, with other random numbers, could count a retry that does not happen."""
+    node = FakeNode()
+    failed = Settlement(state=State.FAILED, error=OOPS, attempts=1)
+    monkeypatch.setattr(node.recorder, "put", lambda *_args, **_kwargs: failed)
+    node.give(1)
+
+    node.done(1, error=OOPS)
+
+    counters = node.pool.counters
+    assert (counters.ended, counters.errors, counters.retrying) == (1, 1, 0)
 
 
 def test_tasks_go_to_the_least_loaded_worker() -> None:

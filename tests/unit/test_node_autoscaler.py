@@ -23,7 +23,9 @@ from windlass.core.settlement import COMPLETED
 from windlass.core.task import Claim, SessionId
 from windlass.errors import StoreUnavailable
 from windlass.events import ControllerFailed, Event, Events, PoolDecided, PoolResized, StoreCallFailed
-from windlass.operations import breakers, pool_overrides, pools
+from windlass.operations import breakers, pools
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.stores.memory import MemoryStore
 from windlass.worker.autoscaler import Autoscaler
 from windlass.worker.breakers import Breakers
@@ -189,7 +191,7 @@ def test_a_backlog_makes_the_pool_grow_and_the_ledger_says_why(cluster: Cluster)
     [resized] = node.of(PoolResized)
     assert (resized.before, resized.after) == (1, 8)
     assert "500 runnable" in resized.why
-    assert any("500 runnable" in entry.text for entry in pools.history(cluster.store, "default"))
+    assert any("500 runnable" in entry.text for entry in pools.history(Access(cluster.store), "default").entries)
     assert [event.action for event in node.of(PoolDecided)].count("grew") == 1
 
 
@@ -202,7 +204,7 @@ def test_a_shrink_lets_the_idle_go_and_a_busy_worker_end_its_task(cluster: Clust
     [busy] = [worker for worker in node.dispatcher.workers.values() if worker.running]
     tickets = list(busy.running)
 
-    pool_overrides.pause(cluster.store, "default", by="ops")
+    pools.pause(Access(cluster.store), "default", author=Author("ops"))
     cluster.tick(3)
 
     assert node.size() == 0
@@ -233,7 +235,7 @@ def test_a_shrink_keeps_those_who_have_something_to_do(cluster: Cluster) -> None
     [claim] = node.lease(1)
     [busy] = [worker for worker in node.dispatcher.workers.values() if worker.running]
 
-    pool_overrides.pin(cluster.store, "default", 1, by="ops")
+    pools.set_size(Access(cluster.store), "default", 1, author=Author("ops"))
     cluster.tick(3)
 
     assert [worker for worker in node.dispatcher.workers.values() if worker.state.working] == [busy]
@@ -245,7 +247,7 @@ def test_two_nodes_share_one_target_and_the_shares_add_up(cluster: Cluster) -> N
     cluster.tick(2)
 
     for target in (1, 2, 5, 7, 9):
-        pool_overrides.pin(cluster.store, "default", target, by="ops")
+        pools.set_size(Access(cluster.store), "default", target, author=Author("ops"))
         cluster.tick(2)
         assert first.size() + second.size() == target, target
         assert abs(first.size() - 2 * second.size()) <= 2, "by the weight of their ceilings"
@@ -254,7 +256,7 @@ def test_two_nodes_share_one_target_and_the_shares_add_up(cluster: Cluster) -> N
 def test_a_node_that_joins_takes_its_share_and_the_other_gives_its_part_back_after_a_hold(cluster: Cluster) -> None:
     first = cluster.node(PoolSettings(min=0, max=8))
     cluster.tick(2)
-    pool_overrides.pin(cluster.store, "default", 8, by="ops", lasts="1h")
+    pools.set_size(Access(cluster.store), "default", 8, author=Author("ops"), lasts="1h")
     cluster.tick(2)
     assert first.size() == 8
 
@@ -270,7 +272,7 @@ def test_a_node_that_joins_takes_its_share_and_the_other_gives_its_part_back_aft
 def test_the_share_of_a_node_that_is_gone_is_taken_over(cluster: Cluster) -> None:
     first, second = cluster.node(PoolSettings(min=0, max=8)), cluster.node(PoolSettings(min=0, max=8))
     cluster.tick(2)
-    pool_overrides.pin(cluster.store, "default", 8, by="ops", lasts="1h")
+    pools.set_size(Access(cluster.store), "default", 8, author=Author("ops"), lasts="1h")
     cluster.tick(2)
     assert (first.size(), second.size()) == (4, 4)
 
@@ -297,7 +299,7 @@ def test_of_two_nodes_that_have_looked_at_the_same_moment_one_decides_and_the_ot
 ) -> None:
     first, second = cluster.node(PoolSettings(min=0, max=8)), cluster.node(PoolSettings(min=0, max=8))
     cluster.tick(2)
-    pool_overrides.pin(cluster.store, "default", 8, by="ops")
+    pools.set_size(Access(cluster.store), "default", 8, author=Author("ops"))
     cluster.clock.advance(timedelta(seconds=1))
     stale = cluster.store.look(["default"], ahead=timedelta(0))
 
@@ -333,11 +335,11 @@ def test_a_store_that_is_away_leaves_the_size_as_it_is(cluster: Cluster) -> None
 def test_a_node_without_a_session_or_with_a_lost_one_leaves_the_size_as_it_is(cluster: Cluster) -> None:
     node = cluster.node()
     cluster.tick(3)
-    pool_overrides.pin(cluster.store, "default", 5, by="ops")
+    pools.set_size(Access(cluster.store), "default", 5, author=Author("ops"))
     cluster.tick(2)
 
     cluster.store.close_session(node.session)
-    pool_overrides.pin(cluster.store, "default", 2, by="ops")
+    pools.set_size(Access(cluster.store), "default", 2, author=Author("ops"))
     node.step()
     lost = node.size()
     node.keeper.current = None
@@ -354,7 +356,7 @@ def test_a_controller_that_breaks_keeps_the_size_says_so_backs_off_and_recovers(
 ) -> None:
     node = cluster.node()
     cluster.tick(3)
-    pool_overrides.pin(cluster.store, "default", 3, by="ops")
+    pools.set_size(Access(cluster.store), "default", 3, author=Author("ops"))
     cluster.tick(2)
     calls: list[float] = []
 
@@ -372,10 +374,10 @@ def test_a_controller_that_breaks_keeps_the_size_says_so_backs_off_and_recovers(
     [failed, *_] = node.of(ControllerFailed)
     assert (failed.pool, failed.error, failed.again_in) == ("default", "ZeroDivisionError: no load", 2.0)
     assert '"runnable":0' in caplog.text, "what it was shown is in the log"
-    assert "ZeroDivisionError" in pools.pool(cluster.store, "default").degraded
+    assert "ZeroDivisionError" in pools.get(Access(cluster.store), "default").degraded
     cluster.tick(40)
-    assert pools.pool(cluster.store, "default").degraded == ""
-    pool_overrides.pin(cluster.store, "default", 4, by="ops")
+    assert pools.get(Access(cluster.store), "default").degraded == ""
+    pools.set_size(Access(cluster.store), "default", 4, author=Author("ops"))
     cluster.tick(2)
     assert node.size() == 4
 
@@ -388,7 +390,7 @@ def test_a_decision_that_the_store_cannot_take_harms_the_controller_and_not_the_
     monkeypatch.setattr(pool_tick, "format_change", lambda *_: "x" * 5_000)
     monkeypatch.setattr(pool_tick.Decision, "summarize", lambda *_: "x" * 5_000)
 
-    pool_overrides.pin(cluster.store, "default", 5, by="ops")
+    pools.set_size(Access(cluster.store), "default", 5, author=Author("ops"))
     cluster.tick(2)
 
     assert node.size() == 1
@@ -441,7 +443,7 @@ def test_an_order_does_not_go_beyond_the_budget(cluster: Cluster) -> None:
     node = cluster.node(budget=BudgetSettings(workers=3))
     cluster.tick(2)
 
-    pool_overrides.pin(cluster.store, "default", 8, by="ops")
+    pools.set_size(Access(cluster.store), "default", 8, author=Author("ops"))
     cluster.tick(3)
 
     assert node.size() == 3
@@ -450,7 +452,7 @@ def test_an_order_does_not_go_beyond_the_budget(cluster: Cluster) -> None:
 def test_a_node_that_drains_decides_nothing_and_others_take_over_its_share_at_once(cluster: Cluster) -> None:
     first, second = (cluster.node(PoolSettings(min=0, max=8)) for _ in range(2))
     cluster.tick(2)
-    pool_overrides.pin(cluster.store, "default", 8, by="ops")
+    pools.set_size(Access(cluster.store), "default", 8, author=Author("ops"))
     cluster.tick(2)
     first.lease(1)  # It runs for long, and the session with it.
     assert (first.size(), second.size()) == (4, 4)
@@ -460,7 +462,7 @@ def test_a_node_that_drains_decides_nothing_and_others_take_over_its_share_at_on
     cluster.tick(3)
 
     assert (first.size(), second.size()) == (0, 8)
-    view = pools.pool(cluster.store, "default")
+    view = pools.get(Access(cluster.store), "default")
     assert view.decided_by == "node-1"
     assert (view.draining, view.ceiling) == (1, 8)
 
@@ -500,7 +502,7 @@ def test_tasks_that_were_claimed_are_not_dropped_when_the_claim_of_a_probe_fails
 
 
 def test_nothing_is_claimed_before_it_is_known_which_downstreams_are_shut(cluster: Cluster) -> None:
-    breakers.hold(cluster.store, "bank", BreakerState.OPEN, cluster.clock.now(), by="ops")
+    breakers.hold(Access(cluster.store, clock=cluster.clock), "bank", BreakerState.OPEN, author=Author("ops"))
     node = cluster.node(PoolSettings(size=3))
     claimer = node.claimer()
     node.dispatcher.tick(cluster.seconds)
@@ -533,7 +535,7 @@ def test_an_override_ends_by_itself(cluster: Cluster) -> None:
     node = cluster.node()
     cluster.tick(3)
 
-    pool_overrides.pin(cluster.store, "default", 6, by="ops", lasts="5s")
+    pools.set_size(Access(cluster.store), "default", 6, author=Author("ops"), lasts="5s")
     cluster.tick(3)
     pinned = node.size()
     cluster.tick(5)
@@ -588,4 +590,4 @@ def test_settings_that_change_are_followed_at_the_next_tick(cluster: Cluster) ->
     cluster.tick(2)
 
     assert node.size() == 3
-    assert pools.pool(cluster.store, "default").ceiling == 3
+    assert pools.get(Access(cluster.store), "default").ceiling == 3

@@ -18,6 +18,8 @@ from windlass.core.settlement import Crashed, Outcome, Released, Returned, Stopp
 from windlass.core.task import Claim, NewTask
 from windlass.events import BreakerChanged, Event, Events
 from windlass.operations import breakers
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.stores.memory import MemoryStore
 from windlass.worker.breakers import KIND, Breakers
 
@@ -324,8 +326,13 @@ def test_an_attempt_that_began_before_it_opened_does_not_close_it() -> None:
 
 def test_what_somebody_holds_open_stays_open_whatever_is_heard() -> None:
     street = Street()
-    now = street.clock.now()
-    breakers.hold(street.store, "bank", BreakerState.OPEN, now, by="ops", why="a migration", lasts="10s")
+    breakers.hold(
+        Access(street.store, clock=street.clock),
+        "bank",
+        BreakerState.OPEN,
+        author=Author("ops", "a migration"),
+        lasts="10s",
+    )
 
     street.end(50, Returned())
     street.step(want=1)
@@ -341,7 +348,11 @@ def test_a_reason_too_long_for_the_ledger_is_refused_before_any_node_must_write_
 
     with pytest.raises(ValueError, match="why"):
         breakers.hold(
-            street.store, "bank", BreakerState.OPEN, street.clock.now(), by="ops", why="x" * 1_950, lasts="1s"
+            Access(street.store, clock=street.clock),
+            "bank",
+            BreakerState.OPEN,
+            author=Author("ops", "x" * 1_950),
+            lasts="1s",
         )
     street.step(seconds=2, want=1)
 

@@ -14,7 +14,9 @@ from windlass.autoscale import pool_tick
 from windlass.autoscale.stored_state import PoolOverrides, decode_document
 from windlass.clock import ManualClock
 from windlass.errors import ChangedMeanwhile, InvalidTask, UnknownPool
-from windlass.operations import pool_overrides, pools
+from windlass.operations import pools
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.stores.memory import MemoryStore
 
 
@@ -35,7 +37,7 @@ def stored(store: MemoryStore) -> PoolOverrides:
 
 
 def test_a_size_is_set_for_an_hour_with_author_and_reason(store: MemoryStore, clock: ManualClock) -> None:
-    pool_overrides.pin(store, "mail", 12, by="ann", why="a sale")
+    pools.set_size(Access(store), "mail", 12, author=Author("ann", "a sale"))
 
     override = stored(store).override
     assert override is not None
@@ -47,7 +49,7 @@ def test_a_size_is_set_for_an_hour_with_author_and_reason(store: MemoryStore, cl
 
 
 def test_a_range_may_be_set_and_without_end(store: MemoryStore, clock: ManualClock) -> None:
-    pool_overrides.pin(store, "mail", 2, 8, by="ann", lasts=None)
+    pools.set_size(Access(store), "mail", 2, 8, author=Author("ann"), lasts=None)
     clock.advance(timedelta(days=400))
 
     override = stored(store).override
@@ -58,57 +60,60 @@ def test_a_range_may_be_set_and_without_end(store: MemoryStore, clock: ManualClo
 
 
 def test_an_override_that_has_run_out_is_no_longer_shown(store: MemoryStore, clock: ManualClock) -> None:
-    pool_overrides.pin(store, "mail", 5, by="ann", lasts="10s")
-    assert pools.pool(store, "mail").override is not None
+    pools.set_size(Access(store), "mail", 5, author=Author("ann"), lasts="10s")
+    assert pools.get(Access(store), "mail").override is not None
 
     clock.advance(timedelta(seconds=10))
 
-    assert pools.pool(store, "mail").override is None
+    assert pools.get(Access(store), "mail").override is None
 
 
 def test_a_freeze_keeps_the_present_size_until_it_is_resumed(store: MemoryStore) -> None:
-    order = pool_overrides.freeze(store, "mail", by="ann")
+    order = pools.freeze(Access(store), "mail", author=Author("ann"))
 
     assert order.override is not None
     assert (order.override.least, order.override.most) == (2, 2)
     assert "frozen" in store.audit("pool/mail")[0].text
-    assert pool_overrides.resume(store, "mail", by="bob").override is None
+    assert pools.resume(Access(store), "mail", author=Author("bob")).override is None
 
 
 def test_a_pause_is_shown_with_its_author_and_ends_by_a_resume(store: MemoryStore, clock: ManualClock) -> None:
-    pool_overrides.pause(store, "mail", by="ann", why="a migration")
-    paused = pools.pool(store, "mail").paused
-    pool_overrides.resume(store, "mail", by="bob", why="done")
+    pools.pause(Access(store), "mail", author=Author("ann", "a migration"))
+    paused = pools.get(Access(store), "mail").paused
+    pools.resume(Access(store), "mail", author=Author("bob", "done"))
 
     assert paused is not None
     assert (paused.by, paused.why, paused.at) == ("ann", "a migration", clock.now())
-    assert pools.pool(store, "mail").paused is None
+    assert pools.get(Access(store), "mail").paused is None
     assert [(entry.action, entry.by) for entry in store.audit("pool/mail")] == [("resumed", "bob"), ("paused", "ann")]
 
 
 def test_a_pause_leaves_an_override_and_what_was_tuned_alone(store: MemoryStore) -> None:
-    pool_overrides.pin(store, "mail", 5, by="ann")
-    pool_overrides.tune(store, "mail", {"wait": "2s"}, by="ann")
-    pool_overrides.pause(store, "mail", by="ann")
+    pools.set_size(Access(store), "mail", 5, author=Author("ann"))
+    pools.tune(Access(store), "mail", {"wait": "2s"}, author=Author("ann"))
+    pools.pause(Access(store), "mail", author=Author("ann"))
 
     assert stored(store).override is not None
     assert stored(store).tuned == {"wait": 2.0}
-    pool_overrides.resume(store, "mail", by="ann")
+    pools.resume(Access(store), "mail", author=Author("ann"))
     assert stored(store).tuned == {"wait": 2.0}, "settings are no order to end"
 
 
 def test_settings_are_tuned_together_and_go_back_one_by_one(store: MemoryStore) -> None:
-    pool_overrides.tune(
-        store, "mail", {"wait": "1m30s", "ceiling": 12, "deciders": ["slo", "due"]}, by="ann", why="peak"
+    pools.tune(
+        Access(store),
+        "mail",
+        {"wait": "1m30s", "ceiling": 12, "deciders": ["slo", "due"]},
+        author=Author("ann", "peak"),
     )
     tuned = stored(store).tuned
-    shown = pools.pool(store, "mail")
-    pool_overrides.tune(store, "mail", {"ceiling": None}, by="ann")
+    shown = pools.get(Access(store), "mail")
+    pools.tune(Access(store), "mail", {"ceiling": None}, author=Author("ann"))
 
     assert tuned == {"wait": 90.0, "ceiling": 12, "deciders": ["slo", "due"]}
     assert (shown.wait, shown.ceiling) == (90.0, 12)
     assert stored(store).tuned == {"wait": 90.0, "deciders": ["slo", "due"]}
-    assert pools.pool(store, "mail").ceiling == 8
+    assert pools.get(Access(store), "mail").ceiling == 8
     assert "wait = 90.0, ceiling = 12" in store.audit("pool/mail")[1].text
     assert "ceiling = as the nodes say" in store.audit("pool/mail")[0].text
 
@@ -116,20 +121,26 @@ def test_settings_are_tuned_together_and_go_back_one_by_one(store: MemoryStore) 
 @pytest.mark.parametrize(
     ("order", "named"),
     [
-        (lambda store: pool_overrides.pin(store, "mail", -1, by="ann"), ["size", "-1"]),
-        (lambda store: pool_overrides.pin(store, "mail", 5, 3, by="ann"), ["size", "5..3"]),
-        (lambda store: pool_overrides.pin(store, "mail", 10_001, by="ann"), ["size", "10001"]),
-        (lambda store: pool_overrides.pin(store, "mail", 5, by="ann", lasts="soon"), ["for", "'soon'"]),
-        (lambda store: pool_overrides.pin(store, "mail", 5, by="ann", lasts="0s"), ["for", "'0s'"]),
-        (lambda store: pool_overrides.pin(store, "mail", 5, by="ann", lasts=-3), ["for", "-3"]),
-        (lambda store: pool_overrides.pin(store, "mail", 5, by="ann", lasts="99999w"), ["for", "'99999w'"]),
-        (lambda store: pool_overrides.pin(store, "mail", 5, by="ann", why="x" * 501), ["why", "xxx"]),
-        (lambda store: pool_overrides.pin(store, "mail", 5, by="ann", why="two\nlines"), ["why", "two\\nlines"]),
-        (lambda store: pool_overrides.pin(store, "mail", 5, by="y" * 200), ["by", "yyy"]),
-        (lambda store: pool_overrides.pin(store, "mail", 5, by=""), ["by", "''"]),
-        (lambda store: pool_overrides.freeze(store, "mail", by="ann", lasts="ever"), ["for", "'ever'"]),
-        (lambda store: pool_overrides.pause(store, "mail", by="ann", why="x" * 501), ["why", "xxx"]),
-        (lambda store: pool_overrides.resume(store, "mail", by=""), ["by", "''"]),
+        (lambda store: pools.set_size(Access(store), "mail", -1, author=Author("ann")), ["size", "-1"]),
+        (lambda store: pools.set_size(Access(store), "mail", 5, 3, author=Author("ann")), ["size", "5..3"]),
+        (lambda store: pools.set_size(Access(store), "mail", 10_001, author=Author("ann")), ["size", "10001"]),
+        (lambda store: pools.set_size(Access(store), "mail", 5, author=Author("ann"), lasts="soon"), ["for", "'soon'"]),
+        (lambda store: pools.set_size(Access(store), "mail", 5, author=Author("ann"), lasts="0s"), ["for", "'0s'"]),
+        (lambda store: pools.set_size(Access(store), "mail", 5, author=Author("ann"), lasts=-3), ["for", "-3"]),
+        (
+            lambda store: pools.set_size(Access(store), "mail", 5, author=Author("ann"), lasts="99999w"),
+            ["for", "'99999w'"],
+        ),
+        (lambda store: pools.set_size(Access(store), "mail", 5, author=Author("ann", "x" * 501)), ["why", "xxx"]),
+        (
+            lambda store: pools.set_size(Access(store), "mail", 5, author=Author("ann", "two\nlines")),
+            ["why", "two\\nlines"],
+        ),
+        (lambda store: pools.set_size(Access(store), "mail", 5, author=Author("y" * 200)), ["by", "yyy"]),
+        (lambda store: pools.set_size(Access(store), "mail", 5, author=Author("")), ["by", "''"]),
+        (lambda store: pools.freeze(Access(store), "mail", author=Author("ann"), lasts="ever"), ["for", "'ever'"]),
+        (lambda store: pools.pause(Access(store), "mail", author=Author("ann", "x" * 501)), ["why", "xxx"]),
+        (lambda store: pools.resume(Access(store), "mail", author=Author("")), ["by", "''"]),
     ],
 )
 def test_an_order_that_cannot_be_followed_is_refused_and_nothing_is_written(
@@ -173,11 +184,11 @@ def test_an_order_that_cannot_be_followed_is_refused_and_nothing_is_written(
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_by_name_and_value(store: MemoryStore, field: str, value: Any) -> None:
-    pool_overrides.pause(store, "mail", by="ann")
+    pools.pause(Access(store), "mail", author=Author("ann"))
     before = stored(store)
 
     with pytest.raises(InvalidTask) as refused:
-        pool_overrides.tune(store, "mail", {field: value}, by="ann")
+        pools.tune(Access(store), "mail", {field: value}, author=Author("ann"))
 
     assert field in str(refused.value)
     shown = value[-1] if isinstance(value, list) and value and isinstance(value[-1], str) else value
@@ -186,10 +197,13 @@ def test_a_setting_that_cannot_be_is_refused_by_name_and_value(store: MemoryStor
 
 
 def test_windows_of_a_schedule_can_be_tuned_and_what_was_ordered_before_stands(store: MemoryStore) -> None:
-    pool_overrides.pause(store, "mail", by="ann")
+    pools.pause(Access(store), "mail", author=Author("ann"))
 
-    pool_overrides.tune(
-        store, "mail", {"windows": [{"begin": 0, "end": 3_600, "least": 3}], "deciders": ["schedule"]}, by="b"
+    pools.tune(
+        Access(store),
+        "mail",
+        {"windows": [{"begin": 0, "end": 3_600, "least": 3}], "deciders": ["schedule"]},
+        author=Author("b"),
     )
 
     order, _ = pool_tick.read_overrides(pools.look_at(store), "mail")
@@ -199,20 +213,20 @@ def test_windows_of_a_schedule_can_be_tuned_and_what_was_ordered_before_stands(s
 
 
 def test_a_floor_above_the_ceiling_is_refused_also_when_they_come_one_by_one(store: MemoryStore) -> None:
-    pool_overrides.tune(store, "mail", {"ceiling": 3}, by="ann")
+    pools.tune(Access(store), "mail", {"ceiling": 3}, author=Author("ann"))
 
     with pytest.raises(InvalidTask, match="floor=5 is above ceiling=3"):
-        pool_overrides.tune(store, "mail", {"floor": 5}, by="ann")
+        pools.tune(Access(store), "mail", {"floor": 5}, author=Author("ann"))
 
 
 @pytest.mark.parametrize(
     "order",
     [
-        lambda store: pool_overrides.pin(store, "post", 3, by="ann"),
-        lambda store: pool_overrides.freeze(store, "post", by="ann"),
-        lambda store: pool_overrides.pause(store, "post", by="ann"),
-        lambda store: pool_overrides.resume(store, "post", by="ann"),
-        lambda store: pool_overrides.tune(store, "post", {"wait": 1}, by="ann"),
+        lambda store: pools.set_size(Access(store), "post", 3, author=Author("ann")),
+        lambda store: pools.freeze(Access(store), "post", author=Author("ann")),
+        lambda store: pools.pause(Access(store), "post", author=Author("ann")),
+        lambda store: pools.resume(Access(store), "post", author=Author("ann")),
+        lambda store: pools.tune(Access(store), "post", {"wait": 1}, author=Author("ann")),
     ],
 )
 def test_an_order_to_a_pool_that_nobody_has_is_refused(
@@ -223,7 +237,7 @@ def test_an_order_to_a_pool_that_nobody_has_is_refused(
 
 
 def test_two_who_order_at_once_undo_nothing_of_each_other(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    put, others = store.put_control, [lambda: pool_overrides.tune(store, "mail", {"wait": 2}, by="bob")]
+    put, others = store.put_control, [lambda: pools.tune(Access(store), "mail", {"wait": 2}, author=Author("bob"))]
 
     def late(*args: Any, **kwargs: Any) -> bool:
         if others:
@@ -231,7 +245,7 @@ def test_two_who_order_at_once_undo_nothing_of_each_other(store: MemoryStore, mo
         return put(*args, **kwargs)
 
     monkeypatch.setattr(store, "put_control", late)
-    pool_overrides.pin(store, "mail", 5, by="ann")
+    pools.set_size(Access(store), "mail", 5, author=Author("ann"))
 
     assert stored(store).tuned == {"wait": 2}
     assert stored(store).override is not None
@@ -242,11 +256,11 @@ def test_who_is_overtaken_again_and_again_is_told(store: MemoryStore, monkeypatc
     monkeypatch.setattr(store, "put_control", lambda *_args, **_kwargs: False)
 
     with pytest.raises(ChangedMeanwhile, match="mail"):
-        pool_overrides.pin(store, "mail", 5, by="ann")
+        pools.set_size(Access(store), "mail", 5, author=Author("ann"))
 
 
 def test_what_is_stored_is_plain_json(store: MemoryStore) -> None:
-    pool_overrides.tune(store, "mail", {"wait": timedelta(seconds=90)}, by="ann")
+    pools.tune(Access(store), "mail", {"wait": timedelta(seconds=90)}, author=Author("ann"))
 
     [control] = store.controls("order")
     assert msgspec.json.decode(control.value) == {"tuned": {"wait": 90.0}}

@@ -17,7 +17,9 @@ from windlass.clock import ManualClock
 from windlass.core.ordering import Queue
 from windlass.core.task import SessionId
 from windlass.errors import UnknownPool
-from windlass.operations import pool_overrides, pools
+from windlass.operations import pools
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.stores.memory import MemoryStore
 
 
@@ -58,9 +60,9 @@ def test_a_view_adds_up_what_the_nodes_say(clock: ManualClock) -> None:
     submit(store, *(a_task(queue="mail") for _ in range(7)))
     clock.advance(timedelta(seconds=2))
 
-    [view] = pools.pools(store)
+    [view] = pools.get_all(Access(store))
 
-    assert view == pools.pool(store, "mail")
+    assert view == pools.get(Access(store), "mail")
     assert (view.name, view.target, view.live) == ("mail", 5, 6)
     assert (view.ready, view.starting, view.draining, view.asleep, view.running) == (3, 1, 2, 1, 3)
     assert (view.floor, view.ceiling, view.wait) == (2, 12, 5.0)
@@ -75,7 +77,7 @@ def test_a_controller_that_is_broken_or_stands_still_is_shown(clock: ManualClock
     decide(store, clock, target=1)
     clock.advance(timedelta(seconds=6))
 
-    view = pools.pool(store, "mail")
+    view = pools.get(Access(store), "mail")
 
     assert view.degraded == "mail: ZeroDivisionError"
     assert view.alerts == ("autoscaler_stalled",)
@@ -86,15 +88,15 @@ def test_a_quiet_pool_and_a_fixed_one_do_not_count_as_stalled(clock: ManualClock
     decide(store, clock, target=1, idle=True)
     clock.advance(timedelta(seconds=10))
 
-    assert [view.alerts for view in pools.pools(store)] == [(), ()]
+    assert [view.alerts for view in pools.get_all(Access(store))] == [(), ()]
 
 
 def test_an_unknown_pool_is_named_with_those_that_are(clock: ManualClock) -> None:
     store = a_store(clock, mail=report_of())
 
-    for ask in (pools.pool, pools.history, pools.desired):
+    for ask in (pools.get, pools.history, pools.desired):
         with pytest.raises(UnknownPool, match=r"post.*mail"):
-            ask(store, "post")
+            ask(Access(store), "post")
 
 
 def test_a_pool_is_known_when_its_last_node_is_gone(clock: ManualClock) -> None:
@@ -104,17 +106,17 @@ def test_a_pool_is_known_when_its_last_node_is_gone(clock: ManualClock) -> None:
 
     store.close_session(session)
 
-    view = pools.pool(store, "mail")
+    view = pools.get(Access(store), "mail")
     assert (view.live, view.target, view.nodes) == (0, 2, ())
 
 
 def test_history_is_the_newest_first_and_goes_page_by_page(clock: ManualClock) -> None:
     store = a_store(clock, mail=report_of())
     for size in (3, 4, 5):
-        pool_overrides.pin(store, "mail", size, by="ann")
+        pools.set_size(Access(store), "mail", size, author=Author("ann"))
 
-    first = pools.history(store, "mail", limit=2)
-    rest = pools.history(store, "mail", limit=2, before=first[-1].number)
+    first = pools.history(Access(store), "mail", limit=2).entries
+    rest = pools.history(Access(store), "mail", limit=2, before=first[-1].number).entries
 
     assert [entry.text.split()[2] for entry in (*first, *rest)] == ["5", "4", "3"]
 
@@ -123,13 +125,13 @@ def test_desired_is_what_was_decided_while_nodes_live(clock: ManualClock) -> Non
     store = a_store(clock, mail=report_of(target=3))
     decide(store, clock, target=3, settings=Settings(ceiling=8))
 
-    assert pools.desired(store, "mail") == 3
+    assert pools.desired(Access(store), "mail").workers == 3
 
 
 def test_desired_before_the_first_decision_is_what_the_nodes_have(clock: ManualClock) -> None:
     store = a_store(clock, mail=report_of(target=3))
 
-    assert pools.desired(store, "mail") == 3
+    assert pools.desired(Access(store), "mail").workers == 3
 
 
 def test_desired_is_never_less_than_what_is_busy(clock: ManualClock) -> None:
@@ -139,7 +141,7 @@ def test_desired_is_never_less_than_what_is_busy(clock: ManualClock) -> None:
     claim_all(store, session, ["mail"])
     decide(store, clock, target=1, settings=Settings(ceiling=8))
 
-    assert pools.desired(store, "mail") == 6
+    assert pools.desired(Access(store), "mail").workers == 6
 
 
 def test_desired_is_never_less_than_what_runs_even_beyond_the_ceiling(clock: ManualClock) -> None:
@@ -150,7 +152,7 @@ def test_desired_is_never_less_than_what_runs_even_beyond_the_ceiling(clock: Man
     claim_all(store, session, ["mail"])
     decide(store, clock, target=8, settings=Settings(ceiling=8))
 
-    assert pools.desired(store, "mail") == 12
+    assert pools.desired(Access(store), "mail").workers == 12
 
 
 def test_desired_goes_beyond_the_nodes_that_are_there_when_they_alone_are_the_limit(clock: ManualClock) -> None:
@@ -158,13 +160,13 @@ def test_desired_goes_beyond_the_nodes_that_are_there_when_they_alone_are_the_li
     bound = {"target": 8, "slots": 16, "threads": 2, "needs": 41.0, "alerts": ("ceiling_bound",)}
 
     decide(store, clock, settings=Settings(ceiling=16), **bound)
-    assert pools.desired(store, "mail") == 21
+    assert pools.desired(Access(store), "mail").workers == 21
 
     # A downstream that bears no more, an order for less.
     decide(store, clock, settings=Settings(ceiling=10), **{**bound, "target": 5, "slots": 10})
-    assert pools.desired(store, "mail") == 5
+    assert pools.desired(Access(store), "mail").workers == 5
     decide(store, clock, settings=Settings(ceiling=16), **{**bound, "target": 3, "slots": 6})
-    assert pools.desired(store, "mail") == 3
+    assert pools.desired(Access(store), "mail").workers == 3
 
 
 def test_desired_counts_workers_and_not_tasks(clock: ManualClock) -> None:
@@ -174,7 +176,7 @@ def test_desired_counts_workers_and_not_tasks(clock: ManualClock) -> None:
     claim_all(store, session, ["mail"])
     decide(store, clock, target=1, threads=4, settings=Settings(ceiling=32))
 
-    assert pools.desired(store, "mail") == 2
+    assert pools.desired(Access(store), "mail").workers == 2
 
 
 def test_desired_does_not_follow_what_is_only_read_ahead(clock: ManualClock) -> None:
@@ -185,7 +187,7 @@ def test_desired_does_not_follow_what_is_only_read_ahead(clock: ManualClock) -> 
     claim_all(store, session, ["mail"])
     decide(store, clock, target=2, settings=Settings(ceiling=8))
 
-    assert pools.desired(store, "mail") <= 8
+    assert pools.desired(Access(store), "mail").workers <= 8
 
 
 def test_desired_is_decided_without_any_node_when_tasks_wait(clock: ManualClock) -> None:
@@ -198,12 +200,12 @@ def test_desired_is_decided_without_any_node_when_tasks_wait(clock: ManualClock)
         state=ControllerState(target=0, at=clock.now() / 1e6),
     )
     clock.advance(timedelta(hours=1))
-    assert pools.desired(store, "mail") == 0
+    assert pools.desired(Access(store), "mail").workers == 0
 
     submit(store, *(a_task(queue="mail") for _ in range(300)))
     clock.advance(timedelta(seconds=10))
 
-    assert 1 <= pools.desired(store, "mail") <= 8
+    assert 1 <= pools.desired(Access(store), "mail").workers <= 8
 
 
 def test_desired_without_any_node_looks_ahead_at_what_is_due(clock: ManualClock) -> None:
@@ -219,7 +221,7 @@ def test_desired_without_any_node_looks_ahead_at_what_is_due(clock: ManualClock)
 
     submit(store, a_task(queue="mail", delay=timedelta(seconds=1)))
 
-    assert pools.desired(store, "mail") == 1
+    assert pools.desired(Access(store), "mail").workers == 1
 
 
 def test_desired_without_any_node_obeys_what_was_ordered(clock: ManualClock) -> None:
@@ -234,11 +236,11 @@ def test_desired_without_any_node_obeys_what_was_ordered(clock: ManualClock) -> 
     submit(store, *(a_task(queue="mail") for _ in range(300)))
     clock.advance(timedelta(seconds=10))
 
-    pool_overrides.pin(store, "mail", 3, by="ann")
-    pinned = pools.desired(store, "mail")
-    pool_overrides.pause(store, "mail", by="ann")
+    pools.set_size(Access(store), "mail", 3, author=Author("ann"))
+    pinned = pools.desired(Access(store), "mail").workers
+    pools.pause(Access(store), "mail", author=Author("ann"))
 
-    assert (pinned, pools.desired(store, "mail")) == (3, 0)
+    assert (pinned, pools.desired(Access(store), "mail").workers) == (3, 0)
 
 
 def test_desired_without_any_node_spares_what_is_still_leased(clock: ManualClock) -> None:
@@ -248,9 +250,9 @@ def test_desired_without_any_node_spares_what_is_still_leased(clock: ManualClock
     submit(store, *(a_task(queue="mail") for _ in range(7)))
     claim_all(store, queues=["mail"])
 
-    pool_overrides.pause(store, "mail", by="ann")
+    pools.pause(Access(store), "mail", author=Author("ann"))
 
-    assert pools.desired(store, "mail") == 4
+    assert pools.desired(Access(store), "mail").workers == 4
 
 
 def test_what_waits_in_a_paused_queue_asks_for_nobody(clock: ManualClock) -> None:
@@ -266,4 +268,4 @@ def test_what_waits_in_a_paused_queue_asks_for_nobody(clock: ManualClock) -> Non
     submit(store, *(a_task(queue="mail") for _ in range(300)))
     clock.advance(timedelta(seconds=10))
 
-    assert pools.desired(store, "mail") == 0
+    assert pools.desired(Access(store), "mail").workers == 0

@@ -1,3 +1,5 @@
+"""What people change of a queue through operations."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -6,15 +8,17 @@ import pytest
 
 from windlass.core.ordering import Queue
 from windlass.errors import ChangedMeanwhile, InvalidTask
-from windlass.operations.queues import RESUMED, TRIES, change_queue, paused, queue_of
-from windlass.stores.coordination import Entry
+from windlass.operations import queues
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.operations.conflicts import TRIES
 from windlass.stores.memory import MemoryStore
 
-DONE = Entry(subject="queue/mail", action="set", text="set it", by="ann")
+ANN = Author("ann")
 
 
 class Busy(MemoryStore):
-    """A store in which somebody else sets the same queue after it was read, so many times."""
+    """A store in which somebody else changes the same queue after each of the first reads."""
 
     def __init__(self, times: int) -> None:
         super().__init__()
@@ -28,49 +32,49 @@ class Busy(MemoryStore):
         return found
 
 
-def test_what_is_not_named_stays_as_it_is() -> None:
+def test_a_pause_keeps_other_settings() -> None:
     store = MemoryStore()
+    access = Access(store)
     store.configure(Queue(name="mail", weight=3))
 
-    assert change_queue(store, "mail", paused("ann", ""), DONE)
+    paused = queues.pause(access, "mail", ANN)
 
-    assert queue_of(store, "mail") == Queue(name="mail", weight=3, paused=True, paused_by="ann")
-    assert change_queue(store, "mail", RESUMED, DONE)
-    assert queue_of(store, "mail") == Queue(name="mail", weight=3)
-    assert len(store.audit()) == 2
+    assert paused.settings == Queue(name="mail", weight=3, paused=True, paused_by="ann")
+    assert queues.resume(access, "mail", ANN).settings == Queue(name="mail", weight=3)
+    assert [(entry.action, entry.by) for entry in store.audit()] == [("resumed", "ann"), ("paused", "ann")]
 
 
-@pytest.mark.parametrize("settings", [RESUMED, {"weight": 1}, {}], ids=str)
-def test_setting_what_is_set_already_changes_nothing(settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize("settings", [queues.RESUMED, {"weight": 1}, {}], ids=str)
+def test_a_change_to_the_current_settings_is_not_logged(settings: dict[str, Any]) -> None:
     store = MemoryStore()
 
-    assert not change_queue(store, "mail", settings, DONE)
+    queues.change(Access(store), "mail", settings, ANN)
 
     assert store.audit() == []
 
 
-def test_a_setting_that_cannot_be_followed_is_refused() -> None:
+def test_an_invalid_setting_is_refused() -> None:
     store = MemoryStore()
 
     with pytest.raises(InvalidTask, match="weight"):
-        change_queue(store, "mail", {"weight": 0}, DONE)
+        queues.change(Access(store), "mail", {"weight": 0}, ANN)
 
     assert (store.queues(), store.audit()) == ([], [])
 
 
-def test_what_another_has_set_meanwhile_is_kept() -> None:
+def test_a_concurrent_change_is_kept() -> None:
     store = Busy(TRIES - 1)
 
-    assert change_queue(store, "mail", paused("ann", "down"), DONE)
+    queues.pause(Access(store), "mail", Author("ann", "down"))
 
     assert store.queues() == [Queue(name="mail", weight=500, paused=True, paused_by="ann", paused_why="down")]
     assert len(store.audit()) == 1
 
 
-def test_who_is_overtaken_again_and_again_is_told() -> None:
+def test_a_change_that_always_conflicts_is_refused() -> None:
     store = Busy(TRIES)
 
     with pytest.raises(ChangedMeanwhile, match="mail"):
-        change_queue(store, "mail", paused("ann", "down"), DONE)
+        queues.pause(Access(store), "mail", Author("ann", "down"))
 
     assert (store.queues(), store.audit()) == ([Queue(name="mail", weight=500)], [])

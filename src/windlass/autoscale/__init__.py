@@ -1,6 +1,7 @@
-"""How many workers: pure values and functions, from what is observed to a target with its reasons.
+"""Decide how many workers a pool has. Values and functions only: no I/O, no clock, no randomness.
 
-`controller.tick` is the way in. Whoever calls it observes the store and the pool before, and resizes the pool after.
+`controller.tick` turns one observation into a target with its reasons. The caller observes the pool before, and resizes
+it after.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""All that a controller remembers from tick to tick: plain values, stored as JSON and read by any node.
+"""Decide one tick of a pool: from an observation to a target, its reasons, and the state for the next tick.
 
-A state that another version wrote still loads: fields it lacks have defaults, and fields it has too many are left out.
+The order is fixed: the deciders recommend and the largest recommendation counts, vetoes lower it, the ceiling and the
+pacing turn it into a step, bounds hold, an operator's override replaces it, and a pause outranks everything. Nothing
+here reads a clock or a store, so the simulator runs the same code, and any node can continue from the stored state.
 """
 
 from __future__ import annotations
@@ -32,13 +34,12 @@ from windlass.autoscale.recommendation import (
     Moment,
     Recommendation,
     Step,
-    predict_wait,
     round_up,
     take_largest,
 )
 from windlass.autoscale.settings import Settings
 from windlass.autoscale.vetoes import (
-    Futility,
+    GrowthTest,
     Health,
     Outage,
     apply_breaker_veto,
@@ -47,11 +48,44 @@ from windlass.autoscale.vetoes import (
 )
 from windlass.custom_decider import PoolSituation
 
+GAP = 5.0
+"""Seconds without a tick after which recent arrivals no longer count."""
+STALE = 300.0
+ADOPTED = 60.0
+"""Seconds, or arrivals, for which a new controller does not shrink the pool."""
+ADOPTED_ARRIVALS = 100
+MINUTE, HALF_HOUR = 60.0, 30
+
+
+class Override(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A size, or a range of sizes, that an operator has set for some time."""
+
+    least: int
+    most: int
+    until: float
+    author: str = ""
+    why: str = ""
+
+    def is_active(self, now: float) -> bool:
+        """Return True if the override has not expired."""
+        return now < self.until
+
+    def apply(self, size: int) -> int:
+        """Return the size within the range."""
+        return max(self.least, min(self.most, size))
+
+    def describe(self) -> str:
+        """Return the override in one line."""
+        size = str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+        return f"set to {size} by {self.author or 'an operator'}" + (f": {self.why}" if self.why else "")
+
 
 class ControllerState(Struct, frozen=True, kw_only=True, gc=False):
-    """The memory of one pool's controller."""
+    """The state of a controller between ticks, stored as JSON.
 
-    version: int = 1
+    States of other versions still load: missing fields have defaults, and unknown fields are ignored.
+    """
+
     target: int | None = None
     at: float | None = None
     began: float = 0.0
@@ -59,41 +93,42 @@ class ControllerState(Struct, frozen=True, kw_only=True, gc=False):
     last_task: float | None = None
     estimates: Estimates = Estimates()
     pace: Pace = Pace()
-    futility: Futility = Futility()
+    futility: GrowthTest = GrowthTest()
     outage: Outage = Outage()
     health: Health = Health()
     bill: Bill = Bill()
     memory: DeciderMemory = DeciderMemory()
     sizes: list[int] = []
-    """One size for each minute of the last half hour, for times without data."""
+    """One size for each minute of the last half hour, used without data."""
     sized: float = 0.0
-    """When the last of them was taken."""
+    """When the last of these sizes was recorded."""
     override: Override | None = None
     paused: bool = False
 
 
 class Decision(Struct, frozen=True, kw_only=True, gc=False):
-    """The target of one tick, and all that a ledger tells about it."""
+    """The result of one tick: the target, and what the ledger records about it."""
 
     target: int
     reasons: tuple[str, ...]
-    """The chain, in the order in which it was decided; the last one settled it."""
+    """The reasons of all steps, in order. The last one decided the target."""
     state: ControllerState
     alerts: tuple[str, ...] = ()
     recommendation: Recommendation | None = None
     wanted: int = 0
-    """The size that the deciders asked for, before any veto or limit."""
+    """The recommended size, before vetoes and limits."""
     needs: float = 0.0
-    """The same before rounding."""
+    """The recommended size before rounding."""
     limited_by: str = ""
-    """The word of the last step that moved the size away from what was wanted; empty if it is what was wanted."""
+    """The last limit that changed the size; empty if the target is the recommended size. Metrics count by these names:
+    `ceiling`, `window`, `cost`, `floor`, `idle`, `hold`, `budget`, `cooldown`, `step`, `flapping`, `starting`,
+    `adopting`, `restored`, `stale`, `override`, `paused`, and `veto:` with `breaker`, `errors`, `futile`, `limit`,
+    `stalled` or `crashes`."""
     limit_reason: str = ""
-    """What that step says."""
-    predicted_wait: float = 0.0
-    """Seconds that a task which comes now will wait, with the size that the pool shall have."""
+    """The reason of that limit."""
 
     def summarize(self, before: int) -> str:
-        """The decision in one line, for a pool that had `before` workers."""
+        """Return the decision in one line, for a pool that had `before` workers."""
         limit = f" (wanted {self.wanted}): {self.limit_reason}" if self.limited_by else ""
         if self.target == before and limit:
             return f"= {self.target}{limit}"
@@ -105,11 +140,10 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
 def build_decision(
     steps: Sequence[Step],
     state: ControllerState,
-    wish: Recommendation | None = None,
+    recommendation: Recommendation | None = None,
     alerts: Sequence[str] = (),
-    predicted: float = 0.0,
 ) -> Decision:
-    """The decision that these steps make; the first is what was wanted, the last is the target."""
+    """Build a decision from its steps. The first has the recommended size, the last the target."""
     first, last = steps[0], steps[-1]
     moved = [step for before, step in pairwise(steps) if step.size != before.size] if last.size != first.size else []
     return Decision(
@@ -117,8 +151,7 @@ def build_decision(
         reasons=tuple(step.reason for step in steps if step.reason),
         state=state,
         alerts=tuple(alerts),
-        recommendation=wish,
-        predicted_wait=predicted,
+        recommendation=recommendation,
         wanted=first.size,
         needs=first.needs,
         limited_by=moved[-1].limit if moved else "",
@@ -126,75 +159,69 @@ def build_decision(
     )
 
 
-GAP = 5.0
-"""Seconds without a tick after which the latest arrivals say nothing about now."""
-STALE = 300.0
-ADOPTED = 60.0
-"""Seconds, or arrivals below, for which a controller that has just begun does not shrink what it found."""
-ADOPTED_ARRIVALS = 100
-MINUTE, HALF_HOUR = 60.0, 30
-
-
 def tick(now: float, observed: Observation | None, state: ControllerState, settings: Settings) -> Decision:
-    """Decide one tick. Without an observation the pool stays as it is."""
+    """Decide one tick. Without an observation the size does not change for some minutes."""
     if observed is None:
         return decide_without_data(now, state, settings)
     state = resume(now, observed, state)
     state = replace(state, bill=charge(now, observed, state.bill, settings))
     current = state.target if state.target is not None else observed.alive
-    wish, state = ask_deciders(now, observed, state, settings, current)
-    asked = wish.choose_size(current)
-    steps = [Step(size=round_up(asked), reason=wish.reason, needs=asked)]
+    recommendation, state = ask_deciders(now, observed, state, settings, current)
+    asked = recommendation.choose_size(current)
+    steps = [Step(size=round_up(asked), reason=recommendation.reason, needs=asked)]
     moment = make_moment(now, observed, state, settings, current)
-    granted, vetoes, state = apply_vetoes(moment, wish, state)
-    # A growth beyond the ceiling must not be paid for, tick after tick.
+    granted, vetoes, state = apply_vetoes(moment, recommendation, state)
+    # The ceiling comes before the pacing, so that growth above it does not use up the resize budget.
     bounds = compute_bounds(moment, state.bill)
     granted, ceiling = apply_ceiling(moment, granted, bounds)
     step, pace = apply_pacing(now, granted, observed, state.pace, current, settings, is_adopting(now, observed, state))
     steps += [*vetoes, ceiling, step, apply_bounds(now, step.size, observed, state, bounds)]
     state = record_size(now, replace(state, target=steps[-1].size, pace=pace))
-    orders, state = apply_override(now, steps[-1].size, state)
+    overrides, state = apply_override(now, steps[-1].size, state)
     return build_decision(
-        [*steps, *orders],
+        [*steps, *overrides],
         state,
-        wish,
-        alerts=find_alerts(state, wish, bounds, steps[-1].size),
-        predicted=predict_wait(moment, steps[-1].size),
+        recommendation,
+        alerts=find_alerts(state, recommendation, bounds, steps[-1].size),
     )
 
 
 def decide_without_data(now: float, state: ControllerState, settings: Settings) -> Decision:
-    """The decision without data: as before for some minutes, then what the last half hour had in its middle."""
+    """Keep the size for some minutes, then use the median of the last half hour."""
     size = state.target if state.target is not None else settings.floor
-    step = Step(size=size, reason="no data: the size stays", limit="stale", needs=size)
+    step = Step(size=size, reason="no data: the size is unchanged", limit="stale", needs=size)
     stale = state.at is None or now - state.at > STALE
     if stale and state.sizes:
         size = max(settings.floor, min(settings.ceiling, int(median_high(state.sizes))))
-        step = Step(size=size, reason=f"no data: {size}, the middle of the last half hour", limit="stale", needs=size)
+        step = Step(size=size, reason=f"no data: {size}, the median of the last half hour", limit="stale", needs=size)
         state = replace(state, target=size)
-    orders, state = apply_override(now, size, state)
-    return build_decision([step, *orders], state, alerts=["signal_stale"] if stale else [])
+    overrides, state = apply_override(now, size, state)
+    return build_decision([step, *overrides], state, alerts=["signal_stale"] if stale else [])
 
 
 def apply_vetoes(
-    moment: Moment, wish: Recommendation, state: ControllerState
+    moment: Moment, recommendation: Recommendation, state: ControllerState
 ) -> tuple[Recommendation, list[Step], ControllerState]:
-    """The wish after every veto. The breaker is first, since what it restores may still be more than is healthy."""
-    wish, breaker, outage = apply_breaker_veto(moment, wish, state.outage)
-    wish, vetoes, futility = apply_load_vetoes(moment, wish, state.futility)
-    wish, ailments, health = apply_health_vetoes(moment, wish, state.health)
-    return wish, [*breaker, *vetoes, *ailments], replace(state, outage=outage, futility=futility, health=health)
+    """Apply every veto. The breaker comes first, because the others may limit the size that it restores."""
+    recommendation, breaker, outage = apply_breaker_veto(moment, recommendation, state.outage)
+    recommendation, vetoes, futility = apply_load_vetoes(moment, recommendation, state.futility)
+    recommendation, health_vetoes, health = apply_health_vetoes(moment, recommendation, state.health)
+    return (
+        recommendation,
+        [*breaker, *vetoes, *health_vetoes],
+        replace(state, outage=outage, futility=futility, health=health),
+    )
 
 
 def record_size(now: float, state: ControllerState) -> ControllerState:
-    """The state with one size for each minute."""
+    """Record the size once per minute."""
     if state.target is None or 0 <= now - state.sized < MINUTE:
         return state
     return replace(state, sizes=[*state.sizes[1 - HALF_HOUR :], state.target], sized=now)
 
 
 def resume(now: float, observed: Observation, state: ControllerState) -> ControllerState:
-    """The state as this tick finds it; after a gap, what was learnt stays but the windows are empty."""
+    """Update times and arrivals. After a gap, drop the recent arrivals but keep everything else."""
     fresh = state.at is None or now - state.at > GAP
     if fresh:
         estimates = replace(state.estimates, rates=Rates(), raw=[], forecasts=[], block=[])
@@ -209,35 +236,35 @@ def resume(now: float, observed: Observation, state: ControllerState) -> Control
 def ask_deciders(
     now: float, observed: Observation, state: ControllerState, settings: Settings, current: int
 ) -> tuple[Recommendation, ControllerState]:
-    """The largest wish of all deciders, and the state after they learnt."""
+    """Return the largest recommendation of all deciders, and the updated state."""
     state = replace(state, estimates=learn(state.estimates, observed, settings))
-    wishes: list[Recommendation] = []
+    recommendations: list[Recommendation] = []
     for name in settings.deciders:
         if name not in DECIDERS:
-            wishes.append(read_app_decider(name, observed, current))
+            recommendations.append(read_app_decider(name, observed, current))
             continue
-        wish, memory = DECIDERS[name](make_moment(now, observed, state, settings, current))
-        wishes.append(wish)
+        recommendation, memory = DECIDERS[name](make_moment(now, observed, state, settings, current))
+        recommendations.append(recommendation)
         state = replace(state, memory=memory)
     if observed.asked is not None:
-        wishes.append(recommend_size(observed.asked, f"signals ask for {observed.asked}"))
-    return take_largest(wishes), state
+        recommendations.append(recommend_size(observed.asked, f"signals ask for {observed.asked}"))
+    return take_largest(recommendations), state
 
 
 def make_moment(now: float, observed: Observation, state: ControllerState, settings: Settings, current: int) -> Moment:
-    """This tick as a decider sees it."""
+    """Return the input for a decider."""
     return Moment(
         now=now, observed=observed, estimates=state.estimates, settings=settings, memory=state.memory, current=current
     )
 
 
 def is_adopting(now: float, observed: Observation, state: ControllerState) -> bool:
-    """Whether too little has been seen to send anybody away."""
+    """Return True if the controller is too new to shrink the pool."""
     return now - state.began < max(ADOPTED, compute_hold(observed)) and state.arrivals < ADOPTED_ARRIVALS
 
 
 def apply_bounds(now: float, size: int, observed: Observation, state: ControllerState, bounds: Bounds) -> Step:
-    """The size between floor and ceiling; with a floor of 0 the last worker goes only after a long idle time."""
+    """Apply floor and ceiling. With a floor of 0, the last worker stops only after the idle time."""
     floor = bounds.floor
     if floor == 0:
         if is_idle(now, observed, state, bounds.idle):
@@ -249,16 +276,16 @@ def apply_bounds(now: float, size: int, observed: Observation, state: Controller
 
 
 def is_idle(now: float, observed: Observation, state: ControllerState, after: float) -> bool:
-    """Whether nothing has run for long and nothing is due soon."""
+    """Return True if nothing has run for long and nothing is due soon."""
     quiet = state.last_task is None or now - state.last_task >= after
-    # A pool that is at 0 wakes for a task that is there or due within a start; it is not kept awake by far ones.
+    # A pool at 0 starts for tasks that are due within a start delay; other pools stay up for the whole idle time.
     ahead = observed.start_delay + (after if state.target else 1.0)
     here = observed.queued + observed.running + observed.arrivals
     return not here and not observed.due_within(ahead) and (quiet or state.target == 0)
 
 
 def apply_override(now: float, size: int, state: ControllerState) -> tuple[list[Step], ControllerState]:
-    """What people have ordered: an override until it ends, and a pause."""
+    """Apply the operator's override until it expires, and the pause."""
     steps: list[Step] = []
     override = state.override
     if override is not None and override.is_active(now):
@@ -273,7 +300,7 @@ def apply_override(now: float, size: int, state: ControllerState) -> tuple[list[
 def describe_situation(
     pool: str, now: float, observed: Observation, state: ControllerState, settings: Settings, threads: int, slots: int
 ) -> PoolSituation:
-    """Return a pool as its decider sees it; the controller counts in slots, people in workers."""
+    """Return the input for a decider of the app. The controller counts slots, the app counts workers."""
     return PoolSituation(
         pool=pool,
         now=now,
@@ -291,10 +318,10 @@ def describe_situation(
     )
 
 
-def find_alerts(state: ControllerState, wish: Recommendation, bounds: Bounds, size: int) -> list[str]:
-    """The alerts of a decided tick."""
+def find_alerts(state: ControllerState, recommendation: Recommendation, bounds: Bounds, size: int) -> list[str]:
+    """Return the alerts of a tick."""
     alerts: list[str] = []
-    if wish.must > size >= bounds.ceiling:
+    if recommendation.must > size >= bounds.ceiling:
         alerts.append("cost_capped" if bounds.limit == "cost" else "ceiling_bound")
     if state.pace.flaps:
         alerts.append("flapping")
@@ -303,26 +330,3 @@ def find_alerts(state: ControllerState, wish: Recommendation, bounds: Bounds, si
     if state.health.crashing:
         alerts.append("crash_loop")
     return alerts
-
-
-class Override(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A size, or a range of sizes, that somebody has set until some moment."""
-
-    least: int
-    most: int
-    until: float
-    author: str = ""
-    why: str = ""
-
-    def is_active(self, now: float) -> bool:
-        """Whether it still counts."""
-        return now < self.until
-
-    def apply(self, size: int) -> int:
-        """The size that it makes of another."""
-        return max(self.least, min(self.most, size))
-
-    def describe(self) -> str:
-        """In one sentence."""
-        size = str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
-        return f"set to {size} by {self.author or 'somebody'}" + (f": {self.why}" if self.why else "")

@@ -1,6 +1,13 @@
-"""Smoothing of any signal: a fading mean with a half-life, and a sliding window. Small values that can be stored.
+"""Estimate the load of a pool: arrival rate, run time, offered load, lateness, and the errors of the own forecasts.
 
-A signal that has not been heard of for too long is stale, and whoever reads it decides what that means.
+All estimates are small values that are stored between ticks, so any node can decide the next tick.
+
+The arrival rate is measured over a slow window that forgets at once when the rate changes. The window keeps single
+seconds for the last minute and blocks of 16 s before that, to stay small. A second far above the rate is a batch, which
+shows as backlog; only three of them in a row count as a new rate.
+
+A burst looks like a new rate at first. If bursts end before a worker can start, workers for the whole burst come too
+late and stay too long. So a recent rise counts only as far as earlier rises of this queue have lasted.
 """
 
 from __future__ import annotations
@@ -13,45 +20,62 @@ from msgspec.structs import replace
 from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings
 
+TICKS = 64
+BLOCK = 16
+SLOW = 120
+"""The least length of the window in seconds."""
+ENOUGH = 100
+"""The least number of arrivals in the window, if they came within 900 s."""
+BLOCKS = (900 - TICKS) // BLOCK
+SPANS = (3, 6, 12, 24, 48)
+"""Seconds of the latest arrivals that are compared with those before them."""
+LEARN = 0.15
+"""The weight of one jump in the estimate of how long rises last."""
+REACTION = 2.0
+"""Seconds from a change of the load to the decision."""
+SHORT = (20.0, 50.0)
+"""Seconds and completions over which the run time is measured."""
+USUAL = 1 - 1 / 300
+"""The share of the usual run time that is kept from one second to the next."""
+SHORTEST = 0.001
+"""The least run time in seconds, since the formulas divide by it."""
+TRUSTED = 20.0
+"""Completions after which the measured run time replaces the configured one."""
+ERROR_MEMORY = 1 / 300
+RECALL_LEAST, RECALL_MOST = 0.01, 0.15
+RECALL = 1 - 1 / 1800
+HISTORY = 112
+"""Blocks that make half an hour."""
+RAW = 64
 
-class Fading(Struct, frozen=True, kw_only=True, gc=False):
-    """An exponentially weighted mean: what is one half-life old counts half."""
+
+class DecayingMean(Struct, frozen=True, kw_only=True, gc=False):
+    """An exponentially weighted mean. A value that is one half-life old counts half."""
 
     value: float | None = None
     at: float = 0.0
 
-    def record(self, now: float, value: float, half_life: float) -> Fading:
-        """The mean after one more value; without a half-life, that value."""
+    def record(self, now: float, value: float, half_life: float) -> DecayingMean:
+        """Return the mean with one more value. Without a half-life the new value replaces it."""
         if self.value is None or half_life <= 0:
-            return Fading(value=value, at=now)
+            return DecayingMean(value=value, at=now)
         share = 0.5 ** (max(0.0, now - self.at) / half_life)
-        return Fading(value=value + (self.value - value) * share, at=now)
-
-
-TICKS = 64
-BLOCK = 16
-SLOW = 120
-"""Seconds that the window spans at least."""
-ENOUGH = 100
-"""Arrivals that it holds, if they come within 900 s."""
-BLOCKS = (900 - TICKS) // BLOCK
-SPANS = (3, 6, 12, 24, 48)
-"""The lengths at which the latest arrivals are compared with those before."""
+        return DecayingMean(value=value + (self.value - value) * share, at=now)
 
 
 class Rates(Struct, frozen=True, kw_only=True, gc=False):
-    """The window, newest last."""
+    """The window of arrivals, newest last."""
 
     ticks: list[float] = []
     blocks: list[float] = []
     excess: list[float] = []
-    """What was cut off the latest ticks, while they stand above the rest."""
+    """The arrivals that were cut off the latest seconds, while they exceed the rate."""
     jump: int = 0
-    """1 or -1 in the tick in which a change was found."""
+    """1 or -1 in the tick that found a rise or fall of the rate."""
 
     @property
     def span(self) -> int:
-        """Seconds since the last change, as far as the window remembers."""
+        """The length of the window in seconds."""
         return len(self.ticks) + BLOCK * len(self.blocks)
 
     @property
@@ -61,12 +85,12 @@ class Rates(Struct, frozen=True, kw_only=True, gc=False):
         return (sum(self.ticks) + sum(self.blocks)) / span if span else 0.0
 
     def last(self, seconds: int) -> float:
-        """Arrivals in the latest seconds, at most a minute."""
+        """Return the arrivals of the latest seconds, at most a minute."""
         return sum(self.ticks[-seconds:])
 
     @property
     def slope(self) -> float:
-        """By how much the rate grows in a second, if it surely does: the halves differ by more than two sigma."""
+        """The growth of the rate per second; 0 unless the halves of the window differ by more than two sigma."""
         half = min(len(self.ticks), self.span) // 2
         if half < BLOCK:
             return 0.0
@@ -75,7 +99,7 @@ class Rates(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def record_arrivals(rates: Rates, arrivals: float, patience: float) -> Rates:
-    """The window after one more tick. Changes shorter than `patience` seconds are not looked for."""
+    """Return the window with one more tick. Changes shorter than `patience` seconds are ignored."""
     if rates.span:
         rates = damp_jump(rates, arrivals)
     else:
@@ -84,7 +108,7 @@ def record_arrivals(rates: Rates, arrivals: float, patience: float) -> Rates:
 
 
 def damp_jump(rates: Rates, arrivals: float) -> Rates:
-    """One tick more, cut to what chance explains unless it is the third in a row that exceeds it."""
+    """Add a tick, cut to what chance explains, unless it is the third in a row that exceeds that."""
     rate = rates.rate
     most = rate + 4 * sqrt(rate + 1) + 3
     if arrivals <= most:
@@ -97,7 +121,7 @@ def damp_jump(rates: Rates, arrivals: float) -> Rates:
 
 
 def trim(rates: Rates) -> Rates:
-    """The window without what is too old to count."""
+    """Drop the seconds that are too old."""
     ticks, blocks = rates.ticks, rates.blocks
     if len(ticks) >= TICKS + BLOCK:
         ticks, blocks = ticks[BLOCK:], [*blocks, sum(ticks[:BLOCK])]
@@ -113,50 +137,46 @@ def trim(rates: Rates) -> Rates:
 
 
 def drop_before_change(rates: Rates, patience: float) -> Rates:
-    """The window without what an abrupt change has made irrelevant."""
+    """Drop the seconds before a sudden change of the rate."""
     span = rates.span
     count = sum(rates.ticks) + sum(rates.blocks)
     for length in SPANS:
         if length < patience or span < 2 * length or rates.excess:
             continue
-        lately = rates.last(length)
-        before = (count - lately) / (span - length)
+        recent = rates.last(length)
+        before = (count - recent) / (span - length)
         expected = before * length
-        surprise = (lately - expected) / sqrt(max(1.0, expected * (1 + length / (span - length))))
+        surprise = (recent - expected) / sqrt(max(1.0, expected * (1 + length / (span - length))))
         if abs(surprise) > (4 if length >= 10 else 5):
             return Rates(ticks=rates.ticks[-length:], jump=1 if surprise > 0 else -1)
     return rates
 
 
-LEARN = 0.15
-"""How much one jump teaches."""
-
-
 class Jumps(Struct, frozen=True, kw_only=True, gc=False):
-    """What is known about jumps, and the one that is being watched."""
+    """How long rises of the rate last, and the rise that is being watched."""
 
     stay: float = 1.0
-    """The share of a risen rate that was still there in the next reaction time."""
+    """The share of a risen rate that remained in the next reaction time."""
     young: int = 0
-    """For how many more ticks the latest rise is watched; 0 when none is."""
+    """Ticks for which the latest rise is still watched; 0 without one."""
     before: float = 0.0
-    """The rate before it."""
+    """The rate before the rise."""
     foreseen: float = 0.0
-    """The arrivals that it promised for one reaction time, and those that came."""
+    """The arrivals that were expected for one reaction time, and those that came."""
     came: float = 0.0
 
-    def discount(self, rate: float, mendable: float) -> float:
-        """The rate to plan for. The more of an error could not be mended in time, the more of a rise counts."""
+    def discount(self, rate: float, correctable: float) -> float:
+        """Return the rate to plan for. The less of an error can be corrected in time, the more of a rise counts."""
         if not self.young or rate <= self.before:
             return rate
-        share = 1 - (1 - self.stay) * min(1.0, mendable)
+        share = 1 - (1 - self.stay) * min(1.0, correctable)
         return self.before + share * (rate - self.before)
 
 
 def record_jumps(jumps: Jumps, before: float, rates: Rates, arrivals: float, ticks: int) -> Jumps:
-    """The jumps after one more tick, of a window that had the rate `before`; a rise is watched for so many ticks."""
+    """Return the jumps after one more tick. `before` is the rate before it, `ticks` how long a rise is watched."""
     if rates.jump > 0:
-        # A second jump goes on from where the first one began.
+        # A second jump continues the first one.
         start = jumps.before if jumps.young else before
         return replace(
             jumps, young=ticks, before=min(start, rates.rate), foreseen=rates.rate * ticks, came=0.0
@@ -171,87 +191,69 @@ def record_jumps(jumps: Jumps, before: float, rates: Rates, arrivals: float, tic
     return replace(jumps, young=young - 1, came=came, stay=stay)
 
 
-REACTION = 2.0
-"""Ticks between a change and the order that answers it."""
-SHORT = (20.0, 50.0)
-"""Seconds and completions over which the run time is measured."""
-USUAL = 1 - 1 / 300
-"""How much of the usual run time is kept from one second to the next."""
-SHORTEST = 0.001
-"""Seconds that a task is taken to run at least: the formulae divide by it."""
-TRUSTED = 20.0
-"""Completions below which the measured run time is mixed with the one assumed before."""
-ERROR_MEMORY = 1 / 300
-RECALL_LEAST, RECALL_MOST = 0.01, 0.15
-RECALL = 1 - 1 / 1800
-HISTORY = 112
-"""Blocks that make half an hour."""
-RAW = 64
-
-
 class Estimates(Struct, frozen=True, kw_only=True, gc=False):
-    """What is carried from tick to tick."""
+    """The estimates that are stored between ticks."""
 
     rates: Rates = Rates()
     raw: list[int] = []
-    """Arrivals of the latest minute, retries and scheduled ones among them."""
+    """Arrivals of the latest minute, including retries and scheduled tasks."""
     busy: float = 0.0
-    """Worker-seconds and completions that make the run time, fading."""
+    """Decaying sums of worker-seconds and completions, which give the run time."""
     ended: float = 0.0
     usual_busy: float = 0.0
-    """The same over some minutes."""
+    """The same sums over some minutes."""
     usual_ended: float = 0.0
     seen: float = 0.0
-    """Completions ever, up to a bound: the weight of the measured against the assumed."""
+    """Completions up to a limit: the weight of the measured run time."""
     forecasts: list[float] = []
-    """The rates that were forecast during the last reaction time, oldest first."""
+    """The forecast rates of the last reaction time, oldest first."""
     failed: float = 0.0
-    """Errors and completions of the last ten seconds or twenty completions, fading."""
+    """Decaying sums of errors and completions, over ten seconds or twenty completions."""
     tried: float = 0.0
     late: float = 0.0
-    """Late starts and all starts of the last half hour, fading."""
+    """Decaying counts of starts that were late and of all starts, over half an hour."""
     started: float = 0.0
     history: list[float] = []
-    """Arrivals in blocks of 16 s, of the last half hour."""
+    """Arrivals of the last half hour in blocks of 16 s."""
     block: list[float] = []
     warm: float = 0.0
-    """The rate that the last half hour makes worth keeping ready for."""
+    """The peak rate of the last half hour for which the pool stays ready."""
     jumps: Jumps = Jumps()
     error: float = 0.0
-    """The mean square of arrivals beyond the forecast, over one reaction time."""
+    """The mean square of the arrivals above the forecast in one reaction time."""
 
     @property
     def failing(self) -> bool:
-        """Whether so many attempts fail that more workers would only make more failures."""
+        """True if most attempts fail, so that more workers would only cause more failures."""
         return self.tried >= 10 and self.failed > 0.3 * self.tried
 
     @property
     def late_share(self) -> float:
-        """The share of late starts in the last half hour."""
+        """The share of starts in the last half hour that were late."""
         return self.late / max(200.0, self.started)
 
     @property
     def usual(self) -> float:
-        """The mean run time of the last minutes; 0 before it is known well."""
+        """The mean run time of the last minutes; 0 before enough tasks have completed."""
         return self.usual_busy / self.usual_ended if self.usual_ended > 100 else 0.0
 
     def service(self, settings: Settings) -> float:
-        """The mean run time: busy seconds per completion, so that a stall shows before any task ends."""
+        """Return the mean run time: busy seconds per completion, so that a stall shows before any task ends."""
         trust = min(1.0, self.seen / TRUSTED)
         assumed = settings.service * (1 - trust)
         measured = assumed + trust * self.busy / self.ended if self.ended > 0 else settings.service
-        # Before the first tasks end, what they have already run is all that is known, and a lower bound.
+        # Before the first tasks end, the time that they have already run is a lower bound.
         begun = self.busy / max(1.0, self.started) if trust < 1 else 0.0
         return max(SHORTEST, measured, begun)
 
 
 def compute_reaction_time(observed: Observation) -> float:
-    """The reaction time H: from a change to the worker that serves it."""
+    """Return the reaction time H: the seconds from a change of the load until a new worker is ready."""
     return observed.start_delay + REACTION
 
 
 def learn(estimates: Estimates, observed: Observation, settings: Settings) -> Estimates:
-    """The estimates after one more tick."""
+    """Return the estimates after one more tick."""
     estimates = record_history(record_attempts(estimates, observed), observed, settings)
     reach = compute_reaction_time(observed)
     ticks = int(reach)
@@ -272,7 +274,7 @@ def learn(estimates: Estimates, observed: Observation, settings: Settings) -> Es
 
 
 def record_attempts(estimates: Estimates, observed: Observation) -> Estimates:
-    """Run time and failures after one more tick. Failing attempts teach nothing about the run time."""
+    """Update run time and failures. Failing attempts do not count for the run time."""
     fade = 1 - min(0.1, observed.completions / 20)
     failed, tried = estimates.failed * fade + observed.errors, estimates.tried * fade + observed.completions
     estimates = replace(estimates, failed=failed, tried=tried)
@@ -290,7 +292,7 @@ def record_attempts(estimates: Estimates, observed: Observation) -> Estimates:
 
 
 def record_history(estimates: Estimates, observed: Observation, settings: Settings) -> Estimates:
-    """What the last half hour saw, after one more tick. The later tasks were, the higher a peak is kept ready for."""
+    """Update the last half hour. The later tasks were, the higher the peak for which the pool stays ready."""
     late, started = estimates.late * RECALL + observed.late, estimates.started * RECALL + observed.started
     estimates = replace(estimates, late=late, started=started)
     block = [*estimates.block, float(observed.arrivals - observed.scheduled)]
@@ -302,7 +304,7 @@ def record_history(estimates: Estimates, observed: Observation, settings: Settin
 
 
 def find_quantile(blocks: list[float], share: float) -> float:
-    """The block size above which only that share of all tasks arrived."""
+    """Return the block size above which only this share of all tasks arrived."""
     left = share * sum(blocks)
     for count in sorted(blocks, reverse=True):
         left -= count
@@ -312,7 +314,7 @@ def find_quantile(blocks: list[float], share: float) -> float:
 
 
 def compute_offered_load(rate: float, service: float, observed: Observation, reach: float) -> float:
-    """The offered load R; of long tasks without a queue, what of the present will still run after the reaction time."""
+    """Return the offered load R. For long tasks without a queue, count the tasks that will still run after H."""
     if observed.queued or service <= 0:
         return rate * service
     stay = exp(-reach / service)
@@ -320,6 +322,6 @@ def compute_offered_load(rate: float, service: float, observed: Observation, rea
 
 
 def compute_surprise(estimates: Estimates, reach: float) -> float:
-    """One sigma of the arrivals in one reaction time: what chance explains, or what past forecasts missed."""
+    """Return one sigma of the arrivals in one reaction time, from chance or from past forecast errors."""
     expected = estimates.rates.rate * reach
     return sqrt(max(expected, min(estimates.error, expected * expected)))

@@ -1,6 +1,7 @@
-"""What the controller is told at each tick: counts since the last tick, and sizes as they are now.
+"""Observe a pool over all nodes, from the reports of the nodes and a snapshot of the store.
 
-Every number is about one pool over all nodes. Whoever observes fills it in; the controller reads nothing else.
+Arrivals are not counted, because that would cost one more write for every task. They follow from the change of the
+queue and from what was claimed meanwhile. If one side of this sum is older than the other, the next tick corrects it.
 """
 
 from __future__ import annotations
@@ -15,141 +16,142 @@ from windlass.core.lifecycle import State
 from windlass.core.times import Micros
 from windlass.stores.coordination import Look
 
+SECOND = 1_000_000
+
 
 class Observation(Struct, frozen=True, kw_only=True, gc=False):
-    """One second in the life of a pool. Seconds are floats, counts are integers."""
+    """What the controller reads at each tick: counts since the last tick, and current sizes."""
 
     queued: int = 0
-    """Runnable tasks that nobody runs yet."""
+    """Runnable tasks that have not started."""
     oldest: float = 0.0
-    """How long the one that has waited longest has waited, in seconds."""
+    """Seconds that the oldest queued task has waited."""
     arrivals: int = 0
-    """Tasks that became runnable for the first time, with those from the schedule."""
+    """Tasks that became runnable for the first time, including scheduled ones."""
     scheduled: int = 0
-    """How many of the arrivals came from the schedule, and were known ahead."""
+    """The arrivals that were scheduled, and so known in advance."""
     retried: int = 0
-    """Tasks that became runnable again after a failure. They follow errors, not demand: no arrivals."""
+    """Tasks that became runnable again after a failure. They do not count as arrivals."""
     completions: int = 0
-    """Attempts that ended, well or not."""
+    """Attempts that ended, with or without an error."""
     errors: int = 0
     busy: float = 0.0
-    """Worker-seconds spent on tasks since the last tick, those of unfinished tasks too."""
+    """Worker-seconds spent on tasks since the last tick, including unfinished tasks."""
     started: int = 0
     late: int = 0
-    """How many of the started had waited longer than the goal."""
+    """The started tasks that had waited longer than the goal."""
     ready: int = 0
     running: int = 0
-    """How many of the ready are at work now."""
+    """The ready workers that run a task."""
     starting: int = 0
     draining: int = 0
     start_delay: float = 0.0
-    """How long a worker takes to start, as lately measured."""
+    """Seconds that a worker takes to start, as recently measured."""
     due: tuple[tuple[float, int], ...] = ()
-    """What the schedule holds: (seconds from now, tasks), nearest first, as far ahead as the observer looks."""
+    """Scheduled tasks as (seconds from now, tasks), nearest first."""
     limit: int | None = None
-    """The most workers that a downstream can bear, if it says so."""
+    """The most workers that a signal allows; None without one."""
     asked: int | None = None
-    """The workers that signals from outside ask for, if there are any."""
+    """The workers that signals ask for; None without one."""
     breaker: Literal["closed", "open", "half_open"] = "closed"
-    """The circuit breaker of the downstream that all tasks of this pool need."""
+    """The state of the circuit breaker that all tasks of this pool depend on."""
     deaths: int = 0
-    """Workers that died unasked since the last tick."""
+    """Workers that died unexpectedly since the last tick."""
     decided: dict[str, float] = {}
-    """What deciders of the app ask for, in slots, by name as in `app:by_orders`; one without an answer is not in it."""
+    """The slots that deciders of the app ask for, by name as in `app:by_orders`; only those that gave an answer."""
 
     @property
     def alive(self) -> int:
-        """The workers that serve or soon will: those still starting are not ordered a second time."""
+        """The workers that are ready or starting."""
         return self.ready + self.starting
 
     def due_within(self, seconds: float) -> int:
-        """How many scheduled tasks become runnable in that time."""
+        """Return the number of scheduled tasks that become runnable within this time."""
         return sum(count for ahead, count in self.due if ahead <= seconds) if self.due else 0
 
 
 class Totals(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a pool has done on a node since the node's session began."""
+    """Counters of a pool on a node since its session began. They only grow, so a missed report loses nothing."""
 
     claimed: int = 0
     returned: int = 0
-    """Tasks that went back to their queue unbegun."""
+    """Tasks returned to their queue before they started."""
     started: int = 0
     late: int = 0
     ended: int = 0
     errors: int = 0
     retrying: int = 0
-    """Attempts after which the task waits for its next one."""
+    """Attempts after which the task waits for a retry."""
     busy: float = 0.0
-    """Seconds that tasks have run for, the unfinished ones too."""
+    """Seconds that tasks have run, including unfinished tasks."""
     deaths: int = 0
 
 
 class PoolReport(Totals, frozen=True, kw_only=True, omit_defaults=True):
-    """One pool on one node."""
+    """The report of one pool on one node. `running` counts tasks, the other sizes count workers."""
 
     queues: tuple[str, ...] = ()
     threads: int = 1
     floor: int = 0
     ceiling: int = 0
-    """How many workers this node may have in it, by its settings and what its budget leaves."""
+    """The most workers that the pool may have on this node, by its settings and the node's budget."""
     most: int = 0
-    """How many it may have in it when a person orders more."""
+    """The most workers that it may have on this node when an operator raises the size."""
     settings: Settings = Settings()
-    """What the node was told about goals; the bounds are the two above."""
+    """The node's settings for the pool. Its bounds are `floor` and `ceiling` above."""
     fixed: bool = False
-    """Whether the node was told a size: then the pool does not size itself."""
+    """True if the node has a fixed size configured, so that the pool is not autoscaled."""
     target: int = 0
     ready: int = 0
     starting: int = 0
     draining: int = 0
     asleep: int = 0
-    """Workers within the target that left because nobody needed them, and come back at once when somebody does."""
+    """Workers within the target that stopped because they were idle. They start at once when needed."""
     running: int = 0
     start_delay: float = 0.0
     limit: int | None = None
     asked: int | None = None
-    """The most workers, over all nodes, that the signals of this node allow; and the number that they ask for."""
+    """The most workers over all nodes that the signals of this node allow, and the number that they ask for."""
     decided: dict[str, float] = {}
-    """The workers, over all nodes, that deciders of the app ask for on this node, by name as in `app:by_orders`."""
+    """The workers over all nodes that deciders of the app ask for, by name such as `app:by_orders`."""
     downstream: str = ""
-    """What all of its latest tasks needed, if that was one and the same."""
+    """The downstream that all recent tasks needed; empty if there were several or none."""
 
 
 class NodeReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All pools of a node."""
+    """The report of a node about its pools, written once per second."""
 
     pools: dict[str, PoolReport] = {}
     degraded: str = ""
-    """What is wrong with the node's own controller; empty when nothing is."""
+    """The error of the node's controller; empty if it works."""
 
 
 COUNTED = Totals.__struct_fields__
-SECOND = 1_000_000
 
 
 class Baseline(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the last tick saw, against which the next one counts."""
+    """The counts of the last tick, which the next tick subtracts."""
 
     queued: int | None = None
     retrying: int = 0
     sessions: dict[str, Totals] = {}
     expected: int = 0
-    """Tasks that the schedule was about to bring."""
+    """Scheduled tasks that were about to become due."""
     owed: int = 0
-    """Arrivals that were counted too many, because one side of the sum was older than the other."""
+    """Arrivals that were counted too often, because one side of the sum was older than the other."""
 
 
 def select_members(reports: Mapping[str, NodeReport], pool: str) -> dict[str, PoolReport]:
-    """The nodes that have this pool, by session, in the order in which shares are dealt out."""
+    """Return the reports about this pool by session, sorted by session id."""
     return {session: reports[session].pools[pool] for session in sorted(reports) if pool in reports[session].pools}
 
 
 def observe(look: Look, pool: Mapping[str, PoolReport], seen: Baseline) -> tuple[Observation, Baseline]:
-    """The second since the last tick, and what the next tick counts from."""
+    """Return the observation of the time since the last tick, and the counts for the next one."""
     queues = {queue for report in pool.values() for queue in report.queues}
     counts = [each for each in look.queues if each.queue in queues]
-    open_ones = [each for each in counts if not each.paused]
-    queued = sum(each.runnable for each in open_ones)
+    active = [each for each in counts if not each.paused]
+    queued = sum(each.runnable for each in active)
     retrying = sum(each.retrying for each in counts)
     changes = count_changes(pool, seen.sessions)
     retried = max(0, int(changes.retrying) - (retrying - seen.retrying)) if seen.queued is not None else 0
@@ -160,7 +162,7 @@ def observe(look: Look, pool: Mapping[str, PoolReport], seen: Baseline) -> tuple
     threads = max((report.threads for report in pool.values()), default=1)
     observation = Observation(
         queued=queued,
-        oldest=compute_oldest_wait(look.now, [each.oldest for each in open_ones]),
+        oldest=compute_oldest_wait(look.now, [each.oldest for each in active]),
         arrivals=max(0, arrivals),
         scheduled=min(max(0, arrivals), seen.expected),
         retried=retried,
@@ -190,12 +192,12 @@ def observe(look: Look, pool: Mapping[str, PoolReport], seen: Baseline) -> tuple
 
 
 def copy_totals(report: PoolReport) -> Totals:
-    """The counters of a report."""
+    """Return the counters of a report."""
     return Totals(**{field: getattr(report, field) for field in COUNTED})
 
 
 def count_changes(pool: Mapping[str, PoolReport], before: Mapping[str, Totals]) -> Totals:
-    """By how much the counters have grown. A session that was not there before begins to count now."""
+    """Return by how much the counters have grown. A new session starts to count now."""
     sums = dict.fromkeys(COUNTED, 0)
     for session, report in pool.items():
         old = before.get(session)
@@ -205,13 +207,13 @@ def count_changes(pool: Mapping[str, PoolReport], before: Mapping[str, Totals]) 
 
 
 def compute_oldest_wait(now: Micros, since: Sequence[Micros | None]) -> float:
-    """For how many seconds the task that has waited longest has waited."""
+    """Return the seconds since the earliest of these times; 0 without one."""
     known = [moment for moment in since if moment is not None]
     return max(0.0, (now - min(known)) / SECOND) if known else 0.0
 
 
 def list_due(look: Look, queues: set[str], state: State | None = None) -> tuple[tuple[float, int], ...]:
-    """What comes due, as (seconds from now, tasks): retries too, for they need workers like all others."""
+    """Return the tasks that become due as (seconds from now, tasks); with a state, only tasks in that state."""
     ahead: dict[float, int] = {}
     for due in look.due:
         if due.queue in queues and state in (None, due.state):
@@ -220,12 +222,12 @@ def list_due(look: Look, queues: set[str], state: State | None = None) -> tuple[
 
 
 def collect_answers(pool: Mapping[str, PoolReport], threads: int) -> dict[str, float]:
-    """Return what the app's deciders ask for, in slots; of several nodes the largest answer counts."""
+    """Return the slots that the app's deciders ask for. If nodes differ, the largest answer counts."""
     answers = [answer for report in pool.values() for answer in report.decided.items()]
     return {name: threads * max(size for each, size in answers if each == name) for name, _ in answers}
 
 
 def choose_slots(choose: Callable[[list[int]], int], workers: Sequence[int | None], threads: int) -> int | None:
-    """The smallest or largest number of workers that any node has heard of, in slots."""
+    """Return the smallest or largest known number of workers, in slots; None if no node knows one."""
     known = [number * threads for number in workers if number is not None]
     return choose(known) if known else None

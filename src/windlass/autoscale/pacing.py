@@ -1,7 +1,10 @@
-"""From a wish to a target: growth at once, shrinking after a hold and within a budget of resizes.
+"""Turn a recommendation into the next size: grow at once, shrink after a hold and within a resize budget.
 
-Late growth costs the goal, early shrinking costs a second start; so growth is never blocked and only pays, and
-shrinking waits as long as a start would have cost (the ski rental rule).
+Late growth costs the goal, and early shrinking costs a second start. So growth is never blocked, and shrinking waits
+for as long as a start would cost (the ski rental rule).
+
+The ceiling is the least of the setting, the open windows, and what the rest of the hour's money pays for. Quiet parts
+of the hour leave money for busy ones. The floor always holds, whatever it costs.
 """
 
 from __future__ import annotations
@@ -19,62 +22,62 @@ from windlass.autoscale.settings import Settings
 
 HOLD = 15.0
 BUDGET = 30 / 3600
-"""Resizes that are earned in a second."""
+"""Resizes earned per second."""
 TOKENS_MOST, TOKENS_LEAST = 6.0, -6.0
 FLAP_WINDOW, FLAPS = 600.0, 2
 REVERSALS = 12
-"""How many reversals are remembered at most."""
+"""The most reversals that are remembered."""
 DEADBAND, DEADBAND_MOST = 0.05, 0.4
-"""The deadband of a flapping pool: it doubles with each further reversal, up to the second number."""
+"""The deadband of a flapping pool. It doubles with each further reversal, up to the second number."""
 OVERDUE = 300.0
-"""Seconds after the last growth when three quarters of a pool may go, whatever is left of the budget."""
+"""Seconds after the last growth when a pool may shrink by three quarters without budget."""
 DECISIVE = 1.15
-"""A growth that comes on top of workers still starting must be at least this much."""
+"""The least factor of a growth while other workers are still starting."""
 FALLING = 20.0
-"""Seconds that a shrink waits when the hold is about to end for more of it."""
+"""Seconds that a shrink waits if the hold will soon allow a larger one."""
+HOUR = 3600.0
 
 
 class Pace(Struct, frozen=True, kw_only=True, gc=False):
-    """What has lately been needed and done."""
+    """Recent needs and resizes."""
 
     steady: list[tuple[float, float]] = []
-    """(when, size) of `keep`, falling: the first is the maximum over the hold."""
+    """(time, size) of `keep`, in falling order. The first is the maximum over the hold."""
     peaks: list[tuple[float, float]] = []
     tokens: float = 2.0
-    """Resizes that were earned and not made. A pool begins with one up and one down, not with a full bucket, or its
-    first hour would have more of them than any other."""
+    """Earned resizes. A pool starts with two, so that its first hour has no more resizes than any other."""
     at: float = 0.0
     grown: float = -1e9
     """When the pool last grew."""
     shrunk: float = -1e9
     reversals: list[float] = []
-    """When a growth followed a shrink, within the window."""
+    """When growths followed a shrink, within the flap window."""
     calm_at: float = 0.0
-    """Until when the size is not lowered because it went up and down too often."""
+    """Until when a flapping pool does not shrink."""
     falling: float | None = None
-    """Since when a shrink waits for the hold to end."""
+    """Since when a shrink waits for a larger one."""
 
     @property
     def flaps(self) -> int:
-        """By how many the latest reversals exceed what is normal."""
+        """The number of recent reversals above the normal."""
         return max(0, len(self.reversals) - FLAPS)
 
     @property
     def deadband(self) -> float:
-        """The share of the pool below which a shrink is no step: wider, the more often the size went up and down."""
+        """The share of the pool below which a shrink is ignored. It is wider the more often the pool flaps."""
         return min(DEADBAND_MOST, DEADBAND * 2**self.flaps) if self.flaps else 0.0
 
 
 def compute_hold(observed: Observation, wait: float | None = None) -> float:
-    """How long a peak is remembered; the steady need twice as long, if the goal leaves little time for a start."""
+    """Return how long a peak is remembered; with a wait goal shorter than a start, twice as long."""
     hold = max(HOLD, 2 * observed.start_delay)
     return 2 * hold if wait is not None and wait < 1.5 * compute_reaction_time(observed) else hold
 
 
 def remember(line: list[tuple[float, float]], now: float, need: float, hold: float) -> list[tuple[float, float]]:
-    """The line of maxima after one more value: what is older than the hold or below a later value is gone.
+    """Add a value to a list of maxima. Drop values that are older than the hold or below a later one.
 
-    Whole workers only, so that the line is never longer than the pool is large.
+    Values are whole workers, so the list is never longer than the pool is large.
     """
     size, last = float(round_up(need)), len(line)
     while last and line[last - 1][1] <= size:
@@ -87,59 +90,59 @@ def remember(line: list[tuple[float, float]], now: float, need: float, hold: flo
 
 def apply_pacing(
     now: float,
-    wish: Recommendation,
+    recommendation: Recommendation,
     observed: Observation,
     pace: Pace,
     current: int,
     settings: Settings,
     adopting: bool = False,
 ) -> tuple[Step, Pace]:
-    """The size that follows with what decided it, and the new pace."""
+    """Return the next size with its reason, and the new pace."""
     hold, slow = compute_hold(observed), settings.wait < compute_reaction_time(observed)
     pace = replace(
         pace,
-        steady=remember(pace.steady, now, wish.keep, compute_hold(observed, settings.wait)),
-        peaks=remember(pace.peaks, now, max(wish.keep, wish.peak), hold),
+        steady=remember(pace.steady, now, recommendation.keep, compute_hold(observed, settings.wait)),
+        peaks=remember(pace.peaks, now, max(recommendation.keep, recommendation.peak), hold),
         tokens=min(TOKENS_MOST, pace.tokens + BUDGET * (now - pace.at if pace.at else 0.0)),
         at=now,
         reversals=[at for at in pace.reversals if at > now - FLAP_WINDOW],
     )
-    if wish.must <= current and adopting:
-        return Step(size=current, reason="held: the controller has just begun", limit="adopting"), pace
-    if wish.must <= current:
+    if recommendation.must <= current and adopting:
+        return Step(size=current, reason="held: the controller has just started", limit="adopting"), pace
+    if recommendation.must <= current:
         return shrink(now, round_up(max(pace.steady[0][1], pace.peaks[0][1])), current, pace, hold, settings)
-    if not slow and observed.starting and current < round_up(wish.want) < DECISIVE * current:
-        return Step(size=current, reason="held: what starts is nearly enough", limit="starting"), pace
-    return grow(now, round_up(wish.want), current, pace, hold, settings)
+    if not slow and observed.starting and current < round_up(recommendation.want) < DECISIVE * current:
+        return Step(size=current, reason="held: starting workers are nearly enough", limit="starting"), pace
+    return grow(now, round_up(recommendation.want), current, pace, hold, settings)
 
 
 def grow(now: float, want: int, current: int, pace: Pace, hold: float, settings: Settings) -> tuple[Step, Pace]:
-    """Grow at once, as far as a user's own limits allow."""
+    """Grow at once, within the cooldown and step of the settings."""
     if want <= current:
         return Step(size=current, reason="steady"), pace
     if now - pace.grown < settings.cooldown_up:
-        why = f"held: it grew {now - pace.grown:.0f} s ago, and rests for {settings.cooldown_up:g} s"
+        why = f"held: grew {now - pace.grown:.0f} s ago, cooldown {settings.cooldown_up:g} s"
         return Step(size=current, reason=why, limit="cooldown"), pace
     size = want if settings.step_up is None else min(want, current + settings.step_up)
-    # What was ordered is held like what was needed, or the next tick would send it away again.
+    # Hold the new size like a need, or the next tick would shrink it again.
     pace = replace(pace, peaks=remember(pace.peaks, now, size, hold))
     return Step(size=size, reason=f"grow {current} → {size}", limit="step"), record_growth(now, pace)
 
 
 def record_growth(now: float, pace: Pace) -> Pace:
-    """The pace after a growth. One that follows a shrink is a reversal, and too many of them make shrinking wait."""
+    """Record a growth. A growth after a shrink is a reversal, and too many of them delay shrinking."""
     reversals = [*pace.reversals, now] if pace.shrunk > pace.grown else pace.reversals
     pace = replace(pace, tokens=spend_token(pace), grown=now, reversals=reversals[-REVERSALS:], falling=None)
     return replace(pace, calm_at=now + min(300.0, 5.0 * 2**pace.flaps)) if pace.flaps else pace
 
 
 def spend_token(pace: Pace) -> float:
-    """The tokens after one resize."""
+    """Return the tokens after one resize."""
     return max(TOKENS_LEAST, pace.tokens - 1)
 
 
 def shrink(now: float, target: int, current: int, pace: Pace, hold: float, settings: Settings) -> tuple[Step, Pace]:
-    """Shrink as far as the hold and a user's own limits allow, if the step is worth a resize."""
+    """Shrink as far as the hold and the settings allow, if the step is worth a resize."""
     if target >= current:
         return Step(size=current, reason="steady", limit="hold"), replace(pace, falling=None)
     since = now if pace.falling is None else pace.falling
@@ -147,32 +150,32 @@ def shrink(now: float, target: int, current: int, pace: Pace, hold: float, setti
     if kept is not None:
         return kept, pace
     if now - since < FALLING and predict_hold(pace, now, hold) < target:
-        return Step(size=current, reason="held: about to fall further", limit="hold"), replace(pace, falling=since)
+        return Step(size=current, reason="held: the need is still falling", limit="hold"), replace(pace, falling=since)
     size = target if settings.step_down is None else max(target, current - settings.step_down)
     step = Step(size=size, reason=f"shrink {current} → {size}", limit="hold" if size == target else "step")
     return step, replace(pace, tokens=spend_token(pace), shrunk=now, falling=None)
 
 
 def find_shrink_blocker(now: float, target: int, current: int, pace: Pace, settings: Settings) -> Step | None:
-    """What keeps a pool from shrinking now, if anything does."""
+    """Return the step that keeps the pool from shrinking now; None if it may shrink."""
     changed = max(pace.grown, pace.shrunk)
     if now - changed < settings.cooldown_down:
-        why = f"held: it changed {now - changed:.0f} s ago, and rests for {settings.cooldown_down:g} s"
+        why = f"held: resized {now - changed:.0f} s ago, cooldown {settings.cooldown_down:g} s"
         return Step(size=current, reason=why, limit="cooldown")
     if now < pace.calm_at:
-        return Step(size=current, reason="held: the size went up and down too often", limit="flapping")
+        return Step(size=current, reason="held: the size goes up and down too often", limit="flapping")
     if current - target < pace.deadband * current:
-        why = f"held: the size went up and down too often, so less than {pace.deadband:.0%} is no step"
+        why = f"held: the size goes up and down too often, so steps below {pace.deadband:.0%} are ignored"
         return Step(size=current, reason=why, limit="flapping")
     overdue = target <= current / 4 and now >= pace.grown + OVERDUE
     if pace.tokens < compute_price(current, target) and not overdue:
-        why = "held: too small a step for what is left of the budget of resizes"
+        why = "held: the step is too small for the rest of the resize budget"
         return Step(size=current, reason=why, limit="budget")
     return None
 
 
 def compute_price(current: int, target: int) -> float:
-    """The tokens that must be there for a step down: small steps only when resizes are plenty."""
+    """Return the tokens that a shrink needs. Small steps need more."""
     share = (current - target) / current
     if share < 0.1 or current - target < 2:
         return 4.0
@@ -180,16 +183,13 @@ def compute_price(current: int, target: int) -> float:
 
 
 def predict_hold(pace: Pace, now: float, hold: float) -> int:
-    """The size that the hold will allow a little later, if nothing new comes."""
+    """Return the size that the hold will allow soon, if no new need comes."""
     later = [size for line in (pace.steady, pace.peaks) for at, size in line if at >= now - hold + FALLING]
     return round_up(max(later, default=0.0))
 
 
-HOUR = 3600.0
-
-
 class Bill(Struct, frozen=True, kw_only=True, gc=False):
-    """What the present hour has cost."""
+    """The cost of the current hour."""
 
     began: float = 0.0
     at: float = 0.0
@@ -197,7 +197,7 @@ class Bill(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def charge(now: float, observed: Observation, bill: Bill, settings: Settings) -> Bill:
-    """The bill after the time since the last tick; workers cost while they start and while they drain."""
+    """Add the cost since the last tick. Workers also cost while they start and drain."""
     if settings.cost_per_hour is None or not bill.began or not 0 <= now - bill.began < HOUR:
         return Bill(began=now, at=now)
     workers = observed.alive + observed.draining
@@ -206,7 +206,7 @@ def charge(now: float, observed: Observation, bill: Bill, settings: Settings) ->
 
 
 def count_affordable_workers(bill: Bill, settings: Settings) -> int | None:
-    """The most workers that the rest of the hour's money pays for; None if money is no matter."""
+    """Return the most workers that the rest of the hour's money pays for; None without a limit."""
     if settings.cost_per_hour is None or settings.price <= 0:
         return None
     left = settings.cost_per_hour - bill.spent
@@ -215,19 +215,19 @@ def count_affordable_workers(bill: Bill, settings: Settings) -> int | None:
 
 
 class Bounds(Struct, frozen=True, kw_only=True, gc=False):
-    """The sizes that are allowed at one moment."""
+    """The floor and ceiling of one tick."""
 
     floor: int
     ceiling: int
     limit: str = "ceiling"
-    """What makes the ceiling: the setting, a window, or the cost."""
+    """What sets the ceiling: `ceiling` (the setting), `window` or `cost`."""
     reason: str = ""
-    """The ceiling in words, with what it means for those who wait."""
+    """The ceiling and the wait that it causes, in words."""
     idle: float = 0.0
 
 
 def compute_bounds(moment: Moment, bill: Bill) -> Bounds:
-    """The bounds of this tick."""
+    """Return the bounds of this tick."""
     settings = moment.settings
     ceilings = [(settings.ceiling, "ceiling")]
     if "schedule" in settings.deciders:
@@ -236,22 +236,22 @@ def compute_bounds(moment: Moment, bill: Bill) -> Bounds:
     money = count_affordable_workers(bill, settings)
     if money is not None:
         ceilings.append((money, "cost"))
-    least, word = min(ceilings, key=lambda each: each[0])
+    least, limit = min(ceilings, key=lambda each: each[0])
     ceiling = max(settings.floor, least)
-    told = f"{word} {ceiling}, which makes a task wait about {predict_wait(moment, ceiling):.0f} s"
-    return Bounds(floor=settings.floor, ceiling=ceiling, limit=word, reason=told, idle=settings.idle)
+    reason = f"{limit} {ceiling}, so a new task waits about {predict_wait(moment, ceiling):.0f} s"
+    return Bounds(floor=settings.floor, ceiling=ceiling, limit=limit, reason=reason, idle=settings.idle)
 
 
-def apply_ceiling(moment: Moment, wish: Recommendation, bounds: Bounds) -> tuple[Recommendation, Step]:
-    """The wish with nothing above the ceiling, and what that means for those who wait."""
-    before = round_up(wish.choose_size(moment.current))
-    wish = cap_at(wish, bounds.ceiling)
-    size = round_up(wish.choose_size(moment.current))
-    return wish, Step(size=size, reason=bounds.reason if size < before else "", limit=bounds.limit)
+def apply_ceiling(moment: Moment, recommendation: Recommendation, bounds: Bounds) -> tuple[Recommendation, Step]:
+    """Apply the ceiling to a recommendation."""
+    before = round_up(recommendation.choose_size(moment.current))
+    recommendation = cap_at(recommendation, bounds.ceiling)
+    size = round_up(recommendation.choose_size(moment.current))
+    return recommendation, Step(size=size, reason=bounds.reason if size < before else "", limit=bounds.limit)
 
 
 def spread_money(money_left: float, seconds_left: float, price: float, burst: float = 1.5) -> float:
-    """The most workers that the rest of the money allows, spent evenly with some room for bursts."""
+    """Return the most workers that the rest of the money pays for, spent evenly with room for bursts."""
     if price <= 0 or seconds_left <= 0:
         return inf
     return max(0.0, money_left) / seconds_left * burst / price

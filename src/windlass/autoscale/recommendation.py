@@ -1,4 +1,7 @@
-"""What a decider sees, and what it may keep from one tick to the next."""
+"""The input and output of a decider: a moment, and a recommendation.
+
+A recommendation has three sizes instead of one, because growing and shrinking carry different risks.
+"""
 
 from __future__ import annotations
 
@@ -7,58 +10,55 @@ from math import ceil
 from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.autoscale.estimates import (
-    Estimates,
-    Fading,
-)
+from windlass.autoscale.estimates import DecayingMean, Estimates
 from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings
 
 
 class DeciderMemory(Struct, frozen=True, kw_only=True, gc=False):
-    """What the simple deciders remember; the default one remembers `Estimates` only."""
+    """The state of the deciders between ticks. The default decider uses `Estimates` instead."""
 
     above: int = 0
-    """Ticks in a row above the upper mark of `threshold`, and below the lower one."""
+    """Consecutive ticks above the upper threshold, and below the lower one."""
     below: int = 0
     direction: int = 0
     """1 after `threshold` grew, -1 after it shrank."""
-    use: Fading = Fading()
-    """The smoothed utilisation of `threshold` and of the derivative of `pid`."""
+    use: DecayingMean = DecayingMean()
+    """The smoothed utilization of `threshold` and of the derivative of `pid`."""
     calm: int = 0
-    """Ticks in a row that `aimd` saw no queue."""
+    """Consecutive ticks without a queue, for `aimd`."""
     integral: float = 0.0
     measured: float | None = None
-    """The last measurement of `pid`, whose derivative acts on it."""
+    """The last measurement of `pid`, for its derivative."""
     bin: float = 0.0
-    """Arrivals in the bin that is being filled, and how many ticks it has."""
+    """The arrivals and ticks in the current bin."""
     bin_ticks: int = 0
     bins: list[float] = []
     """The latest full bins, for the forecasts."""
     level: float = 0.0
     trend: float = 0.0
     season: list[float] = []
-    """One additive value for each bin of the day."""
+    """The difference from the level for each bin of the day."""
     week: list[float] = []
-    """And one for each hour of the week, which says how that day differs from the others."""
+    """The further difference for each hour of the week."""
     seasoned: int = 0
-    """Bins that have taught them."""
+    """The number of bins learned."""
     error: float = 0.0
-    """Mean square errors of the seasonal forecast and of `same as now`, over about a day."""
+    """Mean square errors of the seasonal forecast and of the naive one ("same as now"), over about a day."""
     naive: float = 0.0
 
 
 class Moment(Struct, frozen=True, kw_only=True, gc=False):
-    """One tick, as a decider sees it."""
+    """The input of a decider at one tick."""
 
     now: float
-    """Seconds; for `schedule` and the day's season, since the epoch."""
+    """Seconds since the epoch; a simulation may start at 0."""
     observed: Observation
     estimates: Estimates
     settings: Settings
     memory: DeciderMemory
     current: int
-    """The size that the pool has or is about to have."""
+    """The current target size."""
 
     @property
     def service(self) -> float:
@@ -67,91 +67,91 @@ class Moment(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def load(self) -> float:
-        """The offered load: the workers that would be just busy."""
+        """The offered load: the number of workers that it keeps busy."""
         return self.estimates.rates.rate * self.service
 
 
 class Recommendation(Struct, frozen=True, kw_only=True, gc=False):
-    """The answer of one decider at one tick."""
+    """The sizes that one decider recommends at one tick."""
 
     must: float
-    """Below this many workers the goal is in danger: grow now."""
+    """The size below which the goal is at risk. The pool grows if it is smaller."""
     want: float
-    """The size to grow to, if growing."""
+    """The size to grow to."""
     keep: float
-    """What the load needs in the long run: shrink no further than its maximum over the hold."""
+    """The size that the load needs in the long run. Shrinking stops at its maximum over the hold."""
     peak: float = 0.0
-    """What it needs with the backlog: shrink no further than its maximum over the short hold."""
+    """The size that the load needs with the backlog. Shrinking stops at its maximum over the short hold."""
     reason: str = ""
 
     def choose_size(self, current: int) -> float:
-        """The size that it asks of a pool of that size: more if it must, less if it may, else the same."""
+        """Return the size for a pool of the current size: larger if it must grow, smaller if it may shrink."""
         if self.must > current:
             return max(self.want, current)
         return min(current, max(self.keep, self.peak))
 
 
 class Step(Struct, frozen=True, kw_only=True, gc=False):
-    """One link of the chain from a wish to a target: the size after it, and what made it so."""
+    """One step from the recommendation to the target: the size after it, and the reason."""
 
     size: int
     reason: str = ""
     limit: str = ""
-    """What it is called in metrics, if it limits."""
+    """The name of the limit in metrics and lists; see `Decision.limited_by`."""
     needs: float = 0.0
-    """For the first link, the size before rounding."""
+    """The size before rounding, in the first step."""
 
 
 def round_up(size: float) -> int:
-    """Whole workers, with room for the error of sums."""
+    """Round a size up to whole workers. Allow for rounding errors of sums."""
     return ceil(size - 1e-9)
 
 
-def cap_at(wish: Recommendation, most: float) -> Recommendation:
-    """The wish with nothing above a number of workers."""
+def cap_at(recommendation: Recommendation, most: float) -> Recommendation:
+    """Return the recommendation with no size above a number of workers."""
     return replace(
-        wish,
-        must=min(wish.must, most),
-        want=min(wish.want, most),
-        keep=min(wish.keep, most),
-        peak=min(wish.peak, most),
+        recommendation,
+        must=min(recommendation.must, most),
+        want=min(recommendation.want, most),
+        keep=min(recommendation.keep, most),
+        peak=min(recommendation.peak, most),
     )
 
 
-def raise_to(wish: Recommendation, least: float) -> Recommendation:
-    """The wish with nothing below a number of workers."""
+def raise_to(recommendation: Recommendation, least: float) -> Recommendation:
+    """Return the recommendation with no size below a number of workers."""
     return replace(
-        wish,
-        must=max(wish.must, least),
-        want=max(wish.want, least),
-        keep=max(wish.keep, least),
-        peak=max(wish.peak, least),
+        recommendation,
+        must=max(recommendation.must, least),
+        want=max(recommendation.want, least),
+        keep=max(recommendation.keep, least),
+        peak=max(recommendation.peak, least),
     )
 
 
-def hold_at(wish: Recommendation, size: int) -> Recommendation:
-    """The wish for neither more nor less than a size."""
-    return replace(cap_at(wish, size), keep=float(size))
+def hold_at(recommendation: Recommendation, size: int) -> Recommendation:
+    """Return the recommendation without growth above or shrinking below this size."""
+    return replace(cap_at(recommendation, size), keep=float(size))
 
 
-def make_step(wish: Recommendation, current: int, word: str, why: str) -> Step:
-    """The step of something that has changed a wish."""
-    return Step(size=round_up(wish.choose_size(current)), reason=why, limit=word)
+def make_step(recommendation: Recommendation, current: int, limit: str, reason: str) -> Step:
+    """Return the step that leads to this recommendation."""
+    return Step(size=round_up(recommendation.choose_size(current)), reason=reason, limit=limit)
 
 
-def take_largest(wishes: list[Recommendation]) -> Recommendation:
-    """Several wishes as one: the largest counts, and its reason is told."""
-    if len(wishes) == 1:
-        return wishes[0]
+def take_largest(recommendations: list[Recommendation]) -> Recommendation:
+    """Combine recommendations. The largest counts, with its reason."""
+    if len(recommendations) == 1:
+        return recommendations[0]
     return Recommendation(
-        must=max(wish.must for wish in wishes),
-        want=max(wish.want for wish in wishes),
-        keep=max(wish.keep for wish in wishes),
-        peak=max(wish.peak for wish in wishes),
-        reason=max(wishes, key=lambda wish: (wish.must, wish.want)).reason,
+        must=max(each.must for each in recommendations),
+        want=max(each.want for each in recommendations),
+        keep=max(each.keep for each in recommendations),
+        peak=max(each.peak for each in recommendations),
+        reason=max(recommendations, key=lambda each: (each.must, each.want)).reason,
     )
 
 
 def predict_wait(moment: Moment, size: int) -> float:
-    """Seconds that a task which comes now will wait, if that many workers serve those before it."""
+    """Return the seconds that a new task will wait if this many workers serve the queue."""
     return moment.observed.queued * moment.service / max(1, size)

@@ -1,4 +1,8 @@
-"""What people order: a pin or a range for some time, and a pause. It outranks every decider and veto."""
+"""The JSON documents that the store keeps for each pool: the latest decision, and the operators' overrides.
+
+They are separate because they have different writers. Any node writes decisions, people write overrides, and neither
+may undo the other.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,11 @@ from windlass.autoscale.settings import Settings
 from windlass.core.times import Micros
 
 POOL, OVERRIDES = "pool", "order"
-"""The kinds of control under which they are kept; the pool's name is the control's."""
+"""The kinds of the controls that hold these documents. The name of the control is that of the pool."""
 
 
 class PauseRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who has set the pool to 0, when, and why."""
+    """Who paused the pool, when, and why."""
 
     by: str
     at: Micros
@@ -26,62 +30,62 @@ class PauseRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PoolOverrides(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What people want of a pool."""
+    """The overrides of a pool by operators."""
 
     override: Override | None = None
     paused: PauseRequest | None = None
     tuned: dict[str, float | int | str | list[str | dict[str, float | int | list[int]]]] = {}
-    """Settings that count more than what the nodes' files say, by the names in `Settings`."""
+    """Settings that replace those of the nodes' files, by their names in `Settings`."""
 
     def tune(self, settings: Settings) -> Settings:
-        """The settings with what was tuned. What this version does not know is left alone."""
+        """Return the settings with the tuned values. Names that this version does not know are ignored."""
         known = {field.name for field in fields(Settings)}
         changes = {name: value for name, value in self.tuned.items() if name in known}
         return msgspec.convert({**msgspec.to_builtins(settings), **changes}, Settings) if changes else settings
 
 
 class PoolDecision(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The latest tick of a pool, and all that the next one needs."""
+    """The latest decision about a pool, and the state for the next one."""
 
     tick: int = 0
-    """The second that it decided about, on the store's clock."""
+    """The second of the decision, on the store's clock."""
     by: str = ""
     """The node that decided."""
     target: int = 0
-    """Workers, over all nodes."""
+    """Workers over all nodes."""
     slots: int = 0
-    """Tasks that so many workers run at once."""
+    """Tasks that these workers run at once."""
     threads: int = 1
     queues: tuple[str, ...] = ()
     settings: Settings = Settings()
-    """What was in force, bounds in slots."""
+    """The effective settings, with bounds in slots."""
     order: int = 0
-    """The version of the order that was followed."""
+    """The version of the overrides that were applied."""
     idle: bool = False
-    """Nothing was there to be run, and the size could not become smaller: until that changes, nothing is written."""
+    """True if the pool has no work and cannot shrink further. Until that changes, nothing is written."""
     sentence: str = ""
     reasons: tuple[str, ...] = ()
     alerts: tuple[str, ...] = ()
     needs: float = 0.0
-    told: str = ""
-    """What limited the size when a hold was last entered in the ledger, and when that was."""
-    told_at: int = 0
+    reported: str = ""
+    """The limit and time of the last hold in the ledger."""
+    reported_at: int = 0
     state: ControllerState = ControllerState()
     seen: Baseline = Baseline()
 
-    def apply_overrides(self, order: PoolOverrides) -> ControllerState:
-        """The controller's state with what people have ordered in it, in slots."""
-        override = order.override
+    def apply_overrides(self, overrides: PoolOverrides) -> ControllerState:
+        """Return the controller's state with the overrides, in slots."""
+        override = overrides.override
         if override is not None:
             override = replace(override, least=override.least * self.threads, most=override.most * self.threads)
-        return replace(self.state, override=override, paused=order.paused is not None)
+        return replace(self.state, override=override, paused=overrides.paused is not None)
 
 
 Document = TypeVar("Document", PoolDecision, PoolOverrides)
 
 
 def decode_document(text: str, kind: type[Document]) -> Document:
-    """A stored document. One that cannot be read, from another version or a wrong hand, counts as new."""
+    """Decode a stored document. An unreadable one counts as empty."""
     try:
         return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError:
@@ -89,5 +93,5 @@ def decode_document(text: str, kind: type[Document]) -> Document:
 
 
 def encode_document(document: PoolDecision | PoolOverrides) -> str:
-    """The text that is stored."""
+    """Encode a document for the store."""
     return msgspec.json.encode(document).decode()

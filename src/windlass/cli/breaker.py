@@ -9,7 +9,7 @@ from windlass.cli.shapes import print_json
 from windlass.cli.stores import json_option, opened, store_option
 from windlass.clock import SystemClock
 from windlass.core.breaker import BreakerState
-from windlass.operations import breakers
+from windlass.operations import legacy_breakers as breakers
 
 
 @click.group()

@@ -18,7 +18,7 @@ from windlass.cli.output import form_options, print_json_form, table
 from windlass.cli.stores import store_option
 from windlass.config import FileSettings, PoolSettings, read_settings
 from windlass.core.times import format_duration, micros
-from windlass.redaction import HIDDEN, is_secret, redacted_text
+from windlass.redaction import HIDDEN, is_secret, redact_text
 from windlass.wiring import DEFAULT_URL
 
 _FROM_ENVIRONMENT = ("WINDLASS_LISTEN_URL", "WINDLASS_TZ", "NO_COLOR")
@@ -110,7 +110,7 @@ def _inside(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _setting(name: str, value: object, origin: str) -> Setting:
-    return Setting(name=name, value=HIDDEN if is_secret(name) else redacted_text(_shown(value)), origin=origin)
+    return Setting(name=name, value=HIDDEN if is_secret(name) else redact_text(_shown(value)), origin=origin)
 
 
 def _shown(value: object) -> str:

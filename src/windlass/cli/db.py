@@ -11,7 +11,7 @@ from windlass.cli.output import form_options, number_of, print_json_form, print_
 from windlass.cli.progress import bar
 from windlass.cli.stores import chosen, opened, store_option
 from windlass.errors import NotAllowed
-from windlass.redaction import redacted_text
+from windlass.redaction import redact_text
 from windlass.stores.admin import TABLES, Admin, DatabaseMissing, Rows, Source, Status, Table, Target
 from windlass.stores.migrate import migrations
 from windlass.wiring import open_admin, open_store
@@ -127,7 +127,7 @@ def copy(store_url: str | None, form: str | None, to_url: str, live: bool, yes: 
         open_store(to_url).close()  # Which makes the tables.
     with source.reading() as rows:
         total = sum(rows.count(each) for each in TABLES)
-        where = redacted_text(to_url)
+        where = redact_text(to_url)
         if dry_run:
             print_note(f"would copy {number_of(total, 'row')} to {where}; nothing was done")
             return

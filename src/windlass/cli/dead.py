@@ -19,11 +19,11 @@ from windlass.cli.task_selection import task_of
 from windlass.cli.time_options import Times, tz_option
 from windlass.core.task import TaskId
 from windlass.core.times import duration, to_datetime
-from windlass.operations.canary import canary as try_step_by_step
-from windlass.operations.dead_letters import LOOKED_AT, group, groups, letters
-from windlass.operations.edit_task import edited
+from windlass.operations.edit_task import edit_task
 from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.redaction import redacted
+from windlass.operations.legacy_canary import canary as try_step_by_step
+from windlass.operations.legacy_dead_letters import LOOKED_AT, group, groups, letters
+from windlass.redaction import redact
 from windlass.stores.dead_letters import DeadGroup
 from windlass.stores.protocol import Filter, TaskReader
 from windlass.wire.shapes import error_shape
@@ -138,7 +138,7 @@ def edit(store_url: str | None, form: str | None, id: str, changes: Sequence[str
     """Submit a failed task once more with other arguments. The old one is kept as it is, and names the new one."""
     store = opened(store_url)
     old, offers = task_of(store, id), HandlerCatalog(store)
-    [receipt] = store.submit([edited(old, arguments(changes), offers.parameters(old.handler))])
+    [receipt] = store.submit([edit_task(old, arguments(changes), offers.parameters(old.handler))])
     if receipt.created:
         text = f"submitted {receipt.id} in place of {old.id}, with other arguments{because(why)}"
         note(store, f"task/{old.id}", "edited", text, by=by, successor=receipt.id, changed=sorted(arguments(changes)))
@@ -202,5 +202,5 @@ def _row(found: DeadGroup, times: Times) -> list[str]:
 
 
 def _arguments(text: str, offers: HandlerCatalog, handler: str) -> str:
-    shown = msgspec.json.encode(redacted(msgspec.json.decode(text), offers.parameters(handler))).decode()
+    shown = msgspec.json.encode(redact(msgspec.json.decode(text), offers.parameters(handler))).decode()
     return shown if len(shown) <= 80 else shown[:79] + "…"

@@ -19,7 +19,7 @@ FILE = Path("windlass-demo.db")
 @click.option("--resume", is_flag=True, help="Go on with the tasks of the last demo.")
 def demo(store_url: str | None, seconds: float | None, resume: bool) -> None:
     """See the engine at work on a small shop: a rush, a bug, a killed worker, a drain that loses nothing."""
-    from windlass.demo.stage import Stage
+    from windlass.demo.demo_run import DemoRun
 
     if store_url is not None and store_url.startswith("memory"):
         raise InvalidSettings("settings: store=memory: lives in one process; a node needs a file or PostgreSQL")
@@ -27,4 +27,4 @@ def demo(store_url: str | None, seconds: float | None, resume: bool) -> None:
         for part in FILE.parent.glob(f"{FILE.name}*"):
             part.unlink()
     url = store_url or f"sqlite:///{FILE}"
-    raise SystemExit(Stage(url, lambda: open_store(url), seconds).run())
+    raise SystemExit(DemoRun(url, lambda: open_store(url), seconds).run())

@@ -15,8 +15,9 @@ from windlass.cli.shapes import print_json
 from windlass.cli.stores import json_option, opened, store_option
 from windlass.clock import SystemClock
 from windlass.core.times import to_datetime
-from windlass.operations import pool_overrides, pools
-from windlass.operations.pools import PoolView
+from windlass.operations import legacy_pools as pools
+from windlass.operations import pool_overrides
+from windlass.operations.legacy_pools import PoolView
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 why_option: Decorator = click.option("--why", default="", help="The reason, for the ledger.")

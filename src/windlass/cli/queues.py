@@ -17,7 +17,7 @@ from windlass.core.lifecycle import QUEUED, State
 from windlass.core.ordering import Strategy
 from windlass.core.times import duration, format_duration, to_datetime
 from windlass.errors import InvalidTask
-from windlass.operations.queues import RESUMED, change_queue, paused
+from windlass.operations.legacy_queues import RESUMED, change_queue, paused
 from windlass.stores.coordination import MAX_QUEUES, QueueLook
 from windlass.stores.protocol import Store
 from windlass.wire.schemas import QueueShape

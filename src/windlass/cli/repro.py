@@ -23,7 +23,7 @@ from windlass.core.retry import Error
 from windlass.core.settlement import Raised, Returned
 from windlass.core.task import Task
 from windlass.errors import NotAllowed
-from windlass.redaction import redacted, redacted_text
+from windlass.redaction import redact, redact_text
 from windlass.stores.protocol import Store
 from windlass.wire.shapes import error_shape
 
@@ -72,7 +72,7 @@ def _seen_before(store: Store, task: Task, error: Error | None) -> bool | None:
 
 def _tell(ran: Ran, error: Error | None, form: str | None, task: Task, same: bool | None) -> None:
     text = ran.outcome.result if isinstance(ran.outcome, Returned) else None
-    result: Any = None if text is None else redacted(msgspec.json.decode(text))
+    result: Any = None if text is None else redact(msgspec.json.decode(text))
     whole = {
         "task": task.id,
         "handler": task.handler,
@@ -87,7 +87,7 @@ def _tell(ran: Ran, error: Error | None, form: str | None, task: Task, same: boo
     if error is None:
         click.echo(msgspec.json.encode(result).decode())
     else:
-        print_note(redacted_text(_traceback(ran, error)).rstrip())
+        print_note(redact_text(_traceback(ran, error)).rstrip())
     for line in _remarks(ran, error, same):
         print_note(line)
 

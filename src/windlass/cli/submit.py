@@ -21,13 +21,11 @@ from windlass.cli.stores import opened, store_option
 from windlass.core.submission import MAX_BATCH
 from windlass.core.task import NewTask
 from windlass.errors import InvalidTask, StoreError, WindlassError
-from windlass.operations.caller import LOCAL
-from windlass.operations.handler_catalog import HandlerCatalog
+from windlass.operations.access import Access
 from windlass.server.http.problems import problem_of
-from windlass.server.routes.submission import new_task
 from windlass.stores.protocol import Receipt, Store
-from windlass.wire.schemas import LineReceipt, SubmitTask
 from windlass.wire.strict_json import decode_json
+from windlass.wire.tasks import LineReceipt, SubmitTask, new_task
 
 CHUNK = 1_000
 MOST_TOLD = 20
@@ -94,7 +92,7 @@ class Intake:
 
     def __init__(self, store: Store, *, unchecked: bool, receipts: bool) -> None:
         self._store, self._unchecked, self._receipts = store, unchecked, receipts
-        self._offers = HandlerCatalog(store)
+        self._access = Access(store)
         self.tally = Tally()
 
     def in_chunks(self, lines: Iterator[Line]) -> None:
@@ -126,7 +124,7 @@ class Intake:
 
     def _task(self, number: int, line: bytes) -> NewTask:
         try:
-            return new_task(self._offers, LOCAL, decode_json(line, SubmitTask, "line"), trusted=self._unchecked)
+            return new_task(self._access, decode_json(line, SubmitTask, "line"), unchecked=self._unchecked)
         except StoreError:
             raise
         except WindlassError as error:
@@ -135,7 +133,7 @@ class Intake:
     def _read(self, line: Line) -> Numbered | None:
         number, text = line
         try:
-            return number, new_task(self._offers, LOCAL, decode_json(text, SubmitTask, "line"), trusted=self._unchecked)
+            return number, new_task(self._access, decode_json(text, SubmitTask, "line"), unchecked=self._unchecked)
         except StoreError:
             raise
         except WindlassError as error:

@@ -14,7 +14,7 @@ from windlass.cli.time_options import Times, length
 from windlass.core.lifecycle import State
 from windlass.core.task import Attempt, Task
 from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.redaction import redacted, redacted_text
+from windlass.redaction import redact, redact_text
 from windlass.stores.protocol import Log, ProgressSeen
 from windlass.wire.shapes import error_shape, log_shape
 
@@ -58,7 +58,7 @@ def print_logs(logs: Sequence[Log], first: int = 1) -> None:
 def progress_told(seen: ProgressSeen) -> str:
     """How far an attempt has come."""
     share = "" if seen.share is None else f"{seen.share:.0%} "
-    return f"{share}{redacted_text(seen.message or '')}".strip()
+    return f"{share}{redact_text(seen.message or '')}".strip()
 
 
 def _facts(task: Task, offers: HandlerCatalog, times: Times) -> Iterator[tuple[str, str | None]]:
@@ -77,9 +77,9 @@ def _facts(task: Task, offers: HandlerCatalog, times: Times) -> Iterator[tuple[s
     yield "claimed", at(task.claimed)
     yield "finished", at(task.finished)
     yield "attempts", f"{task.attempts} (+{task.crashes} crashes, {task.losses} losses)"
-    yield "reason", None if task.reason is None else redacted_text(task.reason)
-    yield "args", _json(redacted(msgspec.json.decode(task.args), offers.parameters(task.handler)))
-    yield "result", None if task.result is None else _json(redacted(msgspec.json.decode(task.result)))
+    yield "reason", None if task.reason is None else redact_text(task.reason)
+    yield "args", _json(redact(msgspec.json.decode(task.args), offers.parameters(task.handler)))
+    yield "result", None if task.result is None else _json(redact(msgspec.json.decode(task.result)))
 
 
 def _json(value: Any) -> str:

@@ -23,7 +23,7 @@ from windlass.core.lifecycle import State
 from windlass.core.task import Change, Task
 from windlass.core.times import duration
 from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.redaction import redacted_text
+from windlass.redaction import redact_text
 from windlass.stores.protocol import Log, ProgressSeen, Store
 from windlass.wire.shapes import attempt_shape, log_shape
 
@@ -136,7 +136,7 @@ def wait(store_url: str | None, form: str | None, ids: Sequence[str], timeout: s
         print_json_form(form, [task_json(task, offers) for task in ended])
     else:
         for task in ended:
-            reason = f"  {redacted_text(task.reason)}" if task.reason else ""
+            reason = f"  {redact_text(task.reason)}" if task.reason else ""
             click.echo(f"{task.id}  {state_shown(task.state)}{reason}")
     if any(task.state is not State.COMPLETED for task in ended):
         raise SystemExit(1)

@@ -7,7 +7,7 @@ import click
 from windlass.cli.output import form_options, print_json_form, print_note, table
 from windlass.cli.stores import opened, store_option
 from windlass.core.lifecycle import State
-from windlass.operations.tenants import by_tenant
+from windlass.operations.legacy_tenants import by_tenant
 
 _SHOWN = (State.RUNNABLE, State.LEASED, State.WAITING, State.SCHEDULED, State.RETRYING, State.COMPLETED, State.FAILED)
 

@@ -13,7 +13,7 @@ from windlass.clock import SystemClock
 from windlass.core.times import duration
 from windlass.errors import InvalidTask
 from windlass.operations.caller import Scope
-from windlass.operations.tokens import create_token, revoke_token, tokens
+from windlass.operations.legacy_tokens import create_token, revoke_token, tokens
 from windlass.wire.shapes import token_shape
 
 

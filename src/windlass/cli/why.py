@@ -11,7 +11,7 @@ from windlass.cli.task_selection import task_of
 from windlass.core.lifecycle import State
 from windlass.core.why import Why
 from windlass.operations.explain import explain
-from windlass.redaction import redacted_text
+from windlass.redaction import redact_text
 from windlass.wire.shapes import why_shape
 
 WILL_RUN, WAITS, CANNOT_RUN = 0, 3, 4
@@ -29,7 +29,7 @@ def why(store_url: str | None, form: str | None, id: str) -> None:
     store = opened(store_url)
     answer = explain(store, task_of(store, id))
     if not print_json_form(form, why_shape(answer)):
-        click.echo(redacted_text(str(answer)))
+        click.echo(redact_text(str(answer)))
     raise SystemExit(status(answer))
 
 

@@ -18,7 +18,7 @@ from windlass.core.payload import json_object
 from windlass.core.times import Micros, micros
 from windlass.core.worker_list import WorkerProcess, decode_workers
 from windlass.stores.protocol import Session
-from windlass.wire.nodes import node_shape
+from windlass.wire.legacy_nodes import node_shape
 
 
 @click.group()

@@ -1,70 +1,90 @@
-"""Downstreams and their circuit breakers as people see and overrule them."""
+"""Circuit breakers of downstreams as people see and change them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from windlass.core import breaker as rules
 from windlass.core.breaker import Breaker, BreakerState
-from windlass.core.names import check_author, check_name
+from windlass.core.names import check_name
 from windlass.core.times import Duration, Micros, duration, micros
-from windlass.errors import ChangedMeanwhile
-from windlass.stores.coordination import Entry
-from windlass.stores.protocol import Store
+from windlass.errors import UnknownBreaker
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.operations.conflicts import find_control, retry_on_conflict, write_control
+from windlass.redaction import redact_text
+from windlass.stores.protocol import TaskReader
 
 KIND = "breaker"
-TRIES = 5
 
 
-class Downstream(Struct, frozen=True, kw_only=True):
-    """One downstream whose tasks have failed lately, or that somebody holds open or closed."""
+class BreakerView(Struct, frozen=True, kw_only=True):
+    """The breaker of a downstream whose tasks have failed recently, or that a person holds open or closed."""
 
     name: str
     breaker: Breaker
     sentence: str
 
 
-def downstreams(store: Store, now: Micros) -> list[Downstream]:
-    """All of them, by name."""
-    found = [(each.name, rules.advance(rules.decode(each.value), now)) for each in store.controls(KIND)]
-    return [Downstream(name=name, breaker=each, sentence=rules.sentence(name, each, now)) for name, each in found]
+def get_all(access: Access) -> list[BreakerView]:
+    """Return every breaker, by name."""
+    return read_breakers(access.whole_store, access.now)
+
+
+def get(access: Access, name: str) -> BreakerView:
+    """Return one breaker. Raise `UnknownBreaker` if no task of the downstream has failed."""
+    found = next((view for view in get_all(access) if view.name == name), None)
+    if found is None:
+        raise UnknownBreaker(name)
+    return found
+
+
+def read_breakers(store: TaskReader, now: Micros) -> list[BreakerView]:
+    """Return every breaker of a store as of `now`, by name."""
+    found = [(control.name, rules.advance(rules.decode(control.value), now)) for control in store.controls(KIND)]
+    return [_view(name, breaker, now) for name, breaker in found]
 
 
 def hold(
-    store: Store,
-    name: str,
-    state: BreakerState,
-    now: Micros,
-    *,
-    by: str,
-    why: str = "",
-    lasts: Duration | None = None,
-) -> Breaker:
-    """Hold it open or closed, whatever its tasks say, for some time or until it is closed."""
-    check_author(by, why)
+    access: Access, name: str, state: BreakerState, *, author: Author, lasts: Duration | None = None
+) -> BreakerView:
+    """Hold a breaker open or closed for some time, or until it is closed, whatever its tasks do."""
+    now = access.now
     until = None if lasts is None else now + micros(duration(lasts, "for"))
-    force: Callable[[Breaker], Breaker] = lambda old: rules.force(old, now, state, by=by, why=why, until=until)  # noqa: E731
-    return _changed(store, name, force, "held", by, now)
+
+    def force(breaker: Breaker) -> Breaker:
+        return rules.force(breaker, now, state, by=author.by, why=author.why, until=until)
+
+    # The sentence about a breaker that is held includes the reason.
+    return _change(access, name, force, "held", replace(author, why=""), now)
 
 
-def close(store: Store, name: str, now: Micros, *, by: str) -> Breaker:
-    """Close it now; it opens again by the usual rule."""
-    check_author(by, "")
-    return _changed(store, name, lambda old: rules.reset(old, now, by=by), "closed", by, now)
+def close(access: Access, name: str, *, author: Author) -> BreakerView:
+    """Close a breaker now. It opens again when enough tasks fail."""
+    now = access.now
+    return _change(access, name, lambda breaker: rules.reset(breaker, now, by=author.by), "closed", author, now)
 
 
-def _changed(
-    store: Store, name: str, change: Callable[[Breaker], Breaker], action: str, by: str, now: Micros
-) -> Breaker:
+def _change(
+    access: Access, name: str, change: Callable[[Breaker], Breaker], action: str, author: Author, now: Micros
+) -> BreakerView:
     check_name("downstream", name)
-    for _ in range(TRIES):
-        control = next((each for each in store.controls(KIND) if each.name == name), None)
+    store = access.whole_store
+
+    def attempt() -> Breaker:
+        control = find_control(store, KIND, name)
         changed = change(Breaker() if control is None else rules.decode(control.value))
-        text = rules.sentence(name, changed, now)
-        entry = Entry(subject=f"breaker/{name}", action=action, text=text, by=by)
-        expect = 0 if control is None else control.version
-        if store.put_control(KIND, name, rules.encode(changed), expect=expect, entries=[entry]):
-            return changed
-    raise ChangedMeanwhile(f"the breaker of {name}")
+        entry = author.entry(f"breaker/{name}", action, rules.sentence(name, changed, now))
+        version = 0 if control is None else control.version
+        write_control(store, KIND, name, rules.encode(changed), version=version, entries=[entry])
+        return changed
+
+    return _view(name, retry_on_conflict(f"the breaker of {name}", attempt), now)
+
+
+def _view(name: str, breaker: Breaker, now: Micros) -> BreakerView:
+    redacted = replace(breaker, reason=redact_text(breaker.reason))
+    return BreakerView(name=name, breaker=redacted, sentence=redact_text(rules.sentence(name, breaker, now)))

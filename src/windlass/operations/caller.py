@@ -1,4 +1,4 @@
-"""Who asks, and what they may do. Pure."""
+"""Callers and what they may do."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from windlass.core.task import Task
 
 
 class Scope(StrEnum):
-    """What a token allows. Whoever may operate may read; an admin may do all of it."""
+    """What a token allows. OPERATE includes READ; ADMIN includes everything."""
 
     SUBMIT = "submit"
     READ = "read"
     OPERATE = "operate"
     WORK = "work"
-    """Running tasks: sessions, claims, and the ends of attempts."""
+    """Run tasks: open sessions, claim, settle attempts, publish handlers."""
     ADMIN = "admin"
 
 
@@ -30,33 +30,33 @@ _INCLUDED = {
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """Somebody who asks: by a token, or from this machine while there is none."""
+    """A token's owner, or anybody on this machine while there are no tokens."""
 
     name: str
     scopes: frozenset[Scope]
     tenant: str | None = None
-    """The only tenant whose tasks they see; None for all."""
+    """The only tenant whose tasks the caller may see; None for all."""
     queue: str | None = None
-    """The only queue whose tasks they see; None for all."""
+    """The only queue whose tasks the caller may see; None for all."""
     rate: float | None = None
-    """How many requests a second they may make; None for the server's own limit."""
+    """Requests per second; None for the server's own limit."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether they may do this at all."""
+        """Return True if one of the scopes allows this."""
         return any(scope in _INCLUDED[held] for held in self.scopes)
 
     @property
     def limited(self) -> bool:
-        """Whether they see a part of the tasks only."""
+        """Return True if the caller may see only one tenant or queue."""
         return self.tenant is not None or self.queue is not None
 
     def can_see(self, task: Task) -> bool:
-        """Whether this task exists for them."""
+        """Return True if the caller may see this task."""
         return self.tenant in (None, task.tenant) and self.queue in (None, task.queue)
 
 
 LOCAL = Caller(name="local", scopes=frozenset({Scope.ADMIN}))
-"""Whoever can reach a server that listens on this machine only, while there are no tokens."""
+"""The command line, and anybody on this machine while a local server has no tokens."""
 
 ANYONE = Caller(name="anyone", scopes=frozenset())
-"""Whoever asks for what is open to all."""
+"""The caller of a route that needs no token."""

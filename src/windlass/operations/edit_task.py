@@ -25,7 +25,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def edited(task: Task, changes: Mapping[str, Any], schema: Mapping[str, Any]) -> NewTask:
+def edit_task(task: Task, changes: Mapping[str, Any], schema: Mapping[str, Any]) -> NewTask:
     """The task that takes its place: the same but for the arguments. The same change always names the same task."""
     if not task.state.ended_badly:
         raise NotAllowed(f"task {task.id} is {task.state.value}; only one that ended badly is edited")

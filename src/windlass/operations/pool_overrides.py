@@ -21,7 +21,7 @@ from windlass.autoscale.stored_state import OVERRIDES, PauseRequest, PoolOverrid
 from windlass.core.names import check_author
 from windlass.core.times import Duration, duration
 from windlass.errors import ChangedMeanwhile, InvalidTask
-from windlass.operations.pools import known_pool, look_at, pool
+from windlass.operations.legacy_pools import known_pool, look_at, pool
 from windlass.stores.coordination import Entry, Look
 from windlass.stores.protocol import Store
 

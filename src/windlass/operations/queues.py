@@ -1,43 +1,105 @@
-"""What people set of a queue: a pause, its end, other settings; what they do not name stays as it is.
-
-Each is written with its line in the audit log, in the same transaction. Of two who set different things of one queue at
-the same moment both get what they want. One place for the command line, the HTTP API and the terminal pages.
-"""
+"""Queues as people see and change them: settings, numbers of tasks, and pauses. What a change does not name stays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
-from windlass.errors import ChangedMeanwhile, Conflict
-from windlass.stores.coordination import Entry
-from windlass.stores.protocol import Store, TaskReader
+from windlass.core.times import Micros, format_duration
+from windlass.errors import UnknownQueue
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.operations.conflicts import retry_on_conflict
+from windlass.operations.redact import redact_queue
+from windlass.stores.coordination import MAX_QUEUES, Entry
 
-TRIES = 5
 RESUMED: Mapping[str, Any] = {"paused": False, "paused_by": None, "paused_why": None}
 
 
-def paused(by: str, why: str) -> Mapping[str, Any]:
-    """The settings of a pause: everybody sees whose it is."""
-    return {"paused": True, "paused_by": by, "paused_why": why or None}
+class QueueView(Struct, frozen=True, kw_only=True):
+    """A queue: its settings, its tasks by state, and its oldest runnable task."""
+
+    settings: Queue
+    tasks: Mapping[State, int]
+    oldest: Micros | None
+    """When the runnable task that has waited longest became due. None if there is none, or for a limited caller."""
+
+    @property
+    def name(self) -> str:
+        """Return the queue's name."""
+        return self.settings.name
 
 
-def change_queue(store: Store, name: str, settings: Mapping[str, Any], entry: Entry) -> bool:
-    """Set these of a queue's settings; whether that has changed anything. Only then there is an entry."""
-    for _ in range(TRIES):
-        before = queue_of(store, name)
-        wanted = replace(before, **settings)
-        try:
-            store.configure(wanted, expect=before, entries=[entry])
-        except Conflict:
-            continue
-        return wanted != before
-    raise ChangedMeanwhile(f"the queue {name}")
+def get_all(access: Access) -> list[QueueView]:
+    """Return every queue that was configured or has tasks, by name."""
+    tasks: dict[str, dict[State, int]] = {}
+    for count in access.counts():
+        states = tasks.setdefault(count.queue, {})
+        states[count.state] = states.get(count.state, 0) + max(0, count.tasks)
+    known = {queue.name: queue for queue in access.store.queues() if access.caller.queue in (None, queue.name)}
+    names = sorted(known.keys() | tasks.keys())
+    oldest = _oldest(access, names)
+    return [
+        QueueView(
+            settings=redact_queue(known.get(name) or Queue(name=name)),
+            tasks=tasks.get(name, {}),
+            oldest=oldest.get(name),
+        )
+        for name in names
+    ]
 
 
-def queue_of(store: TaskReader, name: str) -> Queue:
-    """A queue as it is set now; one that nobody has configured has the defaults."""
-    return next((queue for queue in store.queues() if queue.name == name), Queue(name=name))
+def get(access: Access, name: str) -> QueueView:
+    """Return one queue. Raise `UnknownQueue` if it was never configured and has no tasks."""
+    found = next((view for view in get_all(access) if view.name == name), None)
+    if found is None:
+        raise UnknownQueue(name)
+    return found
+
+
+def change(access: Access, name: str, settings: Mapping[str, Any], author: Author) -> QueueView:
+    """Change some settings of a queue. Setting what is set already is not logged."""
+    values = ", ".join(f"{field}={_describe(value)}" for field, value in settings.items())
+    entry = author.entry(f"queue/{name}", "configured", f"set {values} of queue {name}", settings=settings)
+    return _change(access, name, settings, entry)
+
+
+def pause(access: Access, name: str, author: Author) -> QueueView:
+    """Stop claiming tasks of a queue; running tasks continue."""
+    settings = {"paused": True, "paused_by": author.by, "paused_why": author.why or None}
+    return _change(access, name, settings, author.entry(f"queue/{name}", "paused", f"paused queue {name}"))
+
+
+def resume(access: Access, name: str, author: Author) -> QueueView:
+    """Claim tasks of a queue again."""
+    return _change(access, name, RESUMED, author.entry(f"queue/{name}", "resumed", f"resumed queue {name}"))
+
+
+def _change(access: Access, name: str, settings: Mapping[str, Any], entry: Entry) -> QueueView:
+    access.check_queue(name)
+    store = access.store
+
+    def attempt() -> None:
+        before = next((queue for queue in store.queues() if queue.name == name), Queue(name=name))
+        store.configure(replace(before, **settings), expect=before, entries=[entry])
+
+    retry_on_conflict(f"queue {name}", attempt)
+    return get(access, name)
+
+
+def _oldest(access: Access, names: list[str]) -> dict[str, Micros | None]:
+    """Return when the oldest runnable task of each queue became due: one index probe per queue."""
+    if access.caller.tenant is not None:
+        return {}
+    seen = access.store.look(names[:MAX_QUEUES], ahead=timedelta(0)).queues
+    return {each.queue: each.oldest for each in seen}
+
+
+def _describe(value: Any) -> str:
+    return format_duration(value // timedelta(microseconds=1)) if isinstance(value, timedelta) else str(value).lower()

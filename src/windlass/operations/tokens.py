@@ -1,7 +1,7 @@
-"""Tokens: made here, shown once, kept as SHA-256 in the store's controls, compared in constant time.
+"""API tokens: created here, shown once, stored as SHA-256 hashes, compared in constant time.
 
-A token is `wdl_` and 256 random bits. Whoever reads the store learns none of them. A revoked token is gone from every
-server within `REMEMBERED` seconds.
+A token is `wdl_` and 256 random bits, which the store does not reveal. Every server refuses a revoked token within
+`REMEMBERED` seconds.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ from windlass.clock import Clock, SystemClock, entropy, monotonic
 from windlass.core.names import check_name
 from windlass.core.times import Micros, micros
 from windlass.errors import InvalidTask, NotAllowed
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.operations.caller import Caller, Scope
-from windlass.stores.coordination import Control, Entry
-from windlass.stores.protocol import Store
+from windlass.operations.conflicts import find_control, retry_on_conflict, write_control
+from windlass.stores.coordination import Control
+from windlass.stores.protocol import TaskReader
 
 KIND = "token"
 REMEMBERED = 2.0
-"""For how many seconds a server goes by what it has read."""
+"""For how many seconds a server uses the tokens that it has read."""
 
 
 class Token(Struct, frozen=True, kw_only=True):
-    """What is kept of a token."""
+    """A token as it is stored."""
 
     hash: str
-    """SHA-256 of all of it, in hexadecimal digits."""
+    """SHA-256 of the secret, in hexadecimal digits."""
     scopes: tuple[Scope, ...]
     tenant: str | None = None
     queue: str | None = None
@@ -43,76 +46,83 @@ class Token(Struct, frozen=True, kw_only=True):
     expires: Micros | None = None
     by: str = ""
 
-    def who(self, name: str) -> Caller:
-        """Whom it stands for."""
+    def caller(self, name: str) -> Caller:
+        """Return the caller whom the token identifies."""
         return Caller(name=name, scopes=frozenset(self.scopes), tenant=self.tenant, queue=self.queue, rate=self.rate)
 
 
-def create_token(
-    store: Store,
+def create(
+    access: Access,
     name: str,
     scopes: Sequence[Scope],
+    author: Author,
     *,
     tenant: str | None = None,
     queue: str | None = None,
     rate: float | None = None,
     lasts: timedelta | None = timedelta(days=90),
-    by: str = "local",
-    clock: Clock | None = None,
 ) -> str:
-    """Make a token and keep its hash. The answer is the only time that it is seen."""
+    """Create a token and return its secret, which is not stored and cannot be shown again."""
     check_name("token", name)
     for field, value in (("tenant", tenant), ("queue", queue)):
         if value is not None:
             check_name(field, value)
     if not scopes:
-        raise InvalidTask(f"scopes: none given; give some of {', '.join(Scope)}")
+        raise InvalidTask(f"scopes: none given; use some of {', '.join(Scope)}")
     if lasts is not None and not timedelta(0) < lasts <= timedelta(days=3_650):
-        raise InvalidTask(f"expires={lasts} is out of range; give up to ten years")
-    now = (clock or SystemClock()).now()
-    secret = "wdl_" + base64.urlsafe_b64encode(struct.pack("4Q", *_bits())).decode().rstrip("=")
+        raise InvalidTask(f"expires={lasts} is out of range; use a time of up to ten years")
+    now = access.now
+    secret = "wdl_" + base64.urlsafe_b64encode(struct.pack("4Q", *_random_words())).decode().rstrip("=")
     token = Token(
-        hash=hashed(secret),
+        hash=hash_secret(secret),
         scopes=tuple(sorted(set(scopes))),
         tenant=tenant,
         queue=queue,
         rate=rate,
         created=now,
         expires=None if lasts is None else now + micros(lasts),
-        by=by,
+        by=author.by,
     )
-    text = f"made the token {name} for {', '.join(token.scopes)}"
-    entry = Entry(subject=f"token/{name}", action="created", text=text, by=by)
-    if not store.put_control(KIND, name, msgspec.json.encode(token).decode(), expect=0, entries=[entry]):
-        raise NotAllowed(f"token={name!r} is there already; revoke it first, or choose another name")
+    entry = author.entry(f"token/{name}", "created", f"created token {name} for {', '.join(token.scopes)}")
+    value = msgspec.json.encode(token).decode()
+    if not access.whole_store.put_control(KIND, name, value, expect=0, entries=[entry]):
+        raise NotAllowed(f"token={name!r} exists already; revoke it first, or choose another name")
     return secret
 
 
-def revoke_token(store: Store, name: str, *, by: str = "local") -> bool:
-    """Make a token worthless; False if there is none of this name."""
-    entry = Entry(subject=f"token/{name}", action="revoked", text=f"revoked the token {name}", by=by)
-    while True:
-        found = next((each for each in store.controls(KIND) if each.name == name), None)
-        if found is None:
-            return False
-        if store.put_control(KIND, name, None, expect=found.version, entries=[entry]):
-            return True
+def revoke(access: Access, name: str, author: Author) -> bool:
+    """Revoke a token. Return False if there is none of this name."""
+    store = access.whole_store
+    entry = author.entry(f"token/{name}", "revoked", f"revoked token {name}")
+
+    def attempt() -> bool:
+        found = find_control(store, KIND, name)
+        if found is not None:
+            write_control(store, KIND, name, None, version=found.version, entries=[entry])
+        return found is not None
+
+    return retry_on_conflict(f"token {name}", attempt)
 
 
-def tokens(store: Store) -> dict[str, Token]:
-    """Every token that was not revoked, by name; those that have expired too."""
+def get_all(access: Access) -> dict[str, Token]:
+    """Return every token that was not revoked, by name, including those that have expired."""
+    return read_tokens(access.whole_store)
+
+
+def read_tokens(store: TaskReader) -> dict[str, Token]:
+    """Return every token in a store, by name."""
     return {control.name: _token(control) for control in store.controls(KIND)}
 
 
-def hashed(secret: str) -> str:
-    """What is kept of a token. Plain SHA-256 is enough: nobody guesses 256 random bits, however quick the hash."""
+def hash_secret(secret: str) -> str:
+    """Return the hash under which a token is stored. SHA-256 is enough for 256 random bits, however fast it is."""
     return sha256(secret.encode(errors="replace")).hexdigest()
 
 
 class Keyring:
-    """The tokens as a server knows them, read anew from time to time."""
+    """A server's copy of the tokens, which it reads again every `REMEMBERED` seconds."""
 
-    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+    def __init__(self, store: TaskReader, clock: Clock | None = None) -> None:
         self._store = store
         self._clock = clock or SystemClock()
         self._lock = Lock()
@@ -121,32 +131,32 @@ class Keyring:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether what was read can still be gone by."""
+        """Return True while the copy may be used."""
         return self._read is not None and monotonic() - self._read < REMEMBERED
 
     def read(self) -> None:
-        """Ask the store, unless somebody has just done so."""
+        """Read the tokens from the store, unless another thread has just done so."""
         with self._lock:
             if not self.is_fresh:
-                found = tokens(self._store)
+                found = read_tokens(self._store)
                 self._tokens, self._read = found, monotonic()
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no token at all. One that has expired counts: it must not open what it used to lock."""
+        """Return True if there is no token at all. An expired token counts: its expiry must not open the server."""
         return not self._tokens
 
-    def who(self, secret: str) -> Caller | None:
-        """Whom a token stands for; None if it is unknown or has expired. Every known one is compared, to the end."""
-        given, now = hashed(secret), self._clock.now()
+    def find_caller(self, secret: str) -> Caller | None:
+        """Return the caller of a token; None if it is unknown or has expired. All tokens are always compared."""
+        given, now = hash_secret(secret), self._clock.now()
         found: Caller | None = None
         for name, token in self._tokens.items():
             if hmac.compare_digest(given, token.hash) and (token.expires is None or now < token.expires):
-                found = token.who(name)
+                found = token.caller(name)
         return found
 
 
-def _bits() -> list[int]:
+def _random_words() -> list[int]:
     draw = entropy(4)
     return [draw() for _ in range(4)]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from windlass.core.task import TaskId
 from windlass.errors import InvalidTask
 from windlass.operations import pool_overrides
-from windlass.operations.queues import RESUMED, change_queue, paused
+from windlass.operations.legacy_queues import RESUMED, change_queue, paused
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Store
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from windlass.core.lifecycle import State
-from windlass.operations.pools import PoolView
+from windlass.operations.legacy_pools import PoolView
 from windlass.operations.presentation import GLYPHS, Palette, Times, tame
-from windlass.redaction import redacted_text
+from windlass.redaction import redact_text
 from windlass.stores.coordination import EntrySeen
 from windlass.tui.snapshot import Snapshot
 
@@ -70,7 +70,7 @@ def section(title: str, lines: Sequence[Text], palette: Palette) -> list[Text]:
 def entry_line(entry: EntrySeen, reading: Snapshot, palette: Palette) -> Text:
     """One line of the ledger."""
     times = Times(now=reading.now)
-    said = f"{entry.subject}  {entry.action}  {redacted_text(entry.text)}"
+    said = f"{entry.subject}  {entry.action}  {redact_text(entry.text)}"
     return Text.assemble((times.both(entry.at), palette.quiet), "  ", plain(said))
 
 

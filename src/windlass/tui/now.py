@@ -13,7 +13,7 @@ from textual.widgets import Static
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros
-from windlass.operations.pools import PoolView
+from windlass.operations.legacy_pools import PoolView
 from windlass.operations.presentation import Palette, length, sparkline, tame
 from windlass.tui.drawing import STATES, by_state, entry_line, mode, plain, section, state_text
 from windlass.tui.snapshot import Snapshot

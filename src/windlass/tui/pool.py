@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
-from windlass.operations.pools import PoolView
+from windlass.operations.legacy_pools import PoolView
 from windlass.operations.presentation import Palette
 from windlass.tui import actions
 from windlass.tui.actions import Action

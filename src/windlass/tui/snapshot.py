@@ -18,10 +18,10 @@ from windlass.core.query import Query
 from windlass.core.task import Attempt, Task, TaskId
 from windlass.core.times import Micros
 from windlass.core.why import Why
-from windlass.operations.breakers import Downstream, downstreams
 from windlass.operations.explain import explain
 from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.operations.pools import PoolView, look_at, pools_in
+from windlass.operations.legacy_breakers import Downstream, downstreams
+from windlass.operations.legacy_pools import PoolView, look_at, pools_in
 from windlass.stores.coordination import EntrySeen, QueueLook
 from windlass.stores.protocol import Count, Filter, Log, Page, ProgressSeen, Session, Store
 from windlass.wire.schemas import QueueShape

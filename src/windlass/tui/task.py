@@ -15,7 +15,7 @@ from textual.widgets import Footer, Static
 from windlass.core.lifecycle import State
 from windlass.core.task import Attempt, TaskId
 from windlass.operations.presentation import Palette, Times, length, tame
-from windlass.redaction import redacted, redacted_text
+from windlass.redaction import redact, redact_text
 from windlass.tui import actions
 from windlass.tui.drawing import facts_told, plain, section, state_text
 from windlass.tui.messages import Change
@@ -81,7 +81,7 @@ def task_page(found: Details, palette: Palette) -> Text:
         lines += _attempt(number, attempt, times, palette)
     for number, log in enumerate(found.logs, 1):
         title = f"Output {number} (fence {log.fence})"
-        lines += section(title, [plain(line) for line in redacted_text(log.text).splitlines()], palette)
+        lines += section(title, [plain(line) for line in redact_text(log.text).splitlines()], palette)
     return Text("\n").join(lines)
 
 
@@ -92,8 +92,8 @@ def _attempt(number: int, attempt: Attempt, times: Times, palette: Palette) -> l
     ]
     if attempt.error is not None:
         error = attempt.error
-        told.append(plain(f"{error.kind}: {redacted_text(error.message)}", palette.states[State.FAILED]))
-        told += [plain(line, palette.quiet) for line in redacted_text(error.traceback).splitlines()]
+        told.append(plain(f"{error.kind}: {redact_text(error.message)}", palette.states[State.FAILED]))
+        told += [plain(line, palette.quiet) for line in redact_text(error.traceback).splitlines()]
     return section(f"Attempt {number}", told, palette)
 
 
@@ -115,10 +115,10 @@ def _task_facts(found: Details, times: Times) -> list[tuple[str, str | None]]:
         ("claimed", at(task.claimed)),
         ("finished", at(task.finished)),
         ("attempts", f"{task.attempts} (+{task.crashes} crashes, {task.losses} losses)"),
-        ("progress", None if seen is None else f"{share}{redacted_text(seen.message or '')}"),
-        ("reason", None if task.reason is None else redacted_text(task.reason)),
-        ("args", _json(redacted(msgspec.json.decode(task.args), found.parameters))),
-        ("result", None if task.result is None else _json(redacted(msgspec.json.decode(task.result)))),
+        ("progress", None if seen is None else f"{share}{redact_text(seen.message or '')}"),
+        ("reason", None if task.reason is None else redact_text(task.reason)),
+        ("args", _json(redact(msgspec.json.decode(task.args), found.parameters))),
+        ("result", None if task.result is None else _json(redact(msgspec.json.decode(task.result)))),
     ]
 
 

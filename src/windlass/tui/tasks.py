@@ -15,7 +15,7 @@ from windlass.core.query import Query, parse
 from windlass.core.task import Task, TaskId
 from windlass.errors import InvalidFilter
 from windlass.operations.presentation import Palette, Times
-from windlass.redaction import redacted_text
+from windlass.redaction import redact_text
 from windlass.tui import actions
 from windlass.tui.drawing import plain, state_text
 from windlass.tui.live_table import LiveTable
@@ -128,7 +128,7 @@ def task_row(task: Task, times: Times, palette: Palette) -> list[Text]:
 
 
 def _note(task: Task) -> str:
-    said = redacted_text(task.reason or "").replace("\n", " ")
+    said = redact_text(task.reason or "").replace("\n", " ")
     if task.cancel_requested and not task.state.final:
         said = "asked to stop"
     return said if len(said) <= NOTE else said[: NOTE - 1] + "…"

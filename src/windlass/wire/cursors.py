@@ -1,4 +1,4 @@
-"""Where a page ended, as text that says nothing to those who pass it on."""
+"""Cursors as opaque text: where a page ended, for the request for the next one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ AnyCursor = TypeVar("AnyCursor", WorkflowCursor, EdgeCursor)
 
 
 def cursor_text(cursor: Cursor) -> str:
-    """A cursor as a URL can have it."""
+    """Encode a cursor for a URL."""
     return base64.urlsafe_b64encode(f"{cursor.submitted}.{cursor.id}".encode()).decode().rstrip("=")
 
 
-def cursor(text: str | None) -> Cursor | None:
-    """The inverse of `cursor_text`."""
+def parse_cursor(text: str | None) -> Cursor | None:
+    """Decode what `cursor_text` encoded; None stays None."""
     if text is None:
         return None
     try:
@@ -32,7 +32,7 @@ def cursor(text: str | None) -> Cursor | None:
     except ValueError:
         found = None
     if found is None or abs(found.submitted) > LATEST:
-        raise Refused("invalid_cursor", f"after={text!r} is no cursor; give what a page has said", field="after")
+        raise _invalid(text)
     return found
 
 
@@ -42,7 +42,7 @@ def next_text(cursor: WorkflowCursor | EdgeCursor | None) -> str | None:
 
 
 def decode_next(text: str | None, kind: type[AnyCursor]) -> AnyCursor | None:
-    """Decode what `next_text` has encoded."""
+    """Decode what `next_text` encoded."""
     if text is None:
         return None
     try:
@@ -50,6 +50,10 @@ def decode_next(text: str | None, kind: type[AnyCursor]) -> AnyCursor | None:
     except ValueError:
         found = None
     if found is None or abs(found.submitted) > LATEST:
-        text = f"after={text!r} is not a cursor; use the `next` value of the previous page"
-        raise Refused("invalid_cursor", text, field="after")
+        raise _invalid(text)
     return found
+
+
+def _invalid(text: str) -> Refused:
+    text = f"after={text!r} is not a cursor; use the value that the previous page returned"
+    return Refused("invalid_cursor", text, field="after")

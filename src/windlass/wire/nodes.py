@@ -1,4 +1,4 @@
-"""Nodes and their worker processes in JSON, for HTTP and `windlass workers ls --json`."""
+"""The JSON shapes of nodes and their worker processes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from windlass.autoscale.observe import PoolReport
 from windlass.core.payload import json_object
 from windlass.core.times import to_datetime
-from windlass.core.worker_list import WorkerList, WorkerProcess, decode_workers
-from windlass.redaction import redacted
-from windlass.stores.protocol import Session
+from windlass.core.worker_list import WorkerProcess
+from windlass.operations.nodes import NodeView
 
 
 class RunningTaskShape(Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class WorkerShape(Struct, frozen=True, kw_only=True):
     since: datetime
     """When it entered that state, on the node's clock."""
     memory_bytes: int | None
-    """Resident memory, in steps of 1 MiB; None if the node's system does not tell."""
+    """Resident memory, in steps of 1 MiB; None if the node's system does not report it."""
     tasks_run: int
     running: int
     """How many tasks it runs now."""
@@ -46,32 +46,38 @@ class WorkerShape(Struct, frozen=True, kw_only=True):
 
 
 class NodeShape(Struct, frozen=True, kw_only=True):
-    """A node's session."""
+    """A node: its session, pools and worker processes."""
 
     session: UUID
     node: str
     about: dict[str, Any]
-    """What it says of itself: its pools, queues, tags, handlers."""
+    """What it serves: its pools, queues, tags and handlers."""
     age_seconds: float
-    """How long ago it was heard of last."""
+    """How long ago it renewed its session."""
     lost: bool
     workers: list[WorkerShape]
-    """Its worker processes as of then, at most 256; empty for a client of the HTTP API."""
+    """Its worker processes at that time, at most 256; empty for a client of the HTTP API."""
     workers_not_listed: int
     """How many more worker processes it has."""
+    pools: dict[str, PoolReport]
+    """Its pools as it reported them last; empty if it has not reported."""
+    degraded: str
+    """What is wrong with the node's autoscaler; empty if nothing."""
 
 
-def node_shape(session: Session) -> NodeShape:
-    """A node's session, and its workers if they were read with it."""
-    listed = WorkerList() if session.lost else decode_workers(session.workers)
+def node_shape(view: NodeView) -> NodeShape:
+    """Convert a node."""
+    session, report = view.session, view.report
     return NodeShape(
         session=session.id,
         node=session.node,
-        about=redacted(json_object(session.about)),
+        about=json_object(session.about),
         age_seconds=session.age.total_seconds(),
         lost=session.lost,
-        workers=[_worker_shape(worker) for worker in listed.workers],
-        workers_not_listed=listed.more,
+        workers=[_worker_shape(worker) for worker in view.workers.workers],
+        workers_not_listed=view.workers.more,
+        pools={} if report is None else report.pools,
+        degraded="" if report is None else report.degraded,
     )
 
 

@@ -1,4 +1,4 @@
-"""The JSON shapes of pools, of what people order of them, and of downstreams."""
+"""The JSON shapes of pools and of changes to them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-from windlass.core.breaker import BreakerState
-from windlass.core.times import Micros, to_datetime
-from windlass.operations.breakers import Downstream
-from windlass.operations.pools import NodePart, PoolView
-from windlass.redaction import redacted_text
+from windlass.core.times import to_datetime
+from windlass.operations.pools import Desired, NodePart, PoolView
 from windlass.simulation.run import SimulationResult
-from windlass.wire.schemas import Length, Name, Reason
+from windlass.wire.fields import Length, Name, Reason
 
 Workers = Annotated[int, Meta(ge=0, le=10_000)]
 
 
 class OverrideShape(Struct, frozen=True, kw_only=True):
-    """A size that somebody has set, and until when."""
+    """A size that a person has set, and until when."""
 
     least: int
     most: int
@@ -29,7 +26,7 @@ class OverrideShape(Struct, frozen=True, kw_only=True):
 
 
 class PausedShape(Struct, frozen=True, kw_only=True):
-    """Who has stopped the pool, when and why."""
+    """Who paused the pool, when and why."""
 
     by: str
     at: datetime
@@ -37,17 +34,17 @@ class PausedShape(Struct, frozen=True, kw_only=True):
 
 
 class PoolShape(Struct, frozen=True, kw_only=True):
-    """One pool over all nodes: how large it is, how large it is to be, and why."""
+    """A pool over all nodes: how large it is, how large it should be, and why."""
 
     name: str
     queues: list[str]
     fixed: bool
-    """Whether its nodes were told a size; otherwise it sizes itself."""
+    """Whether its nodes were given a size; otherwise it sizes itself."""
     target: int
     live: int
     ready: int
     running: int
-    """Tasks that run now."""
+    """Running tasks."""
     starting: int
     draining: int
     asleep: int
@@ -59,7 +56,7 @@ class PoolShape(Struct, frozen=True, kw_only=True):
     runnable: int
     leased: int
     oldest_seconds: float
-    """How long the longest-waiting runnable task has waited."""
+    """How long the oldest runnable task has waited."""
     needs: float
     sentence: str
     """The latest decision in one line."""
@@ -72,18 +69,27 @@ class PoolShape(Struct, frozen=True, kw_only=True):
 
 
 class ExplainShape(Struct, frozen=True, kw_only=True):
-    """Why a pool has the size it has: the decision that stands, and the chain of reasons that led to it."""
+    """Why a pool has its size: the latest decision and the reasons for it."""
 
     pool: str
     target: int
     sentence: str
     reasons: list[str]
-    """From what was seen to what was decided, one step each."""
+    """From what was observed to what was decided, one step each."""
     alerts: list[str]
     decided_at: datetime | None
     decided_by: str
     ordered: str
-    """What people have ordered, which outranks all of that; empty if nothing."""
+    """What a person has set, which overrides the decision; empty if nothing."""
+
+
+class DesiredShape(Struct, frozen=True, kw_only=True):
+    """How large a pool should be, over all nodes."""
+
+    pool: str
+    workers: int
+    slots: int
+    """How many tasks these workers run at once."""
 
 
 class DesiredPool(Struct, frozen=True, kw_only=True):
@@ -91,7 +97,7 @@ class DesiredPool(Struct, frozen=True, kw_only=True):
 
     desired_workers: int
     desired_slots: int
-    """How many tasks so many workers run at once."""
+    """How many tasks these workers run at once."""
 
 
 class DesiredPools(Struct, frozen=True, kw_only=True):
@@ -101,30 +107,30 @@ class DesiredPools(Struct, frozen=True, kw_only=True):
 
 
 class Overrule(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A size for some time."""
+    """A size for a pool, for some time."""
 
     workers: Workers
     most: Workers | None = None
-    """With it, `workers` is the least, and the controller chooses between the two."""
+    """If given, `workers` is the minimum and the controller chooses between the two."""
     lasts: Length | None = "1h"
     """null: until it is resumed."""
 
 
 class Freeze(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The size that it has now, for some time."""
+    """Keep the size that a pool has now, for some time."""
 
     lasts: Length | None = None
     """null: until it is resumed."""
 
 
 class Tune(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Other settings, by their names; null puts one back to what the nodes were told."""
+    """Settings of a pool, by name; null restores what the nodes' own files say."""
 
     settings: Annotated[dict[str, Any], Meta(min_length=1, max_length=50)]
 
 
 class Simulate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What if: the load of the last hour or less, with another goal or other bounds."""
+    """Replay the load of the last hour or less with another goal or other bounds."""
 
     since: Length = "1h"
     wait: Length | None = None
@@ -135,7 +141,7 @@ class Simulate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
 
 class Simulated(Struct, frozen=True, kw_only=True):
-    """What each policy would have come to, the best first."""
+    """How each policy would have done, the best first."""
 
     pool: str
     tasks: int
@@ -143,43 +149,13 @@ class Simulated(Struct, frozen=True, kw_only=True):
     results: list[SimulationResult]
 
 
-class BreakerShape(Struct, frozen=True, kw_only=True):
-    """A downstream, and whether its tasks may start."""
-
-    name: str
-    state: BreakerState
-    since: datetime
-    until: datetime | None
-    attempts: int
-    """Ended of late, as far as they were counted."""
-    errors: int
-    held_by: str
-    """Who holds it so, whatever its tasks say; empty if nobody does."""
-    sentence: str
-
-
-class HoldOpen(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Let none of its tasks start."""
-
-    lasts: Length | None = None
-    """null: until it is closed."""
-
-
-class Close(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Let its tasks start again."""
-
-    hold: bool = False
-    """Keep it closed whatever its tasks say, for `lasts` or until it is closed again."""
-    lasts: Length | None = None
-
-
 def pool_shape(view: PoolView) -> PoolShape:
-    """A pool."""
+    """Convert a pool."""
     override, paused = view.override, view.paused
-    as_they_are = ("name", "fixed", "target", "live", "ready", "running", "starting", "draining", "asleep", "threads")
+    same = ("name", "fixed", "target", "live", "ready", "running", "starting", "draining", "asleep", "threads")
     more = ("floor", "ceiling", "runnable", "leased", "needs", "sentence", "degraded")
     return PoolShape(
-        **{field: getattr(view, field) for field in (*as_they_are, *more)},
+        **{field: getattr(view, field) for field in (*same, *more)},
         queues=list(view.queues),
         wait_seconds=view.wait,
         oldest_seconds=view.oldest,
@@ -190,16 +166,16 @@ def pool_shape(view: PoolView) -> PoolShape:
             most=override.most,
             until=to_datetime(int(override.until * 1e6)),
             by=override.author,
-            why=redacted_text(override.why),
+            why=override.why,
         ),
-        paused=paused and PausedShape(by=paused.by, at=to_datetime(paused.at), why=redacted_text(paused.why)),
+        paused=paused and PausedShape(by=paused.by, at=to_datetime(paused.at), why=paused.why),
         tuned=dict(view.tuned),
         nodes=list(view.nodes),
     )
 
 
 def explain_shape(view: PoolView) -> ExplainShape:
-    """Why a pool is as it is."""
+    """Convert the explanation of a pool's size."""
     ordered = view.override.describe() if view.override else ""
     if view.paused:
         ordered = f"paused by {view.paused.by}" + (f": {view.paused.why}" if view.paused.why else "")
@@ -211,24 +187,17 @@ def explain_shape(view: PoolView) -> ExplainShape:
         alerts=list(view.alerts),
         decided_at=to_datetime(view.decided_at * 1_000_000) if view.decided_at else None,
         decided_by=view.decided_by,
-        ordered=redacted_text(ordered),
+        ordered=ordered,
     )
 
 
-def breaker_shape(found: Downstream) -> BreakerShape:
-    """A downstream."""
-    breaker = found.breaker
-    return BreakerShape(
-        name=found.name,
-        state=breaker.state,
-        since=to_datetime(breaker.since),
-        until=_moment(breaker.until),
-        attempts=breaker.attempts,
-        errors=breaker.errors,
-        held_by=breaker.forced_by,
-        sentence=redacted_text(found.sentence),
+def desired_shape(desired: Desired) -> DesiredShape:
+    """Convert the size that a pool should have."""
+    return DesiredShape(pool=desired.pool, workers=desired.workers, slots=desired.slots)
+
+
+def desired_pools(found: list[Desired]) -> DesiredPools:
+    """Convert the sizes that all pools should have."""
+    return DesiredPools(
+        pools={each.pool: DesiredPool(desired_workers=each.workers, desired_slots=each.slots) for each in found}
     )
-
-
-def _moment(instant: Micros | None) -> datetime | None:
-    return None if instant is None else to_datetime(instant)

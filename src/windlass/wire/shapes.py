@@ -15,8 +15,8 @@ from windlass.core.retry import Error
 from windlass.core.task import Attempt, Task
 from windlass.core.times import Micros, to_datetime
 from windlass.core.why import Why
-from windlass.operations.tokens import Token
-from windlass.redaction import redacted, redacted_text
+from windlass.operations.legacy_tokens import Token
+from windlass.redaction import redact, redact_text
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.protocol import Count, Log, Neighbour, Neighbourhood, ProgressSeen
 from windlass.wire.schemas import (
@@ -45,7 +45,7 @@ def task_shape(task: Task, parameters: Schema | None = None) -> TaskShape:
     return TaskShape(
         id=task.id,
         handler=task.handler,
-        args=redacted(msgspec.json.decode(task.args), parameters),
+        args=redact(msgspec.json.decode(task.args), parameters),
         state=task.state,
         queue=task.queue,
         tenant=task.tenant,
@@ -67,8 +67,8 @@ def task_shape(task: Task, parameters: Schema | None = None) -> TaskShape:
         losses=task.losses,
         generation=task.generation,
         cancel_requested=task.cancel_requested,
-        reason=_each(task.reason, redacted_text),
-        result=_each(task.result, lambda text: redacted(msgspec.json.decode(text))),
+        reason=_each(task.reason, redact_text),
+        result=_each(task.result, lambda text: redact(msgspec.json.decode(text))),
         rules=task.rules,
     )
 
@@ -88,17 +88,17 @@ def attempt_shape(attempt: Attempt) -> AttemptShape:
 
 def error_shape(error: Error) -> ErrorShape:
     """What went wrong, without passwords that it repeats."""
-    return ErrorShape(kind=error.kind, message=redacted_text(error.message), traceback=redacted_text(error.traceback))
+    return ErrorShape(kind=error.kind, message=redact_text(error.message), traceback=redact_text(error.traceback))
 
 
 def log_shape(log: Log) -> LogShape:
     """What one attempt printed."""
-    return LogShape(fence=log.fence, text=redacted_text(log.text))
+    return LogShape(fence=log.fence, text=redact_text(log.text))
 
 
 def progress_shape(seen: ProgressSeen) -> ProgressShape:
     """How far an attempt has come."""
-    message = _each(seen.message, redacted_text)
+    message = _each(seen.message, redact_text)
     return ProgressShape(fence=seen.fence, share=seen.share, message=message, at=to_datetime(seen.at))
 
 
@@ -109,9 +109,7 @@ def graph_shape(around: Neighbourhood) -> GraphShape:
 
 def why_shape(why: Why) -> WhyShape:
     """Why a task does not run."""
-    gates = [
-        GateShape(name=gate.name, open=gate.open, text=redacted_text(gate.text), fix=gate.fix) for gate in why.gates
-    ]
+    gates = [GateShape(name=gate.name, open=gate.open, text=redact_text(gate.text), fix=gate.fix) for gate in why.gates]
     closed = None if why.closed is None else why.closed.name
     return WhyShape(task=why.task.id, state=why.task.state, closed=closed, gates=gates, outlook=why.outlook)
 
@@ -136,7 +134,7 @@ def queue_shape(queue: Queue, tasks: dict[str, int]) -> QueueShape:
         step_seconds=queue.step.total_seconds(),
         paused=queue.paused,
         paused_by=queue.paused_by,
-        paused_why=_each(queue.paused_why, redacted_text),
+        paused_why=_each(queue.paused_why, redact_text),
         max_waiting=queue.max_waiting,
         max_leased=queue.max_leased,
         weight=queue.weight,
@@ -166,11 +164,11 @@ def cron_shape(cron: CronState, parameters: Schema | None = None) -> CronShape:
         schedule=cron.info.schedule,
         timezone=cron.info.timezone,
         misfire=cron.info.misfire,
-        args=redacted(json_object(cron.info.args), parameters),
+        args=redact(json_object(cron.info.args), parameters),
         fired=_moment(cron.fired),
         paused=cron.paused,
         paused_by=cron.paused_by,
-        paused_why=_each(cron.paused_why, redacted_text),
+        paused_why=_each(cron.paused_why, redact_text),
     )
 
 
@@ -181,9 +179,9 @@ def entry_shape(entry: EntrySeen) -> EntryShape:
         at=to_datetime(entry.at),
         subject=entry.subject,
         action=entry.action,
-        text=redacted_text(entry.text),
+        text=redact_text(entry.text),
         by=entry.by,
-        data=redacted(json_object(entry.data)),
+        data=redact(json_object(entry.data)),
     )
 
 

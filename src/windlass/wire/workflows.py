@@ -11,10 +11,10 @@ from msgspec import Meta, Struct
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros, to_datetime
 from windlass.operations.workflows import Listed, Slice, StepView, Summary, Workflow
-from windlass.redaction import redacted_text
 from windlass.stores.workflow_reads import EdgePage, StepGroup
 from windlass.wire.cursors import next_text
-from windlass.wire.schemas import MAX_BATCH, Length, Name, Reason, SubmitTask, Text
+from windlass.wire.fields import MAX_BATCH, Length, Name, Reason, Text, as_datetime
+from windlass.wire.tasks import SubmitTask
 
 MOST_PATH = 1_000
 """How many steps of the critical path one answer has."""
@@ -120,7 +120,7 @@ class EdgeList(Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-class GroupShape(Struct, frozen=True, kw_only=True):
+class StepGroupShape(Struct, frozen=True, kw_only=True):
     """How many tasks of a workflow have one queue, handler and state."""
 
     queue: str
@@ -139,7 +139,7 @@ class WorkflowShape(Struct, frozen=True, kw_only=True):
     ended: datetime | None
     aggregated: bool
     """True: it has too many steps or edges for an order and a critical path. It is counted, and has no steps here."""
-    groups: list[GroupShape]
+    groups: list[StepGroupShape]
     """If `aggregated`: its tasks by queue, handler and state."""
     critical_path: list[UUID]
     """The steps that decide when it ends, the first 1,000 of them; empty if `aggregated`."""
@@ -184,7 +184,7 @@ def row_shape(found: Listed) -> WorkflowRow:
 
 def step_list(some: Slice, now: Micros) -> StepList:
     """Some steps."""
-    return StepList(steps=[_step(view, now) for view in some.steps], next=some.next)
+    return StepList(steps=[_step_shape(view, now) for view in some.steps], next=some.next)
 
 
 def workflow_shape(found: Workflow | Summary, some: Slice, now: Micros) -> WorkflowShape:
@@ -195,12 +195,12 @@ def workflow_shape(found: Workflow | Summary, some: Slice, now: Micros) -> Workf
         tenant=found.tenant,
         tasks={state.value: number for state, number in found.states.items()},
         submitted=to_datetime(found.submitted),
-        ended=_moment(found.ended),
+        ended=as_datetime(found.ended),
         aggregated=not whole,
-        groups=[] if whole else [_group(group) for group in found.groups],
+        groups=[] if whole else [_group_shape(group) for group in found.groups],
         critical_path=[found.steps[place].id for place in found.critical[:MOST_PATH]] if whole else [],
         critical_steps=len(found.critical) if whole else None,
-        steps=[_step(view, now) for view in some.steps],
+        steps=[_step_shape(view, now) for view in some.steps],
         edges=[EdgeShape(before=id, after=view.step.id) for view in some.steps for id in view.prerequisites],
         next=some.next,
     )
@@ -212,11 +212,11 @@ def edge_list(page: EdgePage) -> EdgeList:
     return EdgeList(edges=edges, next=next_text(page.after))
 
 
-def _group(group: StepGroup) -> GroupShape:
-    return GroupShape(queue=group.queue, handler=group.handler, state=group.state, tasks=group.tasks)
+def _group_shape(group: StepGroup) -> StepGroupShape:
+    return StepGroupShape(queue=group.queue, handler=group.handler, state=group.state, tasks=group.tasks)
 
 
-def _step(view: StepView, now: Micros) -> StepShape:
+def _step_shape(view: StepView, now: Micros) -> StepShape:
     step = view.step
     return StepShape(
         id=step.id,
@@ -225,15 +225,11 @@ def _step(view: StepView, now: Micros) -> StepShape:
         state=step.state,
         prerequisites=list(view.prerequisites),
         ready=to_datetime(view.ready),
-        began=_moment(view.began),
-        ended=_moment(view.ended),
+        began=as_datetime(view.began),
+        ended=as_datetime(view.ended),
         waited_seconds=view.waited(now) / 1e6,
         worked_seconds=view.worked(now) / 1e6,
         slack_seconds=None if view.slack is None else view.slack / 1e6,
         critical=view.critical,
-        reason=None if step.reason is None else redacted_text(step.reason),
+        reason=step.reason,
     )
-
-
-def _moment(instant: Micros | None) -> datetime | None:
-    return None if instant is None else to_datetime(instant)

@@ -17,7 +17,7 @@ import msgspec
 
 from windlass.autoscale import pool_tick, stored_state
 from windlass.autoscale.observe import NodeReport, PoolReport, select_members
-from windlass.autoscale.shares import Holding, SlotRequest, divide_slots, hold_share
+from windlass.autoscale.shares import HeldShare, SlotRequest, divide_slots, hold_share
 from windlass.autoscale.stored_state import POOL, PoolDecision
 from windlass.clock import Clock
 from windlass.config import BudgetSettings, PoolSettings
@@ -79,7 +79,7 @@ class Autoscaler:
         self._reported = ""
         self._reported_at = 0.0
         self._session = ""
-        self._held: dict[str, Holding] = {}
+        self._held: dict[str, HeldShare] = {}
         self._failures: dict[str, int] = {}
         self._not_before: dict[str, float] = {}
         self._next_tick = 0.0
@@ -214,7 +214,7 @@ class Autoscaler:
 
     def _hold_size(self, name: str, now: float, share: Share) -> int:
         """Return this node's part. It does not shrink at once when another node has joined."""
-        size, self._held[name] = hold_share(now, self._held.get(name, Holding()), share.target, share.size)
+        size, self._held[name] = hold_share(now, self._held.get(name, HeldShare()), share.target, share.size)
         return size
 
     def _apply_budget(self, dispatcher: Dispatcher, sizes: Mapping[str, int]) -> Mapping[str, int]:

@@ -1,4 +1,4 @@
-"""The deciders by name. Each is a pure function: one moment → a wish, and what it wants to remember."""
+"""The built-in deciders by name. Each is a pure function that returns a recommendation and its new memory."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Authenticator:
             await self._threads.run(self._keyring.read)
         kind, _, secret = request.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and secret:
-            caller = self._keyring.who(secret.strip())
+            caller = self._keyring.find_caller(secret.strip())
         else:
             caller = LOCAL if self._keyring.is_empty and self._settings.is_local and not kind else None
         if caller is None:

@@ -18,6 +18,7 @@ from windlass.errors import Refused
 from windlass.operations.caller import Scope as TokenScope
 from windlass.refused_submits import refused_submits
 from windlass.server.http.call import Call
+from windlass.server.http.event_stream import EVENT_STREAM, send_events
 from windlass.server.http.request_body import NDJSON, read_json
 from windlass.server.http.routing import Mode, Route
 from windlass.server.http.service import Service
@@ -74,8 +75,9 @@ async def _respond(service: Service, route: Route, request: Request) -> Response
                 return await StreamedResponse.start(request, parts, _encode_lines, NDJSON)
             return _response(route, call, await run_until_disconnect(request, last_item(parts)))
         case Mode.EVENTS:
-            parts = route.handler(call, **arguments)
-            return await StreamedResponse.start(request, parts, bytes, route.media_type)
+            stream = await service.threads.run(lambda: route.handler(call, **arguments))
+            parts = send_events(_live(service, route, request), stream, request.headers.get("last-event-id"))
+            return await StreamedResponse.start(request, parts, bytes, EVENT_STREAM)
         case _:
             assert_never(route.mode)
 
@@ -93,9 +95,13 @@ async def _arguments(service: Service, route: Route, request: Request) -> dict[s
         body = await read_json(request, route.body, seconds, optional=route.body_optional)
         if body is not None:
             arguments["body"] = body
-    if route.mode in (Mode.LONG_POLL, Mode.PROGRESS, Mode.EVENTS):
-        arguments["live"] = Live(service.threads, service.broadcaster, lambda: service.auth.admit(request, route))
+    if route.mode in (Mode.LONG_POLL, Mode.PROGRESS):
+        arguments["live"] = _live(service, route, request)
     return arguments
+
+
+def _live(service: Service, route: Route, request: Request) -> Live:
+    return Live(service.threads, service.broadcaster, lambda: service.auth.admit(request, route))
 
 
 def _path_arguments(route: Route, request: Request) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What went wrong, as RFC 9457 has it: one table from the code of an error to its HTTP status.
+"""Errors as problem details (RFC 9457): one table maps each error code to its HTTP status.
 
-Codes are stable and for programs, `detail` is for people. An error that nobody foresaw is answered with 500 and an id
-that stands in the server's log beside the traceback; the answer itself never has one.
+Codes are stable and for programs; `detail` is for people. An unexpected error becomes a 500 with an id, which
+also marks the traceback in the server's log. The response never contains a traceback.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from windlass.errors import (
     UnknownPrerequisite,
     WindlassError,
 )
-from windlass.redaction import redacted_text
-from windlass.wire.schemas import FieldProblem, Problem
+from windlass.redaction import redact_text
+from windlass.wire.problems import FieldProblem, Problem
 
 STATUSES: Mapping[str, int] = {
     "invalid_json": 400,
@@ -40,6 +40,8 @@ STATUSES: Mapping[str, int] = {
     "unknown_task": 404,
     "unknown_cron": 404,
     "unknown_queue": 404,
+    "unknown_tenant": 404,
+    "unknown_breaker": 404,
     "unknown_node": 404,
     "unknown_pool": 404,
     "unknown_group": 404,
@@ -78,7 +80,7 @@ STATUSES: Mapping[str, int] = {
     "timed_out": 503,
     "overloaded": 503,
 }
-"""HTTP statuses by the code of the error; 500 for the others."""
+"""HTTP statuses by error code; 500 for all others."""
 
 RETRY_AFTER: Mapping[str, int] = {
     "queue_full": 5,
@@ -87,32 +89,33 @@ RETRY_AFTER: Mapping[str, int] = {
     "timed_out": 5,
     "overloaded": 1,
 }
-"""After how many seconds it is worth trying again."""
+"""Seconds to wait before a retry, by error code."""
 
-STORE_TROUBLE: Mapping[str, str] = {
-    "store_unavailable": "the store cannot be reached now, and nothing is known to be written; try again",
-    "commit_unknown": "the store went away while it was writing; it may have happened: with a key, ask again",
-    "schema_too_new": "the store was migrated by a newer Windlass than this server; upgrade the server",
-    "unsafe_store": "the store's settings would break a promise; the server's log says which",
+STORE_ERRORS: Mapping[str, str] = {
+    "store_unavailable": "The store cannot be reached. Nothing is known to be written. Retry later.",
+    "commit_unknown": "The connection to the store broke during a write, which may have succeeded. "
+    "Requests with a key are safe to retry.",
+    "schema_too_new": "A newer version of Windlass migrated the store. Upgrade this server.",
+    "unsafe_store": "The store's settings do not guarantee durability. See the server's log.",
 }
-"""What callers are told of the store; the server's log has the rest."""
+"""What clients see of store errors. Details go to the server's log."""
 
 _FIELD = re.compile(r"([a-z_]+(?:[.\[][\w.\[\]']*)?)(?:=|: )")
 
 
 def status_of(code: str) -> int:
-    """The HTTP status of an error's code."""
+    """Return the HTTP status of an error code."""
     return STATUSES.get(code, 500)
 
 
 def problem_of(error: Exception, *, id: str = "") -> Problem:
-    """The answer to this error. What is no error of ours is told nothing about: only the id of its log line."""
+    """Return the problem for an error. An unexpected error shows only the id of its log line."""
     if not isinstance(error, WindlassError):
-        return problem("internal_error", f"something broke here; the server's log has it under {id}", id=id)
-    code, detail = error.code, redacted_text(str(error))
+        return problem("internal_error", f"Internal server error. See the server's log, id {id}.", id=id)
+    code, detail = error.code, redact_text(str(error))
     if isinstance(error, StoreError):
-        # What a driver says names servers, users and files; that is for the log.
-        detail = STORE_TROUBLE.get(code, "the store could not do its part")
+        # Messages of database drivers name servers, users and files, which belong in the log only.
+        detail = STORE_ERRORS.get(code, "The store failed to complete the operation. See the server's log.")
     more: dict[str, Any] = dict(error.more) if isinstance(error, Refused) else {}
     match error:
         case CycleFound():
@@ -131,7 +134,7 @@ def problem_of(error: Exception, *, id: str = "") -> Problem:
 
 
 def problem(code: str, detail: str, *, errors: list[FieldProblem] | None = None, id: str = "", **more: Any) -> Problem:
-    """A problem by its code."""
+    """Return a problem with the title and status of its code."""
     status = status_of(code)
     return Problem(
         type=f"urn:windlass:problem:{code}",
@@ -146,10 +149,12 @@ def problem(code: str, detail: str, *, errors: list[FieldProblem] | None = None,
 
 
 def headers_of(error: Exception) -> dict[str, str]:
-    """What the answer's headers say of this error."""
+    """Return the response headers for an error."""
     found = dict(error.headers) if isinstance(error, Refused) else {}
     if isinstance(error, WindlassError) and error.code in RETRY_AFTER:
         found.setdefault("Retry-After", str(RETRY_AFTER[error.code]))
+    if isinstance(error, WindlassError) and error.code == "request_too_slow":
+        found["Connection"] = "close"  # The rest of the request is not waited for.
     return found
 
 
@@ -161,4 +166,4 @@ def _fields(error: WindlassError) -> list[FieldProblem]:
         field = "after"
     elif isinstance(error, InvalidTask) and (match := _FIELD.match(str(error))) is not None:
         field = match[1]
-    return [] if field is None else [FieldProblem(field=field, message=redacted_text(str(error)))]
+    return [] if field is None else [FieldProblem(field=field, message=redact_text(str(error)))]

@@ -10,7 +10,8 @@ parameters come from the path. Its return annotation says what it returns, and i
         "Return one task."
 
 The signature also sets the mode unless the decorator does: a function that takes a `reader` streams lines in and out,
-an async function that takes `live` is a long poll, and an async generator that takes `live` reports progress.
+an async function that takes `live` is a long poll, an async generator that takes `live` reports progress, and a
+function that returns an `EventStream` starts an event stream.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
 from windlass.operations.caller import Scope
+from windlass.server.http.event_stream import EventStream
 
 API = "/api/v1"
 _RESERVED = ("query", "body", "reader", "live")
@@ -44,7 +46,7 @@ class Mode(StrEnum):
     PROGRESS = "progress"
     """Asynchronous generator. Sends its items as NDJSON lines if the client accepts them, else the last one as JSON."""
     EVENTS = "events"
-    """Asynchronous generator. Sends server-sent events until the client disconnects."""
+    """Runs in a thread and returns an `EventStream`. Sends server-sent events until the client disconnects."""
     LINES = "lines"
     """Asynchronous generator. Reads NDJSON lines and sends NDJSON lines at the same time."""
 
@@ -125,7 +127,7 @@ class Routes:
                     query=hints.get("query"),
                     body=get_args(hints["reader"])[0] if "reader" in hints else hints.get("body"),
                     body_optional=body is not None and body.default is not inspect.Parameter.empty,
-                    result=_item_type(hints["return"]) if generates else hints["return"],
+                    result=_result_type(hints["return"], generates=generates),
                     status=status,
                     also=tuple(also),
                     headers=tuple(headers),
@@ -145,11 +147,13 @@ def _infer_mode(hints: Mapping[str, Any], *, generates: bool) -> Mode:
         return Mode.LINES
     if "live" in hints:
         return Mode.PROGRESS if generates else Mode.LONG_POLL
-    return Mode.JSON
+    return Mode.EVENTS if get_origin(hints["return"]) is EventStream else Mode.JSON
 
 
-def _item_type(type: Any) -> Any:
-    """Return the type of one item of a generator that yields sequences of items."""
-    while found := get_args(type):
+def _result_type(type: Any, *, generates: bool) -> Any:
+    """Return the type of the result: of one item if the handler yields sequences of them, or of one event."""
+    if get_origin(type) is EventStream:
+        return get_args(type)[0]
+    while generates and (found := get_args(type)):
         type = found[0]
     return type

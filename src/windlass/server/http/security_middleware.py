@@ -1,15 +1,15 @@
-"""What holds for every request before it reaches a route, and for every answer before it leaves.
+"""The outermost middleware: checks Host and Origin, adds security headers, and turns errors into responses.
 
-The Host must be one of ours, so that a page elsewhere cannot point its own name at this server (DNS rebinding); a
-request that a browser makes for another site is refused, whatever its method. Every answer carries headers that keep
-browsers from guessing, framing, storing or loading anything of others.
+The Host header must name this server, so that a web page cannot reach it by pointing its own domain here (DNS
+rebinding). A browser's requests on behalf of another site are refused. Every response forbids browsers to guess its
+type, frame it, store it, or load anything from elsewhere.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.clock import entropy
 from windlass.errors import Refused, StoreError, WindlassError
+from windlass.server.http import error_page
 from windlass.server.http.problems import headers_of, problem_of
 from windlass.server.settings import MAX_HEADERS, ServerSettings
 
@@ -38,51 +39,51 @@ _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>\d
 
 
 class SecurityMiddleware:
-    """The outermost part of the server."""
+    """Guards an ASGI app and answers its errors."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, end_streams: Callable[[], None] = lambda: None) -> None:
         self._app, self._settings = app, settings
         self.end_streams = end_streams
-        """Lets go of those whose answers last, before the server stops. To be called in the loop."""
+        """Ends long-running responses before the server stops. Call it in the event loop."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send)
+        sender, headers = _Sender(send), Headers(scope=scope)
         try:
-            self._check(scope["method"], Headers(scope=scope))
-            await self._app(self._placed(scope), receive, answer)
+            self._check(scope["method"], headers)
+            await self._app(self._with_root_path(scope), receive, sender)
         except Exception as error:
-            if answer.begun:
-                logger.warning("an answer broke off: %r", error)
+            if sender.started:
+                logger.warning("response aborted by an error: %r", error)
                 raise
-            await send_problem(error, answer)
+            await send_error(error, sender, accept=",".join(headers.getlist("accept")))
 
-    def _placed(self, scope: Scope) -> Scope:
-        """A proxy may pass the path under which it shows us on, or leave it out: both lead to the same route."""
+    def _with_root_path(self, scope: Scope) -> Scope:
+        """Set the root path if the proxy left it in the path. Both forms lead to the same route."""
         root = self._settings.root_path
         return {**scope, "root_path": root} if root and scope["path"].startswith(f"{root}/") else scope
 
     def _check(self, method: str, headers: Headers) -> None:
         size = sum(len(name) + len(value) + 4 for name, value in headers.raw)
         if size > MAX_HEADERS:
-            raise Refused("headers_too_large", f"the headers have {size:,} bytes; at most {MAX_HEADERS:,} are taken")
+            raise Refused("headers_too_large", f"The headers have {size:,} bytes. The limit is {MAX_HEADERS:,}.")
         hosts = headers.getlist("host")
         match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
-        if match is None or not self._settings.answers_to(match["name"].strip("[]")):
-            raise Refused("host_not_allowed", "this server does not answer to that Host; see --allow-host")
+        if match is None or not self._settings.accepts_host(match["name"].strip("[]")):
+            raise Refused("host_not_allowed", "The Host header does not name this server. See --allow-host.")
         origin = headers.get("origin")
         if origin is not None and not _is_own(origin, hosts[0]):
-            raise Refused("origin_not_allowed", "requests for pages of other sites are not served")
-        # A link elsewhere may lead here; whatever else a browser says to do for another site is not done.
+            raise Refused("origin_not_allowed", "Requests from pages of other sites are refused.")
+        # A user may follow a link from another site; a browser's other cross-site requests are refused.
         follows_link = headers.get("sec-fetch-mode") == "navigate" and method in ("GET", "HEAD")
         if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not follows_link:
-            raise Refused("origin_not_allowed", "requests for pages of other sites are not served")
+            raise Refused("origin_not_allowed", "Requests from pages of other sites are refused.")
 
 
 def _is_own(origin: str, host: str) -> bool:
-    """Whether a page of ours asks. The scheme is left out: before us there may be a proxy that speaks TLS."""
+    """Return True if the origin is this host. The scheme may differ because a proxy may terminate TLS."""
     try:
         parts = urlsplit(origin)
     except ValueError:
@@ -90,31 +91,38 @@ def _is_own(origin: str, host: str) -> bool:
     return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
 
 
-class _Answer:
-    """Sends on what the app sends, with our headers on top."""
+class _Sender:
+    """Adds the security headers to a response."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.begun = False
+        self.started = False
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            self.begun = True
+            self.started = True
             headers = MutableHeaders(scope=message)
             for name, value in SECURITY_HEADERS.items():
                 headers.setdefault(name, value)
         await self._send(message)
 
 
-async def send_problem(error: Exception, send: Callable[[MutableMapping[str, Any]], Awaitable[None]]) -> None:
-    """Answer with a problem; what nobody foresaw goes to the log with its traceback, under an id."""
+async def send_error(error: Exception, send: Send, *, accept: str = "") -> None:
+    """Send an error as a web page or as problem+json, whichever the client prefers.
+
+    Unexpected errors are logged with their traceback under an id, which is all that the client learns.
+    """
     id = ""
     if not isinstance(error, WindlassError) or isinstance(error, StoreError):
         id = f"{entropy(1)():016x}"
-        trouble = isinstance(error, StoreError)
-        logger.log(logging.WARNING if trouble else logging.ERROR, "request failed, id %s", id, exc_info=error)
+        level = logging.WARNING if isinstance(error, StoreError) else logging.ERROR
+        logger.log(level, "request failed, id %s", id, exc_info=error)
     problem = problem_of(error, id=id)
-    headers = {"content-type": PROBLEM, **headers_of(error)}
+    headers = {"vary": "Accept", **headers_of(error)}
+    if error_page.prefers_html(accept):
+        headers, body = {**headers, **error_page.HEADERS}, error_page.render(problem)
+    else:
+        headers, body = {**headers, "content-type": PROBLEM}, msgspec.json.encode(problem)
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": problem.status, "headers": raw})
-    await send({"type": "http.response.body", "body": msgspec.json.encode(problem)})
+    await send({"type": "http.response.body", "body": body})

@@ -26,7 +26,7 @@ class Service:
         self.rate_limiter = RateLimiter(settings.rate)
         self.handlers = HandlerCatalog(store)
         self.workers = HttpWorkers(store)
-        self.broadcaster = Broadcaster(store, self.threads)
+        self.broadcaster = Broadcaster(store, self.threads, self.handlers)
 
     def end_streams(self) -> None:
         """Answer waiting claims and end event streams, so that the server can stop. Call it in the event loop."""

@@ -1,42 +1,47 @@
-"""Crons by hand, and tenants: when a schedule runs next, running it now, and on whose behalf tasks are there."""
+"""Crons over HTTP: list them, run one now, pause and resume."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from itertools import islice
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
-import msgspec
-from cronsim import CronSim
 from msgspec import Meta, Struct
 
-from windlass.core.manifest import CronInfo
-from windlass.core.times import to_datetime
-from windlass.errors import UnknownCron
+from windlass.operations import crons
 from windlass.operations.caller import Scope
-from windlass.operations.tenants import TenantRow, by_tenant
 from windlass.server.http.call import Call
 from windlass.server.http.routing import Routes
-from windlass.server.routes.manifest import CronName
-from windlass.server.routes.tasks import receipt
-from windlass.wire.schemas import NO_REASON, Reason, Receipt
+from windlass.wire.crons import CronShape, NextTimes, cron_shape
+from windlass.wire.fields import NO_REASON, Reason, Text
+from windlass.wire.tasks import Receipt, receipt_shape
 
-route = Routes("manifest")
+route = Routes("crons")
+
+CHANGE_ERRORS = ("unknown_cron", "invalid_task")
 
 
 class HowMany(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many times."""
+    """How many times to return."""
 
     n: Annotated[int, Meta(ge=1, le=1_000)] = 5
 
 
-class NextTimes(Struct, frozen=True, kw_only=True):
-    """When a schedule runs next, in its own time zone; what is paused runs at none of these."""
+@route("GET", "/crons", Scope.READ, unrestricted=True)
+def list_crons(call: Call) -> list[CronShape]:
+    """List the crons that were ever published."""
+    return [cron_shape(view) for view in crons.get_all(call.access)]
 
-    cron: str
-    paused: bool
-    times: list[datetime]
+
+@route("GET", "/crons/{name}", Scope.READ, unrestricted=True, errors=["unknown_cron"])
+def get_cron(call: Call, name: Text) -> CronShape:
+    """Get one cron."""
+    return cron_shape(crons.get(call.access, name))
+
+
+@route("GET", "/crons/{name}/next", Scope.READ, unrestricted=True, errors=["unknown_cron"])
+def next_times(call: Call, name: Text, query: HowMany) -> NextTimes:
+    """Get the next times at which a cron runs."""
+    paused = crons.get(call.access, name).state.paused
+    return NextTimes(cron=name, paused=paused, times=crons.next_times(call.access, name, query.n))
 
 
 @route(
@@ -45,38 +50,20 @@ class NextTimes(Struct, frozen=True, kw_only=True):
     Scope.OPERATE,
     status=201,
     unrestricted=True,
-    errors=["unknown_cron", "unknown_handler"],
+    errors=[*CHANGE_ERRORS, "unknown_handler"],
 )
-def run_cron(call: Call, name: CronName, body: Reason = NO_REASON) -> Receipt:
-    """Submit a cron's task now, beside its schedule, which goes on as if nothing had been."""
-    info = _cron(call, name)[0]
-    [written] = call.store.submit([call.handlers.info(info.handler).new_task(msgspec.json.decode(info.args))])
-    text = f"ran the cron {name} by hand{': ' if body.why else ''}{body.why}"
-    call.note(f"cron/{name}", "ran", text, task=str(written.id))
-    return receipt(written)
+def run_cron(call: Call, name: Text, body: Reason = NO_REASON) -> Receipt:
+    """Submit a cron's task now. Its schedule does not change."""
+    return receipt_shape(crons.run(call.access, name, call.author(body)))
 
 
-@route("GET", "/crons/{name}/next", Scope.READ, unrestricted=True, errors=["unknown_cron"])
-def next_times(call: Call, name: CronName, query: HowMany) -> NextTimes:
-    """When a cron runs next."""
-    info, paused = _cron(call, name)
-    now = to_datetime(call.now).astimezone(ZoneInfo(info.timezone))
-    return NextTimes(cron=name, paused=paused, times=list(islice(CronSim(info.schedule, now), query.n)))
+@route("POST", "/crons/{name}/pause", Scope.OPERATE, unrestricted=True, errors=CHANGE_ERRORS)
+def pause_cron(call: Call, name: Text, body: Reason = NO_REASON) -> CronShape:
+    """Stop firing a cron until it is resumed."""
+    return cron_shape(crons.pause(call.access, name, call.author(body)))
 
 
-@route("GET", "/tenants", Scope.READ)
-def list_tenants(call: Call) -> list[TenantRow]:
-    """Every tenant that has tasks: how many in each state, and in which queues."""
-    who = call.caller
-    return by_tenant(
-        count
-        for count in call.store.counts()
-        if who.tenant in (None, count.tenant) and who.queue in (None, count.queue)
-    )
-
-
-def _cron(call: Call, name: str) -> tuple[CronInfo, bool]:
-    found = next((each for each in call.store.crons() if each.info.name == name), None)
-    if found is None:
-        raise UnknownCron(name)
-    return found.info, found.paused
+@route("POST", "/crons/{name}/resume", Scope.OPERATE, unrestricted=True, errors=CHANGE_ERRORS)
+def resume_cron(call: Call, name: Text, body: Reason = NO_REASON) -> CronShape:
+    """Fire a cron again. Its misfire policy decides about the times that it missed."""
+    return cron_shape(crons.resume(call.access, name, call.author(body)))

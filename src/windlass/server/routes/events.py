@@ -1,101 +1,93 @@
-"""Server-sent events: what changes, as it changes, for dashboards and scripts."""
+"""Event streams over HTTP: all queues and pools, one task, one workflow."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator
 from typing import Annotated
+from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from windlass.clock import monotonic
+from windlass.core.task import TaskId
 from windlass.errors import Refused
 from windlass.operations.caller import Scope
-from windlass.server.events.broadcaster import Interest, Message, Subscriber
+from windlass.server.events.topics import Overview, TaskTopic, WorkflowTopic
 from windlass.server.http.call import Call
-from windlass.server.http.routing import Mode, Routes
-from windlass.server.http.streaming import Live
-from windlass.wire.schemas import Name
+from windlass.server.http.event_stream import EventStream
+from windlass.server.http.routing import Routes
+from windlass.server.routes.workflows import visible_tenant
+from windlass.wire.events import AuditEvent, CountsEvent, PoolsEvent, ProgressEvent, TaskEvent, WorkflowEvent
+from windlass.wire.fields import Name, Text
 
 route = Routes("events")
 
-HEARTBEAT_SECONDS = 15.0
-BACK_IN_MS = 2_000
-"""After how long a browser that was cut off tries again."""
+
+class StreamLength(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long to stream."""
+
+    seconds: Annotated[float, Meta(ge=0, le=86_400)] | None = None
+    """End the stream after this time. Without it, the stream ends when you disconnect."""
 
 
-class Listen(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to hear of."""
+class StreamEvents(StreamLength, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to stream."""
 
     queue: Name | None = None
     pool: Name | None = None
-    seconds: Annotated[float, Meta(ge=0, le=86_400)] | None = None
-    """End after so long; without it, when you leave."""
+
+
+class StreamWorkflow(StreamLength, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose workflow to stream."""
+
+    tenant: Name | None = None
+    """Needed only if several tenants have a workflow of this name."""
+
+
+@route("GET", "/events", Scope.READ, headers=["Last-Event-ID"], errors=["unknown_queue"])
+def stream_events(call: Call, query: StreamEvents) -> EventStream[CountsEvent | PoolsEvent | AuditEvent]:
+    """Stream changes of queues and pools, and audit entries, as server-sent events.
+
+    `counts` and `pools` carry the whole state: once at the start, then at most once per second when it has changed.
+    `audit` carries one audit entry, whose number is the event's id. Reconnect with `Last-Event-ID` to get the entries
+    you missed (the newest 1,000). A client that does not keep up is disconnected. A token limited to a tenant or a
+    queue gets only the counts of its own tasks.
+    """
+    caller = call.caller
+    if caller.queue not in (None, query.queue or caller.queue):
+        raise Refused("unknown_queue", f"Unknown queue: {query.queue}")
+    topic = Overview(
+        tenant=caller.tenant, queue=query.queue or caller.queue, pool=query.pool, unrestricted=not caller.limited
+    )
+    return EventStream(topic=topic, seconds=query.seconds)
+
+
+@route("GET", "/tasks/{id}/events", Scope.READ, headers=["Last-Event-ID"], errors=["unknown_task"])
+def stream_task_events(
+    call: Call, id: UUID, query: StreamLength
+) -> EventStream[TaskEvent | ProgressEvent | AuditEvent]:
+    """Stream changes of one task as server-sent events.
+
+    `task` and `progress` carry the whole state: once at the start, then at most once per second when it has changed.
+    `audit` carries one audit entry about the task, whose number is the event's id, and resumes as in `/events`; tokens
+    limited to a tenant or a queue do not get it. The stream ends when the task is deleted.
+    """
+    task = call.access.task(TaskId(id))
+    return EventStream(topic=TaskTopic(task=task.id, unrestricted=not call.caller.limited), seconds=query.seconds)
 
 
 @route(
     "GET",
-    "/events",
+    "/workflows/{name}/events",
     Scope.READ,
     headers=["Last-Event-ID"],
-    errors=["unknown_queue"],
-    mode=Mode.EVENTS,
-    media_type="text/event-stream",
+    errors=["unknown_workflow", "invalid_task"],
 )
-async def listen(call: Call, live: Live, query: Listen) -> AsyncGenerator[bytes]:
-    """Counts of queues, pools and entries of the audit log as they change, as server-sent events.
+def stream_workflow_events(call: Call, name: Text, query: StreamWorkflow) -> EventStream[WorkflowEvent | AuditEvent]:
+    """Stream changes of one workflow as server-sent events.
 
-    `counts` and `pools` tell a whole state, at most once a second and only when it has changed; `audit` tells one
-    entry, whose number is the event's id: come back with `Last-Event-ID`, and you are told what you have missed (the
-    newest 1,000). Who falls behind is cut off. A token that is limited hears the counts of its own tasks alone.
+    `workflow` carries the number of its tasks by state: once at the start, then at most once per second when it has
+    changed; less often for a workflow of many thousand tasks. `audit` carries one audit entry about the workflow, whose
+    number is the event's id, and resumes as in `/events`; tokens limited to a tenant or a queue do not get it.
     """
-    who = call.caller
-    if who.queue not in (None, query.queue or who.queue):
-        raise Refused("unknown_queue", f"unknown queue: {query.queue}")
-    interest = Interest(tenant=who.tenant, queue=query.queue or who.queue, pool=query.pool, whole=not who.limited)
-    listener = await live.broadcaster.join(interest, _number(call.headers.get("last-event-id")))
-    try:
-        yield f"retry: {BACK_IN_MS}\n\n".encode() + b"".join(map(written, listener.missed))
-        async for part in _messages(live, listener, query.seconds):
-            yield part
-    finally:
-        live.broadcaster.leave(listener)
-
-
-def written(message: Message) -> bytes:
-    """One event on the wire. JSON has no line ends of its own, so its data is one line."""
-    id = b"" if message.number is None else b"id: %d\n" % message.number
-    return b"event: %b\n%bdata: %b\n\n" % (message.kind.encode(), id, message.data)
-
-
-async def _messages(live: Live, listener: Subscriber, seconds: float | None) -> AsyncGenerator[bytes]:
-    end = float("inf") if seconds is None else monotonic() + seconds
-    beat = monotonic() + HEARTBEAT_SECONDS
-    while (now := monotonic()) < end:
-        if now >= beat:
-            if not await _is_allowed(live):
-                return
-            beat = now + HEARTBEAT_SECONDS
-            yield b": still here\n\n"
-        try:
-            async with asyncio.timeout(min(beat, end) - now):
-                message = await listener.messages.get()
-        except TimeoutError:
-            continue
-        if message is None:
-            return
-        yield written(message)
-
-
-async def _is_allowed(live: Live) -> bool:
-    """Whether the token is still worth something."""
-    try:
-        await live.check()
-    except Refused:
-        return False
-    return True
-
-
-def _number(text: str | None) -> int | None:
-    """The last that the listener has seen; what is no number was not ours."""
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 19 else None
+    tenant = visible_tenant(call, name, query.tenant)
+    topic = WorkflowTopic(name=name, tenant=tenant, unrestricted=not call.caller.limited)
+    return EventStream(topic=topic, seconds=query.seconds)

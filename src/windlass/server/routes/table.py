@@ -1,11 +1,11 @@
-"""Every route there is. A new module of routes is named here, and nowhere else."""
+"""The table of all routes. A new module of routes is added here and nowhere else."""
 
 from __future__ import annotations
 
 from windlass.server.http.routing import Route
 from windlass.server.routes import (
+    audit,
     breakers,
-    bulk,
     crons,
     dead_letters,
     events,
@@ -14,30 +14,30 @@ from windlass.server.routes import (
     metrics,
     nodes,
     pools,
-    publishing,
     queues,
     sessions,
-    task_stream,
     tasks,
-    whatif,
+    tasks_bulk,
+    tasks_stream,
+    tenants,
     workflows,
 )
 
 TABLE: tuple[Route, ...] = (
     *tasks.route,
-    *task_stream.route,
-    *bulk.route,
+    *tasks_stream.route,
+    *tasks_bulk.route,
     *dead_letters.route,
     *workflows.route,
     *queues.route,
+    *tenants.route,
     *manifest.route,
     *crons.route,
     *nodes.route,
+    *audit.route,
     *pools.route,
-    *whatif.route,
     *breakers.route,
     *sessions.route,
-    *publishing.route,
     *events.route,
     *health.route,
     *metrics.route,

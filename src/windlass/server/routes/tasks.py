@@ -1,55 +1,54 @@
-"""Tasks over HTTP: submit, look, change, cancel, bring back."""
+"""Tasks over HTTP: submit, find, change, cancel, retry."""
 
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
-from msgspec import Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from windlass.core.lifecycle import State
 from windlass.core.query import parse
-from windlass.core.task import Change, Task, TaskId
+from windlass.core.task import NewTask, Task, TaskId
 from windlass.core.task_update import Version, version_of
 from windlass.errors import Conflict, Refused, WindlassError
+from windlass.operations import tasks
+from windlass.operations.access import Access
 from windlass.operations.caller import Scope
-from windlass.operations.explain import explain
-from windlass.operations.find_tasks import find_shown
 from windlass.server.http.call import Call
 from windlass.server.http.problems import problem_of
 from windlass.server.http.routing import Routes
-from windlass.server.routes.submission import new_task, when
 from windlass.stores.protocol import Filter
-from windlass.stores.protocol import Receipt as Written
-from windlass.wire.cursors import cursor, cursor_text
-from windlass.wire.schemas import (
-    MAX_BATCH,
-    NO_REASON,
+from windlass.wire.cursors import parse_cursor
+from windlass.wire.fields import MAX_BATCH, NO_REASON, Name, Reason, Text
+from windlass.wire.tasks import (
     AttemptShape,
     Cancelled,
     ChangeTask,
+    EditTask,
     GraphShape,
     LogShape,
-    Name,
     ProgressShape,
-    Reason,
     Receipt,
     Receipts,
     Retried,
     SubmitTask,
     TaskPage,
     TaskShape,
-    Text,
     WhyShape,
-)
-from windlass.wire.shapes import (
     attempt_shape,
+    cancelled_shape,
     graph_shape,
     log_shape,
+    new_task,
     progress_shape,
+    receipt_shape,
+    retried_shape,
+    task_change,
+    task_page,
     task_shape,
     why_shape,
 )
@@ -68,14 +67,14 @@ SUBMIT_ERRORS = (
 
 
 class SubmitQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much is checked."""
+    """How a submit is checked."""
 
     unchecked: bool = False
-    """Take handlers that no node has published yet."""
+    """Accept handlers that no node has published yet."""
 
 
 class FindTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which tasks, and how many."""
+    """Which tasks to list, and how many."""
 
     q: Annotated[str, Meta(max_length=4_000)] = ""
     """The filter language, as in `state:failed age>10m -tenant:demo`."""
@@ -90,52 +89,43 @@ class FindTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @route("POST", "/tasks", Scope.SUBMIT, status=201, also=[200], headers=["Idempotency-Key"], errors=SUBMIT_ERRORS)
 def submit_task(call: Call, query: SubmitQuery, body: SubmitTask) -> Receipt:
-    """Submit one task. 201 when it is new, 200 when its key had been submitted before."""
+    """Submit one task. 201 if it is new, 200 if its key was submitted before."""
     key = call.headers.get("idempotency-key")
     if key and body.key is None:
         body = replace(body, key=key)
-    [written] = call.store.submit([new_task(call.handlers, call.caller, body, trusted=query.unchecked)])
-    if not written.created:
+    [receipt] = tasks.submit(call.access, [new_task(call.access, body, unchecked=query.unchecked)])
+    if not receipt.created:
         call.status = 200
-    call.response_headers["Location"] = f"tasks/{written.id}"
-    return receipt(written)
+    call.response_headers["Location"] = f"tasks/{receipt.id}"
+    return receipt_shape(receipt)
 
 
 @route("POST", "/tasks:batch", Scope.SUBMIT, errors=[*SUBMIT_ERRORS, "duplicate_task", "too_many_tasks"])
 def submit_batch(call: Call, query: SubmitQuery, body: list[SubmitTask]) -> Receipts:
-    """Submit up to 10,000 tasks, whole or not at all. They may wait for each other."""
+    """Submit up to 10,000 tasks, all of them or none. They may depend on each other."""
     if len(body) > MAX_BATCH:
-        raise Refused("too_many_tasks", f"{len(body):,} tasks in one batch; at most {MAX_BATCH:,} are taken")
-    new = [indexed(index, call, given, trusted=query.unchecked) for index, given in enumerate(body)]
-    return Receipts(receipts=[receipt(written) for written in call.store.submit(new)])
+        raise Refused("too_many_tasks", f"{len(body):,} tasks in one batch; the limit is {MAX_BATCH:,}")
+    return submit_all(call, body, unchecked=query.unchecked)
 
 
 @route("GET", "/tasks", Scope.READ, errors=["invalid_filter", "invalid_cursor"])
 def find_tasks(call: Call, query: FindTasks) -> TaskPage:
-    """The tasks that match, newest first, a page at a time; a page may be short while there are more."""
-    if call.caller.tenant not in (None, query.tenant or call.caller.tenant):
-        return TaskPage(tasks=[], after=None)
-    if call.caller.queue not in (None, query.queue or call.caller.queue):
-        return TaskPage(tasks=[], after=None)
+    """List tasks, newest first. A page may be short while there are more: only `after` tells."""
     filter = Filter(
         states=frozenset(query.state),
-        queue=query.queue or call.caller.queue,
-        tenant=query.tenant or call.caller.tenant,
+        queue=query.queue,
+        tenant=query.tenant,
         workflow=query.workflow,
         handler=query.handler,
         query=parse(query.q) if query.q else None,
     )
-    page = find_shown(call.store, call.handlers, filter, query.limit, cursor(query.after))
-    after = None if page.after is None else cursor_text(page.after)
-    return TaskPage(tasks=[shown(call, task) for task in page.tasks], after=after)
+    return task_page(tasks.find(call.access, filter, limit=query.limit, after=parse_cursor(query.after)))
 
 
 @route("GET", "/tasks/{id}", Scope.READ, errors=["unknown_task"])
 def get_task(call: Call, id: UUID) -> TaskShape:
-    """One task as it stands now."""
-    task = call.task(TaskId(id))
-    call.response_headers["ETag"] = etag(task)
-    return shown(call, task)
+    """Get one task."""
+    return _tagged(call, tasks.get(call.access, TaskId(id)))
 
 
 @route(
@@ -146,97 +136,106 @@ def get_task(call: Call, id: UUID) -> TaskShape:
     errors=["unknown_task", "not_allowed", "version_conflict", "invalid_task"],
 )
 def change_task(call: Call, id: UUID, body: ChangeTask) -> TaskShape:
-    """Change the priority or the times of an unfinished task, and its place in the queue with them."""
-    task = call.task(TaskId(id))
-    expect = _expected(call, task)
-    given: dict[str, Any] = {} if isinstance(body.priority, UnsetType) else {"priority": body.priority}
-    for field in ("deadline", "at", "expires"):
-        value = getattr(body, field)
-        if not isinstance(value, UnsetType):
-            given[field] = when(value, field)
-    entry = call.entry(f"task/{id}", "changed", f"changed {', '.join(given)} of {task.handler} {id}")
-    changed = call.store.update(task.id, Change(**given), expect=expect, entries=[entry])
-    call.response_headers["ETag"] = etag(changed)
-    return shown(call, changed)
+    """Change the priority or the times of an unfinished task."""
+    expect = _expected(call, tasks.get(call.access, TaskId(id)))
+    return _tagged(call, tasks.change(call.access, TaskId(id), task_change(body), call.author(), expect=expect))
 
 
-@route("POST", "/tasks/{id}/cancel", Scope.OPERATE, errors=["unknown_task"])
+@route("POST", "/tasks/{id}/cancel", Scope.OPERATE, errors=["unknown_task", "invalid_task"])
 def cancel_task(call: Call, id: UUID, body: Reason = NO_REASON) -> Cancelled:
-    """Cancel a task. A running one is asked to stop, and made to after ten seconds."""
-    task = call.task(TaskId(id))
-    why = body.why or f"cancelled by {body.by or call.caller.name}"
-    entry = call.entry(f"task/{id}", "cancelled", f"cancelled {task.handler} {id}: {why}")
-    number = call.store.cancel([task.id], reason=why, entries=[entry])
-    return Cancelled(cancelled=number, state=call.task(task.id).state)
+    """Cancel a task. A running task is asked to stop, and killed after ten seconds."""
+    return cancelled_shape(tasks.cancel(call.access, TaskId(id), call.author(body)))
 
 
-@route("POST", "/tasks/{id}/retry", Scope.OPERATE, errors=["unknown_task"])
+@route("POST", "/tasks/{id}/retry", Scope.OPERATE, errors=["unknown_task", "invalid_task"])
 def retry_task(call: Call, id: UUID, body: Reason = NO_REASON) -> Retried:
-    """Bring a failed, cancelled or expired task back with fresh counters."""
-    task = call.task(TaskId(id))
-    text = f"brought {task.handler} {id} back{': ' if body.why else ''}{body.why}"
-    number = call.store.retry([task.id], entries=[call.entry(f"task/{id}", "retried", text)])
-    return Retried(retried=number, state=call.task(task.id).state)
+    """Retry a failed, cancelled or expired task, with fresh counters."""
+    return retried_shape(tasks.retry(call.access, TaskId(id), call.author(body)))
+
+
+@route(
+    "POST",
+    "/tasks/{id}/edit-and-retry",
+    Scope.OPERATE,
+    status=201,
+    also=[200],
+    errors=["unknown_task", "not_allowed", *SUBMIT_ERRORS],
+)
+def edit_and_retry(call: Call, id: UUID, body: EditTask) -> Receipt:
+    """Submit a task that ended badly again, with other arguments. The old task stays as it is.
+
+    201 for the new task; 200 if the same change was submitted before.
+    """
+    receipt = tasks.edit_and_retry(call.access, TaskId(id), body.args, call.author(body))
+    if not receipt.created:
+        call.status = 200
+    call.response_headers["Location"] = f"../{receipt.id}"
+    return receipt_shape(receipt)
 
 
 @route("GET", "/tasks/{id}/attempts", Scope.READ, errors=["unknown_task"])
 def list_attempts(call: Call, id: UUID) -> list[AttemptShape]:
-    """Every ended attempt with its error, oldest first."""
-    return [attempt_shape(attempt) for attempt in call.store.attempts(call.task(TaskId(id)).id)]
+    """List the ended attempts of a task with their errors, oldest first."""
+    return [attempt_shape(attempt) for attempt in tasks.attempts(call.access, TaskId(id))]
 
 
 @route("GET", "/tasks/{id}/logs", Scope.READ, errors=["unknown_task"])
 def list_logs(call: Call, id: UUID) -> list[LogShape]:
-    """What each ended attempt printed, oldest first."""
-    return [log_shape(log) for log in call.store.logs(call.task(TaskId(id)).id)]
+    """List the output of the ended attempts of a task, oldest first."""
+    return [log_shape(log) for log in tasks.logs(call.access, TaskId(id))]
 
 
 @route("GET", "/tasks/{id}/progress", Scope.READ, errors=["unknown_task"])
 def get_progress(call: Call, id: UUID) -> ProgressShape | None:
-    """The latest that the task has said about how far it has come; null if it never did."""
-    [seen] = call.store.progress_of([call.task(TaskId(id)).id])
+    """Get the latest progress that a task reported; null if it reported none."""
+    seen = tasks.progress(call.access, TaskId(id))
     return None if seen is None else progress_shape(seen)
 
 
 @route("GET", "/tasks/{id}/graph", Scope.READ, errors=["unknown_task"])
 def get_graph(call: Call, id: UUID) -> GraphShape:
-    """What the task waits for, and what waits for it; a thousand of each at the most."""
-    return graph_shape(call.store.neighbourhood(call.task(TaskId(id)).id))
+    """Get the prerequisites and the dependents of a task, up to 1,000 of each."""
+    return graph_shape(tasks.graph(call.access, TaskId(id)))
 
 
 @route("GET", "/tasks/{id}/why", Scope.READ, errors=["unknown_task"])
 def get_why(call: Call, id: UUID) -> WhyShape:
-    """What holds the task back, and what would free it."""
-    return why_shape(explain(call.store, call.task(TaskId(id))))
+    """Explain what a task waits for, and what would let it run."""
+    return why_shape(tasks.why(call.access, TaskId(id)))
 
 
-def shown(call: Call, task: Task) -> TaskShape:
-    """A task as this caller sees it."""
-    return task_shape(task, call.handlers.parameters(task.handler))
+def submit_all(call: Call, given: list[SubmitTask], *, unchecked: bool) -> Receipts:
+    """Submit a batch, all of it or nothing."""
+    new = new_batch(call, given, unchecked=unchecked)
+    return Receipts(receipts=[receipt_shape(receipt) for receipt in tasks.submit(call.access, new)])
 
 
-def receipt(written: Written) -> Receipt:
-    """A store's receipt."""
-    return Receipt(id=written.id, created=written.created, state=written.state)
+def new_batch(call: Call, given: list[SubmitTask], *, unchecked: bool) -> list[NewTask]:
+    """Return the tasks of a batch. A refusal names the position of the task."""
+    return [_numbered(index, call.access, each, unchecked=unchecked) for index, each in enumerate(given)]
 
 
-def indexed(index: int, call: Call, given: SubmitTask, *, trusted: bool) -> Any:
-    """One task of a batch; a refusal says which one it was."""
+def etag(task: Task) -> str:
+    """Return a tag that changes with the task's lease, its state, and everything that `PATCH` can set."""
+    return f'"{sha256(msgspec.json.encode(version_of(task))).hexdigest()[:20]}"'
+
+
+def _numbered(index: int, access: Access, given: SubmitTask, *, unchecked: bool) -> NewTask:
     try:
-        return new_task(call.handlers, call.caller, given, trusted=trusted)
+        return new_task(access, given, unchecked=unchecked)
     except WindlassError as error:
         found = problem_of(error)
         field = found.errors[0].field if found.errors else None
         raise Refused(error.code, f"tasks[{index}]: {error}", field=field, index=index) from error
 
 
-def etag(task: Task) -> str:
-    """Changes with everything that a change may depend on: its lease, its state, what `PATCH` can set."""
-    return f'"{sha256(msgspec.json.encode(version_of(task))).hexdigest()[:20]}"'
+def _tagged(call: Call, task: Task) -> TaskShape:
+    call.response_headers["ETag"] = etag(task)
+    return task_shape(task)
 
 
 def _expected(call: Call, task: Task) -> Version | None:
-    """The version that the caller has seen, which the store compares once more; None if any will do."""
+    """Return the version that the caller has seen, for the store to compare; None if any version will do."""
     wanted = call.headers.get("if-match")
     if not wanted or wanted == "*":
         return None

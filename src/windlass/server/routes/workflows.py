@@ -27,10 +27,11 @@ from windlass.operations.workflows import (
 )
 from windlass.server.http.call import Call
 from windlass.server.http.routing import Routes
-from windlass.server.routes.tasks import SUBMIT_ERRORS, SubmitQuery, indexed, receipt
+from windlass.server.routes.tasks import SUBMIT_ERRORS, SubmitQuery, new_batch
 from windlass.stores.workflow_reads import SCANNED, EdgeCursor, WorkflowCursor
 from windlass.wire.cursors import decode_next, next_text
-from windlass.wire.schemas import Name, Receipts, SubmitTask, Text
+from windlass.wire.fields import Name, Text
+from windlass.wire.tasks import Receipts, SubmitTask, receipt_shape
 from windlass.wire.workflows import (
     AppendTasks,
     EdgeList,
@@ -98,14 +99,14 @@ def submit_workflow(call: Call, query: SubmitQuery, body: SubmitWorkflow) -> Rec
     if not body.sealed:
         forward = None if body.forward is None else duration(body.forward, "forward")
         call.store.open_workflow(body.name, tenant=tenant, sealed=False, forward=forward)
-    return Receipts(receipts=[receipt(written) for written in call.store.submit(new)])
+    return Receipts(receipts=[receipt_shape(receipt) for receipt in call.store.submit(new)])
 
 
 @route("POST", "/workflows/{name}/tasks", Scope.SUBMIT, status=201, errors=ERRORS)
 def append_tasks(call: Call, name: Text, query: SubmitQuery, body: AppendTasks) -> Receipts:
     """Add tasks to a workflow, all of them or none. They may wait for those that are there, and for each other."""
     new = _new(call, name, _tenant(call, body.tenant), body.tasks, trusted=query.unchecked)
-    return Receipts(receipts=[receipt(written) for written in call.store.submit(new)])
+    return Receipts(receipts=[receipt_shape(receipt) for receipt in call.store.submit(new)])
 
 
 @route("POST", "/workflows/{name}/seal", Scope.SUBMIT, errors=["unknown_workflow", "not_allowed", "invalid_task"])
@@ -114,7 +115,7 @@ def seal_workflow(call: Call, name: Text, body: SealWorkflow = SEAL) -> SealedSh
     tenant = _tenant(call, body.tenant)
     _check_no_queue(call)
     text = f"sealed the workflow {name} of {tenant}"
-    entry = call.entry(f"workflow/{name}", "sealed", text, missing=body.missing)
+    entry = call.author().entry(f"workflow/{name}", "sealed", text, missing=body.missing)
     try:
         call.store.seal_workflow(name, tenant=tenant, missing=body.missing, entries=[entry])
     except UnknownTask:
@@ -144,7 +145,7 @@ def get_workflow(call: Call, name: Text, query: SomeSteps) -> WorkflowShape:
 
     One of more than 100,000 tasks or 1,000,000 edges is counted instead (`aggregated`): page through `/steps` then.
     """
-    tenant = _seen_tenant(call, name, query.tenant)
+    tenant = visible_tenant(call, name, query.tenant)
     found = workflow(call.store, name, tenant=tenant)
     after = None if query.after is None else TaskId(query.after)
     now = call.now
@@ -156,7 +157,7 @@ def get_workflow(call: Call, name: Text, query: SomeSteps) -> WorkflowShape:
 @route("GET", "/workflows/{name}/steps", Scope.READ, errors=["unknown_workflow", "invalid_task"])
 def get_steps(call: Call, name: Text, query: SomeSteps) -> StepList:
     """List the steps of a workflow of any size in the order of their submit, page by page."""
-    tenant = _seen_tenant(call, name, query.tenant)
+    tenant = visible_tenant(call, name, query.tenant)
     after = None if query.after is None else TaskId(query.after)
     return step_list(submitted_page(call.store, name, tenant, limit=query.limit, after=after), call.now)
 
@@ -164,7 +165,7 @@ def get_steps(call: Call, name: Text, query: SomeSteps) -> StepList:
 @route("GET", "/workflows/{name}/edges", Scope.READ, errors=["unknown_workflow", "invalid_task", "invalid_cursor"])
 def get_edges(call: Call, name: Text, query: SomeEdges) -> EdgeList:
     """List the edges of a workflow of any size, page by page. A page may be short: only `next` tells."""
-    tenant = _seen_tenant(call, name, query.tenant)
+    tenant = visible_tenant(call, name, query.tenant)
     after = decode_next(query.after, EdgeCursor)
     return edge_list(call.store.workflow_edges(name, tenant=tenant, limit=query.limit, after=after))
 
@@ -178,20 +179,19 @@ def get_edges(call: Call, name: Text, query: SomeEdges) -> EdgeList:
 def retry_workflow(call: Call, name: Text, body: RetryWorkflow) -> RetriedWorkflow:
     """Bring back a step that ended badly, and everything that was cancelled because of it."""
     _check_no_queue(call)
-    tenant = _seen_tenant(call, name, body.tenant)
+    tenant = visible_tenant(call, name, body.tenant)
     task = find_step(call.store, name, tenant, body.step)
     if not task.state.ended_badly:
         raise NotAllowed(f"step {body.step} is {task.state.value}; only one that ended badly is retried")
     if body.dry_run:
         return RetriedWorkflow(retried=0, matching=call.store.retry([task.id], dependents=True, dry_run=True))
-    why = f": {body.why}" if body.why else ""
-    text = f"retried the workflow {name} of {tenant} from {body.step}{why}"
-    entry = call.entry(f"workflow/{name}", "retried", text[:2_000], step=body.step, by=body.by)
+    text = f"retried the workflow {name} of {tenant} from {body.step}"
+    entry = call.author(body).entry(f"workflow/{name}", "retried", text, step=body.step)
     retried = call.store.retry([task.id], dependents=True, entries=[entry])
     return RetriedWorkflow(retried=retried, matching=retried)
 
 
-def _seen_tenant(call: Call, name: str, given: str | None) -> str:
+def visible_tenant(call: Call, name: str, given: str | None) -> str:
     """Whose workflow is meant, if this caller sees all of it. Another's is answered as one that does not exist."""
     who = call.caller
     if who.tenant not in (None, given or who.tenant):
@@ -220,7 +220,7 @@ def _unknown(name: str) -> UnknownWorkflow:
 
 def _new(call: Call, name: str, tenant: str, tasks: Sequence[SubmitTask], *, trusted: bool) -> list[NewTask]:
     placed = [_placed(index, given, name, tenant) for index, given in enumerate(tasks)]
-    return [indexed(index, call, given, trusted=trusted) for index, given in enumerate(placed)]
+    return new_batch(call, placed, unchecked=trusted)
 
 
 def _placed(index: int, given: SubmitTask, name: str, tenant: str) -> SubmitTask:

@@ -1,7 +1,7 @@
-"""Submitting without end: a task a line, a receipt a line, in the same order.
+"""Submit a stream of tasks over HTTP: one task per line, and one receipt per line in the same order.
 
-Lines that come together are written together. One that is refused is answered with its own problem and harms none of
-its neighbours: a batch that the store refuses is halved until the line at fault stands alone.
+Lines that arrive together are submitted together. A refused line gets its own problem and does not affect others: a
+batch that the store refuses is halved until the invalid line is alone.
 """
 
 from __future__ import annotations
@@ -14,42 +14,43 @@ from starlette.requests import ClientDisconnect
 
 from windlass.core.task import NewTask
 from windlass.errors import InvalidTask, Refused, StoreError, WindlassError
+from windlass.operations import tasks
 from windlass.operations.caller import Scope
 from windlass.refused_submits import refused_submits
 from windlass.server.http.call import Call
 from windlass.server.http.problems import problem_of
 from windlass.server.http.routing import Routes
 from windlass.server.http.streaming import LineReader
-from windlass.server.routes.submission import new_task
 from windlass.server.routes.tasks import SUBMIT_ERRORS
 from windlass.stores.protocol import Receipt
-from windlass.wire.schemas import MAX_BATCH, LineReceipt, SubmitTask
+from windlass.wire.fields import MAX_BATCH
 from windlass.wire.strict_json import decode_json
+from windlass.wire.tasks import LineReceipt, SubmitTask, new_task
 
 route = Routes("tasks")
 logger = logging.getLogger("windlass.server")
 
-TOGETHER = 1_000
-"""How many lines are written in one batch at the most."""
+BATCH = 1_000
+"""How many lines are submitted in one batch."""
 
 
 class StreamTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a stream is taken."""
+    """How a stream is submitted."""
 
     atomic: bool = False
-    """All lines or none; up to 10,000 of them, and the first receipt comes after the last line."""
+    """All lines or none: at most 10,000, and the first receipt comes after the last line."""
     unchecked: bool = False
-    """Take handlers that no node has published yet."""
+    """Accept handlers that no node has published yet."""
 
 
 @route("POST", "/tasks:stream", Scope.SUBMIT, errors=[*SUBMIT_ERRORS, "too_many_tasks"])
 async def stream_tasks(
     call: Call, reader: LineReader[SubmitTask], query: StreamTasks
 ) -> AsyncGenerator[Sequence[LineReceipt]]:
-    """Submit a task a line (NDJSON), and read a receipt a line while you write.
+    """Submit one task per line (NDJSON), and read one receipt per line while you write.
 
-    A line that is refused has `error` in its receipt. Empty lines are passed over. When the store goes away the stream
-    ends: lines without a receipt can be sent again, those with a key as often as you like.
+    The receipt of a refused line has an `error`. Empty lines are skipped. The stream ends when the store becomes
+    unavailable: send lines without a receipt again. Repeating a line with a key is harmless.
     """
     if query.atomic:
         yield await _atomic(call, reader, query)
@@ -57,8 +58,8 @@ async def stream_tasks(
     number = 0
     try:
         async for lines in reader.lines():
-            for start in range(0, len(lines), TOGETHER):
-                group = _Group(call, query, number + start, lines[start : start + TOGETHER])
+            for start in range(0, len(lines), BATCH):
+                group = _Group(call, query, number + start, lines[start : start + BATCH])
                 yield await _written(reader, group)
                 if group.broken:
                     return
@@ -75,40 +76,40 @@ async def _written(reader: LineReader[SubmitTask], group: _Group) -> Sequence[Li
     try:
         return await reader.run(group.submit)
     except Refused as error:  # It took too long, or too many wait: what became of these lines is not known.
-        return group.given_up(error)
+        return group.give_up(error)
 
 
 class _Group:
-    """Lines that came together."""
+    """Lines that arrived together."""
 
     def __init__(self, call: Call, query: StreamTasks, before: int, lines: Sequence[bytes]) -> None:
         self._call, self._query, self._before, self._lines = call, query, before, lines
         self._receipts: dict[int, LineReceipt] = {}
         self.broken = False
-        """Whether the stream cannot go on."""
+        """True if the stream must end."""
 
     def submit(self) -> Sequence[LineReceipt]:
-        """Write what can be written; a receipt for each line that is not empty."""
+        """Submit the valid lines; return a receipt for each line that is not empty."""
         new: list[tuple[int, NewTask]] = []
         for number, line in self._numbered():
             try:
                 given = decode_json(line, SubmitTask, "line")
-                task = new_task(self._call.handlers, self._call.caller, given, trusted=self._query.unchecked)
+                task = new_task(self._call.access, given, unchecked=self._query.unchecked)
                 new.append((number, task))
             except StoreError as error:
-                return self.given_up(error)
+                return self.give_up(error)
             except WindlassError as error:
                 self._refuse(number, error)
         try:
             self._write(new)
         except StoreError as error:
-            return self.given_up(error)
+            return self.give_up(error)
         return self._in_order()
 
-    def given_up(self, error: WindlassError) -> Sequence[LineReceipt]:
-        """The same answer for every line that has none yet, and no further lines."""
+    def give_up(self, error: WindlassError) -> Sequence[LineReceipt]:
+        """Return this error for every line without a receipt, and end the stream."""
         self.broken = True
-        logger.warning("a stream was given up: %s", error)
+        logger.warning("stream of tasks ended: %s", error)
         for number, _ in self._numbered():
             if number not in self._receipts:
                 self._refuse(number, error)
@@ -118,7 +119,7 @@ class _Group:
         if not new:
             return
         try:
-            written = self._call.store.submit([task for _, task in new])
+            written = tasks.submit(self._call.access, [task for _, task in new])
         except StoreError:
             raise
         except WindlassError as error:
@@ -144,7 +145,7 @@ class _Group:
 
 
 async def _atomic(call: Call, reader: LineReader[SubmitTask], query: StreamTasks) -> Sequence[LineReceipt]:
-    """All lines in one batch, or a problem that names the line."""
+    """Submit all lines in one batch, or raise a problem that names the line."""
     lines: list[bytes] = []
     async for more in reader.lines():
         lines += more
@@ -155,7 +156,7 @@ async def _atomic(call: Call, reader: LineReader[SubmitTask], query: StreamTasks
     def submit() -> Sequence[LineReceipt]:
         new = [_new(call, query, number, line) for number, line in numbered]
         try:
-            written = call.store.submit(new)
+            written = tasks.submit(call.access, new)
         except InvalidTask as error:
             raise error if error.index is None else _of_line(error, numbered[error.index][0]) from error
         return [_line(number, receipt) for (number, _), receipt in zip(numbered, written, strict=True)]
@@ -165,7 +166,7 @@ async def _atomic(call: Call, reader: LineReader[SubmitTask], query: StreamTasks
 
 def _new(call: Call, query: StreamTasks, number: int, line: bytes) -> NewTask:
     try:
-        return new_task(call.handlers, call.caller, decode_json(line, SubmitTask, "line"), trusted=query.unchecked)
+        return new_task(call.access, decode_json(line, SubmitTask, "line"), unchecked=query.unchecked)
     except StoreError:
         raise
     except WindlassError as error:

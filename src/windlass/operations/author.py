@@ -1,0 +1,39 @@
+"""Who changes something, and why. Every action takes an `Author` and writes its audit entry with the change itself."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from windlass.core.names import check_author
+from windlass.redaction import redact_text
+from windlass.stores.coordination import MAX_TEXT, Entry
+
+
+class Author(Struct, frozen=True):
+    """The author of a change and the reason for it. Names and reasons that do not fit the audit log are refused."""
+
+    name: str
+    """An account or an API token."""
+    why: str = ""
+    acting_for: str = ""
+    """The person for whom a token acts, if somebody else."""
+
+    def __post_init__(self) -> None:
+        check_author(self.by, self.why)
+
+    @property
+    def by(self) -> str:
+        """Return the name for the audit log. It always includes the token's own name."""
+        return f"{self.acting_for} ({self.name})"[:128] if self.acting_for else self.name
+
+    @property
+    def because(self) -> str:
+        """Return the reason as the end of a sentence: ": why", or nothing."""
+        return f": {self.why}" if self.why else ""
+
+    def entry(self, subject: str, action: str, text: str, **data: object) -> Entry:
+        """Return an audit entry whose text ends with the reason. It has no secrets and fits into the log."""
+        encoded = msgspec.json.encode(data, enc_hook=str).decode() if data else ""
+        text = redact_text(text + self.because)[:MAX_TEXT]
+        return Entry(subject=subject, action=action, text=text, by=self.by, data=encoded)

@@ -1,0 +1,157 @@
+"""Cancel, retry or purge many tasks at once: those with some ids, or all that match a filter. Count first, then act.
+
+A cancel or a retry is one operation of the store: tasks wait for each other, so no task may change before all of them
+are known. A purge goes in short batches and can be stopped between them. A filter selects only what the caller could
+have found by reading, so that no action reveals a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+from msgspec.structs import replace
+
+from windlass.core.lifecycle import FINAL, UNFINISHED, State
+from windlass.core.task import TaskId
+from windlass.errors import InvalidFilter
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.operations.paging import pages
+from windlass.operations.tasks import cancel_reason, find_stored, is_plain
+from windlass.stores.coordination import Entry
+from windlass.stores.protocol import Filter, Selection
+
+BATCH = 500
+"""How many tasks are counted or purged in one step."""
+
+
+class Verb(StrEnum):
+    """What can be done to many tasks."""
+
+    CANCEL = "cancel"
+    RETRY = "retry"
+    PURGE = "purge"
+
+    @property
+    def done(self) -> str:
+        """Return the action as the audit log names it."""
+        return {"cancel": "cancelled", "retry": "retried", "purge": "purged"}[self.value]
+
+    @property
+    def states(self) -> frozenset[State]:
+        """Return the states of the tasks to which it applies. Other tasks stay as they are."""
+        if self is Verb.CANCEL:
+            return frozenset(UNFINISHED)
+        return frozenset(FINAL) if self is Verb.PURGE else frozenset(state for state in FINAL if state.ended_badly)
+
+
+class BulkAction:
+    """One verb for a selection of tasks. Call `count` first; `run` does nothing before that."""
+
+    def __init__(self, access: Access, verb: Verb, which: Selection, author: Author) -> None:
+        if isinstance(which, Filter) and _matches_everything(which):
+            raise InvalidFilter("", 0, "it matches every task; name some ids, or a condition such as queue:mail")
+        self._access, self._verb, self._which, self._author = access, verb, which, author
+        self._selection: Selection = []
+        """What the store is given: the filter, or ids where the store cannot judge the filter itself."""
+        self.total = 0
+        """How many tasks matched when they were counted."""
+
+    def count(self) -> int:
+        """Count the tasks to which the action applies."""
+        return max(self.count_steps(), default=0)
+
+    def run(self) -> int:
+        """Do it, and return how many tasks were changed."""
+        return max(self.run_steps(), default=0)
+
+    def count_steps(self) -> Iterator[int]:
+        """Count step by step; yield the number so far after each step."""
+        if not isinstance(self._which, Filter):
+            yield self._select_ids(self._which)
+            return
+        filter = self._filter(self._which)
+        if filter is None:
+            return
+        plain = filter.query is None or is_plain(filter.query)
+        ids: list[TaskId] = []
+        for page in pages(lambda after: find_stored(self._access, filter, limit=BATCH, after=after)):
+            self.total += len(page.tasks)
+            if not plain:
+                ids += [task.id for task in page.tasks]
+            yield self.total
+        self._selection = filter if plain else ids
+
+    def run_steps(self) -> Iterator[int]:
+        """Act step by step; yield the number of changed tasks so far after each step."""
+        if not self.total:
+            return
+        store, entries = self._access.store, [self._entry()]
+        match self._verb:
+            case Verb.CANCEL:
+                yield store.cancel(self._selection, reason=cancel_reason(self._author), entries=entries)
+            case Verb.RETRY:
+                yield store.retry(self._selection, entries=entries)
+            case Verb.PURGE:
+                done = 0
+                for batch in self._batches():
+                    number = store.purge(batch, entries=entries)
+                    entries = [] if number else entries
+                    done += number
+                    yield done
+
+    def _select_ids(self, ids: Sequence[TaskId]) -> int:
+        states, caller = self._verb.states, self._access.caller
+        found = [task for task in self._access.store.get(ids) if task is not None and caller.can_see(task)]
+        self._selection = [task.id for task in found if task.state in states]
+        self.total = len(self._selection)
+        return self.total
+
+    def _filter(self, filter: Filter) -> Filter | None:
+        states = filter.states & self._verb.states if filter.states else self._verb.states
+        return self._access.narrow(replace(filter, states=states)) if states else None
+
+    def _batches(self) -> Iterator[Sequence[TaskId]]:
+        selection = self._selection
+        if isinstance(selection, Filter):
+            for page in pages(lambda after: self._access.store.find(selection, limit=BATCH, after=after)):
+                if page.tasks:
+                    yield [task.id for task in page.tasks]
+        else:
+            for start in range(0, len(selection), BATCH):
+                yield selection[start : start + BATCH]
+
+    def _entry(self) -> Entry:
+        which, number = self._which, f"{self.total:,} task{'s' * (self.total != 1)}"
+        if isinstance(which, Filter):
+            subject, text = "tasks", f"{self._verb.done} {number} that matched {_describe(which)}"
+        else:
+            subject = f"task/{which[0]}" if len(which) == 1 else "tasks"
+            text = f"{self._verb.done} {number}"
+        return self._author.entry(subject, self._verb.done, text, total=self.total, which=_as_data(which))
+
+
+def _matches_everything(filter: Filter) -> bool:
+    has_conditions = filter.query is not None and bool(filter.query.conditions)
+    return not has_conditions and replace(filter, query=None) == Filter()
+
+
+def _describe(filter: Filter) -> str:
+    """Return a filter in the filter language."""
+    fields = ("queue", "tenant", "workflow", "handler")
+    parts = [f"{name}:{value}" for name in fields if (value := getattr(filter, name)) is not None]
+    if filter.states:
+        parts.insert(0, f"state:{','.join(sorted(filter.states))}")
+    return repr(" ".join([*parts, str(filter.query)] if filter.query else parts))
+
+
+def _as_data(which: Selection) -> object:
+    """Return a selection as the audit log stores it."""
+    if not isinstance(which, Filter):
+        return [str(id) for id in which[:100]]
+    given = {name: getattr(which, name) for name in ("queue", "tenant", "workflow", "handler")}
+    data: dict[str, object] = {name: value for name, value in given.items() if value is not None}
+    if which.states:
+        data["states"] = sorted(state.value for state in which.states)
+    return data if which.query is None else {**data, "query": str(which.query)}

@@ -1,0 +1,86 @@
+"""Crons as people see and change them: when they run next, running one now, pausing and resuming."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+import msgspec
+from cronsim import CronSim
+from msgspec import Struct
+from msgspec.structs import replace
+
+from windlass.clock import entropy
+from windlass.core.ids import fresh_id
+from windlass.core.manifest import CronState
+from windlass.core.times import to_datetime
+from windlass.errors import UnknownCron
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.operations.redact import redact_cron
+from windlass.stores.protocol import Receipt
+
+
+class CronView(Struct, frozen=True, kw_only=True):
+    """A cron, and when it runs next."""
+
+    state: CronState
+    next: datetime | None
+    """In the cron's own time zone; None while it is paused."""
+
+
+def get_all(access: Access) -> list[CronView]:
+    """Return every cron that was ever published, by name."""
+    return [_view(access, cron) for cron in access.whole_store.crons()]
+
+
+def get(access: Access, name: str) -> CronView:
+    """Return one cron. Raise `UnknownCron` if it was never published."""
+    return _view(access, _find(access, name))
+
+
+def next_times(access: Access, name: str, number: int) -> list[datetime]:
+    """Return the next times at which a cron runs, or would run if it were not paused."""
+    return _next_times(access, _find(access, name), number)
+
+
+def run(access: Access, name: str, author: Author) -> Receipt:
+    """Submit a cron's task now. Its schedule does not change."""
+    info = _find(access, name).info
+    new = access.catalog.info(info.handler).new_task(msgspec.json.decode(info.args))
+    new = replace(new, id=fresh_id(access.now, entropy(1)()))
+    entry = author.entry(f"cron/{name}", "ran", f"ran cron {name} by hand", task=new.id)
+    [receipt] = access.store.submit([new], entries=[entry])
+    return receipt
+
+
+def pause(access: Access, name: str, author: Author) -> CronView:
+    """Stop firing a cron until it is resumed."""
+    entry = author.entry(f"cron/{name}", "paused", f"paused cron {name}")
+    access.whole_store.pause_cron(name, True, by=author.by, why=author.why, entries=[entry])
+    return get(access, name)
+
+
+def resume(access: Access, name: str, author: Author) -> CronView:
+    """Fire a cron again. Its misfire policy decides about the times that it missed."""
+    entry = author.entry(f"cron/{name}", "resumed", f"resumed cron {name}")
+    access.whole_store.pause_cron(name, False, entries=[entry])
+    return get(access, name)
+
+
+def _find(access: Access, name: str) -> CronState:
+    found = next((cron for cron in access.whole_store.crons() if cron.info.name == name), None)
+    if found is None:
+        raise UnknownCron(name)
+    return found
+
+
+def _view(access: Access, cron: CronState) -> CronView:
+    following = None if cron.paused else next(iter(_next_times(access, cron, 1)), None)
+    return CronView(state=redact_cron(cron, access.catalog), next=following)
+
+
+def _next_times(access: Access, cron: CronState, number: int) -> list[datetime]:
+    now = to_datetime(access.now).astimezone(ZoneInfo(cron.info.timezone))
+    return list(islice(CronSim(cron.info.schedule, now), number))

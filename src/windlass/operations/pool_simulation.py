@@ -1,0 +1,112 @@
+"""Replay the recorded load of a pool's queues with another goal, other bounds or another policy.
+
+The work is bounded: at most an hour of load, a number of tasks, and a few policies. It runs the controller's own code,
+one simulation at a time, because it needs a processor and does not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from threading import Lock
+from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from windlass.core.times import Duration, duration
+from windlass.errors import Refused, WindlassError
+from windlass.operations import pools
+from windlass.operations.access import Access
+from windlass.simulation.bound import compute_bound
+from windlass.simulation.load import InvalidLoad, Load
+from windlass.simulation.load_sources import adjust_load, make_load, read_history
+from windlass.simulation.policies import find_policies, play
+from windlass.simulation.run import SimulationResult, Timeline
+from windlass.stores.protocol import Cursor, Filter, Page, TaskReader
+
+LONGEST = timedelta(hours=1)
+MAX_PAGES = 25
+"""How many pages of 1,000 tasks are read from one queue."""
+_one_at_a_time = Lock()
+
+
+class PoolSimulation(Struct, frozen=True, kw_only=True):
+    """How each policy would have done, the best first."""
+
+    pool: str
+    tasks: int
+    seconds: int
+    results: list[SimulationResult]
+
+
+def simulate(
+    access: Access,
+    name: str,
+    *,
+    since: Duration = "1h",
+    wait: Duration | None = None,
+    floor: int | None = None,
+    ceiling: int | None = None,
+    start_delay: Duration | None = None,
+    policies: Sequence[str] = ("slo",),
+) -> PoolSimulation:
+    """Replay the recent load of a pool. What is not given is as the pool has it."""
+    length = duration(since, "since")
+    if not timedelta(0) < length <= LONGEST:
+        raise InvalidLoad(f"since={since!r} is out of range; use up to an hour, or `windlass pool simulate`")
+    view, chosen = pools.get(access, name), find_policies(policies)
+    load = adjust_load(
+        _read_load(access.store, view.queues, length, access.now),
+        wait=view.wait if wait is None else wait,
+        floor=view.floor if floor is None else floor,
+        ceiling=view.ceiling if ceiling is None else ceiling,
+        start_delay=start_delay,
+    )
+    if not _one_at_a_time.acquire(blocking=False):
+        raise Refused("overloaded", "another simulation is running; try again when it has ended")
+    try:
+        limit = compute_bound(load)
+        results = [replace(play(policy, load, limit), timeline=Timeline()) for policy in chosen]
+    finally:
+        _one_at_a_time.release()
+    results.sort(key=lambda result: result.score)
+    return PoolSimulation(pool=name, tasks=len(load.arrivals), seconds=load.length, results=results)
+
+
+def _read_load(store: TaskReader, queues: Sequence[str], since: timedelta, now: int) -> Load:
+    """Return the arrivals of all queues together. A queue in which too few tasks ended is left out."""
+    found: list[Load] = []
+    refusal: WindlassError | None = None
+    for queue in queues:
+        try:
+            found.append(read_history(cast("TaskReader", _LimitedReader(store)), now=now, since=since, queue=queue))
+        except TooManyTasks:
+            raise
+        except InvalidLoad as error:
+            refusal = error
+    if not found:
+        raise refusal or InvalidLoad("the pool serves no queue, so there is nothing to replay")
+    first = found[0]
+    arrivals = sorted(arrival for load in found for arrival in load.arrivals)
+    return make_load("recorded", arrivals, wait=first.wait, delay=first.delay)
+
+
+class TooManyTasks(InvalidLoad):
+    """More tasks were recorded than an interface replays."""
+
+
+class _LimitedReader:
+    """A store of which only some pages can be read."""
+
+    def __init__(self, store: TaskReader) -> None:
+        self._store, self._left = store, MAX_PAGES
+
+    def find(self, filter: Filter, *, limit: int = 100, after: Cursor | None = None) -> Page:
+        self._left -= 1
+        if self._left < 0:
+            raise TooManyTasks("since covers too many tasks; use a shorter time, or `windlass pool simulate`")
+        return self._store.find(filter, limit=limit, after=after)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)

@@ -1,0 +1,97 @@
+"""Remove secrets from everything that operations return, once for all interfaces.
+
+Each function returns a value of the same type. Arguments and results stay JSON text. Workers read the store directly
+and get the clear values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from windlass.core.manifest import CronState
+from windlass.core.ordering import Queue
+from windlass.core.payload import json_object
+from windlass.core.retry import Error
+from windlass.core.task import Attempt, Task
+from windlass.core.why import Gate, Why
+from windlass.operations.handler_catalog import HandlerCatalog
+from windlass.redaction import redact, redact_text
+from windlass.stores.coordination import EntrySeen
+from windlass.stores.protocol import Log, ProgressSeen, Session
+from windlass.stores.workflow_reads import Step
+
+
+def redact_task(task: Task, catalog: HandlerCatalog) -> Task:
+    """Remove secrets from arguments, result and reason. The handler's schema marks some arguments as secret."""
+    return replace(
+        task,
+        args=_redact_json(task.args, catalog.parameters(task.handler)),
+        result=None if task.result is None else _redact_json(task.result),
+        reason=redact_text(task.reason),
+    )
+
+
+def redact_attempt(attempt: Attempt) -> Attempt:
+    """Remove secrets from the error of an attempt."""
+    return attempt if attempt.error is None else replace(attempt, error=redact_error(attempt.error))
+
+
+def redact_error(error: Error) -> Error:
+    """Remove secrets that a message or a traceback repeats."""
+    return replace(error, message=redact_text(error.message), traceback=redact_text(error.traceback))
+
+
+def redact_log(log: Log) -> Log:
+    """Remove secrets from the output of an attempt."""
+    return Log(log.fence, redact_text(log.text))
+
+
+def redact_progress(seen: ProgressSeen) -> ProgressSeen:
+    """Remove secrets from a progress message."""
+    return ProgressSeen(seen.fence, seen.share, redact_text(seen.message), seen.at)
+
+
+def redact_why(why: Why, catalog: HandlerCatalog) -> Why:
+    """Remove secrets from an explanation, which repeats reasons."""
+    gates = tuple(_redact_gate(gate) for gate in why.gates)
+    return replace(why, task=redact_task(why.task, catalog), gates=gates)
+
+
+def redact_step(step: Step) -> Step:
+    """Remove secrets from the reason of a workflow step."""
+    return step if step.reason is None else replace(step, reason=redact_text(step.reason))
+
+
+def redact_entry(entry: EntrySeen) -> EntrySeen:
+    """Remove secrets from the text and the data of an audit entry."""
+    data = msgspec.json.encode(redact(json_object(entry.data))).decode() if entry.data else ""
+    return replace(entry, text=redact_text(entry.text), data=data)
+
+
+def redact_queue(queue: Queue) -> Queue:
+    """Remove secrets from the reason for a queue's pause."""
+    return replace(queue, paused_why=redact_text(queue.paused_why))
+
+
+def redact_cron(cron: CronState, catalog: HandlerCatalog) -> CronState:
+    """Remove secrets from the arguments of a cron and from the reason for its pause."""
+    args = _redact_json(cron.info.args, catalog.parameters(cron.info.handler))
+    return replace(cron, info=replace(cron.info, args=args), paused_why=redact_text(cron.paused_why))
+
+
+def redact_session(session: Session) -> Session:
+    """Remove secrets from what a node publishes about itself."""
+    about = msgspec.json.encode(redact(json_object(session.about))).decode() if session.about else ""
+    return replace(session, about=about)
+
+
+def _redact_gate(gate: Gate) -> Gate:
+    return replace(gate, text=redact_text(gate.text), fix=redact_text(gate.fix))
+
+
+def _redact_json(text: str, schema: Mapping[str, Any] | None = None) -> str:
+    return msgspec.json.encode(redact(msgspec.json.decode(text), schema)).decode()

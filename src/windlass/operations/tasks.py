@@ -1,0 +1,275 @@
+"""Tasks as people see and change them. Every task that is returned is without secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from msgspec import Struct, UnsetType
+from msgspec.structs import replace
+
+from windlass.clock import entropy
+from windlass.core.filter import ARGS, FREE, Condition, Query
+from windlass.core.ids import fresh_id, keyed_id
+from windlass.core.lifecycle import State
+from windlass.core.payload import encode_args
+from windlass.core.query import parse
+from windlass.core.references import referenced_ids
+from windlass.core.task import Attempt, Change, NewTask, Task, TaskId
+from windlass.core.task_update import Version
+from windlass.core.why import Why
+from windlass.errors import InvalidPayload, InvalidTask, Refused, UnknownTask
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.operations.caller import Caller
+from windlass.operations.edit_task import edit_task
+from windlass.operations.explain import explain
+from windlass.operations.handler_catalog import unchecked_handler
+from windlass.operations.paging import pages
+from windlass.operations.redact import redact_attempt, redact_log, redact_progress, redact_task, redact_why
+from windlass.stores.protocol import Cursor, Filter, Log, Neighbourhood, Page, ProgressSeen, Receipt
+
+MAX_SCANNED = 10_000
+"""How many tasks one `find` compares with conditions that may touch secrets. A page may be short because of it."""
+PAGE = 1_000
+_PART_OF_ID = re.compile(r"(?=(?:-?[0-9a-fA-F]){8})[0-9a-fA-F-]+")
+
+
+class TaskDetails(Struct, frozen=True, kw_only=True):
+    """One task with its attempts, output and progress, and what it waits for."""
+
+    task: Task
+    attempts: list[Attempt]
+    logs: list[Log]
+    progress: ProgressSeen | None
+    why: Why
+
+
+class Changed(Struct, frozen=True):
+    """What a cancel or a retry of one task did: how many tasks it changed (0 or 1), and the task's state now."""
+
+    tasks: int
+    state: State
+
+
+def find(access: Access, filter: Filter, *, limit: int = 100, after: Cursor | None = None) -> Page:
+    """Return a page of the tasks that match, newest first.
+
+    Conditions on arguments, reasons and free text are compared with the tasks as they are shown: otherwise a filter
+    such as `args.password:a*` could read a secret letter by letter. The store evaluates all other conditions.
+    """
+    page = find_stored(access, filter, limit=limit, after=after)
+    return Page([redact_task(task, access.catalog) for task in page.tasks], page.after)
+
+
+def find_stored(access: Access, filter: Filter, *, limit: int, after: Cursor | None = None) -> Page:
+    """Return the same page as `find` with the secrets still in it. Only for operations."""
+    narrowed = access.narrow(filter)
+    if narrowed is None:
+        return Page([], None)
+    conditions = () if narrowed.query is None else narrowed.query.conditions
+    judged = Query(tuple(each for each in conditions if _may_touch_secrets(each)))
+    if not judged.conditions:
+        return access.store.find(narrowed, limit=limit, after=after)
+    wanted = replace(narrowed, query=Query(tuple(each for each in conditions if not _may_touch_secrets(each))))
+    found: list[Task] = []
+    scanned = 0
+    cursor = after
+    for page in pages(lambda cursor: access.store.find(wanted, limit=PAGE, after=cursor), after):
+        for task in page.tasks:
+            if judged.matches(redact_task(task, access.catalog), 0):
+                found.append(task)
+            if len(found) == limit:
+                return Page(found, Cursor(task.submitted, task.id))
+        scanned, cursor = scanned + PAGE, page.after
+        if scanned >= MAX_SCANNED:
+            break
+    return Page(found, cursor)
+
+
+def each(access: Access, filter: Filter, *, page_size: int = PAGE) -> Iterator[Task]:
+    """Yield the tasks that match, newest first. Pages are read as they are needed: use `islice` for the first ones."""
+    for page in pages(lambda after: find(access, filter, limit=page_size, after=after)):
+        yield from page.tasks
+
+
+def count(access: Access, filter: Filter, *, most: int | None = None) -> int:
+    """Return how many tasks match. Stop counting above `most`."""
+    found = 0
+    for page in pages(lambda after: find_stored(access, filter, limit=PAGE, after=after)):
+        found += len(page.tasks)
+        if most is not None and found > most:
+            return most + 1
+    return found
+
+
+def is_plain(query: Query) -> bool:
+    """Return True if no condition touches what may be secret, so that the store can evaluate all of them."""
+    return not any(map(_may_touch_secrets, query.conditions))
+
+
+def get(access: Access, id: TaskId) -> Task:
+    """Return one task. Raise `UnknownTask` for one that does not exist or that the caller may not see."""
+    return redact_task(access.task(id), access.catalog)
+
+
+def look_up(access: Access, text: str) -> Task:
+    """Return the task with this id. Eight digits from the beginning or the end of the id are enough."""
+    if not _PART_OF_ID.fullmatch(text) or len(text.replace("-", "")) == 32:
+        return get(access, parse_id(text))
+    found = find(access, Filter(query=parse(f"id:{text}*,*{text}")), limit=2).tasks
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UnknownTask(f"{text}…, at least among the newest; use the full id")
+    raise InvalidTask(f"id={text!r} matches {found[0].id} and {found[1].id}; use more digits")
+
+
+def parse_id(text: str) -> TaskId:
+    """Return a task id from its text."""
+    try:
+        return TaskId(UUID(text))
+    except ValueError:
+        raise InvalidTask(f"id={text!r} is not a task id; `windlass tasks ls` lists them") from None
+
+
+def details(access: Access, id: TaskId) -> TaskDetails:
+    """Return one task with everything that is recorded about it."""
+    task = access.task(id)
+    [seen] = access.store.progress_of([id])
+    return TaskDetails(
+        task=redact_task(task, access.catalog),
+        attempts=[redact_attempt(attempt) for attempt in access.store.attempts(id)],
+        logs=[redact_log(log) for log in access.store.logs(id)],
+        progress=None if seen is None else redact_progress(seen),
+        why=redact_why(explain(access.store, task), access.catalog),
+    )
+
+
+def attempts(access: Access, id: TaskId) -> list[Attempt]:
+    """Return the ended attempts of a task with their errors, oldest first."""
+    return [redact_attempt(attempt) for attempt in access.store.attempts(access.task(id).id)]
+
+
+def logs(access: Access, id: TaskId) -> list[Log]:
+    """Return the output of the ended attempts of a task, oldest first."""
+    return [redact_log(log) for log in access.store.logs(access.task(id).id)]
+
+
+def progress(access: Access, id: TaskId) -> ProgressSeen | None:
+    """Return the latest progress that a task reported; None if it reported none."""
+    [seen] = access.store.progress_of([access.task(id).id])
+    return None if seen is None else redact_progress(seen)
+
+
+def graph(access: Access, id: TaskId) -> Neighbourhood:
+    """Return the prerequisites and the dependents of a task, up to 1,000 of each."""
+    return access.store.neighbourhood(access.task(id).id)
+
+
+def why(access: Access, id: TaskId) -> Why:
+    """Explain what a task waits for, and what would let it run."""
+    return redact_why(explain(access.store, access.task(id)), access.catalog)
+
+
+def change(access: Access, id: TaskId, change: Change, author: Author, *, expect: Version | None = None) -> Task:
+    """Change the priority or the times of an unfinished task. With `expect`, only if it is still in that version."""
+    task = access.task(id)
+    fields = {name: getattr(change, name) for name in Change.__struct_fields__}
+    given = {name: value for name, value in fields.items() if not isinstance(value, UnsetType)}
+    values = ", ".join(f"{name}={value}" for name, value in given.items())
+    entry = author.entry(f"task/{id}", "changed", f"set {values} of {task.handler} {id}")
+    changed = access.store.update(id, change, expect=expect, entries=[entry])
+    return redact_task(changed, access.catalog)
+
+
+def cancel(access: Access, id: TaskId, author: Author) -> Changed:
+    """Cancel an unfinished task. A running task is asked to stop, and killed after ten seconds."""
+    task = access.task(id)
+    entry = author.entry(f"task/{id}", "cancelled", f"cancelled {task.handler} {id}")
+    number = access.store.cancel([id], reason=cancel_reason(author), entries=[entry])
+    return Changed(number, access.task(id).state)
+
+
+def retry(access: Access, id: TaskId, author: Author) -> Changed:
+    """Run a failed, cancelled or expired task again, with fresh counters."""
+    task = access.task(id)
+    entry = author.entry(f"task/{id}", "retried", f"retried {task.handler} {id}")
+    number = access.store.retry([id], entries=[entry])
+    return Changed(number, access.task(id).state)
+
+
+def cancel_reason(author: Author) -> str:
+    """Return the reason that a cancelled task shows."""
+    return author.why or f"cancelled by {author.by}"
+
+
+def edit_and_retry(access: Access, id: TaskId, changes: Mapping[str, Any], author: Author) -> Receipt:
+    """Submit a task that ended badly again, with other arguments. The old task stays as it is."""
+    old = access.task(id)
+    new = edit_task(old, changes, access.catalog.parameters(old.handler))
+    new_id = keyed_id(new.tenant, new.workflow, new.key or "")
+    entry = author.entry(
+        f"task/{id}",
+        "edited",
+        f"submitted {new_id} in place of {id}, with other arguments",
+        successor=new_id,
+        changed=sorted(changes)[:100],
+    )
+    [receipt] = access.store.submit([new], entries=[entry])
+    return receipt
+
+
+def new_task(
+    access: Access, handler: str, args: Mapping[str, Any], fields: Mapping[str, Any], *, unchecked: bool = False
+) -> NewTask:
+    """Return a task that this caller may submit: the handler's own options, and the caller's `fields` on top.
+
+    With `unchecked`, its handler may be one that no node has published yet.
+    """
+    if unchecked:
+        info = unchecked_handler(handler)
+    else:
+        info = access.catalog.info(handler)
+        access.catalog.check(handler, args)
+    new = info.new_task(args, fields)
+    if access.caller.tenant is not None and "tenant" not in fields:
+        new = replace(new, tenant=access.caller.tenant)
+    _check_may_submit(access.caller, new)
+    _check_references(new)
+    return new
+
+
+def submit(access: Access, tasks: Sequence[NewTask], author: Author | None = None) -> list[Receipt]:
+    """Submit tasks made by `new_task`, all of them or none. A person who submits by hand is named in the audit log."""
+    if author is None or not tasks:
+        return access.store.submit(tasks)
+    first = tasks[0]
+    if first.key is None and first.id is None:
+        first = replace(first, id=fresh_id(access.now, entropy(1)()))
+    id = first.id or keyed_id(first.tenant, first.workflow, first.key or "")
+    more = f" and {len(tasks) - 1:,} more" if len(tasks) > 1 else ""
+    entry = author.entry(f"task/{id}", "submitted", f"submitted {first.handler} {id}{more} by hand")
+    return access.store.submit([first, *tasks[1:]], entries=[entry])
+
+
+def _may_touch_secrets(condition: Condition) -> bool:
+    return condition.field in (FREE, "error") or condition.field.startswith(ARGS)
+
+
+def _check_may_submit(caller: Caller, new: NewTask) -> None:
+    if caller.tenant not in (None, new.tenant):
+        text = f"tenant={new.tenant!r}: this token submits for {caller.tenant} only"
+        raise Refused("forbidden", text, field="tenant")
+    if caller.queue not in (None, new.queue):
+        raise Refused("forbidden", f"queue={new.queue!r}: this token submits to {caller.queue} only", field="queue")
+
+
+def _check_references(new: NewTask) -> None:
+    """Refuse a reference to the result of a task that is not a prerequisite: only those are checked for the tenant."""
+    named = {name if isinstance(name, UUID) else keyed_id(new.tenant, new.workflow, name) for name in new.prerequisites}
+    foreign = [task for task in referenced_ids(encode_args(new.args)) if task not in named]
+    if foreign:
+        raise InvalidPayload(f"args: {foreign[0]} is referenced but is not a prerequisite; name it in `after`")

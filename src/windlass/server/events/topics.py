@@ -1,0 +1,134 @@
+"""What a subscriber can follow: all queues and pools, one task, or one workflow.
+
+A topic says which audit entries belong to it, and `read_states` returns its current state as events. Topics are
+values: all subscribers to the same topic share one read of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec import Struct
+
+from windlass.core.task import TaskId
+from windlass.operations.handler_catalog import HandlerCatalog
+from windlass.operations.pools import describe_all, look_at
+from windlass.operations.redact import redact_progress, redact_task
+from windlass.operations.workflows import Summary, count_groups
+from windlass.stores.coordination import EntrySeen
+from windlass.stores.protocol import Count, Store
+from windlass.wire.events import (
+    CountsEvent,
+    Event,
+    PoolsEvent,
+    PoolStatuses,
+    ProgressEvent,
+    QueueCounts,
+    TaskEvent,
+    WorkflowCounts,
+    WorkflowEvent,
+    pool_status,
+)
+from windlass.wire.tasks import progress_shape, task_shape
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    """All queues and pools, or some of them."""
+
+    tenant: str | None = None
+    queue: str | None = None
+    pool: str | None = None
+    unrestricted: bool = True
+    """True if the subscriber may see pools and audit entries, which concern all tenants and queues."""
+
+    def includes(self, entry: EntrySeen) -> bool:
+        """Return True if an audit entry belongs to the topic."""
+        subjects = {f"queue/{self.queue}", f"pool/{self.pool}"}
+        return self.unrestricted and (self.queue is self.pool is None or entry.subject in subjects)
+
+
+class TaskTopic(Struct, frozen=True, kw_only=True):
+    """One task."""
+
+    task: TaskId
+    unrestricted: bool = True
+
+    def includes(self, entry: EntrySeen) -> bool:
+        """Return True if an audit entry belongs to the topic."""
+        return self.unrestricted and entry.subject == f"task/{self.task}"
+
+
+class WorkflowTopic(Struct, frozen=True, kw_only=True):
+    """One workflow of a tenant."""
+
+    name: str
+    tenant: str
+    unrestricted: bool = True
+
+    def includes(self, entry: EntrySeen) -> bool:
+        """Return True if an audit entry belongs to the topic. Entries name a workflow without its tenant."""
+        return self.unrestricted and entry.subject == f"workflow/{self.name}"
+
+
+Topic = Overview | TaskTopic | WorkflowTopic
+States = Mapping[Topic, Sequence[Event]]
+"""The current state of each topic, one event per kind. Empty if the task or workflow no longer exists."""
+
+
+def read_states(store: Store, catalog: HandlerCatalog, topics: Collection[Topic]) -> States:
+    """Read the state of all topics, with few store calls for any number of them."""
+    found: dict[Topic, Sequence[Event]] = {}
+    found |= _read_overviews(store, [each for each in topics if isinstance(each, Overview)])
+    found |= _read_tasks(store, catalog, [each for each in topics if isinstance(each, TaskTopic)])
+    for topic in topics:
+        if isinstance(topic, WorkflowTopic):
+            found[topic] = _read_workflow(store, topic)
+    return found
+
+
+def _read_overviews(store: Store, topics: Sequence[Overview]) -> dict[Overview, Sequence[Event]]:
+    if not topics:
+        return {}
+    counts = store.counts()
+    pools = describe_all(look_at(store, counts)) if any(topic.unrestricted for topic in topics) else []
+    found: dict[Overview, Sequence[Event]] = {}
+    for topic in topics:
+        events: list[Event] = [CountsEvent(data=_queue_counts(topic, counts))]
+        if topic.unrestricted:
+            chosen = [pool_status(view) for view in pools if topic.pool in (None, view.name)]
+            events.append(PoolsEvent(data=PoolStatuses(pools=chosen)))
+        found[topic] = events
+    return found
+
+
+def _queue_counts(topic: Overview, counts: Sequence[Count]) -> QueueCounts:
+    queues: dict[str, dict[str, int]] = {}
+    for count in counts:
+        if count.tasks > 0 and topic.tenant in (None, count.tenant) and topic.queue in (None, count.queue):
+            states = queues.setdefault(count.queue, {})
+            states[count.state.value] = states.get(count.state.value, 0) + count.tasks
+    return QueueCounts(queues=queues)
+
+
+def _read_tasks(store: Store, catalog: HandlerCatalog, topics: Sequence[TaskTopic]) -> dict[TaskTopic, Sequence[Event]]:
+    if not topics:
+        return {}
+    ids = [topic.task for topic in topics]
+    found: dict[TaskTopic, Sequence[Event]] = {}
+    for topic, task, progress in zip(topics, store.get(ids), store.progress_of(ids), strict=True):
+        events: list[Event] = []
+        if task is not None:
+            events.append(TaskEvent(data=task_shape(redact_task(task, catalog))))
+            if progress is not None:
+                events.append(ProgressEvent(data=progress_shape(redact_progress(progress))))
+        found[topic] = events
+    return found
+
+
+def _read_workflow(store: Store, topic: WorkflowTopic) -> Sequence[Event]:
+    groups = count_groups(store, topic.name, topic.tenant)
+    if not groups:
+        return []
+    states = Summary(name=topic.name, tenant=topic.tenant, groups=groups).states
+    tasks = {state.value: number for state, number in states.items()}
+    return [WorkflowEvent(data=WorkflowCounts(workflow=topic.name, tenant=topic.tenant, tasks=tasks))]

@@ -1,0 +1,76 @@
+"""The JSON shapes of queues."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from windlass.core.ordering import Strategy
+from windlass.operations.queues import QueueView
+from windlass.wire.fields import Seconds, as_datetime
+
+
+class SetQueue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """All settings of a queue. Fields that are left out get their defaults; a pause stays as it is."""
+
+    strategy: Strategy = Strategy.PRIORITY
+    horizon_seconds: Seconds = 3_600
+    step_seconds: Seconds = 60
+    max_waiting: Annotated[int, Meta(ge=0, le=2**62)] | None = None
+    max_leased: Annotated[int, Meta(ge=0, le=2**62)] | None = None
+    weight: Annotated[int, Meta(ge=1, le=1_000)] = 1
+    fair: bool = False
+
+
+class QueueShape(Struct, frozen=True, kw_only=True):
+    """A queue: its settings, and how many tasks it has in each state."""
+
+    name: str
+    strategy: Strategy
+    horizon_seconds: float
+    step_seconds: float
+    paused: bool
+    paused_by: str | None
+    paused_why: str | None
+    max_waiting: int | None
+    max_leased: int | None
+    weight: int
+    fair: bool
+    tasks: dict[str, int]
+    oldest: datetime | None
+    """When the runnable task that has waited longest became due; null for a token that is limited to a tenant."""
+
+
+def queue_settings(given: SetQueue) -> dict[str, Any]:
+    """Return the requested settings by their names in `Queue`."""
+    return {
+        "strategy": given.strategy,
+        "horizon": timedelta(seconds=given.horizon_seconds),
+        "step": timedelta(seconds=given.step_seconds),
+        "max_waiting": given.max_waiting,
+        "max_leased": given.max_leased,
+        "weight": given.weight,
+        "fair": given.fair,
+    }
+
+
+def queue_shape(view: QueueView) -> QueueShape:
+    """Convert a queue."""
+    queue = view.settings
+    return QueueShape(
+        name=queue.name,
+        strategy=queue.strategy,
+        horizon_seconds=queue.horizon.total_seconds(),
+        step_seconds=queue.step.total_seconds(),
+        paused=queue.paused,
+        paused_by=queue.paused_by,
+        paused_why=queue.paused_why,
+        max_waiting=queue.max_waiting,
+        max_leased=queue.max_leased,
+        weight=queue.weight,
+        fair=queue.fair,
+        tasks={state.value: number for state, number in view.tasks.items()},
+        oldest=as_datetime(view.oldest),
+    )
