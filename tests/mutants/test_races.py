@@ -476,7 +476,7 @@ def test_an_operation_that_a_sweep_has_begun_to_drop_cannot_be_decided(laborator
     overdue = bulk.BulkOperation(database_of(store), operation._id, bulk.RETRY, patience=0)
     laboratory.patch(bulk.BulkOperation, "drop", lambda _self: None)  # It has only just begun.
     overdue.drop_overdue(decided=False)
-    with pytest.raises(CommitUnknown, match="stood still"):
+    with pytest.raises(CommitUnknown, match="made no progress"):
         operation.run(AuditedChange(database_of(owner), ()))
 
     assert store.get(ids) == before
