@@ -22,7 +22,7 @@ def windlass(tmp_path: Path) -> Run:
     return run
 
 
-def test_a_token_is_made_shown_once_listed_and_revoked(windlass: Run) -> None:
+def test_a_token_is_created_shown_once_listed_and_revoked(windlass: Run) -> None:
     made = windlass("token", "create", "ci", "--scope", "submit", "--scope", "read", "--tenant", "acme", "--rate", "5")
     [listed] = json.loads(windlass("token", "ls", "--json").stdout)
     people = windlass("token", "ls")
@@ -62,7 +62,7 @@ def test_a_name_can_be_used_again_after_it_was_revoked(windlass: Run) -> None:
         (["token", "revoke", "nobody"], "token='nobody'"),
     ],
 )
-def test_what_cannot_be_is_refused(windlass: Run, words: list[str], named: str) -> None:
+def test_invalid_options_are_refused(windlass: Run, words: list[str], named: str) -> None:
     result = windlass(*words)
 
     assert (result.exit_code, named in result.stderr) == (2, True), result.output

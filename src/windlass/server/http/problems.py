@@ -1,7 +1,7 @@
 """Errors as problem details (RFC 9457): one table maps each error code to its HTTP status.
 
-Codes are stable and for programs; `detail` is for people. An unexpected error becomes a 500 with an id, which also
-stands in the server's log beside the traceback. The response never contains a traceback.
+Codes are stable and for programs; `detail` is for people. An unexpected error becomes a 500 with an id, which
+also marks the traceback in the server's log. The response never contains a traceback.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ STORE_ERRORS: Mapping[str, str] = {
     "schema_too_new": "A newer version of Windlass migrated the store. Upgrade this server.",
     "unsafe_store": "The store's settings do not guarantee durability. See the server's log.",
 }
-"""What clients are told about store errors. Details go to the server's log."""
+"""What clients see of store errors. Details go to the server's log."""
 
 _FIELD = re.compile(r"([a-z_]+(?:[.\[][\w.\[\]']*)?)(?:=|: )")
 
