@@ -13,10 +13,10 @@ from tests.support.builders import GAVE_UP, claim_one, report, submit_one
 from windlass.cli.main import main
 from windlass.operations.caller import Scope
 from windlass.server.http.openapi import document
-from windlass.server.http.problems import STATUSES
 from windlass.server.http.routing import Routes
 from windlass.server.routes.table import TABLE
 from windlass.stores.protocol import Store
+from windlass.wire.problems import STATUSES
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(TABLE)))
 

@@ -10,11 +10,11 @@ from msgspec import Meta, Struct
 from windlass.core.task import TaskId
 from windlass.errors import Refused
 from windlass.operations.caller import Scope
+from windlass.operations.workflows import find_tenant
 from windlass.server.events.topics import Overview, TaskTopic, WorkflowTopic
 from windlass.server.http.call import Call
 from windlass.server.http.event_stream import EventStream
 from windlass.server.http.routing import Routes
-from windlass.server.routes.workflows import visible_tenant
 from windlass.wire.events import AuditEvent, CountsEvent, PoolsEvent, ProgressEvent, TaskEvent, WorkflowEvent
 from windlass.wire.fields import Name, Text
 
@@ -88,6 +88,6 @@ def stream_workflow_events(call: Call, name: Text, query: StreamWorkflow) -> Eve
     changed; less often for a workflow of many thousand tasks. `audit` carries one audit entry about the workflow, whose
     number is the event's id, and resumes as in `/events`; tokens limited to a tenant or a queue do not get it.
     """
-    tenant = visible_tenant(call, name, query.tenant)
+    tenant = find_tenant(call.access, name, query.tenant)
     topic = WorkflowTopic(name=name, tenant=tenant, unrestricted=not call.caller.limited)
     return EventStream(topic=topic, seconds=query.seconds)
