@@ -6,7 +6,7 @@
 ... def send(to: str, subject: str = "") -> int: ...
 >>> handle = send.enqueue("a@b.c")
 
-or, without a store, the in-memory engine alone:
+Or, without a store, only the in-memory engine:
 
 >>> scheduler = windlass.Scheduler()
 >>> scheduler.add_tasks([windlass.NewTask(id="a", deadline=3), windlass.NewTask(id="b", deadline=1)])
@@ -108,9 +108,9 @@ __all__ = [
     "simulate",
 ]
 
-# Where the names live, from the leaves up, and last what is seldom used. A name is fetched when it is first used, so
-# that the command line, which needs few of them, starts quickly.
-_HOMES = (
+# The modules of the public names, leaves first and rarely used ones last. A name is imported on first use, so that the
+# command line, which needs few of them, starts quickly.
+_MODULES = (
     "windlass.errors",
     "windlass.redaction",
     "windlass.core.lifecycle",
@@ -133,8 +133,8 @@ _HOMES = (
 
 
 def __getattr__(name: str) -> object:
-    for home in _HOMES if name in __all__ else ():
-        module = importlib.import_module(home)
+    for path in _MODULES if name in __all__ else ():
+        module = importlib.import_module(path)
         if hasattr(module, name):
             globals()[name] = getattr(module, name)
             return globals()[name]

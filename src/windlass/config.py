@@ -1,6 +1,6 @@
-"""What a node is told: its pools and its limits. One frozen value, checked once, all faults reported together.
+"""The settings of a node: its pools and its limits, validated together so that all problems are reported at once.
 
-A flag counts more than the environment, that more than `windlass.yaml`, that more than the defaults here.
+A flag overrides the environment, the environment overrides `windlass.yaml`, and that overrides the defaults here.
 """
 
 from __future__ import annotations
@@ -24,92 +24,92 @@ from windlass.stores.protocol import SESSION_TTL, TaskReader
 
 
 class InvalidSettings(WindlassError, ValueError):
-    """Settings that cannot be followed; every fault is named."""
+    """The settings are invalid. The message lists every problem."""
 
     code = "invalid_settings"
 
 
 class SignalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A number from outside that bears on the size of a pool: `value / per_worker` workers."""
+    """An external number that affects the size of a pool: `value / per_worker` workers."""
 
     name: str
-    """Of a function that the app has registered with `@app.signal`, unless there is a `query`."""
+    """The name of a function registered with `@app.signal`, unless there is a `query`."""
     query: str = ""
-    """For Prometheus; of several series the sum counts."""
+    """A Prometheus query. Several series are added up."""
     url: str = ""
-    """Where Prometheus is, as in http://prometheus:9090."""
+    """The address of Prometheus, such as http://prometheus:9090."""
     means: Literal["limit", "want"] = "limit"
-    """`limit`: never more workers than this. `want`: at least so many, within the bounds."""
+    """`limit`: at most this many workers. `want`: at least this many, within the bounds."""
     per_worker: float = 1.0
-    """How much of it one worker uses, or serves."""
+    """How much of the value one worker uses or serves."""
     every: float = 5.0
-    """Seconds between two readings."""
+    """Seconds between readings."""
     half_life: float = 0.0
-    """Seconds after which a reading counts half; 0 takes each as it is."""
+    """Half-life of the smoothing in seconds; 0 uses each reading as it is."""
 
     def faults(self) -> list[str]:
-        """What is wrong with it."""
+        """Return the problems of these settings."""
         found: list[str] = []
         if bool(self.query) != bool(self.url):
-            found.append(f"query={self.query!r}, url={self.url!r} belong together; give both or none")
+            found.append(f"query={self.query!r} and url={self.url!r} must be set together")
         if self.url and not self.url.startswith(("http://", "https://")):
-            found.append(f"url={self.url!r} is no address; give something like http://prometheus:9090")
+            found.append(f"url={self.url!r} is not an HTTP address such as http://prometheus:9090")
         if self.per_worker <= 0:
-            found.append(f"per_worker={self.per_worker:g} is out of range; give more than 0")
+            found.append(f"per_worker={self.per_worker:g} must be greater than 0")
         if not 1 <= self.every <= 3_600:
-            found.append(f"every={self.every:g} is out of range; give 1 to 3600 seconds")
+            found.append(f"every={self.every:g} is out of range (1 to 3600 seconds)")
         if self.half_life < 0:
-            found.append(f"half_life={self.half_life:g} is out of range; give 0 or more seconds")
+            found.append(f"half_life={self.half_life:g} must be 0 or more seconds")
         return found
 
 
 class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A named set of workers that serve some queues."""
+    """A named set of workers that serve certain queues."""
 
     name: str = "default"
     queues: tuple[str, ...] = ("default",)
     weights: tuple[int, ...] = ()
-    """How often each queue is the first to be asked; empty for all alike."""
+    """How often each queue is asked first; empty for equal shares."""
     order: Literal["queues", "deadline"] = "queues"
-    """`queues`: one queue after the other, each in its own order. `deadline`: the earliest deadline over all of them;
-    then each must have the strategy `deadline`."""
+    """`queues`: one queue after the other, each in its own order. `deadline`: the earliest deadline over all queues;
+    they must all have the strategy `deadline`."""
     size: int | None = None
-    """How many workers it has; left out, it sizes itself between `min` and `max`."""
+    """A fixed number of workers; if omitted, the pool scales between `min` and `max`."""
     min: int = 1
     max: int | None = None
-    """The most workers on this node; left out, 8 for each processor and no more than 64."""
+    """Maximum workers on this node; if omitted, 8 per processor, at most 64."""
     scale: Settings = Settings()
-    """How it sizes itself: above all `wait`, how long a task may wait."""
+    """How the pool scales; above all `wait`, the longest time that a task may wait."""
     signals: tuple[SignalSettings, ...] = ()
-    """Numbers from outside that bear on its size."""
+    """External numbers that affect its size."""
     priority: int = 0
-    """Of several pools on a node whose budget is too small for all, the higher is served first."""
+    """If the node's budget is too small for all pools, those with the higher priority get it first."""
     idle_after: timedelta | None = timedelta(minutes=10)
-    """A worker beyond `min` that had nothing to do for so long leaves, and comes back when it is needed."""
+    """A worker beyond `min` stops after being idle for this long, and starts again when needed."""
     threads: int = 1
-    """How many tasks a worker runs at once: `def` handlers in threads, `async def` ones on its loop."""
+    """Tasks that a worker runs at once: `def` handlers in threads, `async def` handlers on its event loop."""
     recycle_after: int | None = None
-    """A worker is replaced after so many tasks."""
+    """A worker is replaced after this many tasks."""
     memory_limit: int | None = None
-    """A worker is replaced, between tasks, when it holds more bytes than this."""
+    """A worker that uses more bytes than this is replaced between tasks."""
 
     @property
     def floor(self) -> int:
-        """The fewest workers that it has here."""
+        """Minimum number of workers on this node."""
         return self.min if self.size is None else self.size
 
     @property
     def ceiling(self) -> int:
-        """The most workers that it has here by itself."""
+        """Maximum number of workers on this node without an override."""
         return self.most if self.size is None else self.size
 
     @property
     def most(self) -> int:
-        """The most workers that it may be ordered to have here."""
+        """Maximum number of workers on this node with an override."""
         return max(self.size or 0, default_max() if self.max is None else self.max)
 
     def faults(self) -> list[str]:
-        """What is wrong with it."""
+        """Return the problems of these settings."""
         where = f"pools.{self.name}"
         found: list[str] = []
         for field, name in [("name", self.name), *(("queues", queue) for queue in self.queues)]:
@@ -118,33 +118,31 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             except InvalidTask as error:
                 found.append(str(error))
         if not self.queues:
-            found.append(f"{where}.queues is empty; name at least one queue")
+            found.append(f"{where}.queues is empty, name at least one queue")
         if self.weights and (len(self.weights) != len(self.queues) or min(self.weights) < 1):
-            found.append(f"{where}.weights={self.weights} does not fit; give one number from 1 for each queue, or none")
+            found.append(f"{where}.weights={self.weights} must have one number from 1 for each queue, or none")
         if self.weights and self.order == "deadline":
-            found.append(
-                f"{where}.weights mean nothing with order=deadline, which takes all queues as one; leave them out"
-            )
+            found.append(f"{where}.weights has no effect with order=deadline, which merges all queues; remove it")
         if not 0 <= self.min <= self.most <= 1_000:
-            found.append(f"{where}: min={self.min}, max={self.most} is no range; give 0 ≤ min ≤ max ≤ 1000")
+            found.append(f"{where}: min={self.min}, max={self.most} must satisfy 0 ≤ min ≤ max ≤ 1000")
         if self.size is not None and not 0 <= self.size <= 1_000:
-            found.append(f"{where}.size={self.size} is out of range; give 0 to 1000")
+            found.append(f"{where}.size={self.size} is out of range (0 to 1000)")
         if not 1 <= self.threads <= 1_000:
-            found.append(f"{where}.threads={self.threads} is out of range; give 1 to 1000")
+            found.append(f"{where}.threads={self.threads} is out of range (1 to 1000)")
         if self.recycle_after is not None and self.recycle_after < 1:
-            found.append(f"{where}.recycle_after={self.recycle_after} is out of range; give 1 or more")
+            found.append(f"{where}.recycle_after={self.recycle_after} must be 1 or more")
         if self.memory_limit is not None and self.memory_limit < 1 << 20:
-            found.append(f"{where}.memory_limit={self.memory_limit} is too little for any worker; give bytes")
+            found.append(f"{where}.memory_limit={self.memory_limit} bytes is too small for a worker")
         if self.idle_after is not None and self.idle_after < timedelta(seconds=1):
-            found.append(f"{where}.idle_after={self.idle_after} is too short; give a second or more, or none")
+            found.append(f"{where}.idle_after={self.idle_after} must be at least one second, or none")
         if (self.scale.floor, self.scale.ceiling) != (Settings().floor, Settings().ceiling):
-            found.append(f"{where}.scale has no floor and no ceiling of its own; give {where}.min and {where}.max")
+            found.append(f"{where}.scale.floor and ceiling cannot be set; use {where}.min and {where}.max")
         found += [f"{where}.signals.{each.name}: {fault}" for each in self.signals for fault in each.faults()]
         return found + [f"{where}.scale.{fault}" for fault in find_setting_errors(self.scale)]
 
 
 def check_orders(pools: Iterable[PoolSettings], store: TaskReader) -> None:
-    """Refuse a pool that is to go by deadlines over queues that do not: their tasks' places cannot be compared."""
+    """Raise `InvalidSettings` if a pool with order=deadline serves a queue with another strategy."""
     wanted = [(pool.name, queue) for pool in pools if pool.order == "deadline" for queue in pool.queues]
     if not wanted:
         return
@@ -156,79 +154,79 @@ def check_orders(pools: Iterable[PoolSettings], store: TaskReader) -> None:
         if strategies.get(queue) is not Strategy.DEADLINE
     ]
     if wrong:
-        raise InvalidSettings("settings: " + "; ".join(wrong))
+        raise InvalidSettings("Invalid settings: " + "; ".join(wrong))
 
 
 def default_max() -> int:
-    """The most workers of a pool that was not told: enough for handlers that mostly wait."""
+    """Return the default maximum of workers: enough for handlers that mostly wait."""
     return min(64, 8 * (os.cpu_count() or 1))
 
 
 class BudgetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all pools of a node may use together; when it is not enough for all, the higher priority is served first."""
+    """A limit for all pools of a node together. Pools with the higher priority get their workers first."""
 
     workers: int | None = None
     memory: int | None = None
-    """Bytes that all workers may hold; by what they hold now, it is a number of workers."""
+    """Bytes for all workers; converted to a number of workers by their current memory use."""
 
     def faults(self) -> list[str]:
-        """What is wrong with it."""
+        """Return the problems of these settings."""
         found: list[str] = []
         if self.workers is not None and not 1 <= self.workers <= 10_000:
-            found.append(f"budget.workers={self.workers} is out of range; give 1 to 10000")
+            found.append(f"budget.workers={self.workers} is out of range (1 to 10000)")
         if self.memory is not None and self.memory < 16 << 20:
-            found.append(f"budget.memory={self.memory} is too little for any worker; give bytes")
+            found.append(f"budget.memory={self.memory} bytes is too small for a worker")
         return found
 
 
 class NodeSettings(Struct, frozen=True, kw_only=True):
-    """One node."""
+    """The settings of a node."""
 
     app: str
-    """Which app to serve, as in `shop:app`."""
+    """The app to serve, such as `shop:app`."""
     name: str = ""
-    """What people call the node; the machine's name and the process id when empty."""
+    """The name of the node; if empty, the host name and the process id."""
     pools: tuple[PoolSettings, ...] = (PoolSettings(),)
     budget: BudgetSettings = BudgetSettings()
     tags: tuple[str, ...] = ()
-    """What this machine has, for tasks that say `requires`."""
+    """Labels of this machine, for tasks with `requires`."""
     drain_timeout: timedelta | None = timedelta(seconds=30)
-    """How long a drain waits for running tasks before they are stopped and released; None for as long as they take."""
+    """How long a drain waits for running tasks before it stops and releases them; None for no limit."""
     pass_store_url: bool = False
-    """Whether workers see the store's URL in their environment."""
+    """Whether workers get the store's URL in their environment."""
     session_ttl: timedelta = SESSION_TTL
-    """How long after its last renewal the node counts as lost."""
+    """Time after the last renewal until the node counts as lost."""
     path: tuple[str, ...] = ()
-    """Where the worker processes look for modules; empty for the usual path and the current directory."""
+    """The module search path of worker processes; if empty, the default path and the current directory."""
     imports: tuple[str, ...] = ()
-    """Modules that they import after the app."""
+    """Modules that worker processes import after the app."""
     health: str = ""
-    """Where `/healthz`, `/readyz` and `/metrics` are served, as HOST:PORT or PORT; empty for nowhere."""
+    """Address for `/healthz`, `/readyz` and `/metrics`, as HOST:PORT or PORT; empty to serve none."""
 
     def check(self) -> None:
-        """Refuse what cannot be followed, all of it at once."""
+        """Raise `InvalidSettings` with all problems together."""
         found = [fault for pool in self.pools for fault in pool.faults()] + self.budget.faults()
         names = [pool.name for pool in self.pools]
         found += [
-            f"pools.{name} stands twice; give each pool its own name" for name in {*names} if names.count(name) > 1
+            f"pools.{name} is defined twice, give each pool its own name" for name in {*names} if names.count(name) > 1
         ]
         if not timedelta(seconds=1) <= self.session_ttl <= timedelta(hours=1):
-            found.append(f"session_ttl={self.session_ttl} is out of range; give one second to one hour")
+            found.append(f"session_ttl={self.session_ttl} is out of range (one second to one hour)")
         if self.drain_timeout is not None and self.drain_timeout < timedelta(0):
-            found.append(f"drain_timeout={self.drain_timeout.total_seconds():g}s is no time; give 0 for ever, or more")
+            found.append(f"drain_timeout={self.drain_timeout.total_seconds():g}s must be 0 (no limit) or more")
         if not self.pools:
-            found.append("pools is empty; a node without a pool would run nothing")
+            found.append("pools is empty, a node needs at least one pool")
         if found:
-            raise InvalidSettings("settings: " + "; ".join(found))
+            raise InvalidSettings("Invalid settings: " + "; ".join(found))
 
     def changes(self, other: NodeSettings) -> list[str]:
-        """What is different in others that are to be followed while the node runs; refused if that needs a new node."""
+        """Return the changes to new settings, or raise `InvalidSettings` if they need a restart of the node."""
         fields = ("app", "name", "tags", "session_ttl", "pass_store_url", "health")
-        lasting = [field for field in fields if getattr(self, field) != getattr(other, field)]
+        fixed = [field for field in fields if getattr(self, field) != getattr(other, field)]
         pools, others = ({pool.name: pool for pool in each.pools} for each in (self, other))
-        lasting += [f"pools.{name}" for name in sorted({*pools} ^ {*others})]
-        if lasting:
-            raise InvalidSettings(f"settings: {', '.join(lasting)} cannot change while a node runs; start it anew")
+        fixed += [f"pools.{name}" for name in sorted({*pools} ^ {*others})]
+        if fixed:
+            raise InvalidSettings(f"{', '.join(fixed)} cannot change while a node runs. Restart the node.")
         found = [
             f"pools.{name}.{field}: {getattr(pool, field)!r} → {getattr(others[name], field)!r}"
             for name, pool in pools.items()
@@ -244,7 +242,7 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
 
 
 class FileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `windlass.yaml` may say."""
+    """The contents of `windlass.yaml`."""
 
     app: str | None = None
     store: str | None = None
@@ -259,21 +257,21 @@ class FileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def read_settings(path: Path | None = None) -> FileSettings:
-    """The settings of a file; without one, those of `windlass.yaml` in this folder, if there is one."""
+    """Read a settings file; without a path, `windlass.yaml` in the current directory if it exists."""
     chosen = path or Path("windlass.yaml")
     if path is None and not chosen.exists():
         return FileSettings()
     try:
         raw: object = yaml.safe_load(chosen.read_text())
-        return msgspec.convert(_named(raw), FileSettings)
+        return msgspec.convert(_normalize(raw), FileSettings)
     except OSError as error:
-        raise InvalidSettings(f"settings: {chosen} cannot be read: {error.strerror}") from error
+        raise InvalidSettings(f"Cannot read {chosen}: {error.strerror}.") from error
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidSettings(f"settings: {chosen}: {error}") from error
+        raise InvalidSettings(f"Invalid settings in {chosen}: {error}") from error
 
 
 def _pool(name: str, raw: object) -> object:
-    """One pool of the file; what is none is left for the structs to refuse."""
+    """Convert one pool of the file; the structs reject what is not a pool."""
     if not isinstance(raw, dict):
         return raw
     pool = {"queues": [name], **cast("dict[str, object]", raw), "name": name}
@@ -291,20 +289,20 @@ def _pool(name: str, raw: object) -> object:
 
 
 def _check_scale(name: str, scale: Mapping[str, object]) -> None:
-    """Refuse what is no setting: nodes read each other's, where what is unknown comes from a later version."""
+    """Reject unknown settings. The struct itself allows them, because nodes of newer versions publish theirs."""
     unknown = [str(field) for field in scale if field not in Settings.__struct_fields__]
     if unknown:
         known = ", ".join(Settings.__struct_fields__)
-        raise InvalidSettings(f"settings: pools.{name}.scale has no {', '.join(unknown)}; give some of {known}")
+        raise InvalidSettings(f"Unknown setting in pools.{name}.scale: {', '.join(unknown)}. The settings are {known}.")
 
 
 def _time(value: object, field: str) -> object:
-    """A time as people write it; what is none is left for the structs to refuse."""
+    """Convert a duration; the structs reject what is not a duration."""
     return duration(value, field) if isinstance(value, str | int | float) else value
 
 
-def _named(raw: object) -> object:
-    """The file as it is written, with pools by name, as the structs have it; times as people write them."""
+def _normalize(raw: object) -> object:
+    """Convert the file's form (pools by name, durations as text) to the form of the structs."""
     if not isinstance(raw, dict):
         return {} if raw is None else raw
     found = cast("dict[str, object]", raw)

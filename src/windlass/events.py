@@ -1,6 +1,7 @@
-"""What happened, said in the past tense: logs, metrics, the live stream and tests are listeners.
+"""Events: what happened on a node. Logs, metrics, the live stream and tests are listeners.
 
-A listener is called in the thread where it happened and must be quick. One that fails is reported and harms nobody.
+A listener is called in the thread where the event happened and must be fast. A listener that fails is logged and does
+not affect the others.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ logger = logging.getLogger("windlass")
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """Something that has happened on this node."""
+    """Something that happened on this node."""
 
 
 class WorkerStateChanged(Event, frozen=True):
-    """A worker went from one state to another."""
+    """A worker changed its state."""
 
     pool: str
     worker: int
@@ -31,11 +32,11 @@ class WorkerStateChanged(Event, frozen=True):
     after: str
     why: str = ""
     seconds: float = 0.0
-    """How long it had been in the state before."""
+    """Time spent in the previous state."""
 
 
 class PoolResized(Event, frozen=True):
-    """A pool was given another size."""
+    """A pool was resized."""
 
     pool: str
     before: int
@@ -44,7 +45,7 @@ class PoolResized(Event, frozen=True):
 
 
 class AttemptEnded(Event, frozen=True):
-    """An attempt's end was written down; `state` is where it left the task."""
+    """An attempt was settled; `state` is the new state of the task."""
 
     lease: Lease
     handler: str
@@ -52,56 +53,56 @@ class AttemptEnded(Event, frozen=True):
     state: State
     seconds: float
     waited: float = 0.0
-    """Seconds from when the task was due to when it was leased."""
+    """Seconds between the due time of the task and its lease."""
     deadline_slack: float | None = None
-    """Seconds that were left to its deadline, negative if it had passed; None without one."""
+    """Seconds left until the deadline, negative if it had passed; None without a deadline."""
 
 
 class ReportRefused(Event, frozen=True):
-    """An attempt's end came too late: its lease had ended before."""
+    """The store refused to settle an attempt because its lease had ended."""
 
     lease: Lease
     handler: str
 
 
 class SessionOpened(Event, frozen=True):
-    """The node has a session and may claim."""
+    """The node opened a session and can claim tasks."""
 
     session: SessionId
 
 
 class SessionEnded(Event, frozen=True):
-    """The node has given up a session, or lost it; whatever it ran under it was stopped."""
+    """The node closed or lost its session and stopped the work that belonged to it."""
 
     session: SessionId
     why: str
 
 
 class StoreCallFailed(Event, frozen=True):
-    """A call to the store failed, or was refused; it is made again, unless time does it too (a session runs out)."""
+    """A call to the store failed. It is retried, unless waiting has the same effect (as for an expiring session)."""
 
     doing: str
     error: str
 
 
 class WorkerParentFailed(Event, frozen=True):
-    """The warm parent died or could not import the app, or a start hook failed in a worker; it is started again."""
+    """The worker parent died or could not import the app, or a start hook failed. It is restarted."""
 
     why: str
 
 
 class DutyFailed(Event, frozen=True):
-    """A thread of the node raised an error that it does not expect; it is started again, or the node ends."""
+    """A thread of the node raised an unexpected error. It is restarted, or the node stops."""
 
     duty: str
     error: str
     traceback: str
     again_in: float | None
-    """Seconds until the restart; None when the duty is not started again and the node ends."""
+    """Seconds until the restart; None if the node stops instead."""
 
 
 class PoolDecided(Event, frozen=True):
-    """This node has decided a tick in which something changed or was held: what stands in the ledger."""
+    """This node decided a controller tick that changed or held the pool's size, as recorded in the audit log."""
 
     pool: str
     action: str
@@ -109,7 +110,7 @@ class PoolDecided(Event, frozen=True):
 
 
 class ControllerFailed(Event, frozen=True):
-    """The controller of a pool broke; the pool keeps its size until it works again."""
+    """The controller of a pool failed. The pool keeps its size until the controller recovers."""
 
     pool: str
     error: str
@@ -117,7 +118,7 @@ class ControllerFailed(Event, frozen=True):
 
 
 class SignalFailed(Event, frozen=True):
-    """A number from outside could not be had; the last one counts for a while. Told when the reason changes."""
+    """An external signal could not be read; its last value counts for a while. Emitted when the reason changes."""
 
     pool: str
     signal: str
@@ -125,7 +126,7 @@ class SignalFailed(Event, frozen=True):
 
 
 class BreakerChanged(Event, frozen=True):
-    """This node has opened or closed the circuit breaker of a downstream, or let probes through."""
+    """This node opened or closed the circuit breaker of a downstream, or let probes through."""
 
     downstream: str
     before: str
@@ -134,13 +135,13 @@ class BreakerChanged(Event, frozen=True):
 
 
 class SettingsReloaded(Event, frozen=True):
-    """The settings file has changed, and the node follows it."""
+    """The settings file changed and the node applied it."""
 
     changes: tuple[str, ...]
 
 
 class SettingsRefused(Event, frozen=True):
-    """The settings file has changed and cannot be followed; nothing was changed."""
+    """The settings file changed and is invalid; the node keeps its settings."""
 
     why: str
 
@@ -149,19 +150,19 @@ Listener: TypeAlias = Callable[[Event], None]
 
 
 class Events:
-    """Tells listeners what has happened."""
+    """Sends events to listeners."""
 
     def __init__(self, *listeners: Listener) -> None:
         self._listeners = list(listeners)
 
     def listen(self, listener: Listener) -> None:
-        """Be told of everything from now on."""
+        """Add a listener for all events from now on."""
         self._listeners.append(listener)
 
     def emit(self, event: Event) -> None:
-        """Tell everyone."""
+        """Send an event to every listener."""
         for listener in self._listeners:
             try:
                 listener(event)
             except Exception:
-                logger.exception("a listener failed on %r", event)
+                logger.exception("An event listener failed on %r.", event)

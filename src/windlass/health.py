@@ -1,4 +1,4 @@
-"""What `/healthz` and `/readyz` answer, on a node and on the HTTP server."""
+"""The response of `/healthz` and `/readyz`, on a node and on the HTTP server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """One part of the process, and whether it can do its work."""
+    """One part of the process and its readiness."""
 
     name: str
     ready: bool
@@ -14,7 +14,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """Whether the process can do its work, and which part cannot."""
+    """The readiness of the process and of each of its parts."""
 
     ready: bool
     parts: list[Part]

@@ -1,6 +1,6 @@
-"""Fixtures for the tests of those who use Windlass; pytest finds them when Windlass is installed.
+"""Pytest fixtures for applications that use Windlass. Pytest finds them when Windlass is installed.
 
-Everything is imported inside of the fixtures, because this module is read by every run of pytest in the environment.
+Imports are inside the fixtures, because every pytest run in the environment reads this module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def windlass_clock() -> ManualClock:
-    """A clock in the test's hand. It starts at the present moment, and as good as stands still until it is moved."""
+    """A clock that starts at the current time and moves only when the test advances it."""
     from windlass.clock import SystemClock
     from windlass.testing import TickingClock
 
@@ -27,7 +27,7 @@ def windlass_clock() -> ManualClock:
 
 @pytest.fixture
 def windlass_app(windlass_clock: ManualClock) -> Iterator[Callable[[App], App]]:
-    """Gives an app a fresh memory store for the length of the test, with `windlass_clock` as its clock.
+    """Give an app an empty memory store for the duration of the test, with `windlass_clock` as its clock.
 
     >>> def test_welcome(windlass_app, windlass_clock):
     ...     windlass_app(app)

@@ -1,8 +1,8 @@
-"""Helpers for the tests of those who use Windlass.
+"""Helpers for testing applications that use Windlass.
 
-`drain` runs what is enqueued, over the real claim path of a real store, with a clock in the test's hand. `immediate`
-runs each task at the very call that enqueues it. `assert_enqueued` looks at what is there. In all of them arguments and
-results go through JSON, as they do in production.
+`drain` runs enqueued tasks through the real claim path of a real store, with a clock that the test controls.
+`immediate` runs each task inside the call that enqueues it. `assert_enqueued` checks which tasks exist. Arguments and
+results go through JSON, as in production.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ __all__ = ["ManualClock", "TickingClock", "assert_enqueued", "drain", "immediate
 
 
 class TickingClock(ManualClock):
-    """A clock in the test's hand that moves by one microsecond at each look, so that what is enqueued later is later.
+    """A manual clock that advances by one microsecond per reading, so that later tasks have later times.
 
-    On a clock that stands quite still, tasks of two calls would be equally old and come in any order.
+    With a clock that stands still, tasks of two calls would have the same age and run in any order.
     """
 
     def now(self) -> Micros:
@@ -46,21 +46,21 @@ class TickingClock(ManualClock):
 
 
 def drain(app: App, *, clock: ManualClock | None = None, advance: bool = False, limit: int = 10_000) -> int:
-    """Run everything that can run now, and what comes of it, until nothing is left; how many attempts were made.
+    """Run all runnable tasks and the tasks they enqueue, until none is left. Return the number of attempts.
 
-    It claims, runs and settles one task after the other, in the order of the queues, in this thread. With `advance` it
-    moves `clock`, which must be the store's, on to when the next task is due, so that delays and retries cost no time;
-    the jitter of retries is left out. More than `limit` attempts are taken for a task that enqueues itself for ever.
+    It claims, runs and settles one task after the other in this thread, in the order of the queues. With `advance` it
+    moves `clock`, which must be the store's clock, to the next due time, so that delays and retries take no time.
+    Retries have no jitter. More than `limit` attempts raise `AssertionError`, in case a task keeps enqueuing itself.
     """
     return _Drain(app, app.store, clock if advance else None, limit).run()
 
 
 @contextmanager
 def immediate(app: App) -> Generator[None]:
-    """In this block, `enqueue` runs the task at once, before it returns, with a memory store of its own.
+    """Make `enqueue` run the task before it returns, on a separate memory store, inside the block.
 
-    Delays are skipped and nothing is retried. An error is stored, and raised by `handle.result()`. Ask handles inside
-    of the block: afterwards the app has its own store again.
+    Delays are skipped and nothing is retried. An error is stored, and raised by `handle.result()`. Use the handles
+    inside the block: afterwards the app has its own store again.
     """
     clock = TickingClock(SystemClock().now())
     store = _RunningStore(app, open_store("memory:", clock=clock), clock)
@@ -71,25 +71,25 @@ def immediate(app: App) -> Generator[None]:
 def assert_enqueued(
     app: App, handler: Handler[..., Any, Any], *args: Any, times: int | None = None, **kwargs: Any
 ) -> list[Task]:
-    """Assert that this handler was enqueued, with exactly these arguments if any are given; the tasks.
+    """Assert that a handler was enqueued, with exactly these arguments if any are given. Return the tasks.
 
-    Without `times` once or more; with it exactly so often, and 0 says never. Tasks that have ended count too.
+    Without `times`, at least once; with it, exactly that many times (0 for never). Finished tasks count too.
     """
     there = list(_every_task(app.store, handler.name))
     wanted = _plain(handler.signature.encode(args, kwargs)) if args or kwargs else None
     found = [task for task in there if wanted is None or msgspec.json.decode(task.args) == wanted]
     if (times is None and not found) or (times is not None and len(found) != times):
         expected = "at least once" if times is None else f"{times} times"
-        shown = "\n".join(f"  {task.state.value} {task.args}" for task in there[:10]) or "  nothing"
+        shown = "\n".join(f"  {task.state.value} {task.args}" for task in there[:10]) or "  none"
         what = handler.name if wanted is None else f"{handler.name} with {msgspec.json.encode(wanted).decode()}"
         raise AssertionError(
-            f"{what} was enqueued {len(found)} times, not {expected}. Of this handler there is:\n{shown}"
+            f"{what} was enqueued {len(found)} times, expected {expected}. Tasks of this handler:\n{shown}"
         )
     return found
 
 
 class _Drain:
-    """One session on the store, and the loop that empties it."""
+    """A session on the store and the loop that runs its tasks."""
 
     def __init__(self, app: App, store: Store, clock: ManualClock | None, limit: int, *, retries: bool = True) -> None:
         self._app = app
@@ -106,7 +106,7 @@ class _Drain:
             while claim := self._next(session):
                 attempts += 1
                 if attempts > self._limit:
-                    raise AssertionError(f"drain: more than {self._limit:,} attempts, and still something to do")
+                    raise AssertionError(f"drain: not done after {self._limit:,} attempts. Does a task enqueue itself?")
                 outcome = self._run(claim)
                 self._store.settle([(claim.lease, settle(claim.task, outcome, lambda: 0.5))])
         finally:
@@ -114,7 +114,7 @@ class _Drain:
         return attempts
 
     def _next(self, session: SessionId) -> Claim | None:
-        """The next task, after letting as much time pass as that needs."""
+        """Claim the next task, advancing the clock if allowed."""
         while True:
             swept = self._sweep()
             queues = sorted({count.queue for count in self._store.counts()})
@@ -133,13 +133,13 @@ class _Drain:
     def _run(self, claim: Claim) -> Outcome:
         handler = self._app.handlers.get(claim.task.handler)
         if handler is None:
-            raise NotAllowed(f"drain: task {claim.task.id} needs {claim.task.handler!r}, which this app does not have")
+            raise NotAllowed(f"drain: the app has no handler {claim.task.handler!r} for task {claim.task.id}.")
         try:
-            order = assignment_of(claim, self._arguments(claim.task.args))
+            assignment = assignment_of(claim, self._arguments(claim.task.args))
         except InvalidPayload as error:
             return Raised(describe_error(error), give_up=True)
         run = _run_coroutine if handler.is_async else run_attempt
-        outcome = run(self._app, order, self._channel)
+        outcome = run(self._app, assignment, self._channel)
         if isinstance(outcome, Raised) and not self._retries:
             return replace(outcome, give_up=True)
         return outcome
@@ -151,24 +151,24 @@ class _Drain:
 
 
 class _StoreChannel:
-    """What a running attempt asks, answered by the store itself."""
+    """A channel that uses the store directly."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def progress(self, order: Assignment, share: float | None, message: str | None) -> None:
-        self._store.progress([Progress(lease=order.lease, share=share, message=message)])
+    def progress(self, assignment: Assignment, share: float | None, message: str | None) -> None:
+        self._store.progress([Progress(lease=assignment.lease, share=share, message=message)])
 
-    def may_start(self, order: Assignment) -> bool:
+    def may_start(self, assignment: Assignment) -> bool:
         return True
 
-    def cancelled(self, order: Assignment) -> bool:
-        [task] = self._store.get([TaskId(order.task)])
+    def cancelled(self, assignment: Assignment) -> bool:
+        [task] = self._store.get([TaskId(assignment.task)])
         return task is None or task.cancel_requested
 
 
 class _RunningStore:
-    """A store that runs what it is given before it answers."""
+    """A store that runs submitted tasks before `submit` returns."""
 
     def __init__(self, app: App, store: Store, clock: ManualClock) -> None:
         self._app = app
@@ -186,11 +186,11 @@ class _RunningStore:
         return getattr(self._store, name)
 
 
-def _run_coroutine(app: App, order: Assignment, channel: _StoreChannel) -> Outcome:
-    """Run it on a loop of its own: in this thread, or in another one if this thread has a loop that is running."""
+def _run_coroutine(app: App, assignment: Assignment, channel: _StoreChannel) -> Outcome:
+    """Run a coroutine handler on a new event loop, in another thread if this one already runs a loop."""
 
     def run() -> Outcome:
-        return asyncio.run(arun_attempt(app, order, channel))
+        return asyncio.run(arun_attempt(app, assignment, channel))
 
     try:
         asyncio.get_running_loop()
@@ -205,7 +205,7 @@ def _in_another_thread(function: Callable[[], Outcome]) -> Outcome:
     def run() -> None:
         try:
             future.set_result(function())
-        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for it
+        except BaseException as error:  # noqa: BLE001 - raised by the waiting thread
             future.set_exception(error)
 
     Thread(target=run, name="windlass-testing").start()

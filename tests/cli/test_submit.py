@@ -51,7 +51,7 @@ BAD = [
     ('{"handler": "mail", "args": {}}', "missing: to"),
     ('{"handler": "mail", "args": {"to": "ann"}, "colour": 1}', "colour"),
     ('{"handler": "mail", "args": {"to": "ann"}, "delay": "soon"}', "delay"),
-    ('{"handler": "mail", "args": {"to": "ann"}, "after": ["nobody"]}', "no task 'nobody'"),
+    ('{"handler": "mail", "args": {"to": "ann"}, "after": ["nobody"]}', "'nobody'. Submit it first"),
     ("[1]", "line 2: "),
 ]
 
@@ -86,9 +86,9 @@ def test_with_atomic_all_lines_are_one_batch_in_any_order(windlass: Windlass) ->
 @pytest.mark.parametrize(
     ("tasks", "message"),
     [
-        ([mail(key="pack", after=["charge"])], "prerequisites of 'pack': no task 'charge'; submit it first"),
+        ([mail(key="pack", after=["charge"])], "Unknown prerequisite of 'pack': 'charge'. Submit it first"),
         ([mail(key="a", after=["b"]), mail(key="b", after=["a"])], "cycle of prerequisites: "),
-        ([mail(key="a"), mail(key="a")], "duplicate task: 'a' is there more than once"),
+        ([mail(key="a"), mail(key="a")], "Duplicate task: 'a'."),
         ([mail(key="a"), mail(key="b", timeout=-1)], "line 2: timeout="),
     ],
     ids=["unknown", "cycle", "duplicate", "field"],
@@ -106,15 +106,15 @@ def test_an_error_of_a_batch_names_the_keys(
 def test_an_error_of_a_line_names_the_keys(windlass: Windlass) -> None:
     result = windlass("submit", "-", stdin=ndjson(mail(key="a"), mail(key="pack", after=["charge"]), mail(after=["x"])))
 
-    assert "line 2: prerequisites of 'pack': no task 'charge'" in result.stderr
-    assert "line 3: prerequisites: no task 'x'" in result.stderr
+    assert "line 2: Unknown prerequisite of 'pack': 'charge'" in result.stderr
+    assert "line 3: Unknown prerequisite: 'x'" in result.stderr
 
 
 def test_an_error_of_a_task_names_the_keys(windlass: Windlass) -> None:
     result = windlass("enqueue", "mail", "to=ann", "--key", "pack", "--after", "charge")
 
     assert result.exit_code == 2
-    assert "prerequisites of 'pack': no task 'charge'" in result.stderr
+    assert "Unknown prerequisite of 'pack': 'charge'" in result.stderr
 
 
 def test_jsonl_prints_a_receipt_for_each_line(windlass: Windlass) -> None:

@@ -17,7 +17,7 @@ from tests.deploy.running import documents, judged, made
 from windlass.cli.main import main
 from windlass.cli.server import server
 from windlass.cli.worker import worker
-from windlass.metrics.listener import parsed
+from windlass.metrics.listener import parse_address
 from windlass.server.routes.table import TABLE
 from windlass.server.settings import ServerSettings
 from windlass.wire.pools import DesiredShape
@@ -235,13 +235,13 @@ def test_nodes_are_probed_where_they_answer() -> None:
 
     assert (ready["path"], alive["path"]) == ("/readyz", "/healthz")
     assert ready["port"] == alive["port"] == port["name"]
-    assert parsed(called(pod["command"])["health"]) == ("0.0.0.0", port["containerPort"])
+    assert parse_address(called(pod["command"])["health"]) == ("0.0.0.0", port["containerPort"])
 
 
 def test_a_composed_node_is_checked_where_it_answers() -> None:
     [found] = documents(made("compose"))
     worker = found["services"]["worker"]
-    _, port = parsed(called(worker["command"])["health"])
+    _, port = parse_address(called(worker["command"])["health"])
 
     assert f"http://127.0.0.1:{port}/readyz" in worker["healthcheck"]["test"][-1]
 
@@ -249,7 +249,7 @@ def test_a_composed_node_is_checked_where_it_answers() -> None:
 def test_a_unit_of_a_node_answers_on_this_machine_alone() -> None:
     params = called(unit(made("systemd"))["ExecStart"].split())
 
-    assert parsed(params["health"])[0] == "127.0.0.1"
+    assert parse_address(params["health"])[0] == "127.0.0.1"
 
 
 # Refusals
@@ -258,16 +258,16 @@ def test_a_unit_of_a_node_answers_on_this_machine_alone() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["keda", "--app", "shop"], "app='shop' does not fit; write something like shop:app"),
+        (["keda", "--app", "shop"], "app='shop' is invalid, use a value such as shop:app"),
         (["keda", "--app", 'shop:app"\n- x'], "app="),
-        (["keda", "--image", "a b"], "image='a b' does not fit"),
-        (["keda", "--pool", "Mail"], "pool='Mail' does not fit"),
-        (["keda", "--namespace", "a_b"], "namespace='a_b' does not fit"),
+        (["keda", "--image", "a b"], "image='a b' is invalid"),
+        (["keda", "--pool", "Mail"], "pool='Mail' is invalid"),
+        (["keda", "--namespace", "a_b"], "namespace='a_b' is invalid"),
         (["keda", "--max", "0"], "max=0 is out of range"),
         (["keda", "--nodes", "0"], "nodes=0 is out of range"),
         (["systemd", "--drain-timeout", "0s"], "drain=0:00:00 is out of range"),
-        (["systemd", "--bin", "windlass"], "command='windlass' does not fit"),
-        (["systemd", "--store", "postgresql://me:hunter2@db/x"], "store has a password"),
+        (["systemd", "--bin", "windlass"], "command='windlass' is invalid"),
+        (["systemd", "--store", "postgresql://me:hunter2@db/x"], "store contains a password"),
         (["systemd", "--store", "sqlite:///a\nExecStartPre=/bin/x"], "store="),
         (["helm"], "a chart is a folder"),
     ],

@@ -70,7 +70,7 @@ def test_the_dashboard_has_a_row_for_each_question_and_no_panel_lies_on_another(
         for y in range(grid["y"], grid["y"] + grid["h"])
     ]
 
-    assert rows == ["Is it healthy?", "Who waits?", "Why this many workers?", "What fails?"]
+    assert rows == ["Is it healthy?", "What is waiting?", "Why this many workers?", "What fails?"]
     assert len(PANELS) == sum(len(panels) for panels in ROWS.values())
     assert len({panel["id"] for panel in BOARD["panels"]}) == len(BOARD["panels"])
     assert len(covered) == len(set(covered))

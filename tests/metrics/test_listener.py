@@ -15,13 +15,13 @@ from click.testing import CliRunner
 from windlass.cli.main import main
 from windlass.config import InvalidSettings
 from windlass.metrics import listener as listening
-from windlass.metrics.listener import MOST_CLIENTS, Answer, Listener, listen, parsed
+from windlass.metrics.listener import MAX_CLIENTS, Listener, Response, listen, parse_address
 
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
     """One that knows a single path."""
-    found = listen("0", {"/things": lambda: Answer(200, "text/plain", b"3 things")})
+    found = listen("0", {"/things": lambda: Response(200, "text/plain", b"3 things")})
     yield found
     found.close()
 
@@ -56,7 +56,7 @@ def test_what_is_not_a_plain_get_is_refused(listener: Listener, request_line: by
 
 
 def test_slow_clients_hold_nobody_else(listener: Listener) -> None:
-    clients = [slow_client(listener, b"GET /thi") for _ in range(MOST_CLIENTS - 1)]
+    clients = [slow_client(listener, b"GET /thi") for _ in range(MAX_CLIENTS - 1)]
 
     with urlopen(f"{listener.url}/things", timeout=4) as answer:
         assert answer.read() == b"3 things"
@@ -68,8 +68,8 @@ def test_slow_clients_hold_nobody_else(listener: Listener) -> None:
 def test_more_clients_than_are_served_at_a_time_are_hung_up_on(
     listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "PATIENCE", 1.0)
-    clients = [slow_client(listener) for _ in range(MOST_CLIENTS)]
+    monkeypatch.setattr(listening, "TIMEOUT_SECONDS", 1.0)
+    clients = [slow_client(listener) for _ in range(MAX_CLIENTS)]
     with slow_client(listener) as one_more:
         assert one_more.recv(1) == b""
 
@@ -81,7 +81,7 @@ def test_more_clients_than_are_served_at_a_time_are_hung_up_on(
 
 
 def test_a_client_that_sends_drop_by_drop_is_hung_up_on(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "PATIENCE", 0.3)
+    monkeypatch.setattr(listening, "TIMEOUT_SECONDS", 0.3)
     begun = time.monotonic()
 
     def send_drops(client: socket.socket) -> None:
@@ -95,7 +95,7 @@ def test_a_client_that_sends_drop_by_drop_is_hung_up_on(listener: Listener, monk
 
 def test_an_ipv6_address_is_served() -> None:
     try:
-        listener = listen("[::1]:0", {"/": lambda: Answer(200, "text/plain", b"here")})
+        listener = listen("[::1]:0", {"/": lambda: Response(200, "text/plain", b"here")})
     except InvalidSettings:
         pytest.skip("this machine has no IPv6")
     connection = HTTPConnection("::1", port_of(listener), timeout=10)
@@ -111,20 +111,20 @@ def test_an_ipv6_address_is_served() -> None:
     [("9464", ("127.0.0.1", 9464)), ("0.0.0.0:80", ("0.0.0.0", 80)), ("[::1]:1", ("::1", 1)), (":5", ("127.0.0.1", 5))],
 )
 def test_an_address_is_a_port_of_this_machine_unless_it_says_more(address: str, parts: tuple[str, int]) -> None:
-    assert parsed(address) == parts
+    assert parse_address(address) == parts
 
 
 @pytest.mark.parametrize("address", ["here", "", "host:", "1:70000", "host:-1"])
 def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(InvalidSettings, match="write HOST:PORT"):
-        parsed(address)
+    with pytest.raises(InvalidSettings, match="Use HOST:PORT"):
+        parse_address(address)
 
 
 def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        with pytest.raises(InvalidSettings, match=f"--health {port}: cannot listen there"):
+        with pytest.raises(InvalidSettings, match=f"--health {port}: cannot listen"):
             listen(str(port), {})
 
 
@@ -133,4 +133,4 @@ def test_a_worker_with_a_wrong_address_does_not_start(flag: str) -> None:
     result = CliRunner().invoke(main, ["worker", "tests.e2e.shop:app", "--store", "memory:", flag, "here"])
 
     assert result.exit_code == 2
-    assert "--health 'here' is no address; write HOST:PORT" in result.output
+    assert "--health 'here' is not an address. Use HOST:PORT" in result.output

@@ -6,6 +6,7 @@ import pytest
 
 from tests.metrics.values import read
 from tests.unit.values import a_stored_task, an_id
+from windlass.clock import SystemClock
 from windlass.core.lifecycle import State
 from windlass.core.settlement import COMPLETED, Settlement
 from windlass.core.task import Claim, Lease, NewTask, SessionId
@@ -27,11 +28,11 @@ from windlass.events import (
     WorkerStateChanged,
 )
 from windlass.metrics.calls import StoreCalls
-from windlass.metrics.exposition import text
-from windlass.metrics.node import NodeMetrics, doing_of, reason_of
+from windlass.metrics.exposition import render
+from windlass.metrics.node import NodeMetrics, operation_name, resize_reason
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Settled, Store, Verdict
-from windlass.worker.settler import Report, Settler
+from windlass.worker.settler import Result, Settler
 
 SESSION = SessionId(an_id(9))
 LEASE = Lease(an_id(1), 1, SESSION)
@@ -47,7 +48,7 @@ def counted(*events: Event) -> dict[str, float]:
     metrics = NodeMetrics()
     for event in events:
         metrics(event)
-    return read(text(metrics.registry))
+    return read(render(metrics.registry))
 
 
 def test_attempts_are_counted_by_how_they_ended() -> None:
@@ -118,7 +119,7 @@ def test_a_deadline_is_missed_only_by_a_task_that_has_ended_late() -> None:
         ),
         (ControllerFailed(pool="p", error="x", again_in=1.0), "windlass_controller_failures_total{pool=p}"),
         (SignalFailed(pool="p", signal="lag", error="x"), "windlass_signal_failures_total{pool=p,signal=lag}"),
-        (WorkerParentFailed(why="x"), "windlass_nursery_failures_total"),
+        (WorkerParentFailed(why="x"), "windlass_worker_parent_failures_total"),
         (SettingsRefused(why="x"), "windlass_settings_refused_total"),
     ],
 )
@@ -131,43 +132,43 @@ def test_a_session_that_was_closed_is_not_lost() -> None:
 
 
 def test_sentences_become_words_so_that_series_stay_few() -> None:
-    assert reason_of("▲ 1→9  set to 9 by ops: the load needs it, paused never") == "override"
-    assert reason_of("= 4 (wanted 9): veto: 40 % of 20 attempts failed") == "veto"
-    assert reason_of("by a signal") == "hand"
-    assert reason_of("because") == "other"
-    assert doing_of("fire the cron nightly-42") == "fire"
-    assert doing_of("something new") == "other"
+    assert resize_reason("▲ 1→9  set to 9 by ops: the load needs it, paused never") == "override"
+    assert resize_reason("= 4 (wanted 9): veto: 40 % of 20 attempts failed") == "veto"
+    assert resize_reason("by a signal") == "hand"
+    assert resize_reason("because") == "other"
+    assert operation_name("fire the cron nightly-42") == "fire"
+    assert operation_name("something new") == "other"
 
 
 def test_counters_do_not_say_when_they_began() -> None:
     assert not [name for name in counted(ended()) if "_created" in name]
 
 
-class Answering:
-    """A store that takes every end."""
+class AcceptingStore:
+    """A store that accepts every settlement."""
 
     def settle(self, reports: list[tuple[Lease, Settlement]]) -> list[Verdict]:
         return [Settled(lease, end.state) for lease, end in reports]
 
 
-def test_the_settler_tells_how_long_a_task_waited_and_what_was_left_to_its_deadline() -> None:
-    heard: list[Event] = []
-    settler = Settler(cast("Store", Answering()), Events(heard.append))
+def test_the_settler_reports_the_wait_and_the_time_left_until_the_deadline() -> None:
+    events: list[Event] = []
+    settler = Settler(cast("Store", AcceptingStore()), Events(events.append), SystemClock())
     task = a_stored_task(due=1_000_000, claimed=3_500_000, deadline=9_500_000)
 
-    settler._emit(Report(Claim(LEASE, task), COMPLETED, 4.0), Settled(LEASE, State.COMPLETED))  # pyright: ignore[reportPrivateUsage]
+    settler._emit(Result(Claim(LEASE, task), COMPLETED, 4.0), Settled(LEASE, State.COMPLETED))  # pyright: ignore[reportPrivateUsage]
 
-    assert [(event.waited, event.deadline_slack) for event in heard if isinstance(event, AttemptEnded)] == [(2.5, 2.0)]
+    assert [(event.waited, event.deadline_slack) for event in events if isinstance(event, AttemptEnded)] == [(2.5, 2.0)]
 
 
 def test_calls_to_a_measured_store_are_timed_and_its_submits_counted() -> None:
     calls = StoreCalls()
-    store = calls.measured(MemoryStore())
+    store = calls.measure(MemoryStore())
 
     store.submit([NewTask(handler="work", key="a"), NewTask(handler="work")])
     store.submit([NewTask(handler="work", key="a")])
 
-    found = read(text(calls.registry))
+    found = read(render(calls.registry))
     assert found["windlass_store_call_seconds_count{method=submit}"] == 2
     assert found["windlass_submitted_total"] == 2
     assert found["windlass_duplicates_suppressed_total"] == 1
@@ -181,8 +182,8 @@ def test_a_call_that_fails_is_counted_and_its_error_passed_on() -> None:
     calls = StoreCalls()
 
     with pytest.raises(StoreUnavailable):
-        calls.measured(cast("Store", Away())).counts()
+        calls.measure(cast("Store", Away())).counts()
 
-    found = read(text(calls.registry))
+    found = read(render(calls.registry))
     assert found["windlass_store_call_errors_total{code=store_unavailable,method=counts}"] == 1
     assert found["windlass_store_call_seconds_count{method=counts}"] == 1

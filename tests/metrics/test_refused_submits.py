@@ -21,11 +21,11 @@ from windlass.core.ordering import Queue
 from windlass.core.task import NewTask
 from windlass.errors import QueueFull, StoreUnavailable, WindlassError
 from windlass.events import Events
-from windlass.metrics.exposition import text
+from windlass.metrics.exposition import render
 from windlass.metrics.refused_submits import RefusedSubmitMetrics
 from windlass.refused_submits import REASONS, refused_submits
-from windlass.server.http.problems import STATUSES
 from windlass.stores.memory import MemoryStore
+from windlass.wire.problems import STATUSES
 from windlass.worker.handler_calls import HandlerCalls
 from windlass.worker.remote import encode_call
 from windlass.worker.wire import Answer
@@ -148,7 +148,7 @@ def test_a_node_counts_what_its_handlers_are_refused(store: MemoryStore, growth:
 
 
 def test_every_reason_has_a_series_before_anything_was_refused() -> None:
-    found = read(text(RefusedSubmitMetrics()))
+    found = read(render(RefusedSubmitMetrics()))
 
     for reason in REASONS:
         if reason != "queue_full":

@@ -20,7 +20,7 @@ from windlass.core.ordering import Queue
 from windlass.errors import StoreUnavailable
 from windlass.metrics import store as module
 from windlass.metrics.calls import StoreCalls
-from windlass.metrics.exposition import exposition, text
+from windlass.metrics.exposition import render, store_metrics
 from windlass.metrics.store import StoreMetrics
 from windlass.operations import breakers, pools
 from windlass.operations.access import Access
@@ -43,7 +43,7 @@ def store(clock: ManualClock) -> Iterator[MemoryStore]:
 
 
 def scraped(store: Store, **options: Any) -> dict[str, float]:
-    return read(text(StoreMetrics(store, **options)))
+    return read(render(StoreMetrics(store, **options)))
 
 
 def a_node(store: Store, name: str = "n1", **pool: Any) -> None:
@@ -192,12 +192,12 @@ def test_a_bug_in_reading_is_no_reason_to_call_the_store_down(store: Store) -> N
 def test_a_store_that_hangs_is_waited_for_only_so_long_and_asked_once(store: Store) -> None:
     free = threading.Event()
     hanging = Counting(store, lambda: cast("None", free.wait(60)))
-    metrics = StoreMetrics(cast("Store", hanging), patience=0.05)
+    metrics = StoreMetrics(cast("Store", hanging), timeout=0.05)
 
     try:
-        found = [read(text(metrics)) for _ in range(3)]
+        found = [read(render(metrics)) for _ in range(3)]
         metrics._fresh_until = 0.0  # pyright: ignore[reportPrivateUsage]
-        found.append(read(text(metrics)))
+        found.append(read(render(metrics)))
     finally:
         free.set()
 
@@ -217,10 +217,10 @@ def test_one_reading_serves_all_who_ask_within_two_seconds(store: Store, monkeyp
 
 
 def test_the_exposition_of_a_measured_store_has_its_calls_too(store: Store) -> None:
-    measured = StoreCalls().measured(store)
+    measured = StoreCalls().measure(store)
     measured.counts()
 
-    found = read(exposition(measured))
+    found = read(store_metrics(measured))
 
     assert found["windlass_up"] == 1
     assert found["windlass_store_call_seconds_count{method=counts}"] == 1

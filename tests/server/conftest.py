@@ -1,4 +1,4 @@
-"""A server over the memory store, called in this process, and what its tests have in common."""
+"""Fixtures: a server over the memory store, called in this process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def store(clock: ManualClock) -> Iterator[MemoryStore]:
-    """A store that knows the handlers `mail` and `work`, and a cron and a pool called `daily`."""
+    """A store with the handlers `mail` and `work`, and a cron and a pool named `daily`."""
     store = MemoryStore(clock=clock)
     store.publish(MANIFEST)
     store.put_control("pool", "daily", "{}", expect=0)
@@ -54,7 +54,7 @@ def store(clock: ManualClock) -> Iterator[MemoryStore]:
 
 @pytest.fixture
 async def connect(store: Store, clock: ManualClock) -> AsyncGenerator[Connect]:
-    """Makes clients of a server with these settings, with or without a token."""
+    """Return a factory of clients, each of a server with the given settings, with or without a token."""
     clients: list[Client] = []
     apps: list[SecurityMiddleware] = []
 
@@ -75,13 +75,13 @@ async def connect(store: Store, clock: ManualClock) -> AsyncGenerator[Connect]:
 
 @pytest.fixture
 def client(connect: Connect) -> Client:
-    """A client on this machine, while there is no token."""
+    """A local client, while the store has no tokens."""
     return connect()
 
 
 @pytest.fixture
 def token(store: Store, clock: ManualClock) -> Callable[..., str]:
-    """Makes tokens."""
+    """Return a factory of tokens."""
 
     def make(*scopes: Scope, name: str = "", **options: Any) -> str:
         return create_token(store, name or "-".join(scopes), scopes, clock=clock, **options)
@@ -90,7 +90,7 @@ def token(store: Store, clock: ManualClock) -> Callable[..., str]:
 
 
 def problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """What the server says is wrong; it must be this."""
+    """Check that a response is this problem, and return it."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     found = answer.json()

@@ -1,4 +1,4 @@
-"""A client that reads while it writes, as a stream's must: plain HTTP/1.1 over a socket."""
+"""A client that reads while it writes, as a line stream requires: plain HTTP/1.1 over a socket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 
 def exchange(address: str, path: str, lines: Iterable[bytes], together: int = 500) -> Iterator[dict[str, Any]]:
-    """Send lines from a thread, and yield the receipts as they come."""
+    """Send lines from a thread, and yield the receipts as they arrive."""
     parts = urlsplit(address)
     assert parts.hostname is not None
     assert parts.port is not None
@@ -46,7 +46,7 @@ def _chunk(connection: socket.socket, group: list[bytes]) -> None:
 
 
 def _lines(answer: Any) -> Iterator[bytes]:
-    """The lines of a chunked body."""
+    """Yield the lines of a chunked body."""
     rest = b""
     while size := int(answer.readline(), 16):
         *whole, rest = (rest + answer.read(size)).split(b"\n")

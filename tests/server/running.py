@@ -1,4 +1,4 @@
-"""A server on a real socket, in a thread of the test."""
+"""Runs a server on a real socket in a thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.stores.protocol import Store
 
 @contextmanager
 def running(store: Store, **settings: Any) -> Iterator[str]:
-    """The address of a server over this store."""
+    """Run a server over this store; yields its address."""
     started = threading.Event()
     serving = Serving(store, ServerSettings(port=0, **settings), lambda _: started.set())
     thread = threading.Thread(target=serving.run, name="server")

@@ -42,7 +42,7 @@ BODIES: dict[str, Any] = {
     "tune_pool": {"settings": {"wait": 3}},
     "override_pool": {"workers": 1},
     "open_session": {"node": "me"},
-    "give_progress": [],
+    "report_progress": [],
     "settle_tasks": [],
     "publish_manifest": {"handlers": [{"name": "elsewhere"}]},
 }

@@ -22,8 +22,8 @@ def windlass(tmp_path: Path) -> Run:
     return run
 
 
-def test_a_token_is_made_shown_once_listed_and_revoked(windlass: Run) -> None:
-    made = windlass("token", "create", "ci", "--scope", "submit", "--scope", "read", "--tenant", "acme", "--rate", "5")
+def test_a_token_is_created_shown_once_listed_and_revoked(windlass: Run) -> None:
+    made = windlass("token", "create", "ci", "--scope", "submit", "--scope", "read", "--tenant", "acme", "--rate-limit", "5")
     [listed] = json.loads(windlass("token", "ls", "--json").stdout)
     people = windlass("token", "ls")
     revoked = windlass("token", "revoke", "ci")
@@ -41,7 +41,7 @@ def test_a_name_can_be_used_again_after_it_was_revoked(windlass: Run) -> None:
     first = windlass("token", "create", "ci", "--scope", "read").stdout
     taken = windlass("token", "create", "ci", "--scope", "read")
     windlass("token", "revoke", "ci")
-    again = windlass("token", "create", "ci", "--scope", "read", "--expires", "never", "--json")
+    again = windlass("token", "create", "ci", "--scope", "read", "--expires", "none", "--json")
 
     assert (taken.exit_code, "is there already" in taken.stderr) == (5, True)
     assert json.loads(again.stdout)["token"] != first.strip()
@@ -58,11 +58,11 @@ def test_a_name_can_be_used_again_after_it_was_revoked(windlass: Run) -> None:
         (["token", "create", "ci", "--scope", "read", "--expires", "soon"], "expires"),
         (["token", "create", "ci", "--scope", "read", "--expires", "0s"], "expires"),
         (["token", "create", "ci", "--scope", "read", "--tenant", "a b"], "tenant"),
-        (["token", "create", "ci", "--scope", "read", "--rate", "0"], "--rate"),
+        (["token", "create", "ci", "--scope", "read", "--rate-limit", "0"], "--rate-limit"),
         (["token", "revoke", "nobody"], "token='nobody'"),
     ],
 )
-def test_what_cannot_be_is_refused(windlass: Run, words: list[str], named: str) -> None:
+def test_invalid_options_are_refused(windlass: Run, words: list[str], named: str) -> None:
     result = windlass(*words)
 
     assert (result.exit_code, named in result.stderr) == (2, True), result.output

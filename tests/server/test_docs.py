@@ -1,4 +1,4 @@
-"""docs/reference/http.md tells the truth: its commands are run, its tables are held against the code."""
+"""docs/reference/http.md is correct: its commands run, and its tables match the code."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tests.server.conftest import MANIFEST
 from tests.server.running import running
 from windlass.autoscale.stored_state import POOL, PoolDecision, encode_document
 from windlass.errors import WindlassError
-from windlass.server.http.problems import STATUSES
 from windlass.server.routes.table import TABLE
 from windlass.stores.sqlite import SQLiteStore
+from windlass.wire.problems import STATUSES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "http.md").read_text()
 EXAMPLES = "".join(re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL))
 MARK = "---- the next command"
 
 
-def said(text: str) -> re.Pattern[str]:
-    """What the page says an answer is; `…` stands for anything."""
+def pattern(text: str) -> re.Pattern[str]:
+    """Return a pattern for the documented output. `…` matches anything."""
     return re.compile(re.escape(text).replace("…", ".*"), re.DOTALL)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_the_commands_of_the_page_are_answered_as_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "tasks.db")
     store.publish(MANIFEST)
     reasons = ("2 tasks a second", "each takes 1.5 s")
@@ -53,7 +53,7 @@ def test_the_commands_of_the_page_are_answered_as_it_says(tmp_path: Path) -> Non
     given = [part.strip() for part in done.stdout.split(MARK)]
     assert len(commands) > 10
     for command, answer, output in zip(commands, answers, given, strict=False):
-        assert said(answer).fullmatch(output), f"{command}\n{output}\nand not\n{answer}"
+        assert pattern(answer).fullmatch(output), f"{command}\n{output}\nand not\n{answer}"
 
 
 def test_the_page_lists_every_route_with_its_scope() -> None:

@@ -1,4 +1,4 @@
-"""examples/worker.mjs does what it says: a real process, a real server, and no Python in between."""
+"""examples/worker.mjs as a real process against a real server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("node") is None,
 
 
 class Worker:
-    """The example, as a process."""
+    """The example worker as a process."""
 
     def __init__(self, address: str, token: str) -> None:
         settings = {"URL": address, "TOKEN": token, "TTL_SECONDS": "2"}
@@ -71,7 +71,7 @@ def until(store: Store, id: TaskId, state: State) -> None:
         time.sleep(0.02)
 
 
-def test_a_task_goes_from_submit_to_result(start: Callable[[], Worker], store: Store) -> None:
+def test_a_task_runs_from_submit_to_result(start: Callable[[], Worker], store: Store) -> None:
     worker = start()
     good, bad = submit(store, a_task(handler="shout", args={"text": "ahoy"}), a_task(handler="shout"))
 
@@ -89,7 +89,7 @@ def test_a_task_goes_from_submit_to_result(start: Callable[[], Worker], store: S
     assert [session.lost for session in store.sessions()] == [True]
 
 
-def test_what_a_killed_worker_held_runs_again(start: Callable[[], Worker], store: Store) -> None:
+def test_tasks_of_a_killed_worker_run_again(start: Callable[[], Worker], store: Store) -> None:
     first = start()
     [id] = submit(store, a_task(handler="nap", args={"seconds": 3}))
     until(store, id, State.LEASED)

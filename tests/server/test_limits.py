@@ -1,12 +1,14 @@
-"""Hostile bodies, slow senders, and a store that does not answer."""
+"""Hostile bodies, slow clients, and a store that does not respond."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from tests.server.conftest import API, Client, Connect, problem
@@ -54,7 +56,7 @@ async def post(client: Client, content: Any, headers: dict[str, str] | None = No
     ],
     ids=lambda text: repr(text[:40]),
 )
-async def test_what_is_not_plain_json_is_refused_and_leaves_nothing(client: Client, store: Store, text: bytes) -> None:
+async def test_invalid_json_is_refused_and_nothing_is_stored(client: Client, store: Store, text: bytes) -> None:
     answer = await post(client, text)
 
     assert answer.status_code == 400, answer.text
@@ -72,7 +74,7 @@ async def test_what_is_not_plain_json_is_refused_and_leaves_nothing(client: Clie
         "é" * 1_000,
     ],
 )
-async def test_hostile_text_is_kept_as_it_is(client: Client, text: str) -> None:
+async def test_hostile_text_is_stored_unchanged(client: Client, text: str) -> None:
     made = await client.post(f"{API}/tasks", json={"handler": "work", "args": {"x": text}})
     read = await client.get(f"{API}/tasks/{made.json()['id']}")
 
@@ -117,7 +119,7 @@ async def test_a_body_over_a_megabyte_is_refused_while_it_is_read(client: Client
     assert sent < 2_000_000
 
 
-async def test_a_length_that_is_a_lie_helps_nobody(client: Client) -> None:
+async def test_a_false_content_length_does_not_evade_the_limit(client: Client) -> None:
     async def parts() -> AsyncIterator[bytes]:
         for _ in range(100):
             yield b"x" * 100_000
@@ -125,11 +127,11 @@ async def test_a_length_that_is_a_lie_helps_nobody(client: Client) -> None:
     problem(await post(client, parts(), {"Content-Length": "10"}), 413, "body_too_large")
 
 
-async def test_a_compressed_body_is_refused_unopened(client: Client) -> None:
+async def test_a_compressed_body_is_refused(client: Client) -> None:
     problem(await post(client, b"\x1f\x8b" + b"x" * 100, {"Content-Encoding": "gzip"}), 415, "unsupported_media_type")
 
 
-async def test_a_body_that_does_not_come_is_given_up(connect: Connect) -> None:
+async def test_a_body_that_does_not_arrive_times_out(connect: Connect) -> None:
     async def parts() -> AsyncIterator[bytes]:
         yield b"{"
         await anyio.sleep(60)
@@ -137,14 +139,14 @@ async def test_a_body_that_does_not_come_is_given_up(connect: Connect) -> None:
     problem(await post(connect(request_seconds=0.05), parts()), 408, "request_too_slow")
 
 
-async def test_more_than_ten_thousand_tasks_are_no_batch(client: Client) -> None:
+async def test_a_batch_of_more_than_ten_thousand_tasks_is_refused(client: Client) -> None:
     tasks = [{"handler": "work"}] * 10_001
 
     problem(await client.post(f"{API}/tasks:batch", json=tasks), 413, "too_many_tasks")
 
 
 class Away(MemoryStore):
-    """A store that cannot be reached, or hangs."""
+    """A store that is unavailable or hangs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,7 +171,7 @@ def away() -> Iterator[Away]:
 @pytest.mark.parametrize(
     "error", [StoreUnavailable("no route to postgresql://ann:hunter2@db/x"), CommitUnknown("lost")]
 )
-async def test_a_store_that_is_away_is_503_with_a_time_to_come_back(
+async def test_an_unavailable_store_is_503_with_retry_after(
     connect: Connect, away: Away, error: StoreUnavailable
 ) -> None:
     away.error = error
@@ -186,7 +188,7 @@ async def test_a_store_that_is_away_is_503_with_a_time_to_come_back(
     assert [(part["name"], part["ready"]) for part in ready.json()["parts"]] == [("server", True), ("store", False)]
 
 
-async def test_a_store_that_hangs_does_not_hang_the_caller_nor_the_health_check(connect: Connect, away: Away) -> None:
+async def test_a_store_that_hangs_blocks_neither_clients_nor_the_health_check(connect: Connect, away: Away) -> None:
     away.let_go.clear()
     client = connect(over=away, request_seconds=0.1, threads=2, backlog=2)
 
@@ -208,7 +210,7 @@ async def test_a_store_that_hangs_does_not_hang_the_caller_nor_the_health_check(
     assert all("retry-after" in answer.headers for answer in answers)
 
 
-async def test_a_store_that_comes_back_is_used_again(connect: Connect, away: Away) -> None:
+async def test_a_store_that_recovers_is_used_again(connect: Connect, away: Away) -> None:
     client = connect(over=away)
     away.error = StoreUnavailable("gone")
     gone = await client.get(f"{API}/queues")
@@ -219,7 +221,7 @@ async def test_a_store_that_comes_back_is_used_again(connect: Connect, away: Awa
     assert (await client.get(f"{API}/queues")).status_code == 200
 
 
-def test_permits_come_back_with_time() -> None:
+def test_permits_refill_over_time() -> None:
     now = 0.0
     rates = RateLimiter(2.0, lambda: now)
 
@@ -238,3 +240,25 @@ def test_permits_come_back_with_time() -> None:
     third = taken()
 
     assert (first, second, third) == (4, 1, 4)
+
+
+async def test_a_body_is_parsed_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = b'{"handler":"work","args":{"x":1}}'
+    parsed: list[str] = []
+
+    def count(owner: Any, name: str) -> None:
+        parse = getattr(owner, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            if body in args or body.decode() in args:
+                parsed.append(f"{owner.__name__}.{name}")
+            return parse(*args, **options)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(json.JSONDecoder, "decode")
+    count(msgspec.json, "decode")
+
+    answer = await post(client, body)
+
+    assert (answer.status_code, parsed) == (201, ["JSONDecoder.decode"])

@@ -15,7 +15,7 @@ from windlass.stores.protocol import Store
 pytestmark = pytest.mark.anyio
 
 
-async def test_prometheus_reads_how_things_stand(client: Client, store: Store) -> None:
+async def test_metrics_show_the_state_of_the_store(client: Client, store: Store) -> None:
     submit_one(store, queue="mail")
 
     answer = await client.get("/metrics")
@@ -25,7 +25,7 @@ async def test_prometheus_reads_how_things_stand(client: Client, store: Store) -
     assert read(answer.content)["windlass_queue_tasks{queue=mail,state=runnable}"] == 1
 
 
-def test_a_server_counts_its_own_calls_and_what_was_submitted_twice(store: Store) -> None:
+def test_a_server_counts_its_store_calls_and_duplicate_submits(store: Store) -> None:
     with running(store) as address:
         for _ in range(2):
             httpx.post(f"{address}{API}/tasks", json={"handler": "work", "key": "once"}).raise_for_status()
@@ -36,9 +36,7 @@ def test_a_server_counts_its_own_calls_and_what_was_submitted_twice(store: Store
     assert found["windlass_store_call_seconds_count{method=submit}"] == 2
 
 
-async def test_with_tokens_prometheus_needs_one_that_reads_everything(
-    connect: Connect, token: Callable[..., str]
-) -> None:
+async def test_metrics_need_an_unrestricted_token(connect: Connect, token: Callable[..., str]) -> None:
     reader, limited = token(Scope.READ), token(Scope.READ, name="one", tenant="acme")
 
     assert (await connect(reader).get("/metrics")).status_code == 200

@@ -13,10 +13,10 @@ from tests.support.builders import GAVE_UP, claim_one, report, submit_one
 from windlass.cli.main import main
 from windlass.operations.caller import Scope
 from windlass.server.http.openapi import document
-from windlass.server.http.problems import STATUSES
-from windlass.server.http.routing import Routes
+from windlass.server.http.routing import Route, Routes
 from windlass.server.routes.table import TABLE
 from windlass.stores.protocol import Store
+from windlass.wire.problems import STATUSES
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(TABLE)))
 
@@ -32,8 +32,8 @@ def references(value: Any) -> Iterator[str]:
             yield from references(member)
 
 
-def fits(shape: str, value: Any) -> None:
-    """The value must be as the document says."""
+def validate(shape: str, value: Any) -> None:
+    """Validate a value against a schema of the document."""
     schema = {"$ref": f"#/components/schemas/{shape}", "components": DOCUMENT["components"]}
     jsonschema_rs.validator_for(schema).validate(value)
 
@@ -46,14 +46,14 @@ def test_the_document_describes_every_route_and_nothing_else() -> None:
     assert DOCUMENT["openapi"].startswith("3.1")
 
 
-def test_names_of_operations_are_unique_and_every_one_says_what_it_is_for() -> None:
+def test_operation_names_are_unique_and_every_operation_has_a_summary() -> None:
     names = [route.name for route in TABLE]
 
     assert len({*names}) == len(names)
     assert [route.name for route in TABLE if not route.summary] == []
 
 
-def test_everything_that_is_referred_to_is_there() -> None:
+def test_every_reference_resolves() -> None:
     missing = {
         each for each in references(DOCUMENT) if each.rpartition("/")[2] not in DOCUMENT["components"]["schemas"]
     }
@@ -75,19 +75,19 @@ async def test_the_server_and_the_command_give_the_same_document(client: Client)
 
 
 @pytest.mark.anyio
-async def test_answers_are_as_the_document_says(client: Client, store: Store) -> None:
+async def test_responses_match_the_document(client: Client, store: Store) -> None:
     id = submit_one(store, handler="work", args={"x": 1})
     report(store, claim_one(store), GAVE_UP)
 
-    fits("TaskShape", (await client.get(f"{API}/tasks/{id}")).json())
-    fits("TaskPage", (await client.get(f"{API}/tasks")).json())
-    fits("WhyShape", (await client.get(f"{API}/tasks/{id}/why")).json())
-    fits("Problem", (await client.get(f"{API}/tasks?limit=0")).json())
+    validate("TaskShape", (await client.get(f"{API}/tasks/{id}")).json())
+    validate("TaskPage", (await client.get(f"{API}/tasks")).json())
+    validate("WhyShape", (await client.get(f"{API}/tasks/{id}/why")).json())
+    validate("Problem", (await client.get(f"{API}/tasks?limit=0")).json())
     for attempt in (await client.get(f"{API}/tasks/{id}/attempts")).json():
-        fits("AttemptShape", attempt)
+        validate("AttemptShape", attempt)
 
 
-def test_a_route_is_made_of_its_functions_signature() -> None:
+def test_a_route_is_declared_by_the_signature_of_its_function() -> None:
     route = Routes("tries")
 
     @route("GET", "/tries/{number}", Scope.READ, errors=["unknown_task"])
@@ -108,3 +108,17 @@ def test_a_route_is_made_of_its_functions_signature() -> None:
     assert found["responses"]["404"]["description"] == "unknown_task"
     assert (found["x-scope"], found["security"]) == ("read", [{"token": []}])
     assert get_try(None, 3) == ["3"]
+
+
+MODULES = {"/handlers": "manifest", "/healthz": "health", "/readyz": "health"}
+"""Paths whose module has another name than the resource."""
+
+
+@pytest.mark.parametrize("route", TABLE, ids=lambda route: f"{route.method} {route.path}")
+def test_the_path_of_a_route_predicts_its_module(route: Route) -> None:
+    """`/tasks/{id}` is in tasks.py, `/tasks:cancel` in tasks.py or tasks_….py, and `…/events` in events.py."""
+    path = route.path.removeprefix(API)
+    resource = "events" if path.endswith("/events") else path.split("/")[1].partition(":")[0]
+    module = route.handler.__module__.rpartition(".")[2]
+
+    assert module == MODULES.get(path, resource) or module.startswith(f"{resource}_")

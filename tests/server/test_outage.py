@@ -1,4 +1,4 @@
-"""A server whose PostgreSQL goes away and comes back."""
+"""A server whose PostgreSQL stops and restarts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from windlass.stores.postgres import PostgresStore
 pytestmark = pytest.mark.slow
 
 
-def test_while_postgres_is_away_requests_are_answered_503_in_time_and_then_served_again(
+def test_requests_get_503_while_postgres_is_down_and_succeed_afterwards(
     own_postgres_server: PostgresServer,
 ) -> None:
     store = PostgresStore(own_postgres_server.url(own_postgres_server.create_database()))
@@ -51,7 +51,7 @@ def test_while_postgres_is_away_requests_are_answered_503_in_time_and_then_serve
     assert again.status_code in (200, 201)
 
 
-def test_a_stream_that_lost_its_postgres_can_be_sent_again(own_postgres_server: PostgresServer) -> None:
+def test_a_stream_interrupted_by_an_outage_can_be_sent_again(own_postgres_server: PostgresServer) -> None:
     store = PostgresStore(own_postgres_server.url(own_postgres_server.create_database()))
     store.publish(MANIFEST)
     half_sent, answered, gone = threading.Event(), threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""What a machine makes of the OpenAPI document: requests of every kind, none of which may break the server."""
+"""Requests that schemathesis generates from the OpenAPI document. None may break the server or the document."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CHECKS = [
 
 @schemathesis.serializer("application/x-ndjson")
 def as_lines(ctx: Any, value: Any) -> bytes:
-    """Whatever was thought of, on lines of its own."""
+    """Serialize a generated value as NDJSON."""
     return str(value).encode(errors="replace")
 
 
@@ -64,9 +64,9 @@ def server() -> Iterator[tuple[str, requests.Session]]:
 
 @schema.parametrize()
 @hypothesis.settings(max_examples=10, suppress_health_check=list(hypothesis.HealthCheck))
-def test_no_request_breaks_the_server_or_its_word(case: Any, server: tuple[str, requests.Session]) -> None:
+def test_generated_requests_get_documented_responses(case: Any, server: tuple[str, requests.Session]) -> None:
     address, session = server
     headers = {"Authorization": str(session.headers["Authorization"])}
-    if case.path.endswith("/events"):  # Without this it would listen until it is told to stop, which nobody does here.
+    if case.path.endswith("/events"):  # The stream would never end otherwise.
         case.query = {**(case.query or {}), "seconds": 0}
     case.call_and_validate(base_url=address, session=session, headers=headers, checks=CHECKS)

@@ -1,4 +1,4 @@
-"""Host, Origin and headers: on every route and every method."""
+"""Host, Origin and security headers, on every route and method."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_a_foreign_host_is_refused_on_every_path_and_method(client: Client
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_a_page_of_another_site_gets_nothing_on_every_path_and_method(client: Client, method: str) -> None:
+async def test_a_foreign_origin_is_refused_on_every_path_and_method(client: Client, method: str) -> None:
     origins = ("https://evil.example", "null", "http://127.0.0.1:9999", "http://127.0.0.1", "file://", "http://[")
     for path in PATHS:
         for origin in origins:
@@ -37,7 +37,7 @@ async def test_a_page_of_another_site_gets_nothing_on_every_path_and_method(clie
             assert "access-control-allow-origin" not in answer.headers
 
 
-async def test_what_a_page_of_another_site_asks_for_is_not_done(client: Client, store: Store) -> None:
+async def test_a_request_from_another_site_changes_nothing(client: Client, store: Store) -> None:
     id = submit_one(store)
 
     by_origin = await client.post(f"{API}/tasks/{id}/cancel", headers={"Origin": "https://evil.example"})
@@ -58,7 +58,7 @@ async def test_what_a_page_of_another_site_asks_for_is_not_done(client: Client, 
 @pytest.mark.parametrize(
     "host", ["127.0.0.1:7878", "localhost", "localhost:7878", "[::1]:7878", "LOCALHOST", "localhost."]
 )
-async def test_our_own_names_and_pages_are_served(client: Client, host: str) -> None:
+async def test_own_host_names_and_pages_are_served(client: Client, host: str) -> None:
     plain = await client.get("/healthz", headers={"Host": host})
     page = await client.get(
         "/healthz", headers={"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
@@ -67,24 +67,24 @@ async def test_our_own_names_and_pages_are_served(client: Client, host: str) -> 
     assert (plain.status_code, page.status_code) == (200, 200)
 
 
-async def test_further_names_are_served_when_they_are_allowed(connect: Connect, store: Store) -> None:
+async def test_allowed_host_names_are_served(connect: Connect, store: Store) -> None:
     client = connect(hosts=("Windlass.example",))
 
     named = await client.get("/healthz", headers={"Host": "windlass.example", "Origin": "https://windlass.example"})
 
     assert named.status_code == 200
-    # Under such a name others can reach it, so that the machine's own trust no longer holds.
+    # Other machines can reach it under such a name, so local requests are no longer trusted.
     problem(await client.get(f"{API}/tasks"), 401, "unauthorized")
 
 
-async def test_a_server_that_others_reach_answers_to_addresses_but_not_to_names(connect: Connect) -> None:
+async def test_a_public_server_accepts_addresses_but_not_names(connect: Connect) -> None:
     client = connect(host="0.0.0.0")
 
     assert (await client.get("/healthz", headers={"Host": "192.0.2.7:7878"})).status_code == 200
     problem(await client.get("/healthz", headers={"Host": "evil.example"}), 403, "host_not_allowed")
 
 
-async def test_every_answer_carries_the_headers_that_keep_browsers_in_check(client: Client, store: Store) -> None:
+async def test_every_response_has_the_security_headers(client: Client, store: Store) -> None:
     id = submit_one(store)
     answers = [
         await client.get("/healthz"),
@@ -106,7 +106,7 @@ async def test_headers_of_more_than_16_kilobytes_are_refused(client: Client) -> 
     problem(await client.get("/healthz", headers={"X-Long": "a" * 17_000}), 431, "headers_too_large")
 
 
-async def test_a_path_or_a_method_that_is_not_there_is_a_problem_too(client: Client) -> None:
+async def test_an_unknown_path_or_method_is_a_problem(client: Client) -> None:
     problem(await client.get("/nothing"), 404, "not_found")
     problem(await client.get(f"{API}/tasks/"), 404, "not_found")
     problem(await client.get(f"{API}/tasks/no-id"), 404, "not_found")
@@ -115,7 +115,7 @@ async def test_a_path_or_a_method_that_is_not_there_is_a_problem_too(client: Cli
     assert wrong.headers["allow"] == "GET, POST"
 
 
-async def test_what_nobody_foresaw_is_answered_with_an_id_and_nothing_else(
+async def test_an_unexpected_error_returns_only_a_log_id(
     connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken() -> None:
@@ -132,5 +132,5 @@ async def test_what_nobody_foresaw_is_answered_with_an_id_and_nothing_else(
     assert "/etc/secret/path" in caplog.text
 
 
-async def test_a_wrong_token_is_not_helped_by_being_at_home(connect: Connect) -> None:
+async def test_a_wrong_token_is_refused_even_locally(connect: Connect) -> None:
     problem(await connect("wdl_nonsense").get(f"{API}/tasks"), 401, "unauthorized")

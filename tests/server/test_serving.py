@@ -1,4 +1,4 @@
-"""The server as people run it: a process of its own, a real socket, a SQLite file."""
+"""The server as a process of its own, with a real socket and a SQLite file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def sqlite(file: Path) -> Iterator[Store]:
 
 @contextmanager
 def process(file: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`windlass server` on a free port, and its address."""
+    """Run `windlass server` on a free port; yields the process and its address."""
     command = [sys.executable, "-m", "windlass", "server", "--store", f"sqlite:///{file}", "--port", "0", *options]
     started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -64,7 +64,7 @@ def process(file: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], 
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_process_serves_and_leaves_in_peace(file: Path, sqlite: Store, how: signal.Signals) -> None:
+def test_a_process_serves_and_exits_cleanly(file: Path, sqlite: Store, how: signal.Signals) -> None:
     with process(file) as (server, address):
         made = httpx.post(f"{address}{API}/tasks", json={"handler": "mail", "args": {"to": "ann"}})
         read = httpx.get(f"{address}{API}/tasks/{made.json()['id']}")
@@ -77,7 +77,7 @@ def test_a_process_serves_and_leaves_in_peace(file: Path, sqlite: Store, how: si
     assert sum(count.tasks for count in sqlite.counts()) == 1
 
 
-def test_by_default_it_listens_on_this_machine_alone(file: Path, sqlite: Store) -> None:
+def test_by_default_it_listens_on_loopback_only(file: Path, sqlite: Store) -> None:
     with process(file) as (server, _):
         listening = [
             each.laddr.ip for each in psutil.Process(server.pid).net_connections() if each.status == psutil.CONN_LISTEN
@@ -94,7 +94,7 @@ def test_by_default_it_listens_on_this_machine_alone(file: Path, sqlite: Store) 
         (["--root-path", "x"], 2, "root_path"),
     ],
 )
-def test_a_process_that_would_be_open_to_all_does_not_start(
+def test_a_process_that_would_be_open_to_everybody_does_not_start(
     file: Path, options: list[str], status: int, named: str
 ) -> None:
     command = [sys.executable, "-m", "windlass", "server", "--store", f"sqlite:///{file}", "--port", "0", *options]
@@ -105,7 +105,7 @@ def test_a_process_that_would_be_open_to_all_does_not_start(
     assert "Traceback" not in done.stderr
 
 
-def test_a_port_that_is_taken_is_said_to_be(sqlite: Store) -> None:
+def test_a_port_in_use_is_reported(sqlite: Store) -> None:
     with running(sqlite) as address:
         port = urlsplit(address).port
         assert port is not None
@@ -113,15 +113,15 @@ def test_a_port_that_is_taken_is_said_to_be(sqlite: Store) -> None:
             Serving(sqlite, ServerSettings(port=port))
 
 
-def test_small_answers_are_not_held_back(sqlite: Store) -> None:
+def test_small_responses_are_not_delayed(sqlite: Store) -> None:
     server = Serving(sqlite, ServerSettings(port=0))
 
-    # asyncio switches the delay of small packets off only for sockets that name their protocol.
+    # asyncio sets TCP_NODELAY only for sockets with an explicit protocol.
     assert server.listener.proto == socket.IPPROTO_TCP
     server.listener.close()
 
 
-def test_under_a_sub_path_everything_is_found_whether_the_proxy_cuts_it_off_or_not(sqlite: Store) -> None:
+def test_under_a_root_path_requests_work_with_and_without_the_prefix(sqlite: Store) -> None:
     with running(sqlite, root_path="/x/y") as address:
         for base in (address, address.removesuffix("/x/y")):
             made = httpx.post(f"{base}{API}/tasks", json={"handler": "work"})
@@ -131,7 +131,7 @@ def test_under_a_sub_path_everything_is_found_whether_the_proxy_cuts_it_off_or_n
     assert address.endswith("/x/y")
 
 
-def test_a_token_made_by_one_process_opens_another(file: Path, sqlite: Store) -> None:
+def test_a_token_created_by_one_process_is_valid_in_another(file: Path, sqlite: Store) -> None:
     with process(file) as (_, address):
         open_to_all = httpx.get(f"{address}{API}/tasks")
         secret = create_token(sqlite, "ci", [Scope.READ])
@@ -139,14 +139,14 @@ def test_a_token_made_by_one_process_opens_another(file: Path, sqlite: Store) ->
         def closed() -> bool:
             return httpx.get(f"{address}{API}/tasks").status_code == 401
 
-        until(closed, "the server asks for a token")
+        until(closed, "the server requires a token")
         with_token = httpx.get(f"{address}{API}/tasks", headers={"Authorization": f"Bearer {secret}"})
 
     assert (open_to_all.status_code, with_token.status_code) == (200, 200)
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
-def test_elsewhere_it_speaks_tls_to_those_who_have_a_token(sqlite: Store, tmp_path: Path) -> None:
+def test_with_tls_it_serves_clients_that_have_a_token(sqlite: Store, tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, *subject]
@@ -165,7 +165,7 @@ def test_elsewhere_it_speaks_tls_to_those_who_have_a_token(sqlite: Store, tmp_pa
 
 
 def raw(address: str, text: bytes) -> bytes:
-    """Send bytes, and read until the server closes."""
+    """Send bytes, and read until the server closes the connection."""
     parts = urlsplit(address)
     with socket.create_connection((str(parts.hostname), int(parts.port or 0)), timeout=30) as connection:
         connection.sendall(text)
@@ -269,7 +269,7 @@ def trickle(address: str, head: bytes) -> bytes:
     ],
     ids=lambda value: repr(value[:60]),
 )
-def test_strange_requests_are_answered_and_end(sqlite: Store, sent: bytes, status: bytes) -> None:
+def test_malformed_requests_are_answered_and_the_connection_closed(sqlite: Store, sent: bytes, status: bytes) -> None:
     with running(sqlite) as address:
         answer = raw(address, sent)
 
@@ -282,7 +282,7 @@ def task_lines(number: int) -> Iterator[bytes]:
 
 
 def streamed(file: Path, number: int) -> tuple[int, int]:
-    """Stream so many lines into a server process; how many receipts were good, and by how many bytes it grew."""
+    """Stream lines into a server process. Returns the number of good receipts and the memory growth in bytes."""
     with process(file) as (server, address):
         list(exchange(address, f"{API}/tasks:stream", task_lines(2_000)))
         memory = psutil.Process(server.pid).memory_info
@@ -295,7 +295,7 @@ def streamed(file: Path, number: int) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-def test_fifty_thousand_lines_take_no_memory(file: Path, sqlite: Store) -> None:
+def test_memory_does_not_grow_with_fifty_thousand_lines(file: Path, sqlite: Store) -> None:
     good, growth = streamed(file, 50_000)
 
     assert good == 50_000
@@ -304,7 +304,7 @@ def test_fifty_thousand_lines_take_no_memory(file: Path, sqlite: Store) -> None:
 
 
 @pytest.mark.soak
-def test_a_million_lines_take_no_memory(file: Path, sqlite: Store) -> None:
+def test_memory_does_not_grow_with_a_million_lines(file: Path, sqlite: Store) -> None:
     good, growth = streamed(file, 1_000_000)
 
     assert good == 1_000_000
@@ -312,7 +312,7 @@ def test_a_million_lines_take_no_memory(file: Path, sqlite: Store) -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_megabytes_sent_at_once_are_refused_and_leave_no_trace(file: Path, sqlite: Store) -> None:
+def test_a_body_of_a_hundred_megabytes_is_refused_without_memory_growth(file: Path, sqlite: Store) -> None:
     def body() -> Iterator[bytes]:
         for _ in range(100):
             yield b"x" * 2**20

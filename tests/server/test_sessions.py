@@ -36,14 +36,14 @@ UNKNOWN = "01a1e1fd-4c42-73de-a2f4-24ee3fbe7468"
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Wait for something to become so."""
+    """Wait until the condition holds."""
     async with asyncio.timeout(20):
         while not holds():
             await asyncio.sleep(0.01)
 
 
 async def opened(client: Client, **given: Any) -> str:
-    """A session's address."""
+    """Open a session and return its URL."""
     answer = await client.post(f"{API}/sessions", json={"node": "go-1", **given})
     assert answer.status_code == 201, answer.text
     return f"{API}/sessions/{answer.json()['session']}"
@@ -78,7 +78,7 @@ async def test_a_task_runs_from_claim_to_result(client: Client, store: Store) ->
     assert (task_of(store, id).result, store.logs(id)[0].text) == ('{"twice":4}', "worked")
 
 
-async def test_the_tasks_own_policy_decides_what_a_failure_means(client: Client, store: Store) -> None:
+async def test_the_retry_policy_of_the_task_decides_after_a_failure(client: Client, store: Store) -> None:
     retry = Retry(retries=1, base=timedelta(seconds=60))
     patient, hasty, last = submit(store, a_task(retry=retry), a_task(retry=retry), a_task(retry=Retry(retries=0)))
     session = await opened(client)
@@ -101,7 +101,7 @@ async def test_the_tasks_own_policy_decides_what_a_failure_means(client: Client,
     assert (attempt.error.kind, attempt.error.traceback) == ("Timeout", "at main.go:1")
 
 
-async def test_what_is_released_costs_no_attempt(client: Client, store: Store) -> None:
+async def test_a_released_attempt_does_not_count(client: Client, store: Store) -> None:
     now, later = submit(store, a_task(), a_task())
     session = await opened(client)
 
@@ -112,7 +112,7 @@ async def test_what_is_released_costs_no_attempt(client: Client, store: Store) -
     assert (task_of(store, now).attempts, task_of(store, later).attempts) == (0, 0)
 
 
-async def test_a_stale_report_changes_nothing_and_harms_no_other(
+async def test_a_stale_report_changes_nothing_and_does_not_affect_others(
     client: Client, store: Store, clock: ManualClock
 ) -> None:
     lost, kept = submit(store, a_task(), a_task(queue="other"))
@@ -135,7 +135,7 @@ async def test_a_stale_report_changes_nothing_and_harms_no_other(
     problem(await client.post(f"{first}/claim", json={}), 410, "session_lost")
 
 
-async def test_a_session_settles_nothing_of_another(client: Client, store: Store) -> None:
+async def test_a_session_cannot_settle_tasks_of_another_session(client: Client, store: Store) -> None:
     id = submit_one(store)
     mine, theirs = await opened(client), await opened(client)
     [order] = await claimed(client, mine)
@@ -146,7 +146,7 @@ async def test_a_session_settles_nothing_of_another(client: Client, store: Store
     assert state_of(store, id) is State.LEASED
 
 
-async def test_a_report_that_cannot_be_stored_harms_no_other(client: Client, store: Store) -> None:
+async def test_an_invalid_report_does_not_affect_others(client: Client, store: Store) -> None:
     bad, good = submit(store, a_task(), a_task())
     session = await opened(client)
     one, two = await claimed(client, session, limit=2)
@@ -160,7 +160,7 @@ async def test_a_report_that_cannot_be_stored_harms_no_other(client: Client, sto
     assert (state_of(store, bad), state_of(store, good)) == (State.LEASED, State.COMPLETED)
 
 
-async def test_reporting_the_same_end_twice_does_no_harm(client: Client, store: Store) -> None:
+async def test_a_report_can_be_repeated(client: Client, store: Store) -> None:
     submit_one(store)
     session = await opened(client)
     [order] = await claimed(client, session)
@@ -170,29 +170,29 @@ async def test_reporting_the_same_end_twice_does_no_harm(client: Client, store: 
     assert first == second
 
 
-async def test_a_renewal_says_what_to_cancel(client: Client, store: Store) -> None:
+async def test_a_renewal_returns_the_attempts_to_cancel(client: Client, store: Store) -> None:
     id = submit_one(store)
     session = await opened(client)
     [order] = await claimed(client, session)
     quiet = (await client.post(f"{session}/renew")).json()
 
     store.cancel([id], reason="not wanted")
-    told = (await client.post(f"{session}/renew")).json()
+    renewed = (await client.post(f"{session}/renew")).json()
     [verdict] = await settled(client, session, end(order, result=1))
 
     assert quiet == {"cancel": []}
-    assert told == {"cancel": [{"task": str(id), "fence": order["fence"]}]}
+    assert renewed == {"cancel": [{"task": str(id), "fence": order["fence"]}]}
     assert verdict["state"] == "cancelled"
 
 
-async def test_progress_is_kept_and_says_what_has_ended(client: Client, store: Store) -> None:
+async def test_progress_is_stored_and_ended_attempts_are_returned(client: Client, store: Store) -> None:
     id, other = submit(store, a_task(), a_task())
     session = await opened(client)
     one, two = await claimed(client, session, limit=2)
     await settled(client, session, end(two))
 
-    said = [{"task": each["task"], "fence": each["fence"], "share": 0.5, "message": "half"} for each in (one, two)]
-    answer = (await client.post(f"{session}/progress", json=said)).json()
+    reports = [{"task": each["task"], "fence": each["fence"], "share": 0.5, "message": "half"} for each in (one, two)]
+    answer = (await client.post(f"{session}/progress", json=reports)).json()
 
     assert answer == {"ended": [{"task": str(other), "fence": two["fence"]}]}
     [seen] = store.progress_of([id])
@@ -200,7 +200,7 @@ async def test_progress_is_kept_and_says_what_has_ended(client: Client, store: S
     assert (seen.share, seen.message) == (0.5, "half")
 
 
-async def test_closing_a_session_gives_back_what_it_holds(client: Client, store: Store) -> None:
+async def test_closing_a_session_releases_its_leases(client: Client, store: Store) -> None:
     id = submit_one(store)
     session = await opened(client)
     await claimed(client, session)
@@ -211,7 +211,7 @@ async def test_closing_a_session_gives_back_what_it_holds(client: Client, store:
     assert (state_of(store, id), task_of(store, id).attempts) == (State.RUNNABLE, 0)
 
 
-async def test_a_claim_waits_for_work_and_takes_it_at_once(client: Client, store: Store) -> None:
+async def test_a_waiting_claim_returns_as_soon_as_there_is_work(client: Client, store: Store) -> None:
     session = await opened(client)
     waiting = asyncio.ensure_future(claimed(client, session, wait_seconds=30))
     await until(listens)
@@ -223,7 +223,7 @@ async def test_a_claim_waits_for_work_and_takes_it_at_once(client: Client, store
 
 
 class Counting(MemoryStore):
-    """A store that counts how often it was asked for work."""
+    """A store that counts claims."""
 
     claims = 0
 
@@ -233,7 +233,7 @@ class Counting(MemoryStore):
         return found
 
 
-async def test_of_many_who_wait_each_gets_one_task(connect: Connect) -> None:
+async def test_each_of_many_waiting_claims_gets_one_task(connect: Connect) -> None:
     store = Counting()
     client = connect(over=store)
     sessions = [await opened(client) for _ in range(20)]
@@ -247,7 +247,7 @@ async def test_of_many_who_wait_each_gets_one_task(connect: Connect) -> None:
     assert store.claims < 100
 
 
-async def test_a_claim_without_work_ends_when_its_time_is_up(client: Client) -> None:
+async def test_a_claim_without_work_ends_after_its_wait(client: Client) -> None:
     session = await opened(client)
 
     assert await claimed(client, session, wait_seconds=0.1) == []
@@ -255,7 +255,7 @@ async def test_a_claim_without_work_ends_when_its_time_is_up(client: Client) -> 
 
 
 class Slow(MemoryStore):
-    """A store whose claims take their time."""
+    """A store whose claims are slow."""
 
     asked: asyncio.Event
     loop: asyncio.AbstractEventLoop
@@ -268,7 +268,7 @@ class Slow(MemoryStore):
         return found
 
 
-async def test_what_was_claimed_for_somebody_who_left_is_given_back(connect: Connect) -> None:
+async def test_tasks_claimed_for_a_client_that_disconnected_are_released(connect: Connect) -> None:
     store = Slow()
     store.asked, store.loop, store.may_go_on = asyncio.Event(), asyncio.get_running_loop(), threading.Event()
     id = submit_one(store)
@@ -288,7 +288,7 @@ async def test_what_was_claimed_for_somebody_who_left_is_given_back(connect: Con
     assert (task.state, task.attempts, task.losses) == (State.RUNNABLE, 0, 0)
 
 
-async def test_a_worker_gets_only_what_it_can_run(client: Client, store: Store) -> None:
+async def test_a_worker_gets_only_tasks_it_can_run(client: Client, store: Store) -> None:
     known, unknown, tagged = submit(store, a_task(), a_task(handler="other"), a_task(requires=("gpu",)))
     session = await opened(client, handlers=["work"])
 
@@ -299,7 +299,7 @@ async def test_a_worker_gets_only_what_it_can_run(client: Client, store: Store) 
     assert task_of(store, unknown).attempts == 0
 
 
-async def test_why_knows_how_large_a_task_a_worker_takes(client: Client, store: Store) -> None:
+async def test_why_considers_the_slots_of_http_workers(client: Client, store: Store) -> None:
     fits, too_large = submit(store, a_task(slots=4), a_task(slots=5))
     await opened(client, slots=4)
 
@@ -309,7 +309,7 @@ async def test_why_knows_how_large_a_task_a_worker_takes(client: Client, store: 
     assert "has 4 slot(s) per worker and the task needs 5" in gates[1]["node"].text
 
 
-async def test_arguments_come_with_the_results_they_refer_to(client: Client, store: Store) -> None:
+async def test_arguments_contain_the_results_they_refer_to(client: Client, store: Store) -> None:
     [first] = submit(store, a_task(key="a"))
     submit(store, a_task(args={"x": reference(first)}, prerequisites=["a"]))
     session = await opened(client)
@@ -321,7 +321,7 @@ async def test_arguments_come_with_the_results_they_refer_to(client: Client, sto
     assert next_["args"] == {"x": [1, 2]}
 
 
-async def test_why_knows_who_serves_a_queue_over_http(client: Client, store: Store) -> None:
+async def test_why_considers_the_queues_of_http_workers(client: Client, store: Store) -> None:
     id = submit_one(store, queue="mail", handler="work")
     before = explain(store, task_of(store, id)).closed
 
@@ -365,7 +365,7 @@ async def test_failures_over_http_open_a_breaker(client: Client, store: Store, c
     assert store.audit("breaker/bank")[0].action == "opened"
 
 
-async def test_a_report_that_came_too_late_says_nothing_about_a_downstream(client: Client, store: Store) -> None:
+async def test_a_stale_report_does_not_count_for_the_breaker(client: Client, store: Store) -> None:
     submit(store, *[a_task(downstream="bank", retry=Retry(retries=0)) for _ in range(11)])
     mine, other = await opened(client), await opened(client)
     orders = await claimed(client, mine, limit=11)
@@ -375,7 +375,7 @@ async def test_a_report_that_came_too_late_says_nothing_about_a_downstream(clien
     assert store.controls("breaker") == []
 
 
-async def test_the_server_lets_time_pass_for_its_workers(client: Client, store: Store, clock: ManualClock) -> None:
+async def test_the_server_runs_the_sweeper_for_its_workers(client: Client, store: Store, clock: ManualClock) -> None:
     id = submit_one(store)
     session = await opened(client, ttl_seconds=5)
     await claimed(client, session)
@@ -386,7 +386,7 @@ async def test_the_server_lets_time_pass_for_its_workers(client: Client, store: 
     assert (state_of(store, id), task_of(store, id).losses) == (State.RUNNABLE, 1)
 
 
-async def test_published_handlers_are_checked_where_tasks_are_submitted(client: Client, store: Store) -> None:
+async def test_submits_are_checked_against_published_handlers(client: Client, store: Store) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     handler = {"name": "double", "queue": "math", "parameters": schema, "options": {"retries": 7, "timeout": "30s"}}
 
@@ -403,7 +403,7 @@ async def test_published_handlers_are_checked_where_tasks_are_submitted(client: 
     assert [entry.action for entry in store.audit("manifest")] == ["published"]
 
 
-def test_who_hangs_up_while_waiting_is_handed_nothing(postgres_url: str) -> None:
+def test_a_waiting_claim_whose_client_disconnects_gets_no_task(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
     waits = b'{"wait_seconds": 30}'
     with running(store) as address, httpx.Client(base_url=address, timeout=20) as client:
@@ -415,7 +415,7 @@ def test_who_hangs_up_while_waiting_is_handed_nothing(postgres_url: str) -> None
             )
             connection.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + waits)
             eventually(listens, "the claim waits")
-        eventually(lambda: not listens(), "nobody waits any more")
+        eventually(lambda: not listens(), "no claim waits")
 
         id = submit_one(store)
         [order] = client.post(f"{API}/sessions/{here}/claim", json={"wait_seconds": 5}).json()["tasks"]
@@ -429,4 +429,4 @@ def test_who_hangs_up_while_waiting_is_handed_nothing(postgres_url: str) -> None
 
 
 def listens() -> bool:
-    return "windlass-hall" in {thread.name for thread in threading.enumerate()}
+    return "windlass-claims" in {thread.name for thread in threading.enumerate()}

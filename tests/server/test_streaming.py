@@ -1,4 +1,4 @@
-"""What becomes of an answer that lasts when nobody is there to hear it."""
+"""What happens to a long-running response when its client disconnects, and how waiting claims wake up."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.anyio
 SCOPE: dict[str, Any] = {"type": "http", "method": "POST", "headers": [], "path": "/", "query_string": b""}
 
 
-class Caller:
-    """Somebody who asks, and leaves when told to."""
+class SlowClient:
+    """A client that takes four messages, then stops reading and disconnects."""
 
     def __init__(self) -> None:
         self.left = asyncio.Event()
@@ -37,7 +37,7 @@ class Caller:
 
     async def send(self, message: Any) -> None:
         self.got.append(message.get("body", b""))
-        if len(self.got) == 5:  # From now on nothing is taken, as by a socket that is full.
+        if len(self.got) == 5:  # Blocks from now on, like a full socket.
             self.left.set()
             await asyncio.Event().wait()
 
@@ -49,8 +49,8 @@ def threads() -> Iterator[StoreExecutor]:
     threads.close()
 
 
-async def test_parts_are_made_no_longer_when_their_receiver_has_left() -> None:
-    caller, made, closed = Caller(), 0, False
+async def test_parts_are_no_longer_produced_after_the_client_disconnects() -> None:
+    client, made, closed = SlowClient(), 0, False
 
     async def parts() -> AsyncGenerator[bytes]:
         nonlocal made, closed
@@ -61,16 +61,16 @@ async def test_parts_are_made_no_longer_when_their_receiver_has_left() -> None:
         finally:
             closed = True
 
-    flow = await StreamedResponse.start(Request(SCOPE, caller.receive), parts(), bytes, "text/plain")
+    flow = await StreamedResponse.start(Request(SCOPE, client.receive), parts(), bytes, "text/plain")
     async with asyncio.timeout(20):
-        await flow(SCOPE, caller.receive, caller.send)
+        await flow(SCOPE, client.receive, client.send)
 
     assert closed
     assert made == 4
 
 
-async def test_work_is_stopped_when_its_caller_has_left() -> None:
-    caller, begun, stopped = Caller(), asyncio.Event(), False
+async def test_work_is_canceled_when_its_client_disconnects() -> None:
+    client, begun, stopped = SlowClient(), asyncio.Event(), False
 
     async def work() -> None:
         nonlocal stopped
@@ -80,9 +80,9 @@ async def test_work_is_stopped_when_its_caller_has_left() -> None:
         finally:
             stopped = True
 
-    asked = asyncio.ensure_future(run_until_disconnect(Request(SCOPE, caller.receive), work()))
+    asked = asyncio.ensure_future(run_until_disconnect(Request(SCOPE, client.receive), work()))
     await begun.wait()
-    caller.left.set()
+    client.left.set()
 
     with pytest.raises(Refused, match="closed the connection"):
         await asyncio.wait_for(asked, 20)
@@ -90,51 +90,51 @@ async def test_work_is_stopped_when_its_caller_has_left() -> None:
 
 
 @pytest.mark.parametrize("ends_first", [True, False])
-async def test_what_came_of_a_deed_is_never_lost(threads: StoreExecutor, ends_first: bool) -> None:
+async def test_the_result_of_an_abandoned_call_is_not_lost(threads: StoreExecutor, ends_first: bool) -> None:
     live = Live(threads, Broadcaster(MemoryStore(), threads), lambda: asyncio.sleep(0))
     begun, go_on, undone = threading.Event(), threading.Event(), threading.Event()
-    told: list[int] = []
+    undone_results: list[int] = []
 
-    def deed() -> int:
+    def action() -> int:
         begun.set()
         assert go_on.wait(20)
         return 7
 
     def undo(found: int) -> None:
-        told.append(found)
+        undone_results.append(found)
         undone.set()
 
-    asked = asyncio.ensure_future(live.run(deed, undo))
+    asked = asyncio.ensure_future(live.run(action, undo))
     await asyncio.sleep(0)
     assert await asyncio.to_thread(begun.wait, 20)
     if ends_first:
         go_on.set()
-        while not threads.is_idle:  # The loop has not heard of it yet, because nothing is awaited here.
+        while not threads.is_idle:  # Nothing is awaited here, so the event loop does not see the result yet.
             pass
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
     go_on.set()
 
     assert await asyncio.to_thread(undone.wait, 20)
-    assert told == [7]
+    assert undone_results == [7]
 
 
-async def test_a_hint_wakes_one_of_those_who_wait_for_the_same_queues(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim_waiters, "BRISK", timedelta(minutes=1))
+async def test_one_of_the_claims_that_wait_for_the_same_queues_wakes_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim_waiters, "FIRST_POLL", timedelta(minutes=1))
     store = MemoryStore()
-    hall = ClaimWaiters(store)
-    waiting = [asyncio.ensure_future(hall.wait(["a"], 30)) for _ in range(3)]
-    other = asyncio.ensure_future(hall.wait(["b"], 30))
-    while hall.waiting < 4:
+    waiters = ClaimWaiters(store)
+    waiting = [asyncio.ensure_future(waiters.wait(["a"], 30)) for _ in range(3)]
+    other = asyncio.ensure_future(waiters.wait(["b"], 30))
+    while waiters.waiting < 4:
         await asyncio.sleep(0)
 
-    hall.next(["a"])
+    waiters.wake_next(["a"])
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=20)
     woken = [each.done() for each in (*waiting, other)]
-    hall.close()
+    waiters.close()
     store.close()
     await asyncio.wait_for(asyncio.gather(*waiting, other), 20)
 
     assert woken == [True, False, False, False]
-    assert hall.waiting == 0
-    await asyncio.wait_for(hall.wait(["a"], 30), 20)
+    assert waiters.waiting == 0
+    await asyncio.wait_for(waiters.wait(["a"], 30), 20)

@@ -301,9 +301,9 @@ async def test_refusals_of_a_batch_name_keys_as_the_caller_wrote_them(client: Cl
     bad = await refused({"key": "a"}, {"key": "b", "timeout": -1}, code="invalid_task")
 
     assert unknown["tasks"] == ["charge", UNKNOWN]
-    assert unknown["detail"].startswith(f"prerequisites of 'pack': no task 'charge', {UNKNOWN}; submit it first")
+    assert unknown["detail"].startswith(f"Unknown prerequisite of 'pack': 'charge', {UNKNOWN}. Submit it first")
     assert unknown["errors"][0]["field"] == "after"
-    assert (twice["tasks"], "'a' is there more than once" in twice["detail"]) == (["a"], True)
+    assert (twice["tasks"], "Duplicate task: 'a'." in twice["detail"]) == (["a"], True)
     assert (bad["index"], bad["errors"][0]["field"]) == (1, "timeout")
     assert store.counts() == []
 

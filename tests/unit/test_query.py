@@ -227,7 +227,7 @@ def test_what_cannot_be_understood_is_refused_with_its_place_and_what_would_be_r
 
     assert (caught.value.position, caught.value.code) == (position, "invalid_filter")
     assert caught.value.fault.startswith(fault)
-    assert str(caught.value).startswith(f"invalid filter, at character {position + 1}: ")
+    assert str(caught.value).startswith(f"Invalid filter at character {position + 1}: ")
     assert isinstance(caught.value, WindlassError | ValueError)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import windlass
 from windlass.client.arguments import Signature
-from windlass.redaction import HIDDEN, Secret, is_secret, redacted, redacted_text
+from windlass.redaction import HIDDEN, Secret, is_secret, redact, redact_text
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_secrets_are_hidden_at_any_depth_and_nothing_else_is_changed() -> None:
         "b": True,
     }
 
-    assert redacted(value) == {
+    assert redact(value) == {
         "to": "ann",
         "auth": HIDDEN,
         "list": [{"password": HIDDEN, "n": 1}],
@@ -100,7 +100,7 @@ def test_what_is_annotated_as_secret_is_hidden_by_its_published_schema() -> None
         "extra": 7,
     }
 
-    assert redacted(args, schema) == {
+    assert redact(args, schema) == {
         "card": {"number": HIDDEN, "holder": "Ann"},
         "pin": HIDDEN,
         "amount": 3,
@@ -141,18 +141,18 @@ def test_secret_is_a_public_name() -> None:
     ],
 )
 def test_text_is_shown_without_passwords(text: str, shown: str) -> None:
-    assert redacted_text(text) == shown
+    assert redact_text(text) == shown
 
 
 def test_long_text_is_read_in_time() -> None:
-    redacted_text("a" * 1_000_000)
-    redacted_text("password" * 100_000)
-    redacted_text("x://" * 200_000)
-    redacted_text("://a:" * 200_000)
-    redacted_text('token="' * 100_000)
+    redact_text("a" * 1_000_000)
+    redact_text("password" * 100_000)
+    redact_text("x://" * 200_000)
+    redact_text("://a:" * 200_000)
+    redact_text('token="' * 100_000)
 
 
 def test_a_schema_that_refers_to_itself_ends() -> None:
     schema = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A", "anyOf": [{"$ref": "#/$defs/A"}]}}}
 
-    assert redacted({"a": [1]}, schema) == {"a": [1]}
+    assert redact({"a": [1]}, schema) == {"a": [1]}

@@ -17,7 +17,7 @@ from windlass.cli.options import config_option, json_options, url_option
 from windlass.cli.output import print_json, print_table
 from windlass.config import FileSettings, PoolSettings, read_settings
 from windlass.core.times import format_duration, micros
-from windlass.redaction import HIDDEN, is_secret, redacted_text
+from windlass.redaction import HIDDEN, is_secret, redact_text
 from windlass.wire.commands import Setting
 from windlass.wiring import DEFAULT_URL
 
@@ -101,7 +101,7 @@ def _inside(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _setting(name: str, value: object, origin: str) -> Setting:
-    return Setting(name=name, value=HIDDEN if is_secret(name) else redacted_text(_format(value)), origin=origin)
+    return Setting(name=name, value=HIDDEN if is_secret(name) else redact_text(_format(value)), origin=origin)
 
 
 def _format(value: object) -> str:

@@ -19,7 +19,7 @@ from windlass.cli.options import (
 from windlass.cli.output import format_count, print_json, print_note, print_table, progress_bar
 from windlass.errors import NotAllowed
 from windlass.operations.author import Author
-from windlass.redaction import redacted_text
+from windlass.redaction import redact_text
 from windlass.stores.admin import TABLES, Admin, DatabaseMissing, Rows, Source, Status, Table, Target
 from windlass.stores.migrate import migrations
 from windlass.wire.commands import CopiedRows, Epoch, Migration, finding_shape, status_shape
@@ -151,7 +151,7 @@ def copy(store_url: str | None, form: str | None, to_url: str, live: bool, conse
         open_store(to_url).close()  # This creates the tables.
     with source.reading() as rows:
         total = sum(rows.count(each) for each in TABLES)
-        where = redacted_text(to_url)
+        where = redact_text(to_url)
         if not consent.given_for(f"copy {format_count(total, 'row')} to {where}"):
             print_json(form, CopiedRows(rows={}))
             return

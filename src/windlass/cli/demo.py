@@ -19,7 +19,7 @@ FILE = Path("windlass-demo.db")
 @click.option("--resume", is_flag=True, help="Continue with the tasks of the last demo.")
 def demo(store_url: str | None, seconds: float | None, resume: bool) -> None:
     """Run a demo shop: a rush, a bug, a killed worker and a drain."""
-    from windlass.demo.stage import Stage
+    from windlass.demo.demo_run import DemoRun
 
     if store_url is not None and store_url.startswith("memory"):
         raise InvalidSettings(
@@ -29,4 +29,4 @@ def demo(store_url: str | None, seconds: float | None, resume: bool) -> None:
         for part in FILE.parent.glob(f"{FILE.name}*"):
             part.unlink()
     url = store_url or f"sqlite:///{FILE}"
-    raise SystemExit(Stage(url, lambda: open_store(url), seconds).run())
+    raise SystemExit(DemoRun(url, lambda: open_store(url), seconds).run())

@@ -24,7 +24,7 @@ from windlass.errors import NotAllowed
 from windlass.operations import tasks
 from windlass.operations.access import Access
 from windlass.operations.redact import redact_error
-from windlass.redaction import redacted, redacted_text
+from windlass.redaction import redact, redact_text
 from windlass.wire.commands import ReproResult
 from windlass.wire.tasks import error_shape
 
@@ -72,7 +72,7 @@ def _is_same_bug(access: Access, task: Task, error: Error | None) -> bool | None
 
 def _print_result(replay: Replay, error: Error | None, form: str | None, task: Task, same: bool | None) -> None:
     text = replay.outcome.result if isinstance(replay.outcome, Returned) else None
-    result: Any = None if text is None else redacted(msgspec.json.decode(text))
+    result: Any = None if text is None else redact(msgspec.json.decode(text))
     shape = ReproResult(
         task=task.id,
         handler=task.handler,
@@ -87,7 +87,7 @@ def _print_result(replay: Replay, error: Error | None, form: str | None, task: T
     if error is None:
         click.echo(msgspec.json.encode(result).decode())
     else:
-        print_note(redacted_text(_traceback(replay, error)).rstrip())
+        print_note(redact_text(_traceback(replay, error)).rstrip())
     for line in _remarks(replay, error, same):
         print_note(line)
 

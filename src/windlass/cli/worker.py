@@ -143,7 +143,7 @@ def run(settings: NodeSettings, url: str, reload: Reload | None = None) -> None:
     log_events(events)
     listener = _listener(settings.health, events)
     opened = partial(open_store, url)
-    node = Node(settings, opened if listener is None else lambda: listener.measured(opened()), url, events)
+    node = Node(settings, opened if listener is None else lambda: listener.measure(opened()), url, events)
     if listener:
         listener.watch(node)
     signals = Signals(node, reload)

@@ -18,7 +18,7 @@ from windlass.cli.output import color, has_color
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros
 from windlass.operations.presentation import GLYPHS, format_span
-from windlass.operations.workflows import Workflow, step_name
+from windlass.operations.workflow_graph import Workflow, step_name
 
 WAITED, WORKED = "░", "▓"
 CRITICAL = "◆"

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-from msgspec.structs import replace
 
 from windlass.cli.bulk import apply_verb
 from windlass.cli.options import (
@@ -34,17 +33,15 @@ from windlass.cli.workflow_drawing import (
 )
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
-from windlass.errors import NotAllowed
 from windlass.operations import workflows as operations
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.bulk import Verb
 from windlass.operations.presentation import Times, format_span
-from windlass.operations.redact import redact_step
-from windlass.operations.workflows import Listed, Slice, StepView, Summary, Workflow, step_name
+from windlass.operations.workflow_graph import StepView, Summary, Workflow, step_name
+from windlass.operations.workflows import Listed, ListPage, Slice
 from windlass.stores.protocol import Filter
-from windlass.wire.cursors import next_text
-from windlass.wire.workflows import RetriedWorkflow, WorkflowList, row_shape, step_list, workflow_shape
+from windlass.wire.workflows import RetriedWorkflow, step_list, workflow_list, workflow_shape
 
 ROWS, LINES = 50, 100
 """How many rows and lines of a large workflow are shown without --limit."""
@@ -70,14 +67,8 @@ def workflows() -> None:
 @limit_option()
 def ls(access: Access, form: str | None, times: Times, tenant: str | None, limit: int) -> None:
     """List workflows, newest first."""
-    found: list[Listed] = []
-    after = None
-    while len(found) < limit:
-        some = operations.list_workflows(access.store, tenant=tenant, limit=min(PAGE, limit - len(found)), after=after)
-        found, after = found + some.workflows, some.next
-        if after is None:
-            break
-    shape = WorkflowList(workflows=[row_shape(each) for each in found], next=next_text(after))
+    page = _find_newest(access, tenant, limit)
+    shape = workflow_list(page)
     if not print_json(form, shape, shape.workflows):
         rows = [
             [
@@ -87,12 +78,12 @@ def ls(access: Access, form: str | None, times: Times, tenant: str | None, limit
                 _count_states(each.tasks),
                 times.format(each.submitted),
             ]
-            for each in found
+            for each in page.workflows
         ]
         print_table(("workflow", "tenant", "#tasks", "states", "submitted"), rows)
-        if not found:
+        if not page.workflows:
             print_note("No task belongs to a workflow.")
-    if after is not None:
+    if page.after is not None:
         print_note(f"Only the newest {limit} workflows are shown. Use --limit to see more.")
 
 
@@ -181,15 +172,10 @@ def retry(
     access: Access, form: str | None, name: str, step: str, tenant: str | None, consent: Consent, author: Author
 ) -> None:
     """Retry a failed step and everything that was cancelled because of it."""
-    store = access.store
-    task = operations.find_step(store, name, operations.tenant_of(store, name, tenant), step)
-    if not task.state.ended_badly:
-        raise NotAllowed(f"Step {step} is {task.state.value}. Only a failed, cancelled or expired step can be retried.")
-    count = store.retry([task.id], dependents=True, dry_run=True)
+    count = operations.retry(access, name, step, author, tenant=tenant, dry_run=True)
     done = 0
     if consent.given("retry", count, most=count):
-        entry = author.entry(f"workflow/{name}", "retried", f"retried workflow {name} from {step}", step=step)
-        done = store.retry([task.id], dependents=True, entries=[entry])
+        done = operations.retry(access, name, step, author, tenant=tenant)
         if form is None:
             click.echo(f"Retried {format_count(done)}.")
     print_json(form, RetriedWorkflow(retried=done, matching=count))
@@ -204,8 +190,19 @@ def retry(
 @author_options
 def cancel(access: Access, form: str | None, name: str, tenant: str | None, consent: Consent, author: Author) -> None:
     """Cancel the unfinished tasks of a workflow; running tasks are asked to stop."""
-    which = Filter(workflow=name, tenant=operations.tenant_of(access.store, name, tenant))
+    which = Filter(workflow=name, tenant=operations.find_tenant(access, name, tenant))
     apply_verb(access, Verb.CANCEL, which, consent, author, form)
+
+
+def _find_newest(access: Access, tenant: str | None, limit: int) -> ListPage:
+    found: list[Listed] = []
+    after = None
+    while len(found) < limit:
+        page = operations.find(access, tenant=tenant, limit=min(PAGE, limit - len(found)), after=after)
+        found, after = found + page.workflows, page.after
+        if after is None:
+            break
+    return ListPage(found, after)
 
 
 class WorkflowView:
@@ -223,10 +220,10 @@ class WorkflowView:
         after_step: str | None,
     ) -> None:
         self.access, self.form, self.times, self.limit = access, form, times, limit
-        self.found = operations.workflow(access.store, name, tenant=tenant)
+        self.found = operations.get(access, name, tenant=tenant)
         self.after: TaskId | None = None
         if after_step is not None:
-            self.after = operations.find_step(access.store, name, self.found.tenant, after_step).id
+            self.after = operations.find_step(access, name, after_step, tenant=self.found.tenant).id
 
     @property
     def place(self) -> int | None:
@@ -272,8 +269,7 @@ class WorkflowView:
             left = None if left is None else left - len(page.steps)
 
     def _page(self, limit: int, after: TaskId | None) -> Slice:
-        page = operations.page(self.access.store, self.found, limit=limit, after=after, now=self.times.now)
-        return Slice([replace(view, step=redact_step(view.step)) for view in page.steps], page.next)
+        return operations.page(self.access, self.found, limit=limit, after=after)
 
 
 _HEADS = ("", "step", "state", "#waited", "#worked", "after", "id")
@@ -348,7 +344,7 @@ def _print_summary(access: Access, found: Summary) -> None:
     for title, states in (("failed", _FAILED), ("running", _RUNNING), ("next", (State.RUNNABLE,))):
         number = sum(found.states.get(state, 0) for state in states)
         if number:
-            steps = operations.first_in(access.store, found, states, 10)
+            steps = operations.find_first(access, found, states, 10)
             more = f" and {number - len(steps):,} more" if number > len(steps) else ""
             click.echo(f"{title}: {', '.join(step_name(step) for step in steps)}{more}")
     print_note("--limit and --after-step page through the steps in submit order. --jsonl prints all.")

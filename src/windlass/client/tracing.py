@@ -19,7 +19,7 @@ from windlass.clock import monotonic
 from windlass.core.assignment import Assignment
 from windlass.core.settlement import Outcome, Raised, Released, Returned, Stopped
 from windlass.core.task import NewTask, TaskId
-from windlass.redaction import redacted_text
+from windlass.redaction import redact_text
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -168,7 +168,7 @@ class SubmitSpan:
         if kind is not None:
             measured["error.type"] = kind.__qualname__
             span.set_attribute("error.type", kind.__qualname__)
-            span.set_status(self._tracing.trace.StatusCode.ERROR, redacted_text(str(error)))
+            span.set_status(self._tracing.trace.StatusCode.ERROR, redact_text(str(error)))
         span.end()
         self._tracing.sent.record(monotonic() - self._started, measured)
 
@@ -231,11 +231,11 @@ class AttemptSpan:
         if isinstance(outcome, Raised):
             error = outcome.error
             self._error = error.kind
-            message = redacted_text(error.message)
+            message = redact_text(error.message)
             span.set_attribute("error.type", error.kind)
             span.set_status(tracing.trace.StatusCode.ERROR, message)
             exception = {"exception.type": error.kind, "exception.message": message}
-            span.add_event("exception", {**exception, "exception.stacktrace": redacted_text(error.traceback or "")})
+            span.add_event("exception", {**exception, "exception.stacktrace": redact_text(error.traceback or "")})
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`make demo`, `windlass demo`: a small shop for ninety seconds, on a real node with workers that size themselves.
+"""`windlass demo`: a small shop that runs for ninety seconds, on a real node with workers that scale.
 
-`shop` has the handlers, `traffic` the customers, `story` tells what happens, `stage` puts them together.
+`shop` has the handlers, `traffic` the customers, `narration` turns events into lines, `demo_run` puts them together.
 """

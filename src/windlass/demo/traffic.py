@@ -1,4 +1,4 @@
-"""The shop's customers: three tenants who order more and less as time goes by, with a rush now and then."""
+"""The customers of the shop: three tenants whose load changes over time, with a rush now and then."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from windlass.demo import shop
 
 TENANTS = ("acme", "beta", "coda")
 CALM, RUSH = 2.0, 26.0
-"""Orders and other things a second."""
+"""Actions per second."""
 RUSHES = ((2.0, 12.0), (60.0, 68.0))
-"""When they come, in seconds of each ninety."""
+"""Start and end of each rush, in seconds of a 90-second cycle."""
 STEP = 0.1
 
 
 class Traffic(threading.Thread):
-    """Submits until it is told to stop; `submitted` counts the tasks that were acknowledged."""
+    """Submits tasks until `over` is set; `submitted` counts the acknowledged tasks."""
 
     def __init__(self) -> None:
         super().__init__(name="demo-traffic", daemon=True)
@@ -24,23 +24,23 @@ class Traffic(threading.Thread):
         self.over = threading.Event()
         self.failure: BaseException | None = None
         self._order = random.randrange(1_000, 9_000)
-        self._owed = 0.0
+        self._due = 0.0
 
     def run(self) -> None:
-        """One step after the other, whatever the clock of this machine does."""
+        """Submit tasks step by step, independent of the clock."""
         passed = 0.0
         try:
             while not self.over.wait(STEP):
                 passed += STEP
-                self._owed += rate(passed) * STEP
-                while self._owed >= 1 and not self.over.is_set():
-                    self._owed -= 1
-                    self.submitted += self._happen()
-        except Exception as error:  # noqa: BLE001 - told to whoever ends the demo
+                self._due += rate(passed) * STEP
+                while self._due >= 1 and not self.over.is_set():
+                    self._due -= 1
+                    self.submitted += self._act()
+        except Exception as error:  # noqa: BLE001 - reported at the end of the demo
             self.failure = error
 
-    def _happen(self) -> int:
-        """One customer does something; how many tasks that makes."""
+    def _act(self) -> int:
+        """Do what one customer does and return the number of tasks."""
         tenant, dice = random.choice(TENANTS), random.random()
         if dice < 0.25:
             self._order += 1
@@ -55,7 +55,7 @@ class Traffic(threading.Thread):
 
 
 def place(order: int, tenant: str) -> int:
-    """An order: five steps, submitted whole or not at all."""
+    """Place an order: a workflow of five steps. Return the number of tasks."""
     with shop.app.workflow(f"fulfil-{order}", tenant=tenant) as steps:
         goods = steps.add(shop.reserve, order)
         cents = steps.add(shop.charge, order, after=[goods])
@@ -66,5 +66,5 @@ def place(order: int, tenant: str) -> int:
 
 
 def rate(second: float) -> float:
-    """How much happens at that second."""
+    """Return the actions per second at a time."""
     return RUSH if any(begin <= second % 90 < end for begin, end in RUSHES) else CALM

@@ -1,1 +1,1 @@
-"""Files for those who run Windlass: units, manifests, a dashboard and alert rules, made from templates in `files/`."""
+"""Deployment files: units, manifests, a dashboard and alert rules, rendered from the templates in `files/`."""

@@ -1,4 +1,4 @@
-"""The Grafana dashboard: one row for each question that people have. Each panel answers it by metrics that exist."""
+"""The Grafana dashboard: one row per question, one panel per answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
 class Panel(Struct, frozen=True):
-    """One picture: what it is called, and what it shows, by legend."""
+    """One panel: its title, and its queries by legend."""
 
     title: str
     shows: Mapping[str, str]
@@ -52,51 +52,49 @@ ROWS: Mapping[str, tuple[Panel, ...]] = {
         Panel("Store", {"up": "max(windlass_up)"}, kind="stat", width=4),
         Panel("Nodes alive", {"nodes": 'max(windlass_nodes{state="alive"})'}, kind="stat", width=4),
         Panel("Dead letters", {"tasks": "sum(max by (queue) (windlass_dead_letters))"}, kind="stat", width=4),
-        Panel("Alerts of the controller", {"{{pool}} {{name}}": _ALERTS}, kind="stat", width=12),
-        Panel("Done", {"{{outcome}}": _rate("windlass_tasks_total", "outcome")}, "ops"),
+        Panel("Controller alerts", {"{{pool}} {{name}}": _ALERTS}, kind="stat", width=12),
+        Panel("Attempts", {"{{outcome}}": _rate("windlass_tasks_total", "outcome")}, "ops"),
+        Panel("Store calls, p99", {"{{method}}": _quantile(0.99, "windlass_store_call_seconds", "method")}, "s"),
         Panel(
-            "Calls to the store, 99 %", {"{{method}}": _quantile(0.99, "windlass_store_call_seconds", "method")}, "s"
-        ),
-        Panel(
-            "Oldest transaction in PostgreSQL",
+            "Oldest PostgreSQL transaction",
             {"age": "max(windlass_store_xmin_age_seconds)", "scrape": "max(windlass_store_latency_seconds)"},
             "s",
         ),
     ),
-    "Who waits?": (
+    "What is waiting?": (
         Panel("Runnable", {"{{queue}}": 'max by (queue) (windlass_queue_tasks{queue=~"$queue",state="runnable"})'}),
-        Panel("Longest wait now", {"{{queue}}": _queue("windlass_queue_oldest_ready_seconds")}, "s"),
-        Panel("Waited, 95 %", {"{{queue}}": _quantile(0.95, "windlass_queue_wait_seconds", "queue")}, "s"),
+        Panel("Longest current wait", {"{{queue}}": _queue("windlass_queue_oldest_ready_seconds")}, "s"),
+        Panel("Wait, p95", {"{{queue}}": _quantile(0.95, "windlass_queue_wait_seconds", "queue")}, "s"),
         Panel("Started later than the goal", {"{{pool}}": f"{_LATE} / {_STARTED}"}, "percentunit"),
         Panel(
-            "Left to the deadline, worst 5 %",
+            "Time left until the deadline, worst 5 %",
             {"{{queue}}": _quantile(0.05, "windlass_deadline_slack_seconds", "queue")},
             "s",
         ),
         Panel(
-            "Deadlines missed",
+            "Missed deadlines",
             {"{{queue}}": _growth("windlass_deadline_missed_total", "queue")},
         ),
     ),
     "Why this many workers?": (
         Panel(
-            "Needed, agreed, allowed",
+            "Needed, target, limits",
             {
                 "{{pool}} needs": _pool("windlass_pool_needs"),
                 "{{pool}} target": _pool("windlass_pool_target"),
-                "{{pool}} most": _pool("windlass_pool_ceiling"),
-                "{{pool}} least": _pool("windlass_pool_floor"),
+                "{{pool}} max": _pool("windlass_pool_ceiling"),
+                "{{pool}} min": _pool("windlass_pool_floor"),
             },
             width=12,
         ),
         Panel("Workers", {"{{pool}} {{state}}": _pool("windlass_pool_workers", "pool, state")}, width=12),
-        Panel("Tasks that run", {"{{pool}}": _pool("windlass_pool_busy")}),
+        Panel("Running tasks", {"{{pool}}": _pool("windlass_pool_busy")}),
         Panel(
-            "Other sizes",
+            "Resizes",
             {"{{pool}} {{direction}}, {{reason}}": _growth("windlass_pool_resizes_total", "pool, direction, reason")},
         ),
         Panel(
-            "Overruled",
+            "Overrides",
             {
                 "{{pool}} set by a person": _pool("windlass_pool_override_active"),
                 "{{pool}} paused": _pool("windlass_pool_paused"),
@@ -104,8 +102,8 @@ ROWS: Mapping[str, tuple[Panel, ...]] = {
                 "{{queue}} paused": _queue("windlass_queue_paused"),
             },
         ),
-        Panel("Start of a worker, 90 %", {"{{pool}}": _quantile(0.9, "windlass_worker_start_seconds", "pool")}, "s"),
-        Panel("Slots desired of all nodes", {"{{pool}}": _pool("windlass_desired_slots")}),
+        Panel("Worker start time, p90", {"{{pool}}": _quantile(0.9, "windlass_worker_start_seconds", "pool")}, "s"),
+        Panel("Desired slots over all nodes", {"{{pool}}": _pool("windlass_desired_slots")}),
     ),
     "What fails?": (
         Panel(
@@ -121,13 +119,13 @@ ROWS: Mapping[str, tuple[Panel, ...]] = {
             },
             "ops",
         ),
-        Panel("Run time, 95 %", {"{{handler}}": _quantile(0.95, "windlass_task_duration_seconds", "handler")}, "s"),
+        Panel("Run time, p95", {"{{handler}}": _quantile(0.95, "windlass_task_duration_seconds", "handler")}, "s"),
         Panel(
             "Breakers that are not closed",
             {"{{downstream}} {{state}}": 'max by (downstream, state) (windlass_breaker_state{state!="closed"}) == 1'},
         ),
         Panel(
-            "Leases lost, reports refused, workers dead",
+            "Lost sessions, refused reports, dead workers",
             {
                 "sessions lost": "sum(increase(windlass_sessions_lost_total[$__rate_interval]))",
                 "stale reports": "sum(increase(windlass_stale_reports_total[$__rate_interval]))",
@@ -135,7 +133,7 @@ ROWS: Mapping[str, tuple[Panel, ...]] = {
             },
         ),
         Panel(
-            "Trouble with the store",
+            "Store errors",
             {"{{doing}}": _growth("windlass_store_troubles_total", "doing")},
         ),
     ),
@@ -143,7 +141,7 @@ ROWS: Mapping[str, tuple[Panel, ...]] = {
 
 
 def dashboard() -> str:
-    """The whole of it, as Grafana imports it."""
+    """Return the dashboard as JSON for Grafana."""
     found: dict[str, Any] = {
         "uid": "windlass",
         "title": "Windlass",
@@ -164,13 +162,13 @@ def dashboard() -> str:
 def _variables() -> Iterator[dict[str, Any]]:
     yield {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
     for name, metric in (("pool", "windlass_pool_target"), ("queue", "windlass_queue_tasks")):
-        asked = f"label_values({metric}, {name})"
+        query = f"label_values({metric}, {name})"
         yield {
             "name": name,
             "type": "query",
             "datasource": _SOURCE,
-            "query": {"query": asked, "refId": name},
-            "definition": asked,
+            "query": {"query": query, "refId": name},
+            "definition": query,
             "refresh": 2,
             "multi": True,
             "includeAll": True,
@@ -180,7 +178,7 @@ def _variables() -> Iterator[dict[str, Any]]:
 
 
 def _panels() -> Iterator[dict[str, Any]]:
-    """Rows from the top, panels from the left, each row as many lines as it takes."""
+    """Lay out the rows from the top and their panels from the left."""
     numbers, x, y = count(1), 0, 0
     for question, panels in ROWS.items():
         grid = {"x": 0, "y": y, "w": WIDTH, "h": 1}

@@ -1,4 +1,4 @@
-"""What the files are made for: names and numbers, checked, so that none can break out of its place in a file."""
+"""The values for the templates, validated so that none can break the syntax of a file."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from msgspec import Struct
 
 from windlass.config import InvalidSettings
 
-LAST_WORDS = 15
-"""Seconds that a node has beyond its drain to say its last words, before whoever stops it kills it."""
+SHUTDOWN_SECONDS = 15
+"""Seconds that a node gets after its drain before it is killed."""
 
 _FORMS: Mapping[str, tuple[str, str]] = {
     "app": (r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", "shop:app"),
     "image": (r"[a-z0-9][\w./:@-]*", "registry.example/shop:1.4"),
     "pool": (
         r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?",
-        "mail; lower-case letters, digits and dashes, as a pod's name takes",
+        "mail (lower-case letters, digits and dashes)",
     ),
     "namespace": (r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "production"),
     "command": (r"/[\w./@+-]+", "/opt/shop/venv/bin/windlass"),
@@ -29,13 +29,13 @@ _FORMS: Mapping[str, tuple[str, str]] = {
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """One app, one pool of it, and where it runs."""
+    """One app, one of its pools, and where it runs."""
 
     app: str = "shop:app"
     image: str = "shop:latest"
     pool: str = "default"
     most: int = 8
-    """Workers of the pool on one node."""
+    """Maximum workers of the pool on one node."""
     nodes: int = 10
     namespace: str = "default"
     drain: timedelta = timedelta(seconds=60)
@@ -44,26 +44,26 @@ class Plan(Struct, frozen=True, kw_only=True):
     store: str | None = None
 
     def check(self) -> None:
-        """Refuse what cannot be written into a file, all faults together."""
+        """Raise `InvalidSettings` with all invalid values together."""
         faults = [
-            f"{field}={value!r} does not fit; write something like {example}"
+            f"{field}={value!r} is invalid, use a value such as {example}"
             for field, (form, example) in _FORMS.items()
             if (value := getattr(self, field)) is not None and not re.fullmatch(form, value)
         ]
         if not 1 <= self.most <= 1_000:
-            faults.append(f"max={self.most} is out of range; give 1 to 1000")
+            faults.append(f"max={self.most} is out of range (1 to 1000)")
         if not 1 <= self.nodes <= 10_000:
-            faults.append(f"nodes={self.nodes} is out of range; give 1 to 10000")
+            faults.append(f"nodes={self.nodes} is out of range (1 to 10000)")
         if not timedelta(0) < self.drain <= timedelta(days=1):
-            faults.append(f"drain={self.drain} is out of range; give more than 0 and at most a day")
+            faults.append(f"drain={self.drain} is out of range (more than 0, at most a day)")
         if self.store is not None and urlsplit(self.store).password:
-            faults.append("store has a password, which does not belong in this file; the file says where to put it")
+            faults.append("store contains a password; the generated file says where to put it instead")
         if faults:
-            raise InvalidSettings("deploy: " + "; ".join(faults))
+            raise InvalidSettings("Invalid deployment: " + "; ".join(faults))
 
     @property
     def values(self) -> dict[str, str]:
-        """What stands in the templates, by name."""
+        """The template values by name."""
         return {
             "app": self.app,
             "image": self.image,
@@ -72,7 +72,7 @@ class Plan(Struct, frozen=True, kw_only=True):
             "nodes": str(self.nodes),
             "namespace": self.namespace,
             "drain": f"{self.drain.total_seconds():g}s",
-            "grace": f"{self.drain.total_seconds() + LAST_WORDS:.0f}",
+            "grace": f"{self.drain.total_seconds() + SHUTDOWN_SECONDS:.0f}",
             "command": self.command,
             "folder": self.folder,
         }

@@ -1,1 +1,1 @@
-"""What Prometheus is told: what happened on a node, and how things stand in the store."""
+"""Prometheus metrics: events of a node, and the state of the store."""

@@ -1,4 +1,4 @@
-"""A store whose calls are timed, and whose submits are counted. Its callers do not notice."""
+"""Times the calls to a store and counts its submits."""
 
 from __future__ import annotations
 
@@ -13,44 +13,46 @@ from windlass.errors import WindlassError
 from windlass.metrics.families import SHORT, Family, counter, histogram
 from windlass.stores.protocol import Store
 
-SECONDS = Family("windlass_store_call_seconds", "How long calls to the store took.", ("method",), "histogram", SHORT)
-ERRORS = Family("windlass_store_call_errors_total", "Calls that the store refused.", ("method", "code"), "counter")
-SUBMITTED = Family("windlass_submitted_total", "Tasks that this process submitted.", (), "counter")
-REPEATED = Family("windlass_duplicates_suppressed_total", "Submits of what was there already.", (), "counter")
+SECONDS = Family("windlass_store_call_seconds", "Duration of calls to the store.", ("method",), "histogram", SHORT)
+ERRORS = Family(
+    "windlass_store_call_errors_total", "Calls to the store that raised an error.", ("method", "code"), "counter"
+)
+SUBMITTED = Family("windlass_submitted_total", "Tasks submitted by this process.", (), "counter")
+DUPLICATES = Family("windlass_duplicates_suppressed_total", "Submits of tasks that already existed.", (), "counter")
 
-FAMILIES = (SECONDS, ERRORS, SUBMITTED, REPEATED)
+FAMILIES = (SECONDS, ERRORS, SUBMITTED, DUPLICATES)
 UNTIMED = ("wait_for_work", "close")
-"""Sleeping is no work, and after closing nobody asks."""
+"""`wait_for_work` only sleeps, and `close` is the last call."""
 
 
 class StoreCalls:
-    """The calls of one process to its store."""
+    """The metrics of one process's calls to its store."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
         self._seconds = histogram(SECONDS, self.registry)
         self._errors = counter(ERRORS, self.registry)
         self._submitted = counter(SUBMITTED, self.registry)
-        self._repeated = counter(REPEATED, self.registry)
+        self._repeated = counter(DUPLICATES, self.registry)
 
-    def measured(self, store: Store) -> Store:
-        """The same store, timed."""
-        return cast("Store", Measured(store, self))
+    def measure(self, store: Store) -> Store:
+        """Return a store that forwards to this one and times its calls."""
+        return cast("Store", MeasuredStore(store, self))
 
-    def timed(self, method: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The same call, timed."""
+    def time(self, method: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that makes the call and times it."""
         seconds = self._seconds.labels(method)
 
         @wraps(call)
         def timed(*given: Any, **named: Any) -> Any:
-            begun = monotonic()
+            started = monotonic()
             try:
                 answer = call(*given, **named)
             except Exception as error:
                 self._errors.labels(method, error.code if isinstance(error, WindlassError) else "bug").inc()
                 raise
             finally:
-                seconds.observe(monotonic() - begun)
+                seconds.observe(monotonic() - started)
             if method == "submit":
                 self._count(answer)
             return answer
@@ -63,8 +65,8 @@ class StoreCalls:
         self._repeated.inc(len(receipts) - created)
 
 
-class Measured:
-    """Stands in for a store. A method is wrapped when it is first asked for."""
+class MeasuredStore:
+    """A store whose calls are timed. A method is wrapped on first use."""
 
     def __init__(self, store: Store, calls: StoreCalls) -> None:
         self.store, self.calls = store, calls
@@ -73,6 +75,6 @@ class Measured:
         found = getattr(self.store, name)
         if name.startswith("_") or name in UNTIMED or not callable(found):
             return found
-        timed = self.calls.timed(name, found)
+        timed = self.calls.time(name, found)
         setattr(self, name, timed)
         return timed

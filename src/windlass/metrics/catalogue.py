@@ -1,4 +1,4 @@
-"""Every metric that there is, and where it is served: for the docs, and to check what asks for them."""
+"""All metrics and where they are served, for the docs and for checking dashboards and alert rules."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CATALOGUE: Mapping[str, Sequence[Family]] = {
 
 
 def series() -> set[str]:
-    """The names that a query may use."""
+    """Return the names of all series, which queries may use."""
     return {name for families in CATALOGUE.values() for family in families for name in family.series}
 
 
 def table() -> str:
-    """All of them as a table for people."""
+    """Return all metrics as a Markdown table."""
     lines = ["| metric | kind | labels | at | meaning |", "|---|---|---|---|---|"]
     for place, families in CATALOGUE.items():
         for each in families:

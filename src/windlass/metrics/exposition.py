@@ -1,4 +1,4 @@
-"""The text that Prometheus reads."""
+"""Renders metrics as the text that Prometheus scrapes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import Metric
 
-from windlass.metrics.calls import Measured
+from windlass.metrics.calls import MeasuredStore
 from windlass.metrics.refused_submits import RefusedSubmitMetrics
 from windlass.metrics.store import StoreMetrics
 from windlass.stores.protocol import Store
@@ -19,13 +19,13 @@ MEDIA_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 
 class Collector(Protocol):
-    """Whatever has metrics."""
+    """Anything that collects metrics."""
 
     def collect(self) -> Iterable[Metric]: ...
 
 
-class Together:
-    """Several collectors as one, without the moments at which counters began: nobody asks for those."""
+class CombinedCollector:
+    """Combines several collectors and drops the `_created` series, which nothing uses."""
 
     def __init__(self, collectors: Sequence[Collector]) -> None:
         self._collectors = collectors
@@ -37,20 +37,20 @@ class Together:
                 yield metric
 
 
-def exposition(store: Store) -> bytes:
-    """How things stand in a store. With one that is timed (`StoreCalls.measured`), the calls of this process too."""
-    if isinstance(store, Measured):
-        return text(_collector(store.store), store.calls.registry, RefusedSubmitMetrics())
-    return text(_collector(store))
+def store_metrics(store: Store) -> bytes:
+    """Render the metrics of a store, and those of this process's calls if it is timed (`StoreCalls.measure`)."""
+    if isinstance(store, MeasuredStore):
+        return render(_collector(store.store), store.calls.registry, RefusedSubmitMetrics())
+    return render(_collector(store))
 
 
 @lru_cache(maxsize=4)
 def _collector(store: Store) -> StoreMetrics:
-    """One for each store, so that all who ask share its readings. A process has one store, tests have a few."""
+    """Return the collector of a store, so that all scrapes share its readings. Tests have several stores."""
     return StoreMetrics(store)
 
 
-def text(*collectors: Collector) -> bytes:
-    """Everything that these have to say."""
-    together: Any = Together(collectors)  # All that is asked of a registry here is that it collects.
-    return generate_latest(together)
+def render(*collectors: Collector) -> bytes:
+    """Render the metrics of these collectors."""
+    combined: Any = CombinedCollector(collectors)  # A registry needs only `collect` here.
+    return generate_latest(combined)

@@ -1,7 +1,7 @@
-"""What a metric is, before it has a value: the one form for those that are counted and those that are read.
+"""The definitions of metrics, the same for counted and for collected ones.
 
-Every family stands in a table (`node.FAMILIES`, `calls.FAMILIES`, `store.FAMILIES`), from which the docs, the dashboard
-and the alert rules are checked. Units are base units and stand last in the name; counters end in `_total`.
+Every family is listed in a table (`node.FAMILIES`, `calls.FAMILIES`, `store.FAMILIES`), against which the docs, the
+dashboard and the alert rules are checked. Names end with the base unit, those of counters with `_total`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 LONG = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0)
-"""Bounds for what takes from milliseconds to hours."""
+"""Buckets for durations from milliseconds to hours."""
 SHORT = (0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 AROUND_ZERO = (-3_600.0, -600.0, -60.0, -10.0, -1.0, 0.0, 1.0, 10.0, 60.0, 600.0, 3_600.0)
 
 
 class Family(Struct, frozen=True):
-    """All series of one name."""
+    """The definition of a metric: all series of one name."""
 
     name: str
     help: str
@@ -30,12 +30,12 @@ class Family(Struct, frozen=True):
 
     @property
     def series(self) -> tuple[str, ...]:
-        """The names that can be asked for."""
+        """The names of its series."""
         return tuple(self.name + end for end in ("_bucket", "_sum", "_count")) if self.bounds else (self.name,)
 
 
 class Sample(Struct, frozen=True):
-    """One value."""
+    """One value of a metric."""
 
     family: Family
     value: float
@@ -43,22 +43,22 @@ class Sample(Struct, frozen=True):
 
 
 def counter(family: Family, registry: CollectorRegistry) -> Counter:
-    """Something to count by."""
+    """Create a counter."""
     return Counter(family.name, family.help, family.labels, registry=registry)
 
 
 def gauge(family: Family, registry: CollectorRegistry) -> Gauge:
-    """Something to read a value from."""
+    """Create a gauge."""
     return Gauge(family.name, family.help, family.labels, registry=registry)
 
 
 def histogram(family: Family, registry: CollectorRegistry) -> Histogram:
-    """Something to measure by."""
+    """Create a histogram."""
     return Histogram(family.name, family.help, family.labels, registry=registry, buckets=family.bounds)
 
 
-def exposed(families: Iterable[Family], samples: Iterable[Sample]) -> list[Metric]:
-    """The samples, put into their families. A family without one is left out."""
+def group_samples(families: Iterable[Family], samples: Iterable[Sample]) -> list[Metric]:
+    """Group samples by family. A family without samples is omitted."""
     found: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
     known = {family.name: family for family in families}
     for sample in samples:

@@ -1,7 +1,7 @@
-"""What happened on a node, counted: a listener of its events with a registry of its own.
+"""Counts the events of a node for Prometheus.
 
-Labels are words from small sets only: a sentence that says why a pool was resized becomes one of a few reasons, and no
-task, tenant or worker has a series to itself.
+Labels come from small sets: the reason of a resize is reduced to one word, and no task, tenant or worker has its own
+series.
 """
 
 from __future__ import annotations
@@ -28,38 +28,45 @@ from windlass.events import (
 )
 from windlass.metrics.families import AROUND_ZERO, LONG, SHORT, Family, counter, gauge, histogram
 
-TASKS = Family("windlass_tasks_total", "Attempts that ended.", ("handler", "queue", "outcome"), "counter")
-DURATION = Family("windlass_task_duration_seconds", "How long attempts ran.", ("handler", "queue"), "histogram", LONG)
+TASKS = Family("windlass_tasks_total", "Settled attempts.", ("handler", "queue", "outcome"), "counter")
+DURATION = Family("windlass_task_duration_seconds", "Run time of attempts.", ("handler", "queue"), "histogram", LONG)
 WAIT = Family(
-    "windlass_queue_wait_seconds", "How long tasks were due before they were leased.", ("queue",), "histogram", LONG
+    "windlass_queue_wait_seconds", "Time between a task's due time and its lease.", ("queue",), "histogram", LONG
 )
-RETRIES = Family("windlass_retries_total", "Attempts after which a retry is due.", ("handler", "queue"), "counter")
-DEAD = Family("windlass_dead_lettered_total", "Tasks that failed for good.", ("handler", "queue"), "counter")
-MISSED = Family("windlass_deadline_missed_total", "Tasks that ended after their deadline.", ("queue",), "counter")
+RETRIES = Family("windlass_retries_total", "Attempts that are followed by a retry.", ("handler", "queue"), "counter")
+DEAD = Family("windlass_dead_lettered_total", "Tasks that used up their attempts.", ("handler", "queue"), "counter")
+MISSED = Family("windlass_deadline_missed_total", "Tasks that finished after their deadline.", ("queue",), "counter")
 SLACK = Family(
     "windlass_deadline_slack_seconds",
-    "What was left to the deadline when a task ended.",
+    "Time left until the deadline when a task finished.",
     ("queue",),
     "histogram",
     AROUND_ZERO,
 )
-STALE = Family("windlass_stale_reports_total", "Ends of attempts that came after their lease.", ("handler",), "counter")
-LOST = Family("windlass_sessions_lost_total", "Sessions that this node lost, with all of its leases.", (), "counter")
-TROUBLES = Family("windlass_store_troubles_total", "Failed or refused calls to the store.", ("doing",), "counter")
-UNWRITTEN = Family("windlass_unwritten_ends", "Attempts that ended and whose end the store has not taken yet.")
-STARTS = Family("windlass_worker_start_seconds", "How long workers took to start.", ("pool",), "histogram", SHORT)
-DEATHS = Family("windlass_worker_deaths_total", "Workers that died or were killed.", ("pool",), "counter")
-NURSERY = Family("windlass_nursery_failures_total", "Failures of the warm parent or of start hooks.", (), "counter")
-RESIZES = Family(
-    "windlass_pool_resizes_total", "Other sizes that pools were given.", ("pool", "direction", "reason"), "counter"
+STALE = Family(
+    "windlass_stale_reports_total",
+    "Attempts refused because their lease had ended.",
+    ("handler",),
+    "counter",
 )
+LOST = Family("windlass_sessions_lost_total", "Sessions lost by this node, with all of its leases.", (), "counter")
+TROUBLES = Family("windlass_store_troubles_total", "Failed or refused calls to the store.", ("doing",), "counter")
+UNWRITTEN = Family("windlass_unwritten_ends", "Finished attempts that the store has not accepted yet.")
+STARTS = Family("windlass_worker_start_seconds", "Start time of workers.", ("pool",), "histogram", SHORT)
+DEATHS = Family("windlass_worker_deaths_total", "Workers that died or were killed.", ("pool",), "counter")
+PARENT = Family(
+    "windlass_worker_parent_failures_total", "Failures of the worker parent or of start hooks.", (), "counter"
+)
+RESIZES = Family("windlass_pool_resizes_total", "Changes of a pool's size.", ("pool", "direction", "reason"), "counter")
 TURNS = Family(
-    "windlass_breaker_turns_total", "Circuit breakers that this node turned.", ("downstream", "state"), "counter"
+    "windlass_breaker_turns_total", "Changes of circuit breakers by this node.", ("downstream", "state"), "counter"
 )
 DUTIES = Family("windlass_duty_failures_total", "Unexpected errors in a thread of the node.", ("duty",), "counter")
-CONTROLLER = Family("windlass_controller_failures_total", "Ticks at which a controller broke.", ("pool",), "counter")
-SIGNALS = Family("windlass_signal_failures_total", "Signals that could not be had.", ("pool", "signal"), "counter")
-SETTINGS = Family("windlass_settings_refused_total", "Changed settings that could not be followed.", (), "counter")
+CONTROLLER = Family("windlass_controller_failures_total", "Controller ticks that failed.", ("pool",), "counter")
+SIGNALS = Family(
+    "windlass_signal_failures_total", "External signals that could not be read.", ("pool", "signal"), "counter"
+)
+SETTINGS = Family("windlass_settings_refused_total", "Invalid settings files that were ignored.", (), "counter")
 
 FAMILIES = (
     TASKS,
@@ -75,7 +82,7 @@ FAMILIES = (
     UNWRITTEN,
     STARTS,
     DEATHS,
-    NURSERY,
+    PARENT,
     RESIZES,
     TURNS,
     DUTIES,
@@ -86,7 +93,7 @@ FAMILIES = (
 
 _DOINGS = ("claim", "settle", "renew", "sweep", "fire", "open", "close", "size", "write", "publish", "read")
 
-# The first that is found in the sentence counts: what a person has written into an order may hold any of the others.
+# The first match counts: a reason that a person wrote may contain any of the later ones.
 _REASONS: Mapping[str, str] = {
     "set to ": "override",
     "paused": "paused",
@@ -100,7 +107,7 @@ _REASONS: Mapping[str, str] = {
 
 
 class NodeMetrics:
-    """Counts what a node tells. Give it to `Events.listen`, and its registry to whoever serves it."""
+    """Counts the events of a node: a listener for `Events.listen` with its own registry."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
@@ -109,7 +116,7 @@ class NodeMetrics:
         self._unwritten = gauge(UNWRITTEN, self.registry)
 
     def watch(self, unwritten: Callable[[], int]) -> None:
-        """Read what is no event from the node itself, whenever somebody asks for the metrics."""
+        """Read the number of unsettled attempts from the node at each scrape."""
         self._unwritten.set_function(unwritten)
 
     def __call__(self, event: Event) -> None:
@@ -120,13 +127,13 @@ class NodeMetrics:
             case WorkerStateChanged():
                 self._moved(event)
             case PoolResized(pool=pool, before=before, after=after, why=why):
-                self._count(RESIZES, pool, "up" if after > before else "down", reason_of(why))
+                self._count(RESIZES, pool, "up" if after > before else "down", resize_reason(why))
             case ReportRefused(handler=handler):
                 self._count(STALE, handler)
             case SessionEnded(why=why) if why != "closed":
                 self._count(LOST)
             case StoreCallFailed(doing=doing):
-                self._count(TROUBLES, doing_of(doing))
+                self._count(TROUBLES, operation_name(doing))
             case BreakerChanged(downstream=downstream, after=after):
                 self._count(TURNS, downstream, after)
             case DutyFailed(duty=duty):
@@ -136,14 +143,14 @@ class NodeMetrics:
             case SignalFailed(pool=pool, signal=signal):
                 self._count(SIGNALS, pool, signal)
             case WorkerParentFailed():
-                self._count(NURSERY)
+                self._count(PARENT)
             case SettingsRefused():
                 self._count(SETTINGS)
             case _:
                 pass
 
     def _ended(self, event: AttemptEnded) -> None:
-        # A task that is runnable again at once, at the cost of an attempt, has lost its worker.
+        # A task that is runnable again without delay has lost its worker.
         outcome = "crashed" if event.state is State.RUNNABLE else event.state.value
         self._count(TASKS, event.handler, event.queue, outcome)
         self._measure(DURATION, event.seconds, event.handler, event.queue)
@@ -171,12 +178,12 @@ class NodeMetrics:
         self._histograms[family.name].labels(*labels).observe(value)
 
 
-def reason_of(why: str) -> str:
-    """The sentence about a resize in one word."""
+def resize_reason(why: str) -> str:
+    """Return the reason of a resize as one word."""
     return next((word for part, word in _REASONS.items() if part in why), "other")
 
 
-def doing_of(doing: str) -> str:
-    """What was being done when the store failed, in one word: without the task or cron that it was done to."""
+def operation_name(doing: str) -> str:
+    """Return the failed store operation as one word, without the task or cron."""
     word = doing.partition(" ")[0]
     return word if word in _DOINGS else "other"

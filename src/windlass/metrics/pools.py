@@ -1,6 +1,6 @@
-"""How the pools stand, over all nodes: what is decided, what is there, what held it back, and what the nodes did.
+"""Metrics of pools over all nodes: the decided size, the workers, the limits, and the counters of the nodes.
 
-The counters are the nodes' own, from their reports: each lasts as long as its node, and begins at 0 with the next.
+The counters come from the nodes' reports. Each belongs to one run of a node and starts at 0 with the next.
 """
 
 from __future__ import annotations
@@ -23,33 +23,35 @@ ALERTS = (
     "signal_stale",
     "stalled",
 )
-"""Those that are known, so that each has a series that is 0 while all is well."""
+"""All alerts. Each has a series, which is 0 while the alert is off."""
 _POOL = ("pool",)
 
 WORKERS = Family("windlass_pool_workers", "Workers by state.", ("pool", "state"))
-TARGET = Family("windlass_pool_target", "How many workers the pool is to have.", _POOL)
-BUSY = Family("windlass_pool_busy", "Tasks that run now.", _POOL)
-NEEDS = Family("windlass_pool_needs", "How many workers the load needs, before any limit.", _POOL)
-FLOOR = Family("windlass_pool_floor", "The fewest workers that are allowed.", _POOL)
-CEILING = Family("windlass_pool_ceiling", "The most workers that are allowed.", _POOL)
-OLDEST = Family("windlass_pool_oldest_ready_seconds", "How long its longest-waiting runnable task has waited.", _POOL)
-GOAL = Family("windlass_pool_wait_goal_seconds", "How long a task may wait.", _POOL)
-LATE_GOAL = Family("windlass_pool_late_goal_ratio", "The share of tasks that may wait longer.", _POOL)
-DECIDED = Family("windlass_pool_decision_age_seconds", "How long ago its size was decided last.", _POOL)
+TARGET = Family("windlass_pool_target", "Workers that the pool should have.", _POOL)
+BUSY = Family("windlass_pool_busy", "Running tasks.", _POOL)
+NEEDS = Family("windlass_pool_needs", "Workers that the load needs, before any limit.", _POOL)
+FLOOR = Family("windlass_pool_floor", "Minimum number of workers.", _POOL)
+CEILING = Family("windlass_pool_ceiling", "Maximum number of workers.", _POOL)
+OLDEST = Family("windlass_pool_oldest_ready_seconds", "How long its oldest runnable task has waited.", _POOL)
+GOAL = Family("windlass_pool_wait_goal_seconds", "The longest time that a task may wait.", _POOL)
+LATE_GOAL = Family("windlass_pool_late_goal_ratio", "The share of tasks that may wait longer than the goal.", _POOL)
+DECIDED = Family("windlass_pool_decision_age_seconds", "Time since its size was last decided.", _POOL)
 OVERRIDE = Family("windlass_pool_override_active", "Whether a person has set the size.", _POOL)
 PAUSED = Family("windlass_pool_paused", "Whether a person has set the size to 0.", _POOL)
-VETO = Family("windlass_pool_veto_active", "Whether growth is refused, as it would do harm or no good.", _POOL)
-DEGRADED = Family("windlass_pool_degraded", "Whether a node's controller of it is broken.", _POOL)
+VETO = Family(
+    "windlass_pool_veto_active", "Whether growth is vetoed because it would not help or would do harm.", _POOL
+)
+DEGRADED = Family("windlass_pool_degraded", "Whether its controller fails on a node.", _POOL)
 ALERT = Family("windlass_pool_alert", "1 while the controller raises this alert.", ("pool", "name"))
-DESIRED = Family("windlass_desired_slots", "How many tasks should be able to run at once, for who starts nodes.", _POOL)
-STARTED = Family("windlass_node_started_total", "Tasks that a node began.", ("pool", "node"), "counter")
+DESIRED = Family("windlass_desired_slots", "Tasks that should be able to run at once, for node autoscalers.", _POOL)
+STARTED = Family("windlass_node_started_total", "Tasks started by a node.", ("pool", "node"), "counter")
 LATE = Family(
-    "windlass_node_late_total", "Those of them that waited longer than the goal.", ("pool", "node"), "counter"
+    "windlass_node_late_total", "Started tasks that had waited longer than the goal.", ("pool", "node"), "counter"
 )
 ENDED = Family("windlass_node_ended_total", "Attempts that ended on a node.", ("pool", "node"), "counter")
-ERRORS = Family("windlass_node_errors_total", "Those of them that failed.", ("pool", "node"), "counter")
+ERRORS = Family("windlass_node_errors_total", "Attempts on a node that failed.", ("pool", "node"), "counter")
 DEATHS = Family("windlass_node_worker_deaths_total", "Workers that died on a node.", ("pool", "node"), "counter")
-SECONDS = Family("windlass_node_busy_seconds_total", "Seconds that tasks ran for.", ("pool", "node"), "counter")
+SECONDS = Family("windlass_node_busy_seconds_total", "Total run time of tasks.", ("pool", "node"), "counter")
 
 _GAUGES = (TARGET, BUSY, NEEDS, FLOOR, CEILING, OLDEST, GOAL, LATE_GOAL, DECIDED, OVERRIDE, PAUSED, VETO, DEGRADED)
 _COUNTERS = (STARTED, LATE, ENDED, ERRORS, DEATHS, SECONDS)
@@ -57,11 +59,11 @@ FAMILIES = (WORKERS, *_GAUGES, ALERT, DESIRED, *_COUNTERS)
 
 
 def samples(look: Look) -> Iterable[Sample]:
-    """Everything about every pool."""
+    """Return the samples of all pools."""
     for view in describe_all(look):
         yield from _pool(view, look)
         yield Sample(DESIRED, count_desired(look, view.name) * view.threads, (view.name,))
-    # Of two sessions of one node, the newer one comes first and knows all that the older one does.
+    # If a node has two sessions, the newer one comes first and includes the counts of the older one.
     reports = pool_tick.read_reports(look)
     newest = {each.node: reports[str(each.session)] for each in reversed(look.reports) if str(each.session) in reports}
     for node, report in newest.items():

@@ -1,4 +1,4 @@
-"""The submits that this process saw refused, as a collector for any Prometheus registry."""
+"""A Prometheus collector of the submits refused in this process."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from collections.abc import Iterable
 
 from prometheus_client.metrics_core import Metric
 
-from windlass.metrics.families import Family, Sample, exposed
+from windlass.metrics.families import Family, Sample, group_samples
 from windlass.refused_submits import refused_submits
 
-REFUSED = Family("windlass_submits_refused_total", "Submits that were refused.", ("reason", "queue"), "counter")
+REFUSED = Family("windlass_submits_refused_total", "Refused submits.", ("reason", "queue"), "counter")
 FAMILIES = (REFUSED,)
 
 
 class RefusedSubmitMetrics:
-    """Tells Prometheus of refused submits.
+    """Collects the counts of refused submits.
 
     >>> prometheus_client.REGISTRY.register(RefusedSubmitMetrics())
     """
 
     def collect(self) -> list[Metric]:
-        """The counts so far."""
-        return exposed(FAMILIES, [Sample(REFUSED, count, labels) for labels, count in refused_submits.counts().items()])
+        """Return the counts so far."""
+        return group_samples(
+            FAMILIES, [Sample(REFUSED, count, labels) for labels, count in refused_submits.counts().items()]
+        )
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: the family has no values of its own to be checked against others."""
+        """Return nothing, because the registry does not have to check this family."""
         return ()

@@ -1,7 +1,7 @@
-"""How things stand in the store, read when Prometheus asks.
+"""Metrics of the store's state, read when Prometheus scrapes.
 
-One reading serves everybody for two seconds, runs in a thread of its own and is waited for only so long: a store that
-is away or hangs is `windlass_up 0`, and neither a hanging scrape nor a heap of threads.
+Readings are shared for two seconds, run in their own thread and have a time limit: an unavailable or hanging store is
+`windlass_up 0`, not a hanging scrape or a growing number of threads.
 """
 
 from __future__ import annotations
@@ -19,89 +19,89 @@ from windlass.clock import monotonic
 from windlass.core.lifecycle import State
 from windlass.errors import WindlassError
 from windlass.metrics import pools as pool_metrics
-from windlass.metrics.families import Family, Sample, exposed
+from windlass.metrics.families import Family, Sample, group_samples
 from windlass.operations.breakers import read_breakers
 from windlass.operations.pools import look_at
 from windlass.stores.coordination import Look
 from windlass.stores.protocol import Count, Session, Store
 
 FRESH_SECONDS = 2.0
-PATIENCE = 5.0
-"""Seconds that a scrape waits for the store; Prometheus itself waits for ten."""
+TIMEOUT_SECONDS = 5.0
+"""Seconds that a scrape waits for the store. Prometheus waits ten by default."""
 SECOND = 1_000_000
 
 UP = Family("windlass_up", "Whether the store answered this scrape.")
-LATENCY = Family("windlass_store_latency_seconds", "How long the store took to answer this scrape.")
+LATENCY = Family("windlass_store_latency_seconds", "Time that the store took to answer this scrape.")
 TASKS = Family("windlass_queue_tasks", "Tasks by queue and state.", ("queue", "state"))
 TENANTS = Family("windlass_queue_tenant_tasks", "Tasks by queue, tenant and state.", ("queue", "tenant", "state"))
-OLDEST = Family(
-    "windlass_queue_oldest_ready_seconds", "How long the runnable task that waits longest has waited.", ("queue",)
-)
+OLDEST = Family("windlass_queue_oldest_ready_seconds", "How long the oldest runnable task has waited.", ("queue",))
 PAUSED = Family("windlass_queue_paused", "Whether the queue is paused.", ("queue",))
-DEAD = Family("windlass_dead_letters", "Failed tasks that are kept.", ("queue",))
-NODES = Family("windlass_nodes", "Sessions of nodes: alive, or gone within a day.", ("state",))
+DEAD = Family("windlass_dead_letters", "Failed tasks.", ("queue",))
+NODES = Family("windlass_nodes", "Sessions of nodes: alive, or lost within a day.", ("state",))
 BREAKER = Family("windlass_breaker_state", "1 for the state that a breaker is in.", ("downstream", "state"))
-HORIZON = Family("windlass_store_xmin_age_seconds", "Age of the transaction that keeps PostgreSQL from cleaning up.")
+HORIZON = Family(
+    "windlass_store_xmin_age_seconds", "Age of the oldest transaction, which blocks cleanup in PostgreSQL."
+)
 
 FAMILIES = (UP, LATENCY, TASKS, TENANTS, OLDEST, PAUSED, DEAD, NODES, BREAKER, HORIZON, *pool_metrics.FAMILIES)
 
 
 @runtime_checkable
 class HasHorizon(Protocol):
-    """A store that somebody's open transaction can slow down."""
+    """A store that a long-running transaction slows down."""
 
     def horizon_age(self) -> float:
-        """For how many seconds the oldest such transaction has been open."""
+        """Return the age of the oldest open transaction in seconds."""
         ...
 
 
 class StoreMetrics:
-    """A collector for any Prometheus registry. Tenants have series of their own only if that is asked for."""
+    """A Prometheus collector of a store's state. Series per tenant are optional."""
 
-    def __init__(self, store: Store, *, tenants: bool = False, patience: float = PATIENCE) -> None:
+    def __init__(self, store: Store, *, tenants: bool = False, timeout: float = TIMEOUT_SECONDS) -> None:
         self._store = store
         self._tenants = tenants
-        self._patience = patience
+        self._timeout = timeout
         self._lock = threading.Lock()
-        self._under_way: Future[list[Sample]] | None = None
+        self._reading: Future[list[Sample]] | None = None
         self._samples: list[Sample] = []
         self._fresh_until = 0.0
 
     def collect(self) -> list[Metric]:
-        """All families, as of a moment ago."""
+        """Return all families; readings are up to two seconds old."""
         with self._lock:
             if monotonic() >= self._fresh_until:
                 self._samples = self._read()
                 self._fresh_until = monotonic() + FRESH_SECONDS
-            return exposed(FAMILIES, self._samples)
+            return group_samples(FAMILIES, self._samples)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: a registry need not read the store to take this collector."""
+        """Return nothing, so that registering the collector does not read the store."""
         return ()
 
     def _read(self) -> list[Sample]:
-        """What the store says; that it is down, if it does not say so in time. One that is late is let be."""
-        if self._under_way is None or self._under_way.done():
-            self._under_way = Future()
-            args = (self._store, self._under_way, self._tenants)
-            threading.Thread(target=_answer, args=args, name="windlass-metrics", daemon=True).start()
+        """Read the store, or return `windlass_up 0` on timeout. A late reading continues in its thread."""
+        if self._reading is None or self._reading.done():
+            self._reading = Future()
+            args = (self._store, self._reading, self._tenants)
+            threading.Thread(target=_read_into, args=args, name="windlass-metrics", daemon=True).start()
         with suppress(WindlassError, TimeoutError):
-            return self._under_way.result(self._patience)
+            return self._reading.result(self._timeout)
         return [Sample(UP, 0.0)]
 
 
-def _answer(store: Store, future: Future[list[Sample]], tenants: bool) -> None:
-    begun = monotonic()
+def _read_into(store: Store, future: Future[list[Sample]], tenants: bool) -> None:
+    started = monotonic()
     try:
         found = samples(store, tenants=tenants)
-    except Exception as error:  # noqa: BLE001 whatever it is, who waits is to have it
+    except Exception as error:  # noqa: BLE001 - raised in the waiting thread
         future.set_exception(error)
     else:
-        future.set_result([Sample(UP, 1.0), Sample(LATENCY, monotonic() - begun), *found])
+        future.set_result([Sample(UP, 1.0), Sample(LATENCY, monotonic() - started), *found])
 
 
 def samples(store: Store, *, tenants: bool = False) -> list[Sample]:
-    """All that is read, in a handful of calls whose cost does not grow with the backlog."""
+    """Read all samples, in a few calls whose cost does not grow with the backlog."""
     counts = store.counts()
     look = look_at(store, counts)
     found = [*_tasks(counts), *_queues(look), *_nodes(store.sessions()), *_breakers(store, look)]

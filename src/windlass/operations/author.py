@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from windlass.core.names import check_author
-from windlass.redaction import redacted_text
+from windlass.redaction import redact_text
 from windlass.stores.coordination import MAX_TEXT, Entry
 
 
@@ -35,5 +35,5 @@ class Author(Struct, frozen=True):
     def entry(self, subject: str, action: str, text: str, **data: object) -> Entry:
         """Return an audit entry whose text ends with the reason. It has no secrets and fits into the log."""
         encoded = msgspec.json.encode(data, enc_hook=str).decode() if data else ""
-        text = redacted_text(text + self.because)[:MAX_TEXT]
+        text = redact_text(text + self.because)[:MAX_TEXT]
         return Entry(subject=subject, action=action, text=text, by=self.by, data=encoded)

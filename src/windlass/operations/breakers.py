@@ -15,7 +15,7 @@ from windlass.errors import UnknownBreaker
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.conflicts import find_control, retry_on_conflict, write_control
-from windlass.operations.redact import redact_text
+from windlass.redaction import redact_text
 from windlass.stores.protocol import TaskReader
 
 KIND = "breaker"

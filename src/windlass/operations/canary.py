@@ -18,7 +18,7 @@ from windlass.core.times import format_duration
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.dead_letters import group_entry, letters
-from windlass.operations.redact import redact_text
+from windlass.redaction import redact_text
 from windlass.stores.dead_letters import DeadGroup
 
 STEPS = (1, 10)

@@ -14,7 +14,8 @@ from windlass.core.task import SessionId
 from windlass.core.worker_list import WorkerList, decode_workers
 from windlass.errors import UnknownNode
 from windlass.operations.access import Access
-from windlass.operations.redact import redact_session, redact_text
+from windlass.operations.redact import redact_session
+from windlass.redaction import redact_text
 from windlass.stores.protocol import Session
 
 

@@ -34,8 +34,7 @@ from windlass.operations import audit
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.conflicts import retry_on_conflict, write_control
-from windlass.operations.redact import redact_text
-from windlass.redaction import redacted
+from windlass.redaction import redact, redact_text
 from windlass.stores.coordination import MAX_QUEUES, Look
 from windlass.stores.protocol import Count, Store
 
@@ -368,7 +367,7 @@ def _view(name: str, look: Look) -> PoolView:
         alerts=(*decision.alerts, *(("autoscaler_stalled",) if stalled else ())),
         override=override and replace(override, why=redact_text(override.why)),
         paused=paused and replace(paused, why=redact_text(paused.why)),
-        tuned=redacted(dict(overrides.tuned)),
+        tuned=redact(dict(overrides.tuned)),
         degraded=redact_text("; ".join(reports[session].degraded for session in here if reports[session].degraded)),
         nodes=parts,
     )

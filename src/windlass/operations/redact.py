@@ -7,7 +7,7 @@ and get the clear values.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, overload
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from windlass.core.retry import Error
 from windlass.core.task import Attempt, Task
 from windlass.core.why import Gate, Why
 from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.redaction import redacted, redacted_text
+from windlass.redaction import redact, redact_text
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.protocol import Log, ProgressSeen, Session
 from windlass.stores.workflow_reads import Step
@@ -42,12 +42,12 @@ def redact_attempt(attempt: Attempt) -> Attempt:
 
 def redact_error(error: Error) -> Error:
     """Remove secrets that a message or a traceback repeats."""
-    return replace(error, message=redacted_text(error.message), traceback=redacted_text(error.traceback))
+    return replace(error, message=redact_text(error.message), traceback=redact_text(error.traceback))
 
 
 def redact_log(log: Log) -> Log:
     """Remove secrets from the output of an attempt."""
-    return Log(log.fence, redacted_text(log.text))
+    return Log(log.fence, redact_text(log.text))
 
 
 def redact_progress(seen: ProgressSeen) -> ProgressSeen:
@@ -63,13 +63,13 @@ def redact_why(why: Why, catalog: HandlerCatalog) -> Why:
 
 def redact_step(step: Step) -> Step:
     """Remove secrets from the reason of a workflow step."""
-    return step if step.reason is None else replace(step, reason=redacted_text(step.reason))
+    return step if step.reason is None else replace(step, reason=redact_text(step.reason))
 
 
 def redact_entry(entry: EntrySeen) -> EntrySeen:
     """Remove secrets from the text and the data of an audit entry."""
-    data = msgspec.json.encode(redacted(json_object(entry.data))).decode() if entry.data else ""
-    return replace(entry, text=redacted_text(entry.text), data=data)
+    data = msgspec.json.encode(redact(json_object(entry.data))).decode() if entry.data else ""
+    return replace(entry, text=redact_text(entry.text), data=data)
 
 
 def redact_queue(queue: Queue) -> Queue:
@@ -85,22 +85,13 @@ def redact_cron(cron: CronState, catalog: HandlerCatalog) -> CronState:
 
 def redact_session(session: Session) -> Session:
     """Remove secrets from what a node publishes about itself."""
-    about = msgspec.json.encode(redacted(json_object(session.about))).decode() if session.about else ""
+    about = msgspec.json.encode(redact(json_object(session.about))).decode() if session.about else ""
     return replace(session, about=about)
 
 
-@overload
-def redact_text(text: str) -> str: ...
-@overload
-def redact_text(text: str | None) -> str | None: ...
-def redact_text(text: str | None) -> str | None:
-    """Remove secrets from text; None stays None."""
-    return text if text is None else redacted_text(text)
-
-
 def _redact_gate(gate: Gate) -> Gate:
-    return replace(gate, text=redacted_text(gate.text), fix=redact_text(gate.fix))
+    return replace(gate, text=redact_text(gate.text), fix=redact_text(gate.fix))
 
 
 def _redact_json(text: str, schema: Mapping[str, Any] | None = None) -> str:
-    return msgspec.json.encode(redacted(msgspec.json.decode(text), schema)).decode()
+    return msgspec.json.encode(redact(msgspec.json.decode(text), schema)).decode()

@@ -1,1 +1,1 @@
-"""The HTTP API: a table of typed routes over a store, the requests it serves and the document that describes them."""
+"""The HTTP API: a table of typed routes over a store, and the OpenAPI document that describes them."""

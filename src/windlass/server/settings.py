@@ -1,4 +1,4 @@
-"""What a server is told: where it listens, which names it answers to, its limits. Checked once."""
+"""Settings of the HTTP server: where it listens, which host names it accepts, its limits."""
 
 from __future__ import annotations
 
@@ -14,57 +14,57 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True):
-    """One server."""
+    """The settings of one server."""
 
     host: str = "127.0.0.1"
     port: int = 7878
     root_path: str = ""
-    """Under which path a proxy shows it, as in `/windlass`."""
+    """The path under which a proxy serves it, such as `/windlass`."""
     read_only: bool = False
     hosts: tuple[str, ...] = ()
-    """Further names that requests may ask for, such as that of a proxy."""
+    """Other accepted host names, such as that of a proxy."""
     behind_proxy: bool = False
-    """Whether something before it speaks TLS."""
+    """True if a proxy terminates TLS."""
     tls_cert: str | None = None
     tls_key: str | None = None
     threads: int = 16
-    """How many requests may be with the store at once."""
+    """How many store calls run at the same time."""
     backlog: int = 1_000
-    """How many more may wait for that."""
+    """How many more may wait for a thread."""
     request_seconds: float = 20.0
-    """How long a request may take, reading a body or waiting for the store; then it is given up."""
+    """The time limit for reading a body, and for a store call."""
     rate: float = 1_000.0
-    """How many requests a second each token may make; twice as many at once."""
+    """Requests per second for each token, with bursts of twice as many."""
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it, under its own names."""
+        """Return True if only this machine can reach the server."""
         return is_loopback(self.host) and all(map(is_loopback, self.hosts))
 
     def check(self, *, has_tokens: bool) -> None:
-        """Refuse what cannot be followed, and what would leave the store open to everybody."""
+        """Raise `InvalidSettings` for invalid settings, and for settings that would expose the store to everybody."""
         faults: list[str] = []
         if not 0 <= self.port <= 65_535:
-            faults.append(f"port={self.port} is out of range; give 0 to 65535")
+            faults.append(f"port={self.port} is out of range. Use 0 to 65535.")
         if self.root_path and (not self.root_path.startswith("/") or self.root_path.endswith("/")):
-            faults.append(f"root_path={self.root_path!r} is no path; give one such as /windlass")
+            faults.append(f"root_path={self.root_path!r} must start, but not end, with a slash, as in /windlass.")
         if (self.tls_cert is None) != (self.tls_key is None):
-            faults.append("tls_cert and tls_key belong together; give both, or none")
+            faults.append("tls_cert and tls_key must be set together.")
         if not self.is_local and not has_tokens:
             faults.append(
-                f"host={self.host!r} can be reached from elsewhere, and there is no token, so that anybody could do "
-                "anything; make one first: windlass token create NAME --scope read"
+                f"host={self.host!r} is reachable from other machines and there are no tokens, so anyone could change "
+                "tasks. Create a token first: windlass token create NAME --scope read"
             )
         if not is_loopback(self.host) and self.tls_cert is None and not self.behind_proxy:
             faults.append(
-                f"host={self.host!r} can be reached from elsewhere, and tokens would travel in the clear; give "
-                "--tls-cert and --tls-key, or say --behind-proxy if something before it speaks TLS"
+                f"host={self.host!r} is reachable from other machines and tokens would be sent unencrypted. Use "
+                "--tls-cert and --tls-key, or --behind-proxy if a proxy terminates TLS."
             )
         if faults:
-            raise InvalidSettings("server: " + "; ".join(faults))
+            raise InvalidSettings("server: " + " ".join(faults))
 
-    def answers_to(self, name: str) -> bool:
-        """Whether a request may ask for this host. A page elsewhere can point its own name at us, but no address."""
+    def accepts_host(self, name: str) -> bool:
+        """Return True if a request may name this host. Web pages can point their names here, but not our addresses."""
         name = name.lower().removesuffix(".")
         if name in LOOPBACK_NAMES or name == self.host.lower() or name in {host.lower() for host in self.hosts}:
             return True
@@ -72,7 +72,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine and nothing else."""
+    """Return True if the host is this machine only."""
     return host.lower() == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
 
 

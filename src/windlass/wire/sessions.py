@@ -1,4 +1,4 @@
-"""The JSON shapes of work over HTTP: sessions, claims, reports, and what a worker publishes of itself."""
+"""Shapes of worker sessions over HTTP: sessions, claims and reports."""
 
 from __future__ import annotations
 
@@ -13,68 +13,68 @@ from windlass.core.task import Claim
 from windlass.wire.fields import Length, Name, Text, as_datetime
 from windlass.wire.problems import Problem
 
-MOST_CLAIMED = 500
-MOST_REPORTS = 1_000
+MAX_CLAIMED = 500
+MAX_REPORTS = 1_000
 
 Fence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Names = Annotated[list[Name], Meta(max_length=1_000)]
-Words = Annotated[str, Meta(max_length=65_536)]
+LongText = Annotated[str, Meta(max_length=65_536)]
 
 
 class OpenSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A worker that comes to work, and what it can do."""
+    """A new worker session, and what the worker can run."""
 
     node: Text
-    """What people will call it."""
+    """The name under which people see the worker."""
     queues: Annotated[list[Name], Meta(min_length=1, max_length=1_000)] = field(default_factory=lambda: ["default"])
     pools: dict[str, Names] = {}
-    """The pools that it stands for, with their queues; for `why` and for people."""
+    """The pools it belongs to, with their queues. Shown by `why`; claims do not depend on it."""
     handlers: Names | None = None
-    """What it can run; other tasks are left for others. Left out: everything."""
+    """The handlers it can run. Without it, all."""
     tags: Names = []
-    """What tasks may require."""
+    """The tags it has, which tasks may require."""
     slots: Annotated[int, Meta(ge=1, le=1_000)] = 1
-    """The largest task that it takes."""
+    """The most slots a claimed task may need."""
     ttl_seconds: Annotated[float, Meta(ge=2, le=600)] = 15
-    """Renew within this time, again and again, or all that you hold goes to others."""
+    """Renew the session within this time, or its leases are released."""
 
 
 class SessionShape(Struct, frozen=True, kw_only=True):
-    """A session."""
+    """An open session."""
 
     session: UUID
     ttl_seconds: float
     renew_seconds: float
-    """How often it is best renewed."""
+    """The recommended time between renewals."""
 
 
 class ClaimTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What to claim."""
+    """Which tasks to claim, and how many."""
 
     queues: Annotated[list[Name], Meta(max_length=1_000)] = []
-    """The first named first; those of the session if there are none."""
-    limit: Annotated[int, Meta(ge=1, le=MOST_CLAIMED)] = 1
+    """In order of preference. Without it, the queues of the session."""
+    limit: Annotated[int, Meta(ge=1, le=MAX_CLAIMED)] = 1
     wait_seconds: Annotated[float, Meta(ge=0, le=30)] = 0
-    """How long to wait if there is nothing yet."""
+    """How long to wait if there are no tasks yet."""
 
 
 class LeaseShape(Struct, frozen=True, kw_only=True):
-    """The right to run one attempt. Every report names it."""
+    """The right to run one attempt. Every report names its lease."""
 
     task: UUID
     fence: Fence
 
 
-class OrderShape(Struct, frozen=True, kw_only=True):
-    """One attempt to run. The time limits are the worker's to keep."""
+class ClaimedTask(Struct, frozen=True, kw_only=True):
+    """A claimed task: one attempt to run. The worker enforces the time limits."""
 
     task: UUID
     fence: int
     handler: str
     args: dict[str, Any]
-    """As they were submitted, secrets too, with the results that they refer to."""
+    """The submitted arguments, including secrets, with referenced results filled in."""
     attempt: int
-    """Which one this is, from 1."""
+    """The number of this attempt, from 1."""
     queue: str
     tenant: str
     workflow: str | None
@@ -87,20 +87,20 @@ class OrderShape(Struct, frozen=True, kw_only=True):
     trace: str | None
 
 
-class Orders(Struct, frozen=True, kw_only=True):
-    """What was claimed; nothing if there was nothing."""
+class ClaimedTasks(Struct, frozen=True, kw_only=True):
+    """The claimed tasks. Empty if there were none."""
 
-    tasks: list[OrderShape]
+    tasks: list[ClaimedTask]
 
 
-class Renewed(Struct, frozen=True, kw_only=True):
-    """The session goes on. Stop the attempts in `cancel`, and settle them, in whatever way."""
+class RenewedSession(Struct, frozen=True, kw_only=True):
+    """The session was renewed. Stop the attempts in `cancel`, and settle them with any outcome."""
 
     cancel: list[LeaseShape]
 
 
-class GiveProgress(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How far one attempt has come."""
+class ProgressReport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The progress of one attempt."""
 
     task: UUID
     fence: Fence
@@ -108,39 +108,39 @@ class GiveProgress(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     message: Annotated[str, Meta(max_length=2_000)] | None = None
 
 
-class Progressed(Struct, frozen=True, kw_only=True):
-    """Which of the attempts have ended meanwhile: stop them, nobody waits for them."""
+class EndedAttempts(Struct, frozen=True, kw_only=True):
+    """The attempts that no longer hold their lease. Stop them."""
 
     ended: list[LeaseShape]
 
 
-class GiveError(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What went wrong."""
+class AttemptError(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The error of a failed attempt."""
 
     kind: Text
-    """The name of its kind, by which retry rules and people know it."""
-    message: Words = ""
-    traceback: Words = ""
+    """The name of the error type. Retry rules match on it."""
+    message: LongText = ""
+    traceback: LongText = ""
 
 
-class GiveEnd(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How one attempt ended. The task's own policy decides whether and when it is tried again."""
+class AttemptReport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How one attempt ended. The task's retry policy decides whether and when it runs again."""
 
     task: UUID
     fence: Fence
     outcome: Literal["completed", "failed", "released"]
-    """Released: it was not begun, or stopped unharmed; that costs no attempt."""
+    """`released`: the attempt did not start, or stopped safely. It does not count."""
     result: Any = None
-    error: GiveError | None = None
+    error: AttemptError | None = None
     retry_in: Length | None = None
-    """After a failure: when to try again, if it is tried again. Released: when it may run next."""
+    """When the task may run again, if it does."""
     give_up: bool = False
-    """Do not try again."""
+    """Fail the task without further retries."""
     log: Annotated[str, Meta(max_length=262_144)] | None = None
 
 
 class VerdictShape(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one report: the state of the task now, or why nothing was written."""
+    """The result of one report: the new state of the task, or an error if nothing was written."""
 
     task: UUID
     fence: int
@@ -149,15 +149,15 @@ class VerdictShape(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Verdicts(Struct, frozen=True, kw_only=True):
-    """One for each report, in their order."""
+    """One verdict per report, in the same order."""
 
     verdicts: list[VerdictShape]
 
 
-def order_shape(claim: Claim, args: str) -> OrderShape:
-    """A claimed task, with its arguments as they are to be passed."""
+def claimed_task(claim: Claim, args: str) -> ClaimedTask:
+    """Return the shape of a claimed task. `args` are its arguments with referenced results filled in."""
     task, rules = claim.task, claim.task.rules
-    return OrderShape(
+    return ClaimedTask(
         task=task.id,
         fence=claim.lease.fence,
         handler=task.handler,

@@ -90,7 +90,7 @@ class HeaderTimeoutProtocol(asyncio.Protocol):
 
 
 class HeaderTimeoutMiddleware:
-    """Tells the connection of each request when the request starts and ends."""
+    """Notifies the connection of each request when the request starts and ends."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

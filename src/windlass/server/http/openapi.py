@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the same table of routes that serves the requests."""
+"""The OpenAPI 3.1 document, built from the route table that also serves the requests."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from typing import Any
 import msgspec
 
 from windlass.server.http.event_stream import EVENT_STREAM
-from windlass.server.http.problems import status_of
 from windlass.server.http.routing import Mode, Route
-from windlass.wire.problems import Problem
+from windlass.wire.problems import Problem, status_of
 
 _REFERENCE = "#/components/schemas/{name}"
 _HEADERS: Mapping[str, str] = {
-    "Idempotency-Key": "Taken as the task's key when the body has none: the same key means the same task.",
-    "Last-Event-ID": "The number of the last entry that the listener has seen: it is told what it has missed.",
-    "If-Match": "The ETag of what the caller has seen; if it has changed since, nothing is done (412).",
+    "Idempotency-Key": "The key of the task, if the body has none. The same key means the same task.",
+    "Last-Event-ID": "The id of the last event you received. The stream starts with the audit entries after it.",
+    "If-Match": "The ETag you last saw. If the resource has changed since, nothing is done (412).",
 }
 
 
 def document(routes: Iterable[Route]) -> dict[str, Any]:
-    """All of it."""
+    """Return the document for these routes."""
     table = list(routes)
     schemas = _Schemas(table)
     paths: dict[str, dict[str, Any]] = {}
@@ -39,35 +38,34 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": schemas.shown(),
+            "schemas": schemas.components(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
 
 
 class _Schemas:
-    """The JSON schemas of everything that the routes take and answer."""
+    """The JSON schemas of all requests and responses."""
 
     def __init__(self, table: Iterable[Route]) -> None:
-        self._queries: dict[int, str] = {}
         types: dict[int, Any] = {id(Problem): Problem}
         for route in table:
-            types |= {id(kind): kind for kind in (route.body, route.result, route.query) if kind is not None}
-            types |= {id(kind): kind for kind in route.path_params.values()}
+            types |= {id(type): type for type in (route.body, route.result, route.query) if type is not None}
+            types |= {id(type): type for type in route.path_params.values()}
         found, self._components = msgspec.json.schema_components(types.values(), ref_template=_REFERENCE)
         self._schemas = dict(zip(types, found, strict=True))
         self._hidden = {self._name(route.query) for route in table if route.query is not None}
 
-    def of(self, kind: Any) -> dict[str, Any]:
-        """The schema of a type."""
-        return self._schemas[id(kind)]
+    def of(self, type: Any) -> dict[str, Any]:
+        """Return the schema of a type."""
+        return self._schemas[id(type)]
 
-    def members(self, struct: Any) -> dict[str, Any]:
-        """The schemas of a struct's fields, for parameters."""
+    def fields(self, struct: Any) -> dict[str, Any]:
+        """Return the schemas of a struct's fields, for parameters."""
         return self._components[self._name(struct)]["properties"]
 
-    def shown(self) -> dict[str, Any]:
-        """Those that others refer to."""
+    def components(self) -> dict[str, Any]:
+        """Return the components of the document: all but the query structs, which are shown as parameters."""
         return {name: schema for name, schema in self._components.items() if name not in self._hidden}
 
     def _name(self, struct: Any) -> str:
@@ -79,7 +77,7 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
     found: dict[str, Any] = {"operationId": route.name, "tags": [route.tag], "summary": summary.strip()}
     if more.strip():
         found["description"] = more.strip()
-    if parameters := [*_places(route, schemas), *_queries(route, schemas), *_headers(route)]:
+    if parameters := [*_path_params(route, schemas), *_query_params(route, schemas), *_header_params(route)]:
         found["parameters"] = parameters
     if route.mode is Mode.LINES:
         found["requestBody"] = {"required": True, "content": {"application/x-ndjson": _lines(schemas, route.body)}}
@@ -93,23 +91,23 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
     return found
 
 
-def _places(route: Route, schemas: _Schemas) -> list[dict[str, Any]]:
+def _path_params(route: Route, schemas: _Schemas) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "path", "required": True, "schema": schemas.of(kind)}
-        for name, kind in route.path_params.items()
+        {"name": name, "in": "path", "required": True, "schema": schemas.of(type)}
+        for name, type in route.path_params.items()
     ]
 
 
-def _queries(route: Route, schemas: _Schemas) -> list[dict[str, Any]]:
+def _query_params(route: Route, schemas: _Schemas) -> list[dict[str, Any]]:
     if route.query is None:
         return []
     return [
         {"name": name, "in": "query", "required": False, "schema": schema}
-        for name, schema in schemas.members(route.query).items()
+        for name, schema in schemas.fields(route.query).items()
     ]
 
 
-def _headers(route: Route) -> list[dict[str, Any]]:
+def _header_params(route: Route) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": "header", "required": False, "description": _HEADERS[name], "schema": {"type": "string"}}
         for name in route.headers
@@ -135,7 +133,7 @@ def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
     for code in route.errors:
         codes.setdefault(status_of(code), []).append(code)
     bad = {str(status): {"description": ", ".join(names), "content": problem} for status, names in codes.items()}
-    return {**good, **bad, "default": {"description": "A problem, by its code.", "content": problem}}
+    return {**good, **bad, "default": {"description": "An error. Its `code` says which.", "content": problem}}
 
 
 def _lines(schemas: _Schemas, type: Any) -> dict[str, Any]:

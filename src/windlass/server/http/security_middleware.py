@@ -1,7 +1,7 @@
 """The outermost middleware: checks Host and Origin, adds security headers, and turns errors into responses.
 
 The Host header must name this server, so that a web page cannot reach it by pointing its own domain here (DNS
-rebinding). A browser's requests on behalf of another site are refused. Every response tells browsers not to guess its
+rebinding). A browser's requests on behalf of another site are refused. Every response forbids browsers to guess its
 type, frame it, store it, or load anything from elsewhere.
 """
 
@@ -20,8 +20,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from windlass.clock import entropy
 from windlass.errors import Refused, StoreError, WindlassError
 from windlass.server.http import error_page
-from windlass.server.http.problems import headers_of, problem_of
+from windlass.server.http.problems import headers_of
 from windlass.server.settings import MAX_HEADERS, ServerSettings
+from windlass.wire.problems import problem_of
 
 logger = logging.getLogger("windlass.server")
 
@@ -71,7 +72,7 @@ class SecurityMiddleware:
             raise Refused("headers_too_large", f"The headers have {size:,} bytes. The limit is {MAX_HEADERS:,}.")
         hosts = headers.getlist("host")
         match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
-        if match is None or not self._settings.answers_to(match["name"].strip("[]")):
+        if match is None or not self._settings.accepts_host(match["name"].strip("[]")):
             raise Refused("host_not_allowed", "The Host header does not name this server. See --allow-host.")
         origin = headers.get("origin")
         if origin is not None and not _is_own(origin, hosts[0]):

@@ -31,7 +31,7 @@ class Serving:
         settings.check(has_tokens=bool(read_tokens(store)))
         self.listener = _listen(settings)
         self.address = _address(settings, self.listener)
-        app = create_app(StoreCalls().measured(store), settings)
+        app = create_app(StoreCalls().measure(store), settings)
         config = uvicorn.Config(
             HeaderTimeoutMiddleware(app),
             http=HeaderTimeoutProtocol,

@@ -1,4 +1,4 @@
-"""Whether the server lives, and whether it can do its work."""
+"""Health checks: is the process alive, and can it serve requests?"""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ route = Routes("health", prefix="")
 
 @route("GET", "/healthz", None, mode=Mode.INLINE)
 def get_health(_: Call) -> Health:
-    """The process answers. It says nothing about the store: restarting this server would not mend that."""
-    return Health(ready=True, parts=[Part(name="server", ready=True, text="it answers")])
+    """Check that the process responds. Does not check the store, because a restart would not repair it."""
+    return Health(ready=True, parts=[Part(name="server", ready=True, text="ok")])
 
 
 @route("GET", "/readyz", None, also=[503])
 def get_readiness(call: Call) -> Health:
-    """Whether requests can be served; if not, 503, and the part that is not ready."""
-    part = _store(call)
+    """Check that requests can be served. Returns 503 and the part that is not ready otherwise."""
+    part = _check_store(call)
     if not part.ready:
         call.status = 503
-    return Health(ready=part.ready, parts=[Part(name="server", ready=True, text="it answers"), part])
+    return Health(ready=part.ready, parts=[Part(name="server", ready=True, text="ok"), part])
 
 
-def _store(call: Call) -> Part:
+def _check_store(call: Call) -> Part:
     try:
         call.store.queues()
     except WindlassError as error:
         return Part(name="store", ready=False, text=error.code)
-    return Part(name="store", ready=True, text="it answers")
+    return Part(name="store", ready=True, text="ok")

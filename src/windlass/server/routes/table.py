@@ -1,4 +1,4 @@
-"""All routes. A new module of routes is added here, and nowhere else."""
+"""The table of all routes. A new module of routes is added here and nowhere else."""
 
 from __future__ import annotations
 

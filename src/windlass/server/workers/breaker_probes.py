@@ -1,8 +1,8 @@
-"""The circuit breakers as workers over HTTP meet them: what is shut, the probes they may make, and what they heard.
+"""Circuit breakers for workers that speak HTTP: which tasks they may claim, and what their attempts report.
 
-Nodes collect what they hear and write it once a second; here each request writes what it has to say, and only while a
-downstream is in trouble. Of two who write at once the later one tries again a few times and then lets it be: what is
-lost is one attempt's word, and the next one says the same.
+Nodes collect results and write them once per second. Here each request writes its own, and only while a downstream has
+failures. Of two concurrent writers the later one retries a few times and then gives up: that loses the result of one
+attempt, which the next one repeats.
 """
 
 from __future__ import annotations
@@ -25,48 +25,50 @@ TRIES = 3
 
 
 def claim(store: Store, session: SessionId, queues: Sequence[str], limit: int, now: Micros, can: Serves) -> list[Claim]:
-    """What may be claimed: nothing that stands behind a breaker, but for one probe of whatever is half-open."""
+    """Claim tasks: none behind an open breaker, and one probe for each half-open breaker."""
     known = {each.name: rules.advance(rules.decode(each.value), now) for each in store.controls(KIND)}
     shut = tuple(name for name, breaker in known.items() if breaker.state is not BreakerState.CLOSED)
     claims = store.claim(session, queues, limit, serves=replace(can, shut=frozenset(shut)))
     for name in shut:
         if len(claims) < limit and known[name].state is BreakerState.HALF_OPEN:
-            claims += _probe(store, session, queues, name, now, can)
+            claims += _claim_probe(store, session, queues, name, now, can)
     return claims
 
 
-def heard(store: Store, session: SessionId, ended: Iterable[tuple[Task, Outcome]], now: Micros) -> None:
-    """Tell the breakers how attempts ended. Whoever gives up has had its answer: no fault of the downstream."""
+def record(store: Store, session: SessionId, ended: Iterable[tuple[Task, Outcome]], now: Micros) -> None:
+    """Record the outcomes of attempts in the breakers. An attempt that gave up says nothing against its downstream."""
     known = {each.name: rules.decode(each.value) for each in store.controls(KIND)}
     for task, outcome in ended:
         name = task.rules.downstream
         failed = isinstance(outcome, Raised) and not outcome.give_up
-        # A healthy downstream costs no writes: successes count only once something has failed.
-        if name is not None and (failed or _is_watched(known.get(name))):
-            _changed(store, name, session, now, _listening(str(session), outcome, now, failed=failed))
+        # A healthy downstream costs no writes: successes count only after a failure.
+        if name is not None and (failed or _has_failures(known.get(name))):
+            _update(store, name, session, now, _recorder(str(session), outcome, now, failed=failed))
 
 
-def _probe(store: Store, session: SessionId, queues: Sequence[str], name: str, now: Micros, can: Serves) -> list[Claim]:
-    me, got = str(session), 0
+def _claim_probe(
+    store: Store, session: SessionId, queues: Sequence[str], name: str, now: Micros, can: Serves
+) -> list[Claim]:
+    me, taken = str(session), 0
     alive = {str(each.id) for each in store.sessions() if not each.lost}
 
     def take(breaker: Breaker) -> Breaker:
-        nonlocal got
-        breaker, got = rules.take_probes(rules.drop_dead_probes(breaker, alive), now, me, 1)
+        nonlocal taken
+        breaker, taken = rules.take_probes(rules.drop_dead_probes(breaker, alive), now, me, 1)
         return breaker
 
-    if not _changed(store, name, session, now, take) or not got:
+    if not _update(store, name, session, now, take) or not taken:
         return []
     claims = store.claim(session, queues, 1, serves=replace(can, only=name))
     if not claims:
-        _changed(store, name, session, now, lambda breaker: rules.return_probes(breaker, me, 1))
+        _update(store, name, session, now, lambda breaker: rules.return_probes(breaker, me, 1))
     return claims
 
 
-def _listening(me: str, outcome: Outcome, now: Micros, *, failed: bool) -> Callable[[Breaker], Breaker]:
+def _recorder(me: str, outcome: Outcome, now: Micros, *, failed: bool) -> Callable[[Breaker], Breaker]:
     error = outcome.error.kind if isinstance(outcome, Raised) else ""
 
-    def listen(breaker: Breaker) -> Breaker:
+    def record_outcome(breaker: Breaker) -> Breaker:
         probe = me in breaker.probing
         if isinstance(outcome, Released):
             return rules.return_probes(breaker, me, int(probe))
@@ -74,15 +76,15 @@ def _listening(me: str, outcome: Outcome, now: Micros, *, failed: bool) -> Calla
             return rules.record(breaker, now, probes=1, probe_errors=int(failed), by=me, error=error)
         return rules.record(breaker, now, attempts=1, errors=int(failed), by=me, error=error)
 
-    return listen
+    return record_outcome
 
 
-def _is_watched(breaker: Breaker | None) -> bool:
+def _has_failures(breaker: Breaker | None) -> bool:
     return breaker is not None and (breaker.state is not BreakerState.CLOSED or breaker.errors > 0)
 
 
-def _changed(store: Store, name: str, session: SessionId, now: Micros, change: Callable[[Breaker], Breaker]) -> bool:
-    """Write what becomes of a breaker; whether that was possible."""
+def _update(store: Store, name: str, session: SessionId, now: Micros, change: Callable[[Breaker], Breaker]) -> bool:
+    """Change a breaker. Return False if other writers were faster every time."""
     for _ in range(TRIES):
         control = next((each for each in store.controls(KIND) if each.name == name), None)
         before = Breaker() if control is None else rules.decode(control.value)

@@ -1,8 +1,8 @@
-"""Where claims wait for work: one thread listens to the store for all of them.
+"""Lets claims wait for work: one thread waits for notifications of the store on behalf of all of them.
 
-A hint wakes the first who waits for some set of queues; whoever finds something wakes the next, and whoever finds
-nothing goes to the end of the line. So what a hint costs the store does not grow with the number of those who wait; nor
-does the poll of every second by which nothing is missed.
+A notification wakes the first claim that waits for a set of queues. A claim that finds work wakes the next one; a claim
+that finds none goes to the end of its queue. The cost of a notification to the store therefore does not grow with the
+number of waiting claims. A poll every second makes sure that no work is missed.
 """
 
 from __future__ import annotations
@@ -19,92 +19,88 @@ from windlass.errors import StoreError
 from windlass.stores.protocol import TaskStore
 
 POLL = timedelta(seconds=1)
-BRISK = timedelta(milliseconds=50)
-"""How long is listened at first, because a hint may have come just before."""
+FIRST_POLL = timedelta(milliseconds=50)
+"""The first wait after a claim joins: work may have arrived just before the thread started to wait."""
 
 Queues = tuple[str, ...]
 
 
 class ClaimWaiters:
-    """Those who wait, by the queues for which they do. Used from the loop alone, but for its own thread."""
+    """Waiting claims by the queues they wait for. Use it in the event loop only."""
 
     def __init__(self, store: TaskStore) -> None:
         self._store = store
-        self._lines: dict[Queues, deque[asyncio.Future[None]]] = {}
+        self._waiters: dict[Queues, deque[asyncio.Future[None]]] = {}
         self._lock = Lock()
-        self.listening: Thread | None = None
-        """Who listens to the store, while somebody waits."""
-        self._brisk = Event()
+        self.thread: Thread | None = None
+        """Waits for the store while any claim waits."""
+        self._joined = Event()
         self.closed = False
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
-        return sum(map(len, self._lines.values()))
+        """Return the number of waiting claims."""
+        return sum(map(len, self._waiters.values()))
 
     async def wait(self, queues: Sequence[str], seconds: float) -> None:
-        """Sleep until there may be something in one of the queues, or the time is up."""
+        """Wait until one of the queues may have work, or the time is up."""
         if self.closed:
             return
-        line, loop = self._lines.setdefault(tuple(queues), deque()), asyncio.get_running_loop()
-        place = loop.create_future()
-        line.append(place)
-        self._listen(loop)
+        key, loop = tuple(queues), asyncio.get_running_loop()
+        waiter = loop.create_future()
+        self._waiters.setdefault(key, deque()).append(waiter)
+        self._start_thread(loop)
         try:
-            with suppress(TimeoutError):  # The time is up: the caller looks once more.
+            with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await place
+                    await waiter
         finally:
-            self._leave(tuple(queues), place)
+            self._waiters[key].remove(waiter)
+            if not self._waiters[key]:
+                del self._waiters[key]
 
-    def next(self, queues: Sequence[str]) -> None:
-        """Wake the next who waits for the same queues: there may be more."""
-        for place in self._lines.get(tuple(queues), ()):
-            if not place.done():
-                place.set_result(None)
+    def wake_next(self, queues: Sequence[str]) -> None:
+        """Wake the next claim that waits for the same queues: there may be more work."""
+        for waiter in self._waiters.get(tuple(queues), ()):
+            if not waiter.done():
+                waiter.set_result(None)
                 return
 
     def close(self) -> None:
-        """Wake everybody, and let nobody wait any more."""
+        """Wake all claims, and let none wait from now on."""
         self.closed = True
-        for place in [place for line in self._lines.values() for place in line]:
-            if not place.done():
-                place.set_result(None)
+        for waiter in [waiter for waiters in self._waiters.values() for waiter in waiters]:
+            if not waiter.done():
+                waiter.set_result(None)
 
-    def _leave(self, queues: Queues, place: asyncio.Future[None]) -> None:
-        line = self._lines[queues]
-        line.remove(place)
-        if not line:
-            del self._lines[queues]
+    def _wake_first(self) -> None:
+        for queues in list(self._waiters):
+            self.wake_next(queues)
 
-    def _wake(self) -> None:
-        for queues in list(self._lines):
-            self.next(queues)
-
-    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._brisk.set()
+    def _start_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._joined.set()
         with self._lock:
-            if self.listening is None:
-                self.listening = Thread(target=self._on_work, args=(loop,), name="windlass-hall", daemon=True)
-                self.listening.start()
+            if self.thread is None:
+                self.thread = Thread(target=self._wait_for_work, args=(loop,), name="windlass-claims", daemon=True)
+                self.thread.start()
 
-    def _on_work(self, loop: asyncio.AbstractEventLoop) -> None:
-        """In its own thread, for as long as somebody waits."""
+    def _wait_for_work(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wake claims when the store has work. Runs in its own thread while any claim waits."""
         while True:
             with self._lock:
-                queues = sorted({queue for line in list(self._lines) for queue in line})
+                queues = sorted({queue for key in list(self._waiters) for queue in key})
                 if not queues or self.closed:
-                    self.listening = None
+                    self.thread = None
                     return
-            brisk = self._brisk.is_set()
-            self._brisk.clear()
+            joined = self._joined.is_set()
+            self._joined.clear()
             try:
-                self._store.wait_for_work(queues, BRISK if brisk else POLL)
-            except StoreError:  # Those who wait will meet it themselves, and say so.
+                self._store.wait_for_work(queues, FIRST_POLL if joined else POLL)
+            except StoreError:  # The woken claims get the same error and report it.
                 sleep(POLL.total_seconds())
             try:
-                loop.call_soon_threadsafe(self._wake)
-            except RuntimeError:  # The loop has ended, and with it everybody who waited.
+                loop.call_soon_threadsafe(self._wake_first)
+            except RuntimeError:  # The event loop is closed, so no claim waits any longer.
                 with self._lock:
-                    self.listening = None
+                    self.thread = None
                 return

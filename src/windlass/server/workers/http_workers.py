@@ -1,6 +1,6 @@
-"""What the server does for workers that speak HTTP alone: it lets time pass for them, and remembers what they can do.
+"""Support for workers that speak HTTP: runs the sweeper for them and caches their capabilities.
 
-Nothing here is the truth about anything: sessions and leases live in the store, and any server can serve any session.
+The store owns sessions and leases; nothing here does. Any server can serve any session.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from windlass.stores.protocol import Store
 from windlass.worker.sweeper import Sweeper
 
 logger = logging.getLogger("windlass.server")
-REMEMBERED = 10_000
+MAX_CACHED = 10_000
+"""How many sessions' capabilities are cached."""
 PAUSE_SECONDS = 1.0
-LAST_SECONDS = 2.0
+"""The pause after a sweep that failed."""
+JOIN_SECONDS = 2.0
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a worker says it can do, as the session keeps it. What it does not say holds nothing back."""
+    """What a worker can run, as stored with its session. A field that is left out restricts nothing."""
 
     queues: tuple[str, ...] = ()
     pools: dict[str, dict[str, list[str]]] | None = None
@@ -37,7 +39,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     @property
     def serves(self) -> Serves:
-        """What the worker may be given."""
+        """Return the claim restrictions of the worker."""
         return Serves(handlers=self.handlers, labels=self.tags, slots=self.slots)
 
 
@@ -45,65 +47,65 @@ class HttpWorkers:
     """The workers of one server."""
 
     def __init__(self, store: Store) -> None:
-        self.hall = ClaimWaiters(store)
+        self.waiters = ClaimWaiters(store)
         self._store = store
         self._sweeper = Sweeper(store, Events(), SystemClock())
-        self._skills: OrderedDict[SessionId, Capabilities] = OrderedDict()
+        self._capabilities: OrderedDict[SessionId, Capabilities] = OrderedDict()
         self._lock = Lock()
-        self._over = Event()
+        self._closing = Event()
         self._thread: Thread | None = None
 
-    def sweep(self) -> None:
-        """From now on let time pass here: where all workers speak HTTP, there may be no node to do it."""
+    def start_sweeper(self) -> None:
+        """Start the sweeper if it does not run yet. If all workers speak HTTP, no node runs one."""
         with self._lock:
-            if self._thread is None and not self._over.is_set():
+            if self._thread is None and not self._closing.is_set():
                 self._thread = Thread(target=self._sweep, name="windlass-sweep", daemon=True)
                 self._thread.start()
 
-    def learn(self, session: SessionId, skills: Capabilities) -> None:
-        """Remember what a worker can do."""
+    def cache(self, session: SessionId, capabilities: Capabilities) -> None:
+        """Cache the capabilities of a worker."""
         with self._lock:
-            self._skills[session] = skills
-            if len(self._skills) > REMEMBERED:
-                self._skills.popitem(last=False)
+            self._capabilities[session] = capabilities
+            if len(self._capabilities) > MAX_CACHED:
+                self._capabilities.popitem(last=False)
 
-    def skills(self, session: SessionId) -> Capabilities:
-        """What a worker can do, by its own words; of a session that another server has opened, the store knows them."""
+    def capabilities(self, session: SessionId) -> Capabilities:
+        """Return the capabilities of a worker. The store has those of sessions that another server opened."""
         with self._lock:
-            found = self._skills.get(session)
+            found = self._capabilities.get(session)
         if found is None:
             about = next((each.about for each in self._store.sessions() if each.id == session), "")
-            found = _read(about)
-            self.learn(session, found)
+            found = _decode(about)
+            self.cache(session, found)
         return found
 
     def forget(self, session: SessionId) -> None:
-        """It has left."""
+        """Drop a closed session from the cache."""
         with self._lock:
-            self._skills.pop(session, None)
+            self._capabilities.pop(session, None)
 
     def close(self) -> None:
-        """Wait for nothing more. To be called from the loop."""
-        self._over.set()
+        """Answer the waiting claims and stop the sweeper. Call it in the event loop."""
+        self._closing.set()
         self._sweeper.wake.set()
-        self.hall.close()
+        self.waiters.close()
 
-    def join(self, seconds: float = LAST_SECONDS) -> None:
-        """Wait for the threads to end, so that the store can be closed; a store that hangs is not waited for long."""
-        for thread in (self._thread, self.hall.listening):
+    def join(self, seconds: float = JOIN_SECONDS) -> None:
+        """Wait for the threads to end, so that the store can be closed. A store that hangs is not waited for."""
+        for thread in (self._thread, self.waiters.thread):
             if thread is not None:
                 thread.join(seconds)
 
     def _sweep(self) -> None:
-        while not self._over.is_set():
+        while not self._closing.is_set():
             try:
                 self._sweeper.step()
-            except Exception:  # What it is must be seen, but workers elsewhere must not wait for ever because of it.
-                logger.exception("the sweep broke")
-                self._over.wait(PAUSE_SECONDS)
+            except Exception:  # One failed sweep must not stop the sweeper.
+                logger.exception("sweep failed")
+                self._closing.wait(PAUSE_SECONDS)
 
 
-def _read(about: str) -> Capabilities:
+def _decode(about: str) -> Capabilities:
     try:
         return msgspec.json.decode(about or "{}", type=Capabilities)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""The demo from the first line to the last: a store, a node, customers, a kill, a drain that loses nothing."""
+"""One run of the demo: a store, a node, customers, a killed worker, and a drain that loses nothing."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from windlass.autoscale.settings import Settings
 from windlass.clock import monotonic
 from windlass.config import NodeSettings, PoolSettings
 from windlass.demo import shop
-from windlass.demo.story import Story
+from windlass.demo.narration import Narration
 from windlass.demo.traffic import Traffic
 from windlass.events import Event, Events, WorkerStateChanged
 from windlass.stores.protocol import Store
 from windlass.worker.node import Node
 
 KILLED_AT = 20.0
-"""Seconds after which a worker is killed, to show that nothing is lost; at half-time if that is sooner."""
+"""Seconds until a worker is killed to show that nothing is lost; at half of the run if that is sooner."""
 FEWEST, MOST, GOAL = 2, 8, 4.0
 QUEUES = ("orders", "mail", "media", "reports", "default")
 NEXT = """
   Next, in another terminal{store}:
-    windlass pool history shop    why it has as many workers as it has
-    windlass dead ls              the bug: one group, to be mended and retried together
-    windlass tasks ls             every task, the newest first
-    windlass why ID               why one of them does not run
+    windlass pool history shop    why the pool has this size
+    windlass dead ls              the bug: one group, to fix and retry together
+    windlass tasks ls             all tasks, newest first
+    windlass why ID               why a task is not running
 """
 
 
-class Stage:
+class DemoRun:
     """One run of the demo."""
 
     def __init__(self, url: str, open_store: Callable[[], Store], seconds: float | None) -> None:
@@ -49,14 +49,14 @@ class Stage:
         self._line = ""
 
     def run(self) -> int:
-        """Play it; 0 when everything that was submitted is accounted for."""
+        """Run the demo and return 0 if no submitted task was lost."""
         print(f"  windlass {version('windlass')}  demo · Python {platform.python_version()} · {os.cpu_count()} cores")
         store = self._open_store()
-        before = total(store)
-        self._step("store", self._shown())
+        before = count_tasks(store)
+        self._step("store", self._shown_url())
         shop.app.use_store(store)
-        story, traffic, node = Story(store), Traffic(), self._node()
-        node.events.listen(story.heard)
+        narration, traffic, node = Narration(store), Traffic(), self._node()
+        node.events.listen(narration.record)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: self._over.set())
         try:
@@ -66,8 +66,8 @@ class Stage:
             print("  A small shop is running: 3 tenants, 4 queues, orders of 5 steps, a cron, and one bug on purpose.")
             print(NEXT.format(store="" if "demo" not in self._url else f" (export WINDLASS_URL={self._url})"))
             traffic.start()
-            self._play(story, node)
-            return self._end(store, story, traffic, node, before)
+            self._narrate(narration, node)
+            return self._end(store, narration, traffic, node, before)
         finally:
             traffic.over.set()
             node.close()
@@ -76,9 +76,9 @@ class Stage:
     def _node(self) -> Node:
         pool = PoolSettings(name="shop", queues=QUEUES, min=FEWEST, max=MOST, scale=Settings(wait=GOAL))
         settings = NodeSettings(app="windlass.demo.shop:app", name="demo", pools=(pool,))
-        return Node(settings, self._open_store, self._url, Events(self._heard))
+        return Node(settings, self._open_store, self._url, Events(self._record))
 
-    def _heard(self, event: Event) -> None:
+    def _record(self, event: Event) -> None:
         if isinstance(event, WorkerStateChanged):
             if event.after == "idle" and event.before == "starting":
                 self._ready.set()
@@ -87,8 +87,8 @@ class Stage:
             else:
                 self._busy.pop(event.worker, None)
 
-    def _play(self, story: Story, node: Node) -> None:
-        """Tell what happens until the time is up, somebody has had enough, or the node has broken."""
+    def _narrate(self, narration: Narration, node: Node) -> None:
+        """Print what happens until the time is up, a signal arrives, or the node stops."""
         begin = monotonic()
         status_at = begin
         while not self._over.wait(0.1) and not node.ended.is_set():
@@ -97,22 +97,22 @@ class Stage:
                 return
             if passed >= min(KILLED_AT, (self._seconds or KILLED_AT * 2) / 2) and not self._killed:
                 self._kill_one()
-            story.look()
-            while not story.lines.empty():
-                self._say(story.lines.get())
+            narration.look_up()
+            while not narration.lines.empty():
+                self._print(narration.lines.get())
             if monotonic() >= status_at:
                 status_at += 1.0 if self._terminal else 5.0
-                self._show(story.status())
+                self._show(narration.status())
 
     def _kill_one(self) -> None:
-        """End a worker in the middle of its work, as a crash would."""
+        """Kill a busy worker, as a crash would."""
         for number, pid in list(self._busy.items()):
             self._killed = True
-            self._say(f"⚡ kill -9 of worker {number}, in the middle of a task, on purpose")
+            self._print(f"⚡ kill -9 of worker {number} while it runs a task, on purpose")
             os.kill(pid, signal.SIGKILL)
             return
 
-    def _end(self, store: Store, story: Story, traffic: Traffic, node: Node, before: int) -> int:
+    def _end(self, store: Store, narration: Narration, traffic: Traffic, node: Node, before: int) -> int:
         traffic.over.set()
         traffic.join()
         began = monotonic()
@@ -120,27 +120,27 @@ class Stage:
         node.drain()
         node.ended.wait(60)
         node.close()
-        while not story.lines.empty():
-            self._say(story.lines.get())
+        while not narration.lines.empty():
+            self._print(narration.lines.get())
         self._show("")
-        # The cron submits too, so there may be more than the customers have sent; there must never be less.
-        lost = max(0, before + traffic.submitted - total(store))
+        # The cron submits tasks too, so there may be more than the customers submitted, but never fewer.
+        lost = max(0, before + traffic.submitted - count_tasks(store))
         print(f"  drained {running} running in {monotonic() - began:.1f} s.", end=" ")
-        print(f"{story.ended:,} attempts ended, {traffic.submitted:,} tasks submitted, {lost} lost.", end=" ")
+        print(f"{narration.ended:,} attempts ended, {traffic.submitted:,} tasks submitted, {lost} lost.", end=" ")
         print("`windlass demo --resume` continues.")
-        for trouble in (traffic.failure, node.failure):
-            if trouble is not None:
-                print(f"  but: {trouble}", file=sys.stderr)
+        for failure in (traffic.failure, node.failure):
+            if failure is not None:
+                print(f"  error: {failure}", file=sys.stderr)
         return 1 if lost or traffic.failure or node.failure else 0
 
-    def _shown(self) -> str:
-        """The store without what is secret in it."""
+    def _shown_url(self) -> str:
+        """Return the store's URL without the password."""
         return f"{self._url.partition('://')[0]}://…{self._url.rpartition('@')[2]}" if "@" in self._url else self._url
 
     def _step(self, what: str, text: str) -> None:
         print(f"  ✓ {what:<10} {text:<60} {monotonic() - self._began:5.2f} s", flush=True)
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         passed = int(monotonic() - self._began)
         clear = "\r\033[K" if self._terminal else ""
         print(f"{clear}  {passed // 60}:{passed % 60:02}  {text}", flush=True)
@@ -148,7 +148,7 @@ class Stage:
             self._show(self._line)
 
     def _show(self, line: str) -> None:
-        """How things stand: the last line of a terminal, a line of its own elsewhere."""
+        """Print the status: in the last line of a terminal, or as a line of its own."""
         self._line = line
         if self._terminal:
             print(f"\r\033[K  {line}", end="", flush=True)
@@ -156,6 +156,6 @@ class Stage:
             print(f"        {line}", flush=True)
 
 
-def total(store: Store) -> int:
-    """How many tasks the store knows."""
+def count_tasks(store: Store) -> int:
+    """Return the number of tasks in the store."""
     return sum(count.tasks for count in store.counts())

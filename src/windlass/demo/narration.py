@@ -1,6 +1,6 @@
-"""What the demo tells: a line for every event worth telling, and how things stand.
+"""The lines that the demo prints: one for each notable event, and a status line.
 
-It listens to the node's events, in whatever thread they happen, and only remembers; the stage prints.
+`Narration` listens to the node's events, in the threads where they happen, and only records them; `DemoRun` prints.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from windlass.events import (
 )
 from windlass.stores.protocol import Store
 
-TOLD_ORDERS = (1, 2, 3, 10, 30, 100, 300)
-"""Which of the finished orders are told of."""
+NARRATED_ORDERS = (1, 2, 3, 10, 30, 100, 300)
+"""The finished orders that get a line."""
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
-class Story:
-    """Collects lines."""
+class Narration:
+    """Turns events of the node into lines for the terminal."""
 
     def __init__(self, store: Store) -> None:
         self.lines: SimpleQueue[str] = SimpleQueue()
@@ -40,8 +40,8 @@ class Story:
         self._rates: deque[int] = deque(maxlen=12)
         self._ended_before = 0
 
-    def heard(self, event: Event) -> None:
-        """Something has happened on the node."""
+    def record(self, event: Event) -> None:
+        """Record an event, in the thread where it happened."""
         match event:
             case PoolDecided(action="grew" | "shrank", why=why):
                 self.lines.put(why.replace("▲ ", "▲ pool ").replace("▼ ", "▼ pool "))
@@ -50,11 +50,11 @@ class Story:
             case AttemptEnded():
                 self._ended(event)
             case WorkerStateChanged(after="failed", worker=number, why=why):
-                self.lines.put(f"✗ worker {number} {why}: its task runs again, a new worker is on its way")
+                self.lines.put(f"✗ worker {number} {why}: its task runs again and a new worker is starting")
             case BreakerChanged(why=why):
                 self.lines.put(f"⚡ {why}")
             case StoreCallFailed(doing=doing, error=error):
-                self.lines.put(f"⚠ the store could not {doing}: {error}")
+                self.lines.put(f"⚠ the store failed to {doing}: {error}")
             case SessionEnded(why=why) if why != "closed":
                 self.lines.put(f"⚠ the node's session ended: {why}")
             case _:
@@ -71,36 +71,36 @@ class Story:
         elif event.state is State.RETRYING:
             self._retried += 1
             if self._retried in (1, 5, 20):
-                self.lines.put(f"↻ {name}  failed and is tried again; {self._retried} retries so far")
+                self.lines.put(f"↻ {name}  failed and is retried; {self._retried} retries so far")
         elif name == "ship":
             self._orders += 1
-            if self._orders in TOLD_ORDERS:
+            if self._orders in NARRATED_ORDERS:
                 self._shipped.put(event.lease.task)
         elif name == "count_stock":
-            self.lines.put("◷ count_stock  the cron has fired, once, whatever the number of nodes")
+            self.lines.put("◷ count_stock  the cron fired, once for all nodes")
 
-    def look(self) -> None:
-        """Ask the store about what was only heard of. Called by the stage, which may wait."""
+    def look_up(self) -> None:
+        """Read the finished orders from the store. Called by the main thread, which may block."""
         while not self._shipped.empty():
             path = self._path(self._shipped.get())
             if path:
-                steps = " → ".join(f"{name_of(task)} {(ended(task) - (task.claimed or 0)) / 1e6:.1f}" for task in path)
-                took = (ended(path[-1]) - path[0].submitted) / 1e6
+                steps = " → ".join(f"{short_name(task)} {_run_seconds(task):.1f}" for task in path)
+                took = (finished_at(path[-1]) - path[0].submitted) / 1e6
                 self.lines.put(f"✓ {path[-1].workflow} in {took:.1f} s   critical path {steps}")
 
     def _path(self, last: TaskId) -> list[Task]:
-        """The steps that an order waited for: back from the last one, each time to the latest of what it waited for."""
+        """Return the critical path of an order: back from the last step, to the prerequisite that ended last."""
         path: list[Task] = []
         [step] = self._store.get([last])
         while step is not None:
             path.insert(0, step)
             before = self._store.neighbourhood(step.id).prerequisites
             tasks = self._store.get([each.id for each in before])
-            step = max((task for task in tasks if task is not None), key=ended, default=None)
+            step = max((task for task in tasks if task is not None), key=finished_at, default=None)
         return path
 
     def status(self) -> str:
-        """How things stand, in one line."""
+        """Return the current counts and rate as one line."""
         counts: Counter[State] = Counter()
         for count in self._store.counts():
             counts[count.state] += count.tasks
@@ -113,11 +113,15 @@ class Story:
         return f"{shown}   {self._rates[-1]}/s {curve}"
 
 
-def ended(task: Task) -> Micros:
-    """When it ended; 0 if it has not."""
+def _run_seconds(task: Task) -> float:
+    return (finished_at(task) - (task.claimed or 0)) / 1e6
+
+
+def finished_at(task: Task) -> Micros:
+    """Return the finish time of a task, or 0."""
     return task.finished or 0
 
 
-def name_of(task: Task) -> str:
-    """A handler without its module."""
+def short_name(task: Task) -> str:
+    """Return a task's handler name without its module."""
     return task.handler.rpartition(".")[2]
