@@ -151,7 +151,7 @@ def test_a_handler_cannot_enqueue(shop: Shop) -> None:
     done = shop.repro(shop.newest(), "shop:app")
 
     assert done.returncode == 1
-    assert "submit: nothing is written to this store here" in done.stderr
+    assert "submit: this store is open for reading only" in done.stderr
     assert "The handler tried to write to the store" in done.stderr
     assert rows(shop.store) == before
 
@@ -228,7 +228,7 @@ def test_an_app_that_enqueues_on_import_is_refused(shop: Shop) -> None:
 
     done = shop.repro(shop.newest(), "shop:app")
 
-    assert (done.returncode, "nothing is written to this store here" in done.stderr) == (3, True), done.stderr
+    assert (done.returncode, "this store is open for reading only" in done.stderr) == (3, True), done.stderr
     assert len(shop.store.find(Filter()).tasks) == 1
 
 

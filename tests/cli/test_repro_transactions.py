@@ -44,7 +44,7 @@ async def aenqueues() -> None:
 
 @pytest.mark.parametrize(
     ("handler", "message"),
-    [("completes", "StaleLease"), ("enqueues", "nothing is written to this store here"), ("aenqueues", "StaleLease")],
+    [("completes", "StaleLease"), ("enqueues", "this store is open for reading only"), ("aenqueues", "StaleLease")],
 )
 def test_nothing_is_written_for_an_attempt_that_runs_elsewhere(
     tmp_path: Path, postgres_url: str, handler: str, message: str

@@ -281,7 +281,7 @@ def test_steps_are_paged_in_order(windlass: Windlass, half_done: dict[str, TaskI
 def test_a_workflow_too_large_for_a_graph_is_counted(
     windlass: Windlass, half_done: dict[str, TaskId], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.operations.legacy_workflows.MOST_STEPS", 3)
+    monkeypatch.setattr("windlass.operations.workflows.MAX_STEPS", 3)
 
     for form in ("show", "graph", "gantt"):
         result = windlass("workflows", form, "order-7")
@@ -388,7 +388,7 @@ def take_down(url: str, first: TaskId) -> None:
     [
         (["graph", "none"], 4, "'none'"),
         (["retry", "order-7", "--from", "fly", "--yes"], 2, "step='fly'"),
-        (["retry", "order-7", "--from", "charge", "--yes"], 5, "Step charge is runnable"),
+        (["retry", "order-7", "--from", "charge", "--yes"], 5, "step charge is runnable"),
         (["retry", "order-7"], 2, "--from"),
     ],
 )

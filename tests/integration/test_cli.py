@@ -152,7 +152,7 @@ def test_why_succeeds_for_a_completed_task(windlass: Callable[..., Result], stor
         (["enqueue", "mail", "to=ann", "--timeout", "-1s"], 2, "timeout"),
         (["enqueue", "mail", "to=ann", "--after", UNKNOWN], 2, UNKNOWN),
         (["enqueue", "mail", "to=ann", "--at-most-once", "--retries", "3"], 2, "retries=3 and at_most_once=True"),
-        (["enqueue", "mail", "to=ann", "--wait", "--wait-timeout", "0.05s"], 7, "has not ended"),
+        (["enqueue", "mail", "to=ann", "--wait", "--wait-timeout", "0.05s"], 7, "did not finish"),
         (["worker"], 2, "no app"),
         (["worker", "a:b", "--pool", "=3"], 2, "--pool"),
         (["worker", "a:b", "-t", "0"], 2, "threads=0"),
