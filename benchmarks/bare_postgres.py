@@ -67,7 +67,7 @@ class BarePostgres:
             if rows:
                 many = len(rows)
                 self._run("lease", _ids(rows), repeated("1", many), session=self._session, now=rows[0][1])
-                self._run("count", *_deltas("runnable", "leased", many))
+                self._run("count", *_deltas("runnable", "leased", many, rows[0][1], "1"))
         return rows
 
     def _settle(self, claimed: Lines) -> None:
@@ -80,8 +80,10 @@ class BarePostgres:
             [(now,)] = asked.fetchall()
             held.fetchall()
             finished = "{" + ",".join([str(now)] * many) + "}"
-            settled = self._run("settle", ids, ones, session, completed, ones, finished, ones, zeros, zeros, nulls)
-            self._run("count", *_deltas("leased", "completed", many))
+            settled = self._run(
+                "settle", ids, ones, session, completed, ones, finished, ones, zeros, zeros, nulls, nulls
+            )
+            self._run("count", *_deltas("leased", "completed", many, now, "NULL"))
             self._run("announce", ids, completed)
         assert settled.rowcount == many, "these are not the statements of the store any more"
 
@@ -114,5 +116,7 @@ def repeated(value: str, many: int) -> str:
 
 
 @cache
-def _deltas(before: str, after: str, many: int) -> tuple[str, str, str, str]:
-    return repeated(QUEUE, 2), repeated("default", 2), f"{{{before},{after}}}", f"{{{-many},{many}}}"
+def _deltas(before: str, after: str, many: int, at: int, wait: str) -> tuple[str, ...]:
+    moved = repeated(QUEUE, 2), repeated("default", 2), f"{{{before},{after}}}", f"{{{-many},{many}}}"
+    waits = f"{{NULL,{wait}}}"
+    return *moved, f"{{NULL,{at}}}", repeated("NULL", 2), waits, waits

@@ -80,7 +80,7 @@ class BareSQLite:
             now = SystemClock().now()
             self._one("now", now=now)
             self._many("lock_tasks", [(row[2],) for row in claimed])
-            ends = [(row[2], 1, self._session, "completed", row[9], now, 1, 0, 0, None) for row in claimed]
+            ends = [(row[2], 1, self._session, "completed", row[9], now, 1, 0, 0, None, None) for row in claimed]
             before = self._connection.total_changes()
             self._many("settle", ends)
             settled = self._connection.total_changes() - before
@@ -89,7 +89,9 @@ class BareSQLite:
         assert settled == len(claimed), "these are not the statements of the store any more"
 
     def _count(self, deltas: Sequence[tuple[str, int]], many: int) -> None:
-        self._many("count", [(QUEUE, "default", state, sign * many) for state, sign in deltas])
+        at = SystemClock().now()
+        rows = [(QUEUE, "default", state, sign * many, at if sign > 0 else None) for state, sign in deltas]
+        self._many("count", [(*row, None, None, None) for row in rows])
 
     def _one(self, statement: str, **scalars: object) -> Lines:
         values = tuple(scalars[name] for name in self._scalars[statement])
