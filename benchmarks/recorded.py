@@ -12,6 +12,7 @@ from msgspec import Struct
 from windlass.clock import SystemClock
 from windlass.core.task import NewTask
 from windlass.stores.protocol import RETENTION
+from windlass.stores.series import SERIES_KEPT
 from windlass.stores.sql.database import Transaction, Values
 from windlass.stores.sql.store import SqlStore
 
@@ -72,7 +73,7 @@ class Recorder:
     def boot(self) -> str:
         return ""
 
-    def ring(self, queues: Collection[str]) -> None:
+    def notify(self, queues: Collection[str]) -> None:
         return
 
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
@@ -88,5 +89,5 @@ class Recorder:
 def recorded(tasks: Sequence[NewTask]) -> list[Call]:
     """The statements by which a SQL store submits these tasks, in their order."""
     recorder = Recorder()
-    SqlStore(recorder, RETENTION).submit(tasks)
+    SqlStore(recorder, RETENTION, SERIES_KEPT).submit(tasks)
     return recorder.calls
