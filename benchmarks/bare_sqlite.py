@@ -25,7 +25,7 @@ SETTLED = ("leased", -1), ("completed", 1)
 
 
 class BareSQLite:
-    """One connection with the store's settings, and its lock file, so that writers queue alike."""
+    """One connection with the store's settings and lock file, so that writers queue in the same way."""
 
     def __init__(self, path: str) -> None:
         self._text = {name: statement.text for name, statement in load("sqlite", "?").items()}
@@ -46,7 +46,7 @@ class BareSQLite:
             self._settle(claimed)
         return len(claimed)
 
-    def prepared(self, calls: Sequence[Call]) -> Send:
+    def prepare(self, calls: Sequence[Call]) -> Send:
         """See `Bare`."""
         ready = [(call, self._lines(call)) for call in calls]
 
@@ -58,7 +58,7 @@ class BareSQLite:
         return send
 
     def cpu(self) -> float:
-        """See `Bare`: SQLite runs in this process."""
+        """See `Bare`. SQLite runs in this process."""
         return process_time()
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class BareSQLite:
             settled = self._connection.total_changes() - before
             self._count(SETTLED, len(claimed))
             self._many("announce", [(row[2], "completed") for row in claimed])
-        assert settled == len(claimed), "these are not the statements of the store any more"
+        assert settled == len(claimed), "the store sends other statements now"
 
     def _count(self, deltas: Sequence[tuple[str, int]], many: int) -> None:
         at = SystemClock().now()
@@ -101,7 +101,7 @@ class BareSQLite:
         return self._connection.executemany(self._text[statement], lines).fetchall()
 
     def _lines(self, call: Call) -> Lines:
-        """A call's parameters, row by row, ids as bytes."""
+        """Return the parameters of a call by row, with ids as bytes."""
         fixed = [_bindable(call.scalars[name]) for name in self._scalars[call.statement]]
         return [(*map(_bindable, line), *fixed) for line in ([()] if call.batch is None else call.batch)]
 
