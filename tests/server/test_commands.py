@@ -23,7 +23,8 @@ def windlass(tmp_path: Path) -> Run:
 
 
 def test_a_token_is_created_shown_once_listed_and_revoked(windlass: Run) -> None:
-    made = windlass("token", "create", "ci", "--scope", "submit", "--scope", "read", "--tenant", "acme", "--rate-limit", "5")
+    limits = ("--tenant", "acme", "--rate-limit", "5")
+    made = windlass("token", "create", "ci", "--scope", "submit", "--scope", "read", *limits)
     [listed] = json.loads(windlass("token", "ls", "--json").stdout)
     people = windlass("token", "ls")
     revoked = windlass("token", "revoke", "ci")
