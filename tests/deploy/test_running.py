@@ -109,7 +109,7 @@ def test_a_compose_file_has_a_store_a_server_and_nodes_that_drain() -> None:
     assert seconds(services["worker"]["stop_grace_period"]) > seconds(params["drain_timeout"])
     assert services["server"]["image"] == services["worker"]["image"] == "post:2"
     assert services["server"]["ports"] == ["127.0.0.1:7878:7878"], "nobody elsewhere"
-    assert a_server(called(services["server"]["command"])).answers_to("server")
+    assert a_server(called(services["server"]["command"])).accepts_host("server")
     assert "WINDLASS_URL" in services["worker"]["environment"]
     assert found["volumes"].keys() == {"data"}
 
@@ -195,7 +195,7 @@ def test_keda_asks_a_route_that_exists_of_a_server_that_answers_to_that_name() -
     [command] = [
         each["spec"]["template"]["spec"]["containers"][0]["command"] for each in servers if each["kind"] == "Deployment"
     ]
-    assert a_server(called(command)).answers_to(asked[1])
+    assert a_server(called(command)).accepts_host(asked[1])
 
 
 def test_a_chart_with_its_values_is_what_the_manifests_are(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_unit_of_a_node_answers_on_this_machine_alone() -> None:
         (["systemd", "--bin", "windlass"], "command='windlass' is invalid"),
         (["systemd", "--store", "postgresql://me:hunter2@db/x"], "store contains a password"),
         (["systemd", "--store", "sqlite:///a\nExecStartPre=/bin/x"], "store="),
-        (["helm"], "a chart is a folder"),
+        (["helm"], "A chart is a folder"),
     ],
 )
 def test_what_does_not_fit_into_a_file_is_refused(words: list[str], said: str) -> None:
@@ -288,7 +288,7 @@ def test_files_that_are_there_are_not_overwritten_unawares(tmp_path: Path) -> No
     refused = CliRunner().invoke(main, words)
 
     assert refused.exit_code == 2
-    assert "windlass-alerts.yaml: there already" in refused.output
+    assert "windlass-alerts.yaml already exists" in refused.output
     assert (tmp_path / "windlass-alerts.yaml").read_text() == "mine"
     assert CliRunner().invoke(main, [*words, "--force"]).exit_code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["windlass-alerts.yaml"]
