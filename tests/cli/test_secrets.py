@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.cli.conftest import Windlass
 from tests.support.builders import a_session, claim_one, report, submit_one
+from windlass.autoscale.observe import NodeReport, PoolReport
+from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import Raised, Settlement
 from windlass.core.task import Progress
+from windlass.operations import breakers, pools, queues
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Store
 
@@ -19,7 +25,7 @@ TEXT = f"password={SECRET} at postgresql://u:{SECRET}@db/x"
 
 @pytest.fixture
 def ids(store: Store) -> dict[str, str]:
-    """Tasks whose arguments, output, errors, reasons and progress contain the secret."""
+    """Tasks whose arguments, output, errors, reasons and progress contain the secret, as the reasons of changes do."""
     args = {"to": "ann", "password": SECRET, "url": f"https://u:{SECRET}@host/"}
     failed = submit_one(store, handler="mail", args=args, key="a", workflow="w")
     session = a_session(store, about=f'{{"token": "{SECRET}"}}')
@@ -30,6 +36,13 @@ def ids(store: Store) -> dict[str, str]:
     claim = claim_one(store, session)
     store.settle([(claim.lease, Settlement(state=State.COMPLETED, result=f'{{"token": "{SECRET}"}}', log=TEXT))])
     store.note([Entry(subject="x/y", action="z", text=TEXT, data=f'{{"token": "{SECRET}"}}')])
+    pool = PoolReport(queues=("mail",), target=1, ready=1, floor=1, ceiling=8, most=8)
+    store.report(session, msgspec.json.encode(NodeReport(pools={"mail": pool}, degraded=TEXT)).decode())
+    access, author = Access(store), Author("ann", TEXT)
+    pools.set_size(access, "mail", 4, author=author)
+    pools.pause(access, "mail", author=author)
+    queues.pause(access, "mail", author)
+    breakers.hold(access, "bank", BreakerState.OPEN, author=author)
     return {"failed": str(failed), "done": str(done)}
 
 
@@ -48,6 +61,11 @@ READS = [
     ["workers", "ls"],
     ["audit", "ls"],
     ["cron", "ls"],
+    ["pool", "show"],
+    ["pool", "show", "mail"],
+    ["pool", "history", "mail"],
+    ["queues", "ls"],
+    ["breaker", "ls"],
 ]
 
 
