@@ -76,7 +76,7 @@ class OwnRuns(Runs):
                 moved = [one for one in process.events("WorkerStateChanged") if one["before"] == "starting"]
                 empty = _weight(psutil.Process(_bystander().pid))
                 workers = [_weight(worker) for worker in process.workers()]
-                nursery, itself = _weight(process.nursery()), _weight(psutil.Process(process.pid))
+                nursery, itself = _weight(process.worker_parent()), _weight(psutil.Process(process.pid))
         return {
             "node_rss": itself[0],
             "node_uss": itself[1],
