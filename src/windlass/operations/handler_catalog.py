@@ -31,10 +31,11 @@ class UnknownHandler(InvalidTask):
 
 
 class CatalogEntry(Struct, frozen=True, kw_only=True):
-    """A handler and the schema of its arguments."""
+    """A handler and the schemas of its arguments and its result."""
 
     info: HandlerSeen
     parameters: Mapping[str, Any]
+    returns: Mapping[str, Any]
 
 
 class HandlerCatalog:
@@ -59,6 +60,11 @@ class HandlerCatalog:
         entry = self._find(name)
         return {} if entry is None else entry.parameters
 
+    def returns(self, name: str) -> Mapping[str, Any]:
+        """Return the schema of a handler's result; empty if it is unknown."""
+        entry = self._find(name)
+        return {} if entry is None else entry.returns
+
     def check(self, name: str, given: Mapping[str, Any]) -> None:
         """Refuse unknown and missing arguments."""
         check_arguments(name, self.parameters(name), given)
@@ -69,7 +75,10 @@ class HandlerCatalog:
             if age is None or age > (REMEMBERED if name in self._entries else UNKNOWN_SECONDS):
                 found = self._store.handlers()
                 self._entries = {
-                    each.name: CatalogEntry(info=each, parameters=json_object(each.parameters)) for each in found
+                    each.name: CatalogEntry(
+                        info=each, parameters=json_object(each.parameters), returns=json_object(each.returns)
+                    )
+                    for each in found
                 }
                 self._read = monotonic()
             return self._entries.get(name)

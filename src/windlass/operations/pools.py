@@ -34,6 +34,7 @@ from windlass.operations import audit
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.conflicts import retry_on_conflict, write_control
+from windlass.operations.redact import redact_data
 from windlass.redaction import redact, redact_text
 from windlass.stores.coordination import MAX_QUEUES, Look
 from windlass.stores.protocol import Count, Store
@@ -280,7 +281,7 @@ def _change(
         check_pool(look, name)
         overrides, version = pool_tick.read_overrides(look, name)
         value = encode_document(change(overrides, look))
-        entry = replace(author.entry(f"pool/{name}", action, text), data=value)
+        entry = replace(author.entry(f"pool/{name}", action, text), data=redact_data(value))
         write_control(store, OVERRIDES, name, value, version=version, entries=[entry])
 
     retry_on_conflict(f"the overrides of pool {name}", attempt)
