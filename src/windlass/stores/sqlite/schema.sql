@@ -131,7 +131,7 @@ CREATE TABLE bulk_task (
     bulk   BLOB NOT NULL,
     task   BLOB NOT NULL,
     chosen INTEGER NOT NULL,
-    stage  TEXT NOT NULL CHECK (stage IN ('walk', 'found', 'in', 'out', 'left', 'done', 'told')),
+    stage  TEXT NOT NULL CHECK (stage IN ('walk', 'found', 'in', 'out', 'left', 'done', 'announced')),
     PRIMARY KEY (bulk, task)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX bulk_task_stage ON bulk_task (bulk, stage, task);

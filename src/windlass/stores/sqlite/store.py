@@ -1,4 +1,4 @@
-"""Opening a SQLite store."""
+"""The SQLite store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.stores.sqlite.database import SQLiteDatabase
 
 
 class SQLiteStore(SqlStore):
-    """Tasks in one file, durable and safe with many processes on one machine. Never on a network disk.
+    """A store in one file, durable and safe with many processes on one machine. Do not use it on a network disk.
 
     >>> store = SQLiteStore("windlass.db")
     """

@@ -136,7 +136,7 @@ CREATE TABLE windlass.bulk_task (
     bulk   uuid NOT NULL,
     task   uuid NOT NULL,
     chosen boolean NOT NULL,
-    stage  text COLLATE "C" NOT NULL CHECK (stage IN ('walk', 'found', 'in', 'out', 'left', 'done', 'told')),
+    stage  text COLLATE "C" NOT NULL CHECK (stage IN ('walk', 'found', 'in', 'out', 'left', 'done', 'announced')),
     PRIMARY KEY (bulk, task)
 );
 CREATE INDEX bulk_task_stage ON windlass.bulk_task (bulk, stage, task);
