@@ -450,14 +450,14 @@ def test_a_purge_leaves_a_prerequisite_for_which_a_retry_makes_somebody_wait(lab
     database_of(store).transact(lambda tx: tx.execute("decide_bulk", bulk=operation._id))
     seen: list[str] = []
 
-    def carry_on_meanwhile(coming: str) -> None:
+    def run_a_step_meanwhile(coming: str) -> None:
         seen.append(coming)
         if coming == "lock_tasks_skip" and seen.count("lock_tasks_skip") == 1:
-            operation.carry_on()
+            operation.run_step()
 
-    intercept(purging, carry_on_meanwhile)
+    intercept(purging, run_a_step_meanwhile)
     purging.purge([above])
-    while operation.carry_on():
+    while operation.run_step():
         pass
     operation.drop()
 
@@ -476,7 +476,7 @@ def test_an_operation_that_a_sweep_has_begun_to_drop_cannot_be_decided(laborator
     overdue = bulk.BulkOperation(database_of(store), operation._id, bulk.RETRY, patience=0)
     laboratory.patch(bulk.BulkOperation, "drop", lambda _self: None)  # It has only just begun.
     overdue.drop_overdue(decided=False)
-    with pytest.raises(CommitUnknown, match="stood still"):
+    with pytest.raises(CommitUnknown, match="made no progress"):
         operation.run(AuditedChange(database_of(owner), ()))
 
     assert store.get(ids) == before

@@ -1,7 +1,7 @@
-"""What people need of a database beside its tasks: how it is doing, whether it is sound, a copy of it elsewhere.
+"""Administration of databases: status, integrity checks, backups and copies.
 
-None of it is on the way of a task. An `Admin` opens a connection of its own, migrates nothing and makes no file. Rows
-travel in one neutral form between databases: ids as UUIDs, flags as bool, the rest as it is.
+An `Admin` opens its own connection. It does not migrate and does not create files. Rows are copied between databases in
+a neutral form: ids as UUIDs, flags as bool, everything else as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BATCH = 5_000
 
 
 class Table(Struct, frozen=True):
-    """A table that is copied: its columns in both dialects, and which of them are ids and flags."""
+    """A table to copy: its columns, and which of them are ids and flags."""
 
     name: str
     columns: tuple[str, ...]
@@ -61,7 +61,8 @@ TABLES: tuple[Table, ...] = (
         "name strategy horizon step paused paused_by paused_why max_waiting max_leased weight fair",
         flags="paused fair",
     ),
-    _table("tally", "queue tenant state tasks"),
+    _table("tally", "queue tenant state tasks at arrived waited longest"),
+    _table("series", "queue width at arrived started completed failed retried waited longest"),
     _table("log", "task fence text", ids="task"),
     _table("progress", "task fence share message at", ids="task"),
     _table("handler", "name is_async queue parameters returns doc template seen", flags="is_async"),
@@ -69,30 +70,30 @@ TABLES: tuple[Table, ...] = (
     _table("control", "kind name version value changed mark", ids="mark"),
     _table("audit", "number at kind subject action text by data"),
 )
-"""Everything but the epoch, and what one dialect keeps for itself: lots, and the record of migrations."""
+"""All tables except those of only one dialect: the epoch, claim partitions, and applied migrations."""
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """How a database is doing."""
+    """The status of a database."""
 
     kind: str
     version: str
-    """Of the database's own software."""
+    """The version of PostgreSQL or SQLite."""
     schema: int
-    """The last migration that was applied; 0 before the first."""
+    """The number of the last applied migration; 0 if there is none."""
     newest: int
-    """The last migration that this Windlass knows."""
+    """The number of the last migration that this version of Windlass has."""
     bytes: int
     tasks: dict[str, int]
-    """By state."""
+    """The number of tasks by state."""
     sessions: int
-    """Nodes that are not known to be gone."""
+    """The number of sessions that are not lost or closed."""
     facts: dict[str, str]
-    """What bears on durability and limits, by the database's own names."""
+    """Settings that affect durability and limits, by the database's own names."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """Something that must not be so."""
+    """A problem that a check has found."""
 
     check: str
     count: int
@@ -105,26 +106,26 @@ class DatabaseMissing(StoreUnavailable):
 
 
 class Source(Protocol):
-    """All rows of a database as of one moment."""
+    """A snapshot of all rows of a database."""
 
     def epoch(self) -> int:
-        """The store's epoch."""
+        """Return the store's epoch."""
         ...
 
     def count(self, table: Table) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         ...
 
     def rows(self, table: Table) -> Iterator[Rows]:
-        """All of them, in batches."""
+        """Yield all rows, in batches."""
         ...
 
 
 class Target(Protocol):
-    """A database that is being filled, in one transaction."""
+    """A database to copy into, in one transaction."""
 
     def is_empty(self) -> bool:
-        """Whether nobody has used it yet, not even a node."""
+        """Return True if the database has never been used, not even by a node."""
         ...
 
     def write(self, table: Table, rows: Rows) -> None:
@@ -132,58 +133,58 @@ class Target(Protocol):
         ...
 
     def end(self, epoch: int) -> None:
-        """Set the epoch, and whatever must follow the rows that were written."""
+        """Set the epoch, and do what must follow the rows."""
         ...
 
 
 class Admin(Protocol):
-    """What one kind of database offers."""
+    """The administration of one database."""
 
     def status(self) -> Status:
-        """How it is doing."""
+        """Return the status of the database."""
         ...
 
     def clock(self) -> int:
-        """The moment by the clock that judges leases, in microseconds since 1970."""
+        """Return the time of the clock that decides about sessions, in microseconds since 1970."""
         ...
 
     def check(self) -> list[Finding]:
-        """What is wrong with it: its own structure first, then what our statements promise about its rows."""
+        """Check the database: first its own structure, then the consistency of its rows."""
         ...
 
     def backup(self, to: str, advance: Advance) -> None:
-        """A copy that can be opened as it is, made while others work. `NotAllowed` where other tools do that better."""
+        """Make a copy while the database is in use. Raise `NotAllowed` if another tool should be used."""
         ...
 
     def reading(self) -> AbstractContextManager[Source]:
-        """Read all of it as of now."""
+        """Open a snapshot of the whole database."""
         ...
 
     def writing(self) -> AbstractContextManager[Target]:
-        """Fill it: committed at the end, and left as it was on any error."""
+        """Open the database for a copy. It is committed at the end, and rolled back on any error."""
         ...
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         ...
 
 
 PROMISES: Mapping[str, str] = {
-    "tally_differs": "the counts by queue, tenant and state are not those of the rows",
+    "counts_differ": "the counts by queue, tenant and state differ from the rows",
     "leases_without_session": "tasks are leased to a session that does not exist",
-    "waiting_differs": "tasks count other open prerequisites than they have",
+    "waiting_differs": "the number of open prerequisites of a task differs from its edges",
     "tasks_without_body": "tasks have no handler and arguments",
-    "bodies_without_task": "handlers and arguments belong to no task",
+    "bodies_without_task": "handlers and arguments exist without a task",
     "edges_from_nowhere": "tasks wait for something that does not exist",
-    "out_of_sight": "tasks are runnable where no claim looks; a sweep, which every node makes, brings them back",
-    "wakeups_lost": "tasks wait for something that has ended, and nobody will tell them",
+    "out_of_sight": "tasks are runnable where no claim looks; the sweep of any node repairs them",
+    "wakeups_lost": "tasks wait for something that has ended, and nothing will unblock them",
 }
-"""What each statement of a dialect's `inspection` folder looks for; the rows that it finds are what is wrong. A dialect
-in which something cannot go wrong has no statement for it."""
+"""What the rows mean that each statement of an `inspection` folder finds. A dialect has no statement for a problem that
+it cannot have."""
 
 
 def found(check: str, rows: Sequence[Sequence[Any]]) -> list[Finding]:
-    """What a check has found, if anything: each row begins with what it is about, the last column counts them all."""
+    """Return the finding of a check, if any. Each row starts with an example; the last column is the total."""
     if not rows:
         return []
     return [Finding(check=check, count=rows[0][-1], text=PROMISES[check], examples=[str(row[0]) for row in rows[:5]])]

@@ -1,7 +1,7 @@
-"""Schema migrations: numbered files, once each, in order, under a lock, forward only.
+"""Schema migrations: numbered files that are applied once, in order, forward only.
 
-Each dialect applies them with its own lock and keeps its own record of the version; what they are, and that a database
-from the future is refused, is decided here.
+Each database applies them under its own lock and records its version. This module lists them, and refuses a database
+that a newer version of Windlass has migrated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from windlass.errors import SchemaTooNew
 
 
 class Migration(Struct, frozen=True):
-    """One file of a dialect's `migrations` folder."""
+    """A file of a `migrations` folder."""
 
     version: int
     name: str
@@ -22,14 +22,14 @@ class Migration(Struct, frozen=True):
 
 
 def migrations(dialect: str) -> list[Migration]:
-    """All of a dialect's migrations, in order."""
+    """Return all migrations of a dialect, in order."""
     folder = files("windlass.stores").joinpath(dialect, "migrations")
     found = sorted((file.name, file) for file in folder.iterdir() if file.name.endswith(".sql"))
     return [Migration(int(name[:4]), name.removesuffix(".sql"), file.read_text()) for name, file in found]
 
 
 def pending(dialect: str, version: int) -> list[Migration]:
-    """What a database at `version` still needs. Refuses one that a newer Windlass has migrated."""
+    """Return the migrations that a database at `version` still needs. Raise an error if it is too new."""
     known = migrations(dialect)
     if version > known[-1].version:
         raise SchemaTooNew(version, known[-1].version)

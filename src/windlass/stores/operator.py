@@ -1,9 +1,8 @@
-"""What people change by hand: the verbs, the filter by which they name tasks, and how they say what they have seen.
+"""What people change by hand, and `Filter`, which selects tasks.
 
-Every verb takes `entries` for the audit log. They are written in the same transaction as the change itself, and only if
-there is one: a call that is refused, fails, or finds nothing to do leaves no entry. Over many tasks a SQL store writes
-them when it decides what to do, or with the first tasks that it purges; if the answer to that commit is lost they may
-come to stand there twice.
+Every method takes `entries` for the audit log. They are written in the same transaction as the change, and only if
+something changes. For many tasks, a SQL store writes them when it decides what to do, or with the first tasks that it
+purges; if the answer to that commit is lost, they may be written twice.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ CANCEL_GRACE = timedelta(seconds=10)
 
 
 class Filter(Struct, frozen=True, kw_only=True):
-    """Which tasks: all conditions that are given must hold."""
+    """A selection of tasks: a task must meet all conditions that are given."""
 
     states: frozenset[State] = frozenset()
     queue: str | None = None
@@ -37,10 +36,10 @@ class Filter(Struct, frozen=True, kw_only=True):
     workflow: str | None = None
     handler: str | None = None
     query: Query | None = None
-    """Whatever else: see `core.query.parse`."""
+    """More conditions: see `core.query.parse`."""
 
     def check(self) -> None:
-        """Refuse a filter with a field of the wrong type, such as one state instead of a set of states."""
+        """Raise `InvalidTask` for a field of the wrong type, such as one state instead of a set of states."""
         right = "pass a set of State, as in {State.FAILED}"
         check_type("filter.states", self.states, (frozenset, set, tuple, list), right)
         for state in self.states:
@@ -50,7 +49,7 @@ class Filter(Struct, frozen=True, kw_only=True):
         check_type("filter.query", self.query, (Query, type(None)), "make one with core.query.parse")
 
     def matches(self, task: Task, now: Micros) -> bool:
-        """Whether the task is one of them at this moment."""
+        """Return True if the task matches at this time."""
         return (
             (not self.states or task.state in self.states)
             and self.queue in (None, task.queue)
@@ -65,13 +64,13 @@ Selection: TypeAlias = Sequence[TaskId] | Filter
 
 
 def check_filter(filter: Filter) -> None:
-    """Refuse anything but a well-formed `Filter`."""
+    """Raise `InvalidTask` unless the value is a valid `Filter`."""
     check_type("filter", filter, Filter, "pass a Filter")
     filter.check()
 
 
 def check_which(which: object) -> None:
-    """Refuse anything but a well-formed `Filter` or a list of task ids."""
+    """Raise `InvalidTask` unless the value is a valid `Filter` or a list of task ids."""
     if isinstance(which, Filter):
         which.check()
     else:
@@ -79,51 +78,51 @@ def check_which(which: object) -> None:
 
 
 class Operator(Protocol):
-    """What people change by hand. The verbs that take a `Filter` work in short transactions."""
+    """What people change by hand. Methods that take a `Filter` work in a series of short transactions."""
 
     def cancel(
         self, which: Selection, *, reason: str, grace: timedelta = CANCEL_GRACE, entries: Sequence[Entry] = ()
     ) -> int:
-        """Cancel unfinished tasks. A leased one is asked to stop, and made to by the sweep after `grace`.
+        """Cancel unfinished tasks and return how many were cancelled or asked to stop.
 
-        Answers how many of the tasks that `which` names were cancelled or asked to stop by this call. All of them get
-        `reason`; then the cascade cancels whatever else waits for them, which is not counted. After this returns no
-        new attempt of them starts, and a later success does not unblock what waits.
+        A leased task is asked to stop, and the sweep cancels it after `grace`. All selected tasks get `reason`; their
+        dependents are cancelled too, with a reason of their own, and are not counted. After this returns, no new
+        attempt of these tasks starts, and a later success does not unblock dependents.
         """
         ...
 
     def update(
         self, task: TaskId, change: Change, *, expect: Version | None = None, entries: Sequence[Entry] = ()
     ) -> Task:
-        """Change an unfinished task and its place in the queue. Raises `UnknownTask`, or `NotAllowed` when it ended.
+        """Change an unfinished task and its place in the queue. Raise `UnknownTask`, or `NotAllowed` if it has ended.
 
-        With `expect` only if it is still as it was seen, else `Conflict`: of several changes that expect the same
-        version one happens. One that was changed and changed back meanwhile is as it was seen. `CommitUnknown` when
-        the answer was lost and somebody has changed it since.
+        With `expect`, raise `Conflict` unless the task still has that version. Of several updates that expect the same
+        version, one succeeds. A task that was changed and changed back has its old version. Raise `CommitUnknown` if
+        the answer to the commit was lost and somebody has changed the task since.
         """
         ...
 
     def retry(
         self, which: Selection, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
     ) -> int:
-        """Bring failed, cancelled or expired tasks back with fresh counters; how many. Others are left as they are.
+        """Retry failed, cancelled and expired tasks with fresh counters, and return their number.
 
-        Each waits again for those of its prerequisites that are unfinished or come back too, and passes over others
-        that ended badly. With `dependents` comes back, in the same operation, whatever was cancelled because one of
-        these tasks ended badly, and so on down; but not a task with another prerequisite that ended badly and stays so.
-        With `dry_run` nothing is changed, and the answer is how many it would be.
+        Each waits again for its prerequisites that are unfinished or retried too, and ignores the others. With
+        `dependents`, the tasks that were cancelled because of these are retried in the same operation, except those
+        with another prerequisite that ended badly and is not retried. With `dry_run`, nothing is changed, and the
+        result is the number of tasks that would be retried.
         """
         ...
 
     def purge(self, which: Selection, *, entries: Sequence[Entry] = ()) -> int:
-        """Remove finished tasks for good, dead letters too; how many. Unfinished ones are left as they are."""
+        """Delete finished tasks, including dead letters, and return their number. Unfinished tasks are ignored."""
         ...
 
     def configure(self, queue: Queue, *, expect: Queue | None = None, entries: Sequence[Entry] = ()) -> None:
-        """Set a queue's settings. Other rules of order give the tasks that are already there their new places.
+        """Set the settings of a queue. If the order changes, the tasks in the queue get new places.
 
-        With `expect` only if the settings are still those, else `Conflict`; one that nobody has configured has the
-        defaults. Setting what is set already is no change, but gives the tasks their places once more.
+        With `expect`, raise `Conflict` unless these are the current settings (the defaults, for a queue that was never
+        configured). Setting the same settings again recomputes the places, which repairs an interrupted call.
         """
         ...
 
@@ -136,32 +135,36 @@ class Operator(Protocol):
         forward: timedelta | None = None,
         entries: Sequence[Entry] = (),
     ) -> None:
-        """Prepare a workflow. Unsealed, its tasks wait for `seal_workflow`, so it can be submitted in parts.
+        """Open a workflow with options. Without this call, a workflow is sealed and allows no forward references.
 
-        With `forward`, a prerequisite may be named before it is submitted; after that time it counts as missing.
-        Without this call a workflow is sealed and takes no forward references. Repeating a call changes nothing.
+        The tasks of an unsealed workflow wait for `seal_workflow`, so it can be submitted in parts. With `forward`, a
+        task may name a prerequisite before that is submitted; after this time it counts as missing. Repeating a call
+        changes nothing.
         """
         ...
 
     def seal_workflow(
         self, workflow: str, *, tenant: str = "default", missing: bool = False, entries: Sequence[Entry] = ()
     ) -> None:
-        """Let an unsealed workflow run. `NotAllowed` while forward references are open, unless `missing` ends them."""
+        """Seal a workflow: let its tasks run.
+
+        Raise `NotAllowed` while forward references are open, unless `missing` ends them.
+        """
         ...
 
     def publish(self, manifest: Manifest, *, entries: Sequence[Entry] = ()) -> None:
-        """Make handlers and crons known, by name. Others stay as they are; a cron keeps its pause and what it fired.
+        """Publish handlers and crons. Others stay as they are; a known cron keeps its pause and its fired times.
 
-        `entries` are written only if a handler or cron is new or differs from the one that was known.
+        `entries` are written only if a handler or cron is new or has changed.
         """
         ...
 
     def pause_cron(
         self, name: str, paused: bool, *, by: str = "", why: str = "", entries: Sequence[Entry] = ()
     ) -> None:
-        """Let a cron fire no more, or fire again. Raises `UnknownCron`."""
+        """Pause or resume a cron. Raise `UnknownCron`."""
         ...
 
     def raise_epoch(self) -> int:
-        """After a restore or failover: make every later fence greater than any handed out before it."""
+        """Raise the epoch, after a restore or failover: all later fences are greater than all earlier ones."""
         ...

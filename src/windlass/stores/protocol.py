@@ -1,9 +1,14 @@
-"""What every store promises. The memory store is the specification; one suite judges all of them by these words.
+"""The contract of all stores. The memory store is the specification; tests/conformance runs against every store.
 
-Four roles, so that nobody depends on more than it uses: `TaskStore` is what nodes and callers need, `Steering` what the
-autoscaler needs on top, `Operator` what people change by hand, `TaskReader` what they look at. Every call is one
-transaction or a series of short ones, is safe from many threads and processes at once, and either happens whole or not
-at all unless its contract says otherwise. `Steering` and `Operator` stand in modules of their own, beside this one.
+The contract has four parts:
+
+- `TaskStore`: what callers and nodes need to submit and run tasks.
+- `Coordination` (`stores.coordination`): what nodes need to agree on pool sizes.
+- `Operator` (`stores.operator`): what people change by hand.
+- `TaskReader`: what people look at.
+
+Every call is one transaction or a series of short ones, and is safe from many threads and processes. A call that fails
+changes nothing, unless its documentation says otherwise.
 """
 
 from __future__ import annotations
@@ -27,19 +32,20 @@ from windlass.stores.dead_letters import DeadLetterReader
 from windlass.stores.operator import CANCEL_GRACE as CANCEL_GRACE  # noqa: PLC0414 - a name of the protocol too
 from windlass.stores.operator import Filter, Operator
 from windlass.stores.operator import Selection as Selection  # noqa: PLC0414 - the same
+from windlass.stores.series import SeriesReader
 from windlass.stores.totals import COUNTED, Total
 from windlass.stores.workflow_reads import WorkflowReader
 
 SESSION_TTL = timedelta(seconds=15)
 RETENTION = timedelta(days=7)
 SESSIONS_SHOWN = timedelta(days=1)
-"""For how long after its last renewal a session that was closed or lost is still listed."""
+"""How long a closed or lost session is listed after its last renewal."""
 SCANNED = 10_000
-"""How many tasks one `find` looks at, at the most; beyond it, it answers with what it has and where to go on."""
+"""The largest number of tasks that one `find` reads. After that it returns what it found and a cursor."""
 
 
 class Receipt(Struct, frozen=True, gc=False):
-    """The answer to one submitted task. `created` is False when its key or id had been submitted before."""
+    """The result for one submitted task. `created` is False if its key or id was submitted before."""
 
     id: TaskId
     created: bool
@@ -47,14 +53,14 @@ class Receipt(Struct, frozen=True, gc=False):
 
 
 class Settled(Struct, frozen=True, gc=False):
-    """The report was written; `state` is where the task stands now, which a cancel request may have changed."""
+    """The report was written. `state` is the task's new state, which a cancel request may have changed."""
 
     lease: Lease
     state: State
 
 
 class LeaseLost(Struct, frozen=True, gc=False):
-    """The report came too late and changed nothing: the lease had ended, and the task may run elsewhere."""
+    """The report changed nothing, because the lease had ended. The task may run elsewhere."""
 
     lease: Lease
 
@@ -63,47 +69,47 @@ Verdict: TypeAlias = Settled | LeaseLost
 
 
 class Swept(Struct, frozen=True, kw_only=True):
-    """What one pass of the sweep did, each a number of tasks unless it says otherwise."""
+    """What one pass of the sweep did. Fields are numbers of tasks unless documented otherwise."""
 
     due: int = 0
     expired: int = 0
     cancelled: int = 0
-    """Leased tasks whose cancel was forced after its grace period."""
+    """Leased tasks that were cancelled because the grace period of a cancel request ended."""
     lost_sessions: int = 0
     """Sessions marked lost."""
     requeued: int = 0
     resolved: int = 0
-    """Edges whose prerequisite had ended."""
+    """Edges that were resolved because their prerequisite had ended."""
     missing: int = 0
-    """Placeholders whose time was up."""
+    """Forward references that ended because their task was not submitted in time."""
     healed: int = 0
-    """Wake-ups that had been lost, and runnable tasks that no claim could see, each made good. Anything but 0 is a bug
-    worth a report."""
+    """Repaired damage: edges that nobody had resolved, and runnable tasks that no claim could see. Anything but 0 is a
+    bug; please report it."""
     carried_on: int = 0
-    """Steps of operations over many tasks that somebody had decided and not finished."""
+    """Steps of unfinished bulk operations that this sweep continued."""
     cycles: int = 0
     """Tasks failed because they waited for each other."""
     pruned: int = 0
     next_due: Micros | None = None
-    """When the next scheduled or retrying task is due, as far as is known now."""
+    """When the next scheduled or retrying task is due, as far as known."""
 
     @property
     def quiet(self) -> bool:
-        """Whether there was nothing left to do."""
+        """True if the sweep found nothing to do."""
         return not any(getattr(self, field) for field in self.__struct_fields__ if field != "next_due")
 
 
 class Cursor(Struct, frozen=True):
-    """Where a page of `find` ended: the last task's submit time and id."""
+    """The end of a page of `find`: the last task's submit time and id."""
 
     submitted: Micros
     id: TaskId
 
 
 class Page(Struct, frozen=True):
-    """Some tasks, newest first, and where to go on; `after` is None on the last page.
+    """A page of tasks, newest first. Pass `after` to `find` to get the next page; it is None on the last one.
 
-    A page may hold fewer tasks than asked for, or none, while there are more: only `after` says whether it is the last.
+    A page may have fewer tasks than asked for, or none, even if more follow: only `after` marks the last page.
     """
 
     tasks: list[Task]
@@ -111,7 +117,7 @@ class Page(Struct, frozen=True):
 
 
 class Count(Struct, frozen=True):
-    """How many tasks of one queue and tenant are in one state."""
+    """The number of tasks of one queue and tenant in one state."""
 
     queue: str
     tenant: str
@@ -120,7 +126,7 @@ class Count(Struct, frozen=True):
 
 
 class Neighbour(Struct, frozen=True):
-    """One end of an edge: a prerequisite or a dependent. `state` is None for a placeholder not filled yet."""
+    """A prerequisite or a dependent of a task. `state` is None if it was not submitted yet."""
 
     id: TaskId
     state: State | None
@@ -128,21 +134,21 @@ class Neighbour(Struct, frozen=True):
 
 
 class Neighbourhood(Struct, frozen=True):
-    """What a task waits for, and what waits for it, each in id order and cut at `limit`."""
+    """The prerequisites and dependents of a task, in id order, each cut at `limit`."""
 
     prerequisites: list[Neighbour]
     dependents: list[Neighbour]
 
 
 class Log(Struct, frozen=True):
-    """What the handler printed during one attempt."""
+    """The output of the handler during one attempt."""
 
     fence: int
     text: str
 
 
 class ProgressSeen(Struct, frozen=True):
-    """The latest that an attempt has said about how far it has come. A later attempt may not have said anything yet."""
+    """The latest progress that an attempt of a task has reported."""
 
     fence: int
     share: float | None
@@ -151,28 +157,28 @@ class ProgressSeen(Struct, frozen=True):
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """A node's session as others see it."""
+    """A session of a node."""
 
     id: SessionId
     node: str
     about: str
-    """What the node serves, as JSON text; empty if it did not say."""
+    """What the node serves, as JSON text; empty if unknown."""
     age: timedelta
-    """How long ago it was opened or renewed last."""
+    """The time since it was opened or last renewed."""
     lost: bool
-    """Swept or closed: it holds nothing any more, or will not for long."""
+    """True if it expired or was closed. The sweep takes its leases away."""
     workers: str = ""
-    """Its worker processes, for `windlass.core.worker_list`; empty unless they were asked for."""
+    """Its worker processes, as `core.worker_list` encodes them; empty unless requested."""
 
 
 def check_limit(limit: int) -> None:
-    """Refuse a page size that is not a whole number of one or more."""
+    """Raise `InvalidTask` unless the limit is an integer of 1 or more."""
     if type(limit) is not int or limit < 1:
-        raise InvalidTask(f"limit={limit!r} is not a whole number of 1 or more")
+        raise InvalidTask(f"limit={limit!r} is not an integer of 1 or more")
 
 
 class Signal(Protocol):
-    """Something that threads of one process tell each other, as `threading.Event` does."""
+    """A flag that threads of one process can wait for, such as `threading.Event`."""
 
     def set(self) -> None: ...
     def clear(self) -> None: ...
@@ -180,10 +186,10 @@ class Signal(Protocol):
 
 
 class TaskStore(Protocol):
-    """The write path: callers submit; nodes open a session, claim, settle, renew; anyone may sweep."""
+    """The write path: callers submit tasks; nodes open a session, claim, settle and renew; anyone may sweep."""
 
     unresolved: Signal
-    """Set when a `settle` of this process has left dependents to the sweep: then it should come at once."""
+    """Set when a `settle` in this process has left dependents to the sweep, which should then run at once."""
 
     def submit(
         self,
@@ -193,48 +199,52 @@ class TaskStore(Protocol):
         lease: Lease | None = None,
         entries: Sequence[Entry] = (),
     ) -> list[Receipt]:
-        """Store a batch, whole or not at all, and answer in its order; when this returns, the batch is durable.
+        """Store a batch and return a receipt for each task, in order. The batch is durable when this returns.
 
-        A key that is known with the same body is answered with the task it named, whatever became of it; so is an id
-        that the caller has made. With `lease` the batch is submitted on behalf of that attempt: if the task is not
-        leased under it at the moment of the commit, nothing is written and `StaleLease` is raised. Refusals
-        (see `errors`) leave nothing behind. With `conn`, the caller's own PostgreSQL connection, the batch commits or
-        rolls back with the caller's transaction; prerequisites that end meanwhile are resolved after that commit. In a
-        transaction with a snapshot of its own (REPEATABLE READ and above) its tasks run after the next sweep.
+        Either all tasks are stored or none. A key that is already known with the same body, or an id that the caller
+        made and submitted before, returns a receipt of the existing task.
 
-        `entries` are written to the audit log in the same transaction, and only if the batch created a task. Give the
-        task an id of your own, or a key, to name it in the entry: `core.ids` computes both before the submit.
+        With `lease`, the batch is submitted on behalf of that attempt: if the lease is no longer valid at the commit,
+        nothing is written and `StaleLease` is raised.
+
+        With `conn`, the caller's own PostgreSQL connection, the batch commits or rolls back with the caller's
+        transaction. Prerequisites that end meanwhile are resolved after the commit. At REPEATABLE READ and above, its
+        tasks run after the next sweep.
+
+        `entries` are written to the audit log in the same transaction, and only if the batch created a task. To name
+        the task in an entry, give it an id or a key: `core.ids` computes both before the submit.
         """
         ...
 
     def fire(self, cron: str, nominal: Micros, tasks: Sequence[NewTask]) -> list[Receipt] | None:
-        """Submit the tasks of a cron for one nominal time, in the same transaction that notes it as fired.
+        """Submit the tasks of a cron for one nominal time, and record in the same transaction that it fired.
 
-        None, and nothing written, when the cron is paused or was fired for this time or a later one: so it is fired at
-        most once for each, whatever the number of nodes. Without tasks the time is only noted as passed over. Raises
-        `UnknownCron`, and whatever `submit` refuses; then the time is not noted.
+        Return None and write nothing if the cron is paused, or has fired for this time or a later one. So it fires at
+        most once for each time, however many nodes there are. Without tasks, the time is recorded as skipped. Raise
+        `UnknownCron`, or any error of `submit`; then nothing is recorded.
         """
         ...
 
     def open_session(self, node: str, ttl: timedelta = SESSION_TTL, about: str = "") -> SessionId:
-        """Begin a node's session. It must be renewed within every `ttl` or the sweep takes all it holds.
+        """Open a worker session. It must be renewed within `ttl`, or the sweep takes its leases away.
 
-        `about` says what the node serves, as JSON text for `sessions`.
+        `about` is JSON text that says what the node serves, for `sessions`.
         """
         ...
 
     def renew(self, session: SessionId, *, about: str | None = None, workers: str | None = None) -> list[Lease]:
-        """Keep everything the session holds, in one call; answers with the leases whose task is to be cancelled.
+        """Renew a session and all its leases. Return the leases whose tasks should be cancelled.
 
-        `about` and `workers` replace what the session says of itself and of its worker processes; None leaves it.
-        Raises `SessionLost` when it was swept: the node must then drop all of its work.
+        `about` and `workers` replace the session's description and its list of worker processes; None keeps them.
+        Raise `SessionLost` if the session has expired: the node must then drop all its work.
         """
         ...
 
     def close_session(self, session: SessionId) -> None:
-        """End a session; what it still holds is released at no charge. Closing twice does nothing.
+        """Close a session and release its leases. Closing it again does nothing.
 
-        A task that runs at most once fails instead: nobody says whether its attempt was begun.
+        A release does not count as an attempt. A task with `at_most_once` fails instead, because its attempt may have
+        started.
         """
         ...
 
@@ -247,124 +257,126 @@ class TaskStore(Protocol):
         serves: Serves = EVERYTHING,
         merge: bool = False,
     ) -> list[Claim]:
-        """Lease up to `limit` runnable tasks, in each queue's order, the first named queue first.
+        """Lease up to `limit` runnable tasks: those of the first queue in its order, then those of the next queue.
 
-        With `merge` the queues are taken as one: tasks come in the order of their places, whatever queue they are in.
-        That means what it says if all of the queues have the same strategy.
+        With `merge`, the queues are treated as one: tasks come in the order of their places, whatever their queue. This
+        makes sense only if all the queues have the same strategy.
 
-        No task is in two leases at once; each grant of a task has a greater fence than all before. Tasks of paused
-        queues and tasks past `expires` are left alone; so is what `serves` does not cover, and the cost of passing over
-        it grows with the number of kinds of tasks, not with the number of tasks. Raises `SessionLost`.
+        A task is never in two leases at once, and each lease of a task has a greater fence than all before. Tasks of
+        paused queues, expired tasks, and tasks that `serves` does not cover are skipped; the cost of skipping grows
+        with the number of kinds of tasks, not with the number of tasks. Raise `SessionLost`.
         """
         ...
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
-        """Write the ends of attempts, each under its lease, and unblock what waited; one verdict a report, in order.
+        """Write the ends of attempts, each under its lease, and unblock dependents. Return one verdict per report.
 
-        Of very many dependents it may unblock some and leave the others to the sweep; then it sets `unresolved`.
-        A stale lease changes nothing and harms no neighbour. Reporting the same end twice is answered `Settled` as
-        long as the first one still stands. A cancel request turns every outcome into cancelled.
+        A report with an invalid lease changes nothing and does not affect the others. Repeating a report returns
+        `Settled` as long as the first one is still the latest. A cancel request turns every outcome into cancelled.
+        With very many dependents, some are left to the sweep, and `unresolved` is set.
         """
         ...
 
     def progress(self, reports: Sequence[Progress]) -> list[Lease]:
-        """Keep how far attempts have come, the latest report of each; answers with the leases that have ended.
+        """Store the latest progress of attempts. Return the leases that are no longer valid; those store nothing.
 
-        Those changed nothing. What is kept here is for people: it is no part of the task, and nothing waits for it.
+        Progress is for people. It is not part of the task and changes nothing else.
         """
         ...
 
     def sweep(self) -> Swept:
-        """One bounded pass of the passing of time; call again at once until it is `quiet`. Safe from many nodes."""
+        """Do what has become due: retries, expiry, lost sessions, unresolved edges, pruning. Safe from many nodes.
+
+        One call does a bounded amount of work. Call it again until the result is `quiet`.
+        """
         ...
 
     def wait_for_work(self, queues: Sequence[str], timeout: timedelta) -> bool:
-        """Sleep until there may be something to claim in one of the queues, or the time is up (False). Only a hint."""
+        """Wait until there may be a task to claim in one of the queues. Return False after `timeout`. Only a hint."""
         ...
 
     def close(self) -> None:
-        """Let go of connections and threads. The store's data stay (the memory store's are gone)."""
+        """Close connections and threads. The stored data remain, except in the memory store."""
         ...
 
 
-class TaskReader(WorkflowReader, DeadLetterReader, Protocol):
-    """The read path, for people, API and dashboard. See also `workflow_reads` and `dead_letters`."""
+class TaskReader(WorkflowReader, DeadLetterReader, SeriesReader, Protocol):
+    """The read path, for the HTTP API, the CLI and the dashboard. See also `workflow_reads` and `dead_letters`."""
 
     def get(self, tasks: Sequence[TaskId]) -> list[Task | None]:
-        """The tasks with these ids, in this order; None for what is unknown."""
+        """Return the tasks with these ids, in this order; None for an unknown id."""
         ...
 
     def find(self, filter: Filter, *, limit: int = 100, after: Cursor | None = None) -> Page:
-        """A page of the tasks that match, newest first.
+        """Return a page of the tasks that match, newest first.
 
-        It may look at no more than `SCANNED` tasks a call, and then answers with those of them that match and with
-        where to go on; so its cost is bounded however rare they are.
+        One call reads at most `SCANNED` tasks, so its cost is bounded however rare the matches are.
         """
         ...
 
     def counts(self) -> list[Count]:
-        """How many tasks there are by queue, tenant and state. Its cost does not grow with the backlog."""
+        """Return the number of tasks by queue, tenant and state. The cost does not grow with the number of tasks."""
         ...
 
     def count(self, filter: Filter, *, limit: int = COUNTED) -> Total:
         """Count the tasks that match, at bounded cost.
 
-        A filter by queue, tenant and state alone is answered from the counts, always exactly. For any other filter a
-        store looks at no more than `limit` tasks (`SCANNED` if that is more), and the answer is inexact if others are
-        left.
+        A filter by queue, tenant and state alone uses the stored counts and is exact. For any other filter, a store
+        reads at most `limit` tasks (`SCANNED` if that is more), and the result is inexact if there are more.
         """
         ...
 
     def attempts(self, task: TaskId) -> list[Attempt]:
-        """Every ended attempt with its error, oldest first; released ones, which cost nothing, are left out."""
+        """Return the finished attempts of a task with their errors, oldest first. Released ones are left out."""
         ...
 
     def logs(self, task: TaskId) -> list[Log]:
-        """What each ended attempt printed, oldest first; attempts that printed nothing are left out."""
+        """Return the output of the finished attempts of a task, oldest first. Attempts without output are left out."""
         ...
 
     def progress_of(self, tasks: Sequence[TaskId]) -> list[ProgressSeen | None]:
-        """How far these tasks have come, in this order; None where nothing was ever reported."""
+        """Return the latest progress of these tasks, in this order; None if none was ever reported."""
         ...
 
     def neighbourhood(self, task: TaskId, *, limit: int = 1_000) -> Neighbourhood:
-        """What stands around a task in its graph."""
+        """Return the direct prerequisites and dependents of a task."""
         ...
 
     def ahead(self, task: TaskId, *, limit: int = 10_000) -> int | None:
-        """How many runnable tasks stand before this one in its queue, up to `limit`; 0 if it is not runnable.
+        """Return the number of runnable tasks before this one in its queue, up to `limit`; 0 if it is not runnable.
 
-        None for a runnable task that no claim can see, which only damage to the database leaves; the sweep repairs it.
+        None if the task is runnable but no claim can see it, because the database is damaged. The sweep repairs that.
         """
         ...
 
     def queues(self) -> list[Queue]:
-        """The settings of every queue that was configured, by name."""
+        """Return the settings of all configured queues, by name."""
         ...
 
     def sessions(self, *, workers: bool = False) -> list[Session]:
-        """The sessions that are alive, and those closed or lost of late; the newest first.
+        """Return the live sessions, and those closed or lost within `SESSIONS_SHOWN`, newest first.
 
         With `workers`, each has the list of its worker processes, which may be long.
         """
         ...
 
     def handlers(self) -> list[HandlerSeen]:
-        """Every handler that was ever published, by name."""
+        """Return all published handlers, by name."""
         ...
 
     def crons(self) -> list[CronState]:
-        """Every cron that was ever published, by name."""
+        """Return all published crons, by name."""
         ...
 
     def controls(self, kind: str) -> list[Control]:
-        """The controls of a kind, by name."""
+        """Return the controls of a kind, by name."""
         ...
 
     def audit(self, subject: str | None = None, *, limit: int = 100, before: int | None = None) -> list[EntrySeen]:
-        """A page of the audit log, newest first: of all, of one subject, or of those that begin so if it ends in "/".
+        """Return a page of the audit log, newest first.
 
-        The next page is what stands `before` the last number of this one.
+        `subject` selects one subject, or all that start with it if it ends in "/". For the next page, pass the last
+        entry's number as `before`.
         """
         ...
 

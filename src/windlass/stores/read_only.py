@@ -1,6 +1,6 @@
-"""A store that can only be looked at: every call that would change something is refused.
+"""A read-only view of a store: every call that would change something is refused.
 
-For those who must not write even by mistake: `windlass top --read-only`, and `windlass repro`, which runs handlers.
+It is used by `windlass top --read-only`, and by `windlass repro`, which runs handlers.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ READS = frozenset(name for name in dir(TaskReader) if not name.startswith("_")) 
 
 
 def read_only(store: Store) -> Store:
-    """The same store, for looking only."""
+    """Return a read-only view of a store."""
     return cast("Store", _ReadOnly(store))
 
 
 class _ReadOnly:
-    """Stands in for a store. What is not known to be a read counts as a write."""
+    """A proxy of a store. Methods that are not known to be reads are refused."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -31,6 +31,6 @@ class _ReadOnly:
             raise AttributeError(name)
 
         def refuse(*_given: object, **_named: object) -> Any:
-            raise NotAllowed(f"{name}: nothing is written to this store here; it is open for reading only")
+            raise NotAllowed(f"{name}: this store is open for reading only")
 
         return refuse

@@ -1,8 +1,8 @@
-"""The SQL statements of a store: one a file, named as they are called, the same names in both dialects.
+"""The SQL statements of a store: one per file, with the same names in both dialects.
 
-A file opens with comment lines: what the statement does, `-- moves:` with the state moves it is part of, and, when it
-works on many rows at once, `-- batch:` with its columns and their types. Parameters are written `:name`; here they
-become the numbered ones the driver wants, the batch's columns first. No statement is ever put together from pieces.
+A file starts with comments: what the statement does, `-- moves:` with the state moves it makes, and, if it takes a
+batch of rows, `-- batch:` with its columns and their types. Parameters are written `:name` and become the numbered
+parameters of the driver, the columns of the batch first. Statements are never assembled from pieces.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HEADER = re.compile(r"^-- (moves|batch): (.*(?:\n--   .*)*)", re.MULTILINE)
 
 
 class Column(Struct, frozen=True):
-    """One column of a batch."""
+    """A column of a batch."""
 
     name: str
     type: str
@@ -37,7 +37,7 @@ class Statement(Struct, frozen=True, kw_only=True):
 
 @cache
 def load(dialect: str, marker: str, folder: str = "sql") -> Mapping[str, Statement]:
-    """Every statement in a dialect's folder. `marker` is what the driver puts before a parameter's number."""
+    """Load all statements in a dialect's folder. `marker` is the driver's prefix of a parameter's number."""
     place = files("windlass.stores").joinpath(dialect, folder)
     found = (
         (file.name.removesuffix(".sql"), file.read_text()) for file in place.iterdir() if file.name.endswith(".sql")
@@ -46,7 +46,7 @@ def load(dialect: str, marker: str, folder: str = "sql") -> Mapping[str, Stateme
 
 
 def parse(name: str, source: str, numbered: Callable[[int], str]) -> Statement:
-    """Read one file."""
+    """Parse one file."""
     header = {kind: " ".join(text.replace("\n--", " ").split()) for kind, text in _HEADER.findall(source)}
     batch = tuple(Column(*pair.split()) for pair in header["batch"].split(", ")) if "batch" in header else ()
     text = "\n".join(line for line in source.splitlines() if not line.lstrip().startswith("--")).strip().rstrip(";")

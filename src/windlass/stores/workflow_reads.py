@@ -1,8 +1,8 @@
-"""Reads of whole workflows, in pages: the list of workflows, and the steps, groups of steps, and edges of one.
+"""Reads of workflows, in pages: the list of workflows, and the steps, groups of steps, and edges of one.
 
-Steps come in submit order: by submit time, then by id. No call looks at more than `SCANNED` rows and those next to
-them, however large the workflow is. The pages of one workflow are read at different moments: a step may have moved on
-between two of them, but a step that stays is on exactly one page. A cursor stays valid after its step is gone.
+Steps come in submit order: by submit time, then by id. One call reads at most `SCANNED` rows and their neighbors,
+however large the workflow is. Pages are read at different times: a step may change its state between two of them, but
+every step is on exactly one page. A cursor stays valid after its step is gone.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from windlass.core.task import TaskId
 from windlass.core.times import Micros
 
 SCANNED = 10_000
-"""How many tasks, edges or submits one call looks at, at most."""
+"""The largest number of tasks, edges or submits that one call reads."""
 
 
 class StepCursor(Struct, frozen=True):
-    """Where a page of steps ended: the last step that was looked at."""
+    """The end of a page of steps: the last step that was read."""
 
     submitted: Micros
     id: TaskId
@@ -42,14 +42,14 @@ class Step(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class StepPage(Struct, frozen=True):
-    """Some steps. `after` is None on the last page; a page before it may be short, or empty."""
+    """A page of steps. `after` is None on the last page. Earlier pages may be short or empty."""
 
     steps: list[Step]
     after: StepCursor | None
 
 
 class StepGroup(Struct, frozen=True, kw_only=True, gc=False):
-    """The steps of one queue, handler and state: how many they are, and their first and last times."""
+    """The steps of one queue, handler and state: their number, and their first and last times."""
 
     queue: str
     handler: str
@@ -64,21 +64,21 @@ class StepGroup(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class GroupPage(Struct, frozen=True):
-    """Some steps, counted. The same group may be on several pages; `after` is None on the last one."""
+    """A page of groups. The same group may be on several pages; `after` is None on the last one."""
 
     groups: list[StepGroup]
     after: StepCursor | None
 
 
 class Edge(Struct, frozen=True, gc=False):
-    """One step that waits for another, or has waited for it."""
+    """An edge: the child waits, or has waited, for the parent."""
 
     parent: TaskId
     child: TaskId
 
 
 class EdgeCursor(Struct, frozen=True):
-    """Where a page of edges ended: the last child, and its last parent; None if the child has no edge."""
+    """The end of a page of edges: the last child, and its last parent or None if it has none."""
 
     submitted: Micros
     child: TaskId
@@ -86,14 +86,14 @@ class EdgeCursor(Struct, frozen=True):
 
 
 class EdgePage(Struct, frozen=True):
-    """Some edges. `after` is None on the last page; a page before it may be short, or empty."""
+    """A page of edges. `after` is None on the last page. Earlier pages may be short or empty."""
 
     edges: list[Edge]
     after: EdgeCursor | None
 
 
 class WorkflowCursor(Struct, frozen=True):
-    """Where a page of workflows ended."""
+    """The end of a page of workflows."""
 
     submitted: Micros
     workflow: str
@@ -110,13 +110,13 @@ class WorkflowSeen(Struct, frozen=True, kw_only=True):
     latest: Micros
     """When its latest step was submitted."""
     groups: list[StepGroup]
-    """Its first `SCANNED` steps, counted."""
+    """The groups of its first `SCANNED` steps."""
     complete: bool
-    """Whether `groups` counts all of its steps."""
+    """True if `groups` includes all steps."""
 
 
 class WorkflowPage(Struct, frozen=True):
-    """Some workflows. `after` is None on the last page; a page before it may be short, or empty."""
+    """A page of workflows. `after` is None on the last page. Earlier pages may be short or empty."""
 
     workflows: list[WorkflowSeen]
     after: WorkflowCursor | None
@@ -128,14 +128,14 @@ class WorkflowReader(Protocol):
     def workflows(
         self, *, tenant: str | None = None, limit: int = 100, after: WorkflowCursor | None = None
     ) -> WorkflowPage:
-        """A page of the workflows that have tasks, of all tenants or of one; the latest submit comes first.
+        """Return a page of the workflows that have tasks, of all tenants or of one, latest submit first.
 
-        A workflow that takes in more tasks between two pages may be missing from both.
+        A workflow that gets more tasks between the reads of two pages may be missing from both.
         """
         ...
 
     def workflow_tenants(self, workflow: str, *, limit: int = 100) -> list[str]:
-        """The tenants that have a workflow of this name, in order, up to `limit`."""
+        """Return the tenants that have a workflow of this name, sorted, up to `limit`."""
         ...
 
     def workflow_steps(
@@ -147,7 +147,7 @@ class WorkflowReader(Protocol):
         limit: int = 1_000,
         after: StepCursor | None = None,
     ) -> StepPage:
-        """A page of the steps of a workflow, in submit order; with `states` only those in one of these states."""
+        """Return a page of the steps of a workflow in submit order; with `states`, only those in these states."""
         ...
 
     def workflow_groups(
@@ -159,5 +159,5 @@ class WorkflowReader(Protocol):
     def workflow_edges(
         self, workflow: str, *, tenant: str, limit: int = SCANNED, after: EdgeCursor | None = None
     ) -> EdgePage:
-        """A page of the edges between steps of a workflow: by child in submit order, then by the parent's id."""
+        """Return a page of the edges of a workflow, by child in submit order, then by the parent's id."""
         ...

@@ -1,4 +1,4 @@
-"""The PostgreSQL store: many machines, one database, in the schema `windlass` beside whatever else is there."""
+"""The PostgreSQL store: for many machines, in the schema `windlass` of a database."""
 
 from windlass.stores.postgres.store import PostgresStore
 

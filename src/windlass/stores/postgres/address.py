@@ -1,7 +1,7 @@
-"""The URL of a PostgreSQL server: read once, completed with what our connections need, and never shown.
+"""The URL of a PostgreSQL server: parsed, and completed with the options that our connections need.
 
-It may hold a password, and the driver quotes what it cannot read. So a URL that is not well-formed is refused here, in
-words that repeat none of it. What the URL says about connections stands; what it leaves open is filled in.
+A URL may contain a password, and the driver quotes what it cannot parse. So a malformed URL is refused here, with a
+message that does not repeat it. Options in the URL take precedence over ours.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from windlass.errors import StoreError
 
 WANTED: Mapping[str, Any] = {
     "connect_timeout": 5,
-    # A primary that became a standby takes no tasks: of several hosts in the URL, find the one that does.
+    # If the URL has several hosts, use the primary: a standby cannot write.
     "target_session_attrs": "read-write",
-    # A server that is gone without a word is noticed within half a minute, not after the kernel's two hours.
+    # Notice a vanished server within half a minute, instead of the kernel's two hours.
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -28,7 +28,7 @@ WANTED: Mapping[str, Any] = {
 
 
 def connection_info(url: str, *, name: str, settings: Mapping[str, str] | None = None) -> str:
-    """What the driver is given to connect. `settings` are set for the session, beside those of the URL's `options`."""
+    """Return the connection string. `settings` are set for the session, in addition to the URL's `options`."""
     given = _read(url)
     wanted = {"application_name": name, **WANTED}
     added = {key: value for key, value in wanted.items() if key not in given}
@@ -43,10 +43,10 @@ def _read(url: str) -> dict[str, Any]:
         given = conninfo_to_dict(url)
     except psycopg.Error:
         given = None
-    # A password with an `@` or a `/` in it spills over into the host or the port.
+    # An unescaped @ or / in a password would become part of the host or the port.
     if given is None or "@" in str(given.get("host", "")) or not re.fullmatch(r"[0-9,]*", str(given.get("port", ""))):
         raise StoreError(
-            "the PostgreSQL URL cannot be read: write postgresql://user:password@host:port/database, and in the "
-            "password %40 for @, %2F for /, %3A for :, %25 for %"
+            "The PostgreSQL URL is malformed. Use postgresql://user:password@host:port/database, and in the "
+            "password %40 for @, %2F for /, %3A for :, %25 for %."
         )
     return given

@@ -1,4 +1,4 @@
-"""A PostgreSQL database as its keeper sees it: facts, soundness, and all of the rows in the schema `windlass`."""
+"""Administration of a PostgreSQL database: status, integrity checks, and copies of the schema `windlass`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FACTS = (
 
 
 class PostgresAdmin:
-    """A database, looked at through one connection that takes its time."""
+    """Administration of a database, through one connection without timeouts."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -72,8 +72,7 @@ class PostgresAdmin:
         words = [f"{flag} {given[name]}" for name, flag in where.items() if given.get(name)]
         command = " ".join(["pg_dump --format=custom --schema=windlass", *words, f"--file {to}"])
         raise NotAllowed(
-            f"PostgreSQL has its own tool for that: {command}   (after pg_restore, raise the epoch: "
-            "`windlass db raise-epoch`)"
+            f"Use PostgreSQL's own tool: {command}   (after pg_restore, raise the epoch: `windlass db raise-epoch`)"
         )
 
     @contextmanager
@@ -114,7 +113,7 @@ class PostgresAdmin:
 
 
 class PostgresRows:
-    """All rows, inside one transaction: both what is read and what is filled."""
+    """All rows of a database, read or written in one transaction."""
 
     def __init__(self, connection: Connection, statements: Any) -> None:
         self._connection, self._statements = connection, statements

@@ -1,4 +1,4 @@
-"""Columns of a batch as PostgreSQL array literals: a few times faster than adapting every value by itself."""
+"""Encode columns of a batch as PostgreSQL array literals, which is a few times faster than adapting each value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def array(type: str, values: Iterable[Any]) -> str:
-    """One column, to be cast to an array of its type by the statement."""
+    """Encode a column as text that the statement casts to an array."""
     return "{" + ",".join(map(_WRITERS[type], values)) + "}"
 
 

@@ -1,8 +1,8 @@
-"""Synchronous work over an asynchronous connection, without a thread and without a second copy of the work.
+"""Run synchronous work on an asynchronous connection, without a thread and without a second version of the work.
 
-The work is run until it asks for rows that are not there yet. Then what it has asked so far is sent, and the work is
-run again from its start, now with those answers. It is pure but for its statements, so it comes to the same place; no
-statement is sent twice. A cancelled caller stops between two statements, and never after its own rollback.
+The work runs until it needs a result that is not there yet. Then its statements so far are sent, and the work starts
+again from the beginning, now with their results. Apart from its statements the work is pure, so it reaches the same
+point again. No statement is sent twice. A cancelled caller stops between two statements, never after its own rollback.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 
 class Unanswered(Exception):
-    """The rows of a statement are wanted that has not been sent yet."""
+    """The work needs the result of a statement that has not been sent yet."""
 
 
 class Asked(NamedTuple):
-    """One statement of the work, what it was given, and whether it gives rows."""
+    """A statement, its parameters, and whether it returns rows."""
 
     statement: str
     values: list[object]
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
 
 class Replay:
-    """The transaction as the work sees it: statements that were answered before, then those that are to be sent."""
+    """The transaction that the work sees: it returns known results, and records the statements to send."""
 
     def __init__(self, statements: Mapping[str, Statement], sent: Sequence[Asked], answers: Sequence[list[Values]]):
         self._statements = statements
@@ -57,12 +57,12 @@ class Replay:
         if number >= len(self._sent):
             self.unsent.append(asked)
         else:
-            assert asked == self._sent[number], f"{asked.statement} was {self._sent[number].statement} the last time"
+            assert asked == self._sent[number], f"{asked.statement} was {self._sent[number].statement} in the last run"
         return Later(self, number)
 
 
 class Later:
-    """The rows of one statement, once it has been sent."""
+    """The result of a statement, available once it has been sent."""
 
     def __init__(self, replay: Replay, number: int) -> None:
         self._replay = replay
@@ -77,7 +77,7 @@ class Later:
 async def replayed(
     connection: AsyncConnection, statements: Mapping[str, Statement], work: Callable[[Transaction], T]
 ) -> T:
-    """Run the work to its end and send all of it. The work must begin anew with every call."""
+    """Run the work to its end and send all its statements. The work must start from the beginning at every call."""
     sent: list[Asked] = []
     answers: list[list[Values]] = []
     while True:

@@ -1,6 +1,6 @@
-"""The caller's own connection: psycopg itself, SQLAlchemy (connection or session), Django; the asynchronous ones too.
+"""Find the psycopg connection inside a caller's `conn`: psycopg, SQLAlchemy or Django, synchronous or asynchronous.
 
-Nothing is imported from those packages: what they wrap is found by the attributes they document.
+SQLAlchemy and Django are not imported; their documented attributes lead to the connection.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ AsyncConnection: TypeAlias = "psycopg.AsyncConnection[tuple[Any, ...]]"
 
 
 def callers_connection(conn: Any) -> Connection:
-    """The psycopg connection inside `conn`, with a transaction to join."""
+    """Return the psycopg connection inside `conn`. It must have an open transaction, or start one."""
     found: object = _unwrapped(conn)
     if not isinstance(found, psycopg.Connection):
         raise _no_connection(conn)
     _check_transaction(cast("Connection", found))
     if hasattr(conn, "in_transaction") and not conn.in_transaction():
-        conn.begin()  # SQLAlchemy begins by itself, but only for statements of its own; its commit would do nothing.
+        conn.begin()  # SQLAlchemy does not notice our statements: without this, its commit would do nothing.
     return cast("Connection", found)
 
 
 async def callers_async_connection(conn: Any) -> AsyncConnection:
-    """The same of an asynchronous one."""
+    """Return the asynchronous psycopg connection inside `conn`, as `callers_connection` does."""
     found: object = await _async_unwrapped(conn)
     if not isinstance(found, psycopg.AsyncConnection):
         raise _no_connection(conn)
@@ -38,12 +38,12 @@ async def callers_async_connection(conn: Any) -> AsyncConnection:
 
 
 def is_async(conn: Any) -> bool:
-    """Whether `conn` is used with `await`."""
+    """Return True if `conn` is used with `await`."""
     return isinstance(conn, psycopg.AsyncConnection) or hasattr(conn, "sync_connection") or _is_async_session(conn)
 
 
 def _is_async_session(conn: Any) -> bool:
-    """Of SQLAlchemy: itself, or the one that stands for another in each task."""
+    """Return True for an AsyncSession or async_scoped_session of SQLAlchemy."""
     return hasattr(conn, "get_bind") and iscoroutinefunction(getattr(conn, "connection", None))
 
 
@@ -52,7 +52,7 @@ def _unwrapped(conn: Any) -> Any:
         return cast("object", conn)
     if is_async(conn):
         return None
-    if hasattr(conn, "ensure_connection"):  # Django: opened when first used
+    if hasattr(conn, "ensure_connection"):  # Django, which connects at first use
         conn.ensure_connection()
         return conn.connection
     if hasattr(conn, "get_bind") and hasattr(conn, "connection"):  # a SQLAlchemy session
@@ -67,17 +67,17 @@ async def _async_unwrapped(conn: Any) -> Any:
     if _is_async_session(conn):
         conn = await conn.connection()
     if not conn.in_transaction():
-        await conn.begin()  # As above: otherwise its commit would do nothing.
+        await conn.begin()  # As in `callers_connection`.
     return (await conn.get_raw_connection()).driver_connection
 
 
 def _check_transaction(found: Connection | AsyncConnection) -> None:
     if found.autocommit and found.info.transaction_status is TransactionStatus.IDLE:
-        raise NotAllowed("conn= is in autocommit and has no transaction open; begin one, so that there is one to join")
+        raise NotAllowed("conn= is in autocommit mode and has no open transaction. Begin one first.")
 
 
 def _no_connection(conn: object) -> NotAllowed:
     return NotAllowed(
-        f"conn={type(conn).__qualname__} has no psycopg 3 connection inside: give one of psycopg, a SQLAlchemy "
-        "connection or session that uses the psycopg driver, or a Django connection to PostgreSQL"
+        f"conn={type(conn).__qualname__} is not a psycopg 3 connection. Pass a psycopg connection, a SQLAlchemy "
+        "connection or session with the psycopg driver, or a Django connection to PostgreSQL."
     )

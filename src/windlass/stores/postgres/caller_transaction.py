@@ -1,8 +1,8 @@
-"""Inside a caller's own transaction, with no store at hand: its connection is all that is needed.
+"""Submit tasks and complete an attempt in a caller's own transaction, with only its connection.
 
-A worker process has no URL, yet its handler may have a connection to the same database: then what it enqueues, and its
-own completion, commit or roll back with its rows. Those who wait for it are told after the commit, by the node that
-reports the same end once more or by the next sweep.
+A worker process has no store URL, but its handler may have a connection to the same database. What it enqueues there,
+and its own completion, commit or roll back with its rows. Dependents are unblocked after the commit, when the node
+reports the same end again, or by the next sweep.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from windlass.stores.postgres.database import callers_errors
 from windlass.stores.postgres.transaction import PostgresTransaction
 from windlass.stores.protocol import Receipt, Verdict
 from windlass.stores.sql.database import Transaction
-from windlass.stores.sql.settle import ended
+from windlass.stores.sql.settle import decide
 from windlass.stores.sql.submit import Submit, Submitted
 from windlass.stores.statements import load
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Server:
-    """What the shared half needs to know of PostgreSQL; the clock is the server's own."""
+    """The `Dialect` of PostgreSQL, with the server's clock."""
 
     def uuid(self, value: object) -> UUID:
         return cast("UUID", value)
@@ -42,13 +42,13 @@ _SERVER = Server()
 
 
 def submit_in(conn: object, tasks: Sequence[NewTask], lease: Lease | None = None) -> list[Receipt]:
-    """Submit a batch in the caller's transaction, on behalf of an attempt if its lease is given."""
+    """Submit a batch in the caller's transaction; with `lease`, on behalf of that attempt."""
     drafts = _drafts(tasks)
     return _join(conn, _submit(drafts, lease)).receipts if drafts else []
 
 
 async def asubmit_in(conn: object, tasks: Sequence[NewTask], lease: Lease | None = None) -> list[Receipt]:
-    """The same in the transaction of an asynchronous connection or session."""
+    """Do the same in the transaction of an asynchronous connection or session."""
     drafts = _drafts(tasks)
 
     def work(tx: Transaction) -> Submitted:
@@ -60,14 +60,14 @@ async def asubmit_in(conn: object, tasks: Sequence[NewTask], lease: Lease | None
 def complete_in(conn: object, lease: Lease, settlement: Settlement) -> Verdict:
     """Write the end of an attempt in the caller's transaction, under its lease, as its last statements.
 
-    The task stays locked until that commits, so nobody else can end the attempt meanwhile. A stale lease changes
-    nothing: then the caller rolls back, because its rows are those of an attempt that no longer counts.
+    The task stays locked until the commit, so nobody else can end the attempt meanwhile. With an invalid lease, nothing
+    is written; the caller must then roll back, because its attempt no longer counts.
     """
     return _join(conn, lambda tx: _complete(tx, lease, settlement))
 
 
 async def acomplete_in(conn: object, lease: Lease, settlement: Settlement) -> Verdict:
-    """The same in the transaction of an asynchronous connection or session."""
+    """Do the same in the transaction of an asynchronous connection or session."""
     return await _ajoin(conn, lambda tx: _complete(tx, lease, settlement))
 
 
@@ -80,7 +80,7 @@ def _submit(drafts: Sequence[Draft], lease: Lease | None) -> Callable[[Transacti
 
 
 def _complete(tx: Transaction, lease: Lease, settlement: Settlement) -> Verdict:
-    [verdict], endings = ended(_SERVER, tx, [(lease, settlement)])
+    [verdict], endings = decide(_SERVER, tx, [(lease, settlement)])
     endings.write_joined(tx)
     return verdict
 

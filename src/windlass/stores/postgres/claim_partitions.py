@@ -1,10 +1,10 @@
-"""Upkeep of the lots in which runnable tasks stand, so that claims stay quick while somebody pins the horizon.
+"""Upkeep of claim partitions (table `lot`), which keep claims quick while a long transaction blocks vacuum.
 
-PostgreSQL cannot clean up what an open transaction, anybody's, might still see. The entries of tasks claimed since stay
-at the head of the claim's index, and every claim passes over all of them. When the head of a queue's open lot takes too
-many pages to pass, a new lot is opened: new tasks go there, and the old one, into which nobody writes any more, gets a
-mark that only moves forward. Nothing is passed over by this: a mark moves only once every transaction that may have
-seen the lot open has ended.
+PostgreSQL cannot remove index entries that an open transaction might still see. The entries of claimed tasks then stay
+at the head of the claim's index, and every claim has to skip them. When the head of a queue's open partition has too
+many pages to skip, a new partition is opened for new tasks. The old one is closed: nobody adds tasks to it, and it gets
+a mark that only moves forward, behind which claims need not look. The mark moves only after every transaction that may
+have seen the partition open has ended, so no task is missed.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from windlass.stores.statements import load
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 SLOW_HEAD = 1_000
-"""Pages before the first runnable task: some ten thousand dead entries, not quite a millisecond for every claim."""
+"""The number of pages before the first runnable task at which a new partition is opened. This is about ten thousand
+dead entries, and almost a millisecond for every claim."""
 
 MAX_PARTITIONS = 8
 MERGE = 1_000
 QUEUES_AT_ONCE = 8
 RESCUE_SHARE = 100
-"""After a look for tasks that no claim can see, the next one waits so many times as long as it took."""
+"""After a search for tasks that no claim can see, the next one waits this many times as long as it took."""
 
 
 class ClaimPartitions:
-    """The upkeep of one store; it goes around the queues, a few at a time."""
+    """The upkeep of one store. It visits the queues in turn, a few at a time."""
 
     def __init__(self) -> None:
         self._statements = dict(load("postgres", "$", folder="upkeep"))
@@ -39,9 +40,9 @@ class ClaimPartitions:
         self._rescue_at = 0.0
 
     def upkeep(self, connection: Connection) -> dict[str, int]:
-        """One bounded round, in a connection that commits every statement by itself.
+        """Run one bounded round, on a connection in autocommit mode.
 
-        Returns the queues in which runnable tasks were found that no claim could see, and how many of them were moved.
+        Return the number of repaired tasks by queue: runnable ones that no claim could see.
         """
         queues = [queue for (queue,) in self._run(connection, "queues")]
         for queue in (queues + queues)[self._next : self._next + min(QUEUES_AT_ONCE, len(queues))]:
@@ -50,7 +51,7 @@ class ClaimPartitions:
         return self._rescue(connection, queues)
 
     def horizon_age(self, connection: Connection) -> float:
-        """For how many seconds the oldest transaction that pins the horizon has been open; 0 if there is none."""
+        """Return for how many seconds the oldest transaction that blocks vacuum has been open; 0 if there is none."""
         [(seconds,)] = self._run(connection, "horizon")
         return max(0.0, seconds)
 
@@ -68,10 +69,10 @@ class ClaimPartitions:
             self._run(connection, "merge_lot", queue=queue, number=closed[0][0], limit=MERGE)
 
     def _rescue(self, connection: Connection, queues: list[str]) -> dict[str, int]:
-        """Bring tasks that no claim can see back into sight, one queue a round.
+        """Repair tasks that no claim can see, in one queue per round.
 
-        Nothing of ours leaves any, so this takes at most one part in `RESCUE_SHARE` of the time: while the horizon is
-        pinned it passes over everything that was claimed since.
+        Windlass itself leaves none, so this takes at most one part in `RESCUE_SHARE` of the time: while vacuum is
+        blocked, it has to skip all dead entries.
         """
         start = monotonic()
         if not queues or start < self._rescue_at:

@@ -1,12 +1,13 @@
-"""PostgreSQL through psycopg: pooled connections, pipelined transactions, whole retries.
+"""PostgreSQL through psycopg: pooled connections, pipelined transactions, retries of whole transactions.
 
-Every transaction is READ COMMITTED, whatever the database's default, because the telling of dependents relies on each
-statement seeing what was committed before it. A transaction is sent as a pipeline: statements whose rows are not needed
-yet share a round trip, the COMMIT included. Every process has connections of its own, a forked child too.
+Every transaction is READ COMMITTED, whatever the database's default, because resolving edges requires that each
+statement sees what was committed before it. A transaction is sent as a pipeline: statements whose results are not
+needed yet share a round trip, and so does the COMMIT. Every process has its own connections, also after a fork.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -28,37 +29,38 @@ from windlass.stores.postgres.claim_partitions import ClaimPartitions
 from windlass.stores.postgres.notify import Notifications
 from windlass.stores.postgres.schema import check_durability, migrate
 from windlass.stores.postgres.transaction import Connection, PostgresTransaction
-from windlass.stores.sql.database import Asked, Transaction, Values
+from windlass.stores.sql.database import Query, Transaction, Values
 from windlass.stores.statements import load
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 TRIES = 5
 PATIENCE = 10.0
-"""Seconds after which a passing fault is no longer waited out."""
+"""How many seconds to retry after transient errors."""
 
 HINT_PATIENCE = 0.5
-"""Seconds that a wake-up hint waits for a connection: what is hinted at is done already, and its caller waits."""
+"""How many seconds a wake-up waits for a connection. It is only a hint, and its caller waits."""
 
-# Nothing of ours may outlive a session, a statement or an open transaction: one that did could lease tasks in the name
-# of a session long swept.
+# Timeouts end our statements and open transactions. A hanging one could otherwise lease tasks for a session that has
+# long expired.
 SETTINGS = {
     "statement_timeout": "12s",
     "lock_timeout": "8s",
     "idle_in_transaction_session_timeout": "10s",
     "synchronous_commit": "on",
-    "search_path": "pg_catalog",  # Ours are all named in full, and nobody's can stand in for the server's own.
+    "search_path": "pg_catalog",  # So that no other schema can replace the server's functions.
 }
-# Left to itself the server plans most of our statements anew every time, because a batch of one looks cheaper than the
-# unknown number it would have to assume; the plan comes out the same, and making it takes longer than running it.
+# By default the server would plan most of our statements every time, because a batch of one looks cheaper than the size
+# that a generic plan assumes. The plan is the same, and planning takes longer than running it.
 PLANNING = {"plan_cache_mode": "force_generic_plan"}
 
 _PASSING = ("40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300", "23505")
-"""What is worth another try: conflicts, deadlocks, a server that restarts, and a key that was taken just now."""
+"""Transient errors: conflicts, deadlocks, a restart of the server, and a key that was inserted concurrently."""
 
 
 class Connections(NamedTuple):
-    """What one process has open to the server."""
+    """The connections of one process to the server."""
 
     pool: ConnectionPool[Connection]
     hints: Notifications
@@ -76,7 +78,7 @@ class PostgresDatabase:
         self._shortcuts = load("postgres", "$", folder="shortcuts")
         self._lots = ClaimPartitions()
         self._connections = connections
-        # Behind a pooler nothing may be set for the session, and nothing prepared in it.
+        # Behind a pooler, session settings and prepared statements cannot be used.
         self._info = connection_info(url, name="windlass", settings=None if pooler else {**SETTINGS, **PLANNING})
         self._options: dict[str, Any] = {"prepare_threshold": None} if pooler else {}
         heard_at = listen_url or (None if pooler else url)
@@ -107,15 +109,16 @@ class PostgresDatabase:
             sleep(jitter(0, min(1.0, 0.02 * 2**attempt)))
         raise AssertionError("the last try returns or raises")
 
-    def alone(self, statement: str, batch: Sequence[Values], **scalars: object) -> Sequence[Values] | None:
-        """Run one of the `shortcuts`, a transaction by itself: one round trip, the commit included.
+    def run_shortcut(self, statement: str, batch: Sequence[Values], **scalars: object) -> Sequence[Values] | None:
+        """Run a statement of `shortcuts`, which is a transaction of its own, in one round trip.
 
-        None when it failed, or was lost on its way: it may or may not have happened, and the long way finds out.
+        Return None if it failed or its answer was lost. It may have been committed; the regular path finds out.
         """
         try:
             with self._connection() as connection, _autocommit(connection):
                 return PostgresTransaction(connection, self._shortcuts).query(statement, batch, **scalars).rows()
-        except psycopg.Error:
+        except psycopg.Error as error:
+            log.debug("the statement %s failed: %s", statement, error)
             return None
 
     def read(self, work: Callable[[Transaction], T]) -> T:
@@ -125,7 +128,7 @@ class PostgresDatabase:
 
         return self._until_read(once)
 
-    def snapshot(self, asked: Sequence[Asked]) -> list[Sequence[Values]]:
+    def snapshot(self, queries: Sequence[Query]) -> list[Sequence[Values]]:
         def once() -> list[Sequence[Values]]:
             with self._connection() as connection:
                 with nullcontext() if self._pooler else connection.pipeline():
@@ -133,7 +136,7 @@ class PostgresDatabase:
                     if self._pooler:
                         _set_locally(connection)
                     transaction = PostgresTransaction(connection, self._statements)
-                    answers = [transaction.query(statement, **scalars) for statement, scalars in asked]
+                    answers = [transaction.query(statement, **scalars) for statement, scalars in queries]
                     connection.commit()
                 return [answer.rows() for answer in answers]
 
@@ -158,13 +161,13 @@ class PostgresDatabase:
     def notify(self, queues: Collection[str]) -> None:
         self._lines().hints.notify(queues)
 
-    def silent(self, queues: Collection[str]) -> list[str]:
-        """Those of the queues for which a hint is due, for a statement that sends it along."""
-        return self._lines().hints.silent(queues)
+    def unnotified(self, queues: Collection[str]) -> list[str]:
+        """Return the queues to notify, for a statement that does so itself."""
+        return self._lines().hints.unnotified(queues)
 
-    def notified(self, queues: Collection[str]) -> None:
-        """A statement has sent these hints along."""
-        self._lines().hints.notified(queues)
+    def mark_notified(self, queues: Collection[str]) -> None:
+        """Record that a statement has notified these queues."""
+        self._lines().hints.mark_notified(queues)
 
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
         return self._lines().hints.wait(queues, timeout)
@@ -174,7 +177,7 @@ class PostgresDatabase:
             return self._lots.upkeep(connection)
 
     def horizon_age(self) -> float:
-        """For how many seconds somebody's open transaction has kept the server from cleaning up."""
+        """Return for how many seconds the oldest open transaction has kept the server from cleaning up."""
         with _errors(), self._connection() as connection, _autocommit(connection):
             return self._lots.horizon_age(connection)
 
@@ -186,7 +189,7 @@ class PostgresDatabase:
             lines.pool.close()
 
     def _until_read(self, once: Callable[[], T]) -> T:
-        """Read, and read again where that may help."""
+        """Run a read, and repeat it after transient errors."""
         for attempt in range(1, TRIES + 1):
             try:
                 return once()
@@ -198,7 +201,7 @@ class PostgresDatabase:
         raise AssertionError("the last try returns or raises")
 
     def _once(self, work: Callable[[Transaction], T]) -> T:
-        """One try. A connection lost while the commit was under way leaves it open whether that has happened."""
+        """Try once. Raise `CommitUnknown` if the connection is lost during the commit."""
         with self._connection() as connection:
             committing = False
             try:
@@ -211,16 +214,16 @@ class PostgresDatabase:
             except Exception as error:
                 if committing and _is_lost(connection, error):
                     connection.close()
-                    raise CommitUnknown("the connection was lost while the commit was under way") from error
+                    raise CommitUnknown("the connection was lost during the commit") from error
                 raise
             return result
 
     @contextmanager
     def _connection(self, patience: float | None = None) -> Generator[Connection]:
-        """A connection from the pool, given back clean: whatever was not committed is rolled back.
+        """Lend a connection from the pool. Uncommitted changes are rolled back when it is returned.
 
-        A lost connection is closed, so that nobody gets it again, and whatever the driver raised on it becomes an
-        `OperationalError`: in the middle of the protocol that may be any exception, even a `ValueError`.
+        A lost connection is closed, and the exception becomes an `OperationalError`: in the middle of the protocol, the
+        driver may raise anything, even a `ValueError`.
         """
         pool = self._lines().pool
         try:
@@ -233,7 +236,7 @@ class PostgresDatabase:
         try:
             yield connection
         except psycopg.errors.ReadOnlySqlTransaction:
-            connection.close()  # The server is no longer the primary; the next connection looks for the one that is.
+            connection.close()  # The server is no longer the primary; the next connection finds the one that is.
             raise
         except WindlassError:
             raise
@@ -243,8 +246,8 @@ class PostgresDatabase:
             connection.close()
             if isinstance(error, psycopg.Error) and _is_passing(error):
                 raise
-            said = f"{type(error).__name__}: {error}"
-            raise psycopg.OperationalError(f"the connection was lost, and the driver said {said}") from error
+            message = f"the connection was lost: {type(error).__name__}: {error}"
+            raise psycopg.OperationalError(message) from error
         finally:
             try:
                 _clean(connection)
@@ -252,7 +255,7 @@ class PostgresDatabase:
                 pool.putconn(connection)
 
     def _lines(self) -> Connections:
-        """This process's connections. Those made before a fork are the parent's, and are left alone."""
+        """Return the connections of this process. After a fork, those of the parent are not used."""
         lines = self._lines_by_process.get(os.getpid())
         if lines is None:
             if self._closed:
@@ -262,14 +265,14 @@ class PostgresDatabase:
                 min_size=1,
                 max_size=self._connections,
                 timeout=PATIENCE,
-                # Beyond it the pool would try less and less often; given up, it tries anew for whoever asks next.
+                # After this the pool stops trying to reconnect, and starts again at the next request.
                 reconnect_timeout=PATIENCE,
                 kwargs=self._options,
                 configure=_configure,
                 name="windlass",
                 open=False,
             )
-            # Threads that come here together agree on one, and opening that twice does nothing.
+            # Concurrent threads agree on one pool; opening it twice does nothing.
             lines = self._lines_by_process.setdefault(
                 os.getpid(), Connections(pool, Notifications(self._listen_info, self._notify))
             )
@@ -277,7 +280,7 @@ class PostgresDatabase:
         return lines
 
     def _start(self) -> None:
-        """Look at the server and its tables through a connection outside the pool, which says why it cannot be made."""
+        """Check the server and migrate, with a connection outside the pool, whose errors say what is wrong."""
         give_up_at = monotonic() + PATIENCE
         while True:
             try:
@@ -292,16 +295,16 @@ class PostgresDatabase:
             sleep(jitter(0, 0.5))
 
     def _why_not(self) -> str:
-        """Why the pool has nothing to give, which it does not say itself."""
+        """Return why the pool has no connection: it does not say so itself."""
         try:
             psycopg.connect(self._info).close()
         except psycopg.Error as error:
             return str(error).strip()
-        return f"all {self._connections} of this store are in use"
+        return f"all {self._connections} connections of this store are in use"
 
     def _notify(self, queues: Collection[str]) -> None:
         with self._connection(HINT_PATIENCE) as connection, _autocommit(connection):
-            # A hint need not survive a crash, so nobody waits for the disk on its behalf.
+            # A wake-up need not survive a crash, so do not wait for the disk.
             connection.execute(
                 "SELECT set_config('synchronous_commit', 'off', true), pg_notify('windlass', queue) "
                 "FROM unnest(%s::text[]) AS queue",
@@ -315,7 +318,7 @@ def _configure(connection: Connection) -> None:
 
 @contextmanager
 def _autocommit(connection: Connection) -> Generator[None]:
-    """Every statement its own transaction, for as long as this lasts."""
+    """Make every statement its own transaction within this block."""
     connection.autocommit = True
     try:
         yield
@@ -325,12 +328,12 @@ def _autocommit(connection: Connection) -> Generator[None]:
 
 
 def _clean(connection: Connection) -> None:
-    """Bring a connection to where its next user expects it; one that cannot be brought there is closed."""
+    """Reset a connection for its next user; close it if that fails."""
     try:
         connection.rollback()
         if connection.autocommit:
             connection.autocommit = False
-    except Exception:  # noqa: BLE001 - on a broken connection the driver may raise anything; it is of no use any more
+    except Exception:  # noqa: BLE001 - on a broken connection the driver may raise anything
         connection.close()
 
 
@@ -355,21 +358,20 @@ def _is_passing(error: psycopg.Error) -> bool:
 
 
 def _is_protocol_error(error: psycopg.Error) -> bool:
-    """Return True if the driver itself did not understand the server, as "received 2 results from command 'BEGIN'".
+    """Return True if the driver did not understand the server, as in "received 2 results from command 'BEGIN'".
 
-    A server that ends a connection in mid-command, or a pooler in its name, leaves more or fewer answers behind than
-    there were commands.
+    If a server or a pooler ends a connection during a command, the numbers of answers and commands may differ.
     """
     return error.sqlstate is None and isinstance(error, psycopg.InternalError | psycopg.InterfaceError)
 
 
 def _ends_the_connection(error: psycopg.Error) -> bool:
-    """Whether the server closes the connection over this, which the driver may see only later."""
+    """Return True if the server closes the connection after this error. The driver may notice only later."""
     return error.diag.severity_nonlocalized in ("FATAL", "PANIC")
 
 
 def _closed() -> StoreError:
-    return StoreError("this store is closed; open another one")
+    return StoreError("This store is closed. Open another one.")
 
 
 @contextmanager
@@ -382,19 +384,19 @@ def _errors() -> Generator[None]:
 
 @contextmanager
 def callers_errors() -> Generator[None]:
-    """The same inside a caller's transaction, where nothing can be tried again."""
+    """Translate errors in a caller's transaction, which cannot be retried here."""
     try:
         yield
     except psycopg.errors.UniqueViolation as error:
-        raise StoreError("the same key was submitted elsewhere at this moment: roll back and try again") from error
+        raise StoreError("The same key was submitted concurrently. Roll back and try again.") from error
     except psycopg.Error as error:
         raise translated(error) from error
 
 
 def translated(error: psycopg.Error) -> StoreError:
-    """PostgreSQL's errors in our words; the URL, which may hold a password, is in none of them."""
+    """Translate an error of PostgreSQL. The message never contains the URL, which may have a password."""
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
-        return StoreError("the Windlass tables are not in this database: is it the one the store uses?")
+        return StoreError("The Windlass tables are not in this database. Is it the one that the store uses?")
     unavailable = psycopg.OperationalError | psycopg.errors.ReadOnlySqlTransaction
     if isinstance(error, unavailable) or _is_passing(error):
         return StoreUnavailable(f"PostgreSQL: {error}".strip())

@@ -1,7 +1,7 @@
-"""Wake-up over LISTEN and NOTIFY: hints only. The first after a silence goes out at once, then at most one a queue in
-`QUIET` seconds, in a small transaction of its own, because a commit that notifies holds a lock of the whole server.
+"""Wake-ups over LISTEN and NOTIFY. They are hints: polling finds the work if one is lost.
 
-A claimer polls for longer than `QUIET` after it has found work, so what a suppressed hint would have told is found.
+A queue is notified at most once in `QUIET` seconds, because a commit with NOTIFY takes a lock on the whole server. A
+claimer polls for longer than that after it has found work, so it finds what a suppressed wake-up was for.
 """
 
 from __future__ import annotations
@@ -17,76 +17,76 @@ from windlass.clock import jitter, monotonic
 from windlass.errors import WindlassError
 
 QUIET = 0.015
-"""Short enough that a task every 20 ms is still told of at once; a busier queue is polled anyway."""
+"""Seconds. Short enough that a task every 20 ms is still notified at once; a busier queue is polled anyway."""
 
 log = logging.getLogger(__name__)
 
 
 class Notifications:
-    """Sends hints for a store, and hears them in one thread for everyone in this process who waits."""
+    """Sends wake-ups of a store, and receives them in one thread for all waiting threads of this process."""
 
     def __init__(self, listen_url: str | None, notify: Callable[[Collection[str]], None]) -> None:
         self._listen_url = listen_url
         self._notify = notify
-        self._rung: dict[str, float] = {}
-        self._heard: dict[str, int] = {}
-        self._news = threading.Condition()
+        self._notified_at: dict[str, float] = {}
+        self._received: dict[str, int] = {}
+        self._woken = threading.Condition()
         self._thread = threading.local()
         self._listener: threading.Thread | None = None
         self._closed = threading.Event()
 
     def notify(self, queues: Collection[str]) -> None:
-        """Send a hint for each of the queues that has been silent. A hint that cannot be sent is only logged.
+        """Notify those of the queues that were not notified recently. A failure is only logged.
 
-        Whoever waits in this process hears it at once, with or without a server that can notify.
+        Waiting threads of this process are woken up at once, without the server.
         """
         for queue in queues:
-            self._tell(queue)
-        silent = self.silent(queues)
-        self.notified(silent)
-        if silent:
+            self._wake(queue)
+        due = self.unnotified(queues)
+        self.mark_notified(due)
+        if due:
             try:
-                self._notify(silent)
+                self._notify(due)
             except (psycopg.Error, WindlassError) as error:
-                log.warning("could not send a wake-up hint, polling will find the work: %s", error)
+                log.warning("could not send a wake-up, polling will find the work: %s", error)
 
-    def silent(self, queues: Collection[str]) -> list[str]:
-        """Those of the queues about which nothing was said for a while."""
+    def unnotified(self, queues: Collection[str]) -> list[str]:
+        """Return those of the queues that were not notified recently."""
         now = monotonic()
-        return [queue for queue in queues if now - self._rung.get(queue, 0.0) >= QUIET]
+        return [queue for queue in queues if now - self._notified_at.get(queue, 0.0) >= QUIET]
 
-    def notified(self, queues: Collection[str]) -> None:
-        """A hint has gone out for these."""
-        self._rung.update(dict.fromkeys(queues, monotonic()))
+    def mark_notified(self, queues: Collection[str]) -> None:
+        """Record that these queues were notified now."""
+        self._notified_at.update(dict.fromkeys(queues, monotonic()))
 
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
-        """Sleep until a hint for one of the queues is heard, or the time is up.
+        """Wait until one of the queues is notified. Return False after `timeout`.
 
-        A hint that came since this thread last woke up counts too: it may be about what was submitted just after the
-        thread had looked and found nothing.
+        A wake-up that arrived since this thread last woke up counts too: it may be for a task that was submitted after
+        the thread looked and found nothing.
         """
         self._listen()
-        with self._news:
-            seen: dict[str, int] = self._thread.__dict__.setdefault("seen", self._heard.copy())
-            heard = self._news.wait_for(
+        with self._woken:
+            seen: dict[str, int] = self._thread.__dict__.setdefault("seen", self._received.copy())
+            woken = self._woken.wait_for(
                 lambda: (
-                    self._closed.is_set() or any(self._heard.get(queue, 0) != seen.get(queue, 0) for queue in queues)
+                    self._closed.is_set() or any(self._received.get(queue, 0) != seen.get(queue, 0) for queue in queues)
                 ),
                 timeout.total_seconds(),
             )
-            seen.update({queue: self._heard.get(queue, 0) for queue in queues})
-            return heard
+            seen.update({queue: self._received.get(queue, 0) for queue in queues})
+            return woken
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop the listening thread."""
         self._closed.set()
-        with self._news:
-            self._news.notify_all()
+        with self._woken:
+            self._woken.notify_all()
         if self._listener is not None:
             self._listener.join(timeout=5)
 
     def _listen(self) -> None:
-        with self._news:
+        with self._woken:
             if self._listen_url is None or self._listener is not None:
                 return
             self._listener = threading.Thread(target=self._run, name="windlass-listen", daemon=True)
@@ -95,27 +95,27 @@ class Notifications:
     def _run(self) -> None:
         while not self._closed.is_set():
             try:
-                self._hear()
-            except Exception as error:  # noqa: BLE001 - nobody would start this thread again
-                log.warning("the wake-up connection was lost, polling goes on meanwhile: %s", error)
+                self._receive()
+            except Exception as error:  # noqa: BLE001 - nothing would restart this thread
+                log.warning("the wake-up connection was lost, polling continues: %s", error)
                 self._closed.wait(jitter(0.5, 2.0))
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         assert self._listen_url is not None
         with psycopg.connect(self._listen_url, autocommit=True, application_name="windlass-listen") as connection:
             connection.execute("LISTEN windlass")
-            self._tell_all()  # Whatever was missed before the LISTEN.
+            self._wake_all()  # For wake-ups that were missed before the LISTEN.
             while not self._closed.is_set():
                 for hint in connection.notifies(timeout=0.5, stop_after=1):
-                    self._tell(hint.payload)
+                    self._wake(hint.payload)
 
-    def _tell(self, queue: str) -> None:
-        with self._news:
-            self._heard[queue] = self._heard.get(queue, 0) + 1
-            self._news.notify_all()
+    def _wake(self, queue: str) -> None:
+        with self._woken:
+            self._received[queue] = self._received.get(queue, 0) + 1
+            self._woken.notify_all()
 
-    def _tell_all(self) -> None:
-        with self._news:
-            for queue in self._heard:
-                self._heard[queue] += 1
-            self._news.notify_all()
+    def _wake_all(self) -> None:
+        with self._woken:
+            for queue in self._received:
+                self._received[queue] += 1
+            self._woken.notify_all()

@@ -1,4 +1,4 @@
-"""The schema `windlass`: migrated under a lock, and only if the server keeps what it has acknowledged."""
+"""Migrations of the schema `windlass`, and the check that the server is durable."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from windlass.stores.migrate import pending
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 _LOCK = 0x57_49_4E_44
-"""An advisory lock of our own, so that many processes can start at once."""
+"""The advisory lock for migrations, so that many processes can start at the same time."""
 
 
 def check_durability(connection: Connection) -> None:
-    """Refuse a server that may lose what it has acknowledged."""
+    """Raise `UnsafeStore` if a crash of the server could lose committed tasks."""
     for setting in ("fsync", "full_page_writes"):
         [(value,)] = connection.execute("SELECT current_setting(%s)", [setting]).fetchall()
         if value != "on":
             raise UnsafeStore(
-                f"PostgreSQL runs with {setting}={value}: a crash of its machine could lose acknowledged tasks; "
-                f"set {setting}=on"
+                f"PostgreSQL runs with {setting}={value}, so a crash of its machine could lose submitted tasks. "
+                f"Set {setting}=on."
             )
 
 
 def migrate(connection: Connection) -> None:
-    """Bring the tables up to date, if they are not: then nothing but a look is needed, and no right to create."""
+    """Apply pending migrations. If there are none, this only reads and needs no right to create tables."""
     if not pending("postgres", version(connection)):
         return
     connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-    connection.execute("SET LOCAL statement_timeout = 0")  # That limit is for calls, not for building an index.
+    connection.execute("SET LOCAL statement_timeout = 0")  # The timeout is for calls, not for building an index.
     connection.execute("CREATE SCHEMA IF NOT EXISTS windlass")
     connection.execute(
         "CREATE TABLE IF NOT EXISTS windlass.migration (version integer PRIMARY KEY, name text NOT NULL, "

@@ -1,4 +1,4 @@
-"""One transaction on a psycopg connection: statements by name, a batch sent as one array a column."""
+"""A transaction on a psycopg connection. A batch is sent as one array per column."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 
 class Rows:
-    """The rows of a statement under way."""
+    """The result of a statement that was sent."""
 
     def __init__(self, cursor: RawCursor[tuple[Any, ...]]) -> None:
         self._cursor = cursor
@@ -39,7 +39,7 @@ class PostgresTransaction:
         cursor = RawCursor(self._connection, row_factory=tuple_row)
         if statement != "find":
             return Rows(cursor.execute(known.text.encode(), values))
-        # A plan made for unknown values would not use the index of the state that is asked for.
+        # A generic plan would not use the partial index of the requested state.
         self._connection.execute("SET plan_cache_mode = force_custom_plan")
         try:
             return Rows(cursor.execute(known.text.encode(), values, prepare=False))
@@ -52,7 +52,7 @@ class PostgresTransaction:
 
 
 def bound(statement: Statement, batch: Sequence[Values] | None, scalars: Mapping[str, object]) -> list[object]:
-    """What a statement is sent with: the columns of its batch as arrays, then the rest."""
+    """Return the parameters of a statement: the columns of its batch as arrays, then the scalars."""
     values = [scalars[name] for name in statement.scalars]
     if batch is None:
         return values

@@ -1,4 +1,4 @@
-"""An act of a person in a SQL store: what is written about it with the change, and what a lost answer leaves open."""
+"""Audit entries of an operator's change in a SQL store, and what to do if the answer to its commit is lost."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from windlass.stores.sql.database import Database, Transaction
 
 
 class AuditedChange:
-    """One act, which may take several transactions: its entries go with the first of them that changes anything."""
+    """A change by an operator. Its entries are written by the first of its transactions that changes anything."""
 
     def __init__(self, db: Database, entries: Sequence[Entry]) -> None:
         self._db = db
         self._unwritten = entry_rows(entries)
         self.unsure = False
-        """The answer to a commit was lost: the next try may find what that one has written."""
+        """True after the answer to a commit was lost: the next try may find what that commit wrote."""
 
     def note(self, tx: Transaction, changed: object) -> None:
-        """Write the entries, if there is a change that they are about."""
+        """Write the entries if something changed."""
         tx.execute("note", self._unwritten if changed else [], now=self._db.now())
 
     def committed(self, changed: object) -> None:
-        """A transaction is through; whatever it noted is not noted again."""
+        """Call this after a commit, so that the entries are not written again."""
         if changed:
             self._unwritten = []
 
     def recover(self) -> None:
-        """Let a transaction whose answer was lost be tried again."""
+        """Allow another try after the answer to a commit was lost."""
         self.unsure = True
 
     def conflict(self, what: str) -> Conflict | CommitUnknown:
-        """Nothing is as expected: somebody was here before; or the lost try has done it, and somebody came after."""
+        """Return the error for an unexpected version: `CommitUnknown` if an earlier try may have been committed."""
         if self.unsure:
-            return CommitUnknown(f"{what} may have been changed as asked, and somebody has changed it since")
+            return CommitUnknown(f"{what} may have been changed as requested, and somebody has changed it since")
         return Conflict(what)

@@ -1,9 +1,9 @@
-"""Claims over SQL: choose and lock the next tasks, grant their leases.
+"""Claims in a SQL store: select and lock the next tasks, and write their leases.
 
-Nearly always everything at the head of a queue can be run by whoever claims, and one scan of the queue's order finds it
-(`claim`). Where something else is met, the claim asks which kinds of tasks the queue holds, decides about each kind by
-the rule of `core.serving`, and takes the heads of those that are served (`claim_kinds`), without reading the others.
-Several queues that are taken as one are always claimed in this way.
+Usually the claimer can run every task at the head of a queue, and one index scan finds them (`claim`). If that finds a
+task that the claimer cannot run, the claim reads which kinds of tasks the queue has, decides about each kind
+with `core.serving`, and takes the first tasks of the kinds that are served (`claim_kinds`) without reading the others.
+Merged queues are always claimed by kinds.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from windlass.core.fence import next_fence
-from windlass.core.lifecycle import State
 from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.submission import decode_rules
 from windlass.core.task import Claim, Lease, SessionId, TaskId
+from windlass.core.times import Micros
 from windlass.errors import SessionLost
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database, Transaction, Values
 from windlass.stores.sql.rows import Counts, fence_of, place_of, rows_from, submitted_of, task_from
 
 REACH = 2
-"""How many times the limit a claim by kinds looks at, because others may have locked what comes first."""
+"""A claim by kinds reads this many times its limit, because others may have locked the first tasks."""
 REMEMBERED = 1_000
 
 
 class SqlClaim(SqlBase):
     """Claim tasks. The store remembers in which queues it found tasks that a claimer does not serve."""
 
-    def __init__(self, db: Database, retention: timedelta) -> None:
-        super().__init__(db, retention)
+    def __init__(self, db: Database, retention: timedelta, series_kept: timedelta) -> None:
+        super().__init__(db, retention, series_kept)
         self._mixed: set[tuple[str, Serves]] = set()
 
     def claim(
@@ -62,9 +62,9 @@ class SqlClaim(SqlBase):
             return list(chosen)
 
         def recover() -> list[Claim] | None:
-            """After a commit whose answer was lost: the leases stand all or none. None: it did not happen, try again.
+            """After the answer to a commit was lost, return the claims if it was committed, or None to try again.
 
-            The rows are locked to look at them, because that commit may still be on its way.
+            The rows are locked to read them, because the commit may still be in progress.
             """
             if not chosen:
                 return None
@@ -77,7 +77,7 @@ class SqlClaim(SqlBase):
         return db.transact(work, recover=recover)
 
     def _next(self, tx: Transaction, session: SessionId, queue: str, limit: int, serves: Serves) -> list[Claim]:
-        """The next tasks of a queue that the claimer serves, locked."""
+        """Lock and return the next tasks of a queue that the claimer serves."""
         mixed = (queue, serves)
         if mixed in self._mixed:
             kinds, all_served = self._kinds(tx, queue, serves)
@@ -94,7 +94,7 @@ class SqlClaim(SqlBase):
         return self._by_kind(tx, session, self._kinds(tx, queue, serves)[0], limit)
 
     def _kinds(self, tx: Transaction, queue: str, serves: Serves) -> tuple[list[Values], bool]:
-        """The kinds of a queue's runnable tasks that the claimer serves, and whether these are all."""
+        """Return the kinds of runnable tasks in a queue that the claimer serves, and True if it serves all."""
         there = tx.query("kinds", queue=queue).rows()
         served = [(queue, kind) for kind, handler, rules in there if serves.can_run(handler, decode_rules(rules))]
         return served, len(served) == len(there)
@@ -117,11 +117,15 @@ def _claim(db: Database, session: SessionId, line: Values) -> Claim:
 
 
 def _grant(tx: Transaction, session: SessionId, claims: Sequence[Claim]) -> None:
-    """Write the leases of tasks that are locked."""
-    counts = Counts()
+    """Write the leases of locked tasks."""
+    waits: dict[tuple[str, str], list[Micros]] = {}
     for claim in claims:
-        counts.add(claim.task.queue, claim.task.tenant, State.RUNNABLE, -1)
-        counts.add(claim.task.queue, claim.task.tenant, State.LEASED, 1)
+        task = claim.task
+        # A task of a batch is due some microseconds after its submit, so it may be claimed before that.
+        waits.setdefault((task.queue, task.tenant), []).append(max(0, (task.claimed or 0) - task.due))
+    counts = Counts()
+    for (queue, tenant), each in waits.items():
+        counts.claim(queue, tenant, len(each), sum(each), max(each))
     grants = [(claim.lease.task, claim.lease.fence) for claim in claims]
     tx.execute("lease", grants, session=session, now=claims[0].task.claimed)
-    counts.write(tx)
+    counts.write(tx, claims[0].task.claimed)

@@ -128,7 +128,7 @@ def entry_rows(entries: Sequence[Entry]) -> list[Values]:
 
 
 def _queues(asked: Sequence[str], counts: Sequence[Values], heads: Sequence[Values]) -> list[QueueLook]:
-    # A count is a sum over deltas: were one ever lost, there would still not be fewer tasks than none.
+    # A count is a sum of deltas. It is never negative, even if a delta were lost.
     tasks = {(queue, state): max(0, number) for queue, state, number in counts}
     head = {queue: (oldest, bool(paused)) for queue, oldest, paused in heads}
     return [

@@ -1,8 +1,8 @@
-"""What the shared half needs of a database: transactions that run named statements.
+"""The interface of a database: transactions that run named statements.
 
-An implementation retries a transaction whole when that is safe (serialization failure, deadlock, lost connection), so
-the work given to `transact` must be repeatable; where a repeat would be wrong after a commit whose answer was lost,
-the caller passes `recover`, which looks up what became of it.
+A database retries a transaction after a serialization failure, a deadlock or a lost connection, so the function passed
+to `transact` must be repeatable. If a repeat after a commit whose answer was lost would be wrong, the caller passes
+`recover`, which finds out whether it was committed.
 """
 
 from __future__ import annotations
@@ -16,82 +16,82 @@ from windlass.core.times import Micros
 
 T = TypeVar("T")
 Values: TypeAlias = tuple[Any, ...]
-Asked: TypeAlias = tuple[str, Mapping[str, Any]]
-"""A statement and what it is given."""
+Query: TypeAlias = tuple[str, Mapping[str, Any]]
+"""A statement and its parameters."""
 
 
 class Answer(Protocol):
-    """The rows of a statement, fetched when they are asked for: what was sent meanwhile shares the round trip."""
+    """The result of a statement. `rows` fetches it; statements sent before that share the round trip."""
 
     def rows(self) -> Sequence[Values]: ...
 
 
 class Transaction(Protocol):
-    """One transaction under way."""
+    """An open transaction."""
 
     def query(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Answer:
-        """Run a statement whose rows are wanted; over every row of `batch` if one is given."""
+        """Run a statement and return its result; with `batch`, for every row of it."""
         ...
 
     def execute(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
-        """Run a statement whose rows are not wanted. An empty batch is not sent at all."""
+        """Run a statement without fetching a result. An empty batch is not sent."""
         ...
 
 
 class Dialect(Protocol):
-    """How a kind of database gives back ids, and by whose clock its statements go."""
+    """How a database returns ids, and which clock its statements use."""
 
     def uuid(self, value: Any) -> UUID:
-        """A UUID as the driver gives it back."""
+        """Convert an id from the driver to a UUID."""
         ...
 
     def now(self) -> Micros | None:
-        """The moment for statements; None where the database's own clock is to be asked."""
+        """Return the current time for statements; None to use the database's own clock."""
         ...
 
 
 class Database(Dialect, Protocol):
-    """A PostgreSQL or SQLite database with the Windlass tables in it."""
+    """A PostgreSQL or SQLite database with the Windlass tables."""
 
     def transact(self, work: Callable[[Transaction], T], *, recover: Callable[[], T | None] | None = None) -> T:
-        """Run `work` in one transaction and commit it; retried whole for passing reasons."""
+        """Run `work` in a transaction and commit it. The whole transaction is retried after transient errors."""
         ...
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work`, which writes nothing."""
+        """Run `work`, which only reads."""
         ...
 
-    def snapshot(self, asked: Sequence[Asked]) -> list[Sequence[Values]]:
-        """The rows of statements that write nothing, all as of one moment, and all in one round trip."""
+    def snapshot(self, queries: Sequence[Query]) -> list[Sequence[Values]]:
+        """Return the results of reading statements, from one snapshot and in one round trip."""
         ...
 
     def join(self, conn: object, work: Callable[[Transaction], T]) -> T:
-        """Run `work` inside the transaction of the caller's own connection, which commits or rolls it back."""
+        """Run `work` in the open transaction of a caller's connection, who commits it or rolls it back."""
         ...
 
     def lease_now(self) -> Micros | None:
-        """The moment by which sessions are judged; the same as `now` unless the machine has a steadier clock."""
+        """Return the time of the clock for sessions: a monotonic clock if the machine has one, else as `now`."""
         ...
 
     def boot(self) -> str:
-        """Which start of the machine the sessions' clock counts from; empty where there is only one clock."""
+        """Return the id of the machine's boot, from which the clock for sessions counts; empty without such a clock."""
         ...
 
     def notify(self, queues: Collection[str]) -> None:
-        """Hint to everyone who waits that these queues may have work. Never fails, never blocks for long."""
+        """Wake up everyone who waits for work in these queues. A hint: it never fails and never blocks for long."""
         ...
 
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
-        """Sleep until a hint for one of the queues comes, or the time is up."""
+        """Wait until one of the queues is notified. Return False after `timeout`."""
         ...
 
     def upkeep(self) -> Mapping[str, int]:
-        """What this kind of database needs from time to time; called by every sweep, so bounded and quick.
+        """Do what this kind of database needs regularly. Every sweep calls it, so it is bounded and quick.
 
-        Returns how many runnable tasks that no claim could see were brought back into sight, by queue.
+        Return the number of repaired tasks by queue: runnable ones that no claim could see.
         """
         ...
 
     def close(self) -> None:
-        """Let go of connections, sockets and threads."""
+        """Close connections, sockets and threads."""
         ...

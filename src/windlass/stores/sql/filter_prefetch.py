@@ -1,4 +1,4 @@
-"""What a database can be asked of a filter, before the rest of it is looked at task by task."""
+"""The part of a filter that a database can evaluate."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from windlass.core.times import Micros
 from windlass.stores.protocol import Filter
 
 INDEXED = frozenset({State.FAILED, State.LEASED, State.RUNNABLE, State.SCHEDULED, State.RETRYING})
-"""The states whose tasks an index knows."""
+"""The states that have an index."""
 MOST_IDS = 1_000
 
 
 class Prefetch(Struct, frozen=True, kw_only=True):
-    """Every task that matches has one of these values, where they are given, and was submitted between these times."""
+    """Necessary conditions: a matching task has one of these values (None: any) and a submit time in this range."""
 
     states: list[str] | None
     queues: list[str] | None
@@ -32,21 +32,21 @@ class Prefetch(Struct, frozen=True, kw_only=True):
     since: Micros
     before: Micros
     complete: bool
-    """The filter says nothing else: a task with these values matches."""
+    """True if these conditions are also sufficient."""
 
     @property
     def empty(self) -> bool:
-        """Whether nothing can match."""
+        """True if no task can match."""
         return [] in (self.states, self.queues, self.tenants, self.workflows, self.handlers, self.ids)
 
     @property
     def few_states(self) -> set[str]:
-        """The states, if an index knows the tasks of all of them."""
+        """The states, if all of them have an index; else empty."""
         return set() if self.states is None or not INDEXED.issuperset(self.states) else {*self.states}
 
 
 def prefetch(filter: Filter, now: Micros) -> Prefetch:
-    """What is known of every task that the filter matches now."""
+    """Return the necessary conditions of a filter."""
     query = filter.query or Query()
     states = allowed_states(query) & (filter.states or frozenset(State))
     workflows = _names(query, "workflow", filter.workflow)
@@ -55,7 +55,7 @@ def prefetch(filter: Filter, now: Micros) -> Prefetch:
         states=None if len(states) == len(State) else sorted(states),
         queues=_names(query, "queue", filter.queue),
         tenants=_names(query, "tenant", filter.tenant),
-        # Empty text stands for none, which no index knows.
+        # Empty text means no workflow, which no index covers.
         workflows=None if workflows is not None and "" in workflows else workflows,
         handlers=_names(query, "handler", filter.handler),
         ids=_ids(query, filter),
@@ -73,7 +73,7 @@ def _names(query: Query, field: str, given: str | None) -> list[str] | None:
 
 
 def _is_complete(condition: Condition) -> bool:
-    """Return True if the other values of a `Prefetch` say all that this condition says."""
+    """Return True if the other values of a `Prefetch` imply this condition."""
     match condition.field:
         case "state":
             return True
@@ -87,7 +87,7 @@ def _is_complete(condition: Condition) -> bool:
 
 
 def _ids(query: Query, filter: Filter) -> list[TaskId] | None:
-    """The ids that can match: those that are named, or those of keys of named tenants and workflows."""
+    """Return the ids that can match: those in the filter, or those of its keys, tenants and workflows. None: any."""
     named = query.names("id")
     if named is not None:
         return [TaskId(UUID(text)) for text in sorted(named)]

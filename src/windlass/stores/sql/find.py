@@ -1,8 +1,8 @@
-"""Pages of tasks for a filter, over SQL.
+"""Find tasks in a SQL store.
 
-Three ways, the narrowest first: the tasks whose ids the filter names; the tasks of a few states or of some workflows,
-if an index knows that they are few; else the newest tasks. The database leaves out what it can, the filter itself the
-rest, and no call goes through more than `SCANNED` tasks.
+There are three ways, and the narrowest that applies is used: tasks with the ids that the filter names; tasks of some
+states or workflows, if an index shows that they are few; the newest tasks. The database filters by what it can, the
+filter checks the rest, and one call reads at most `SCANNED` tasks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def find_page(db: Database, filter: Filter, limit: int, after: Cursor | None = N
     if known is not None:
         tasks = _by_id(db, [id for submitted, id in known if (submitted, id) < _key(start)])
         return _page((task for task in tasks if filter.matches(task, now)), limit, None)
-    # Where nothing is passed over the page itself is the bound.
+    # Without conditions, nothing is skipped, and the page size is the bound.
     end = None if filter == Filter() else _end(db, wanted, start)
     tasks = _newest(db, wanted, start, end or Cursor(wanted.since, _FIRST), limit)
     return _page((task for task in tasks if filter.query is None or filter.query.matches(task, now)), limit, end)
@@ -63,7 +63,7 @@ def _key(cursor: Cursor) -> tuple[Micros, UUID]:
 
 
 def _page(matching: Iterator[Task], limit: int, end: Cursor | None) -> Page:
-    """The first so many of them; `end` is where the look ended, if there is more behind it."""
+    """Return the first `limit` of these tasks as a page. `end` is where the search stopped, if there is more."""
     tasks: list[Task] = []
     for task in matching:
         if len(tasks) == limit:
@@ -73,7 +73,7 @@ def _page(matching: Iterator[Task], limit: int, end: Cursor | None) -> Page:
 
 
 def _known(db: Database, wanted: Prefetch) -> list[tuple[Micros, TaskId]] | None:
-    """When and what: all tasks that can match, newest first; None when that is not known, or they are many."""
+    """Return the submit times and ids of all tasks that can match, newest first; None if unknown or too many."""
     if wanted.ids is not None:
         rows = db.read(lambda tx: tx.query("get", [(id,) for id in wanted.ids or ()]).rows())
         tasks = [task_from(db, line) for line in rows]
@@ -88,7 +88,7 @@ def _known(db: Database, wanted: Prefetch) -> list[tuple[Micros, TaskId]] | None
     found = db.read(lambda tx: tx.query("indexed_candidates", None, **asked).rows())
     if len(found) > SCANNED:
         return None
-    # A task that is just being pruned has no body any more.
+    # A task that is being pruned has no body any more.
     return sorted(((at, TaskId(db.uuid(id))) for at, id in found if at is not None), reverse=True)
 
 
@@ -101,9 +101,9 @@ def _by_id(db: Database, ids: Sequence[TaskId]) -> Iterator[Task]:
 
 
 def _end(db: Database, wanted: Prefetch, start: Cursor) -> Cursor | None:
-    """The last task that this call looks at, if there are more behind it.
+    """Return the last task that this call reads, if there are more; else None.
 
-    It is found first, because tasks that are submitted meanwhile must not move it.
+    It is determined first, so that tasks submitted meanwhile do not move it.
     """
     at, id = start.submitted, start.id
     rows = db.read(lambda tx: tx.query("scanned", submitted=at, id=id, since=wanted.since, skip=SCANNED - 1).rows())
@@ -111,7 +111,7 @@ def _end(db: Database, wanted: Prefetch, start: Cursor) -> Cursor | None:
 
 
 def _newest(db: Database, wanted: Prefetch, start: Cursor, end: Cursor, limit: int) -> Iterator[Task]:
-    """The tasks from `start` down to `end`; as many as fill a page at first, and then more at a time."""
+    """Yield the tasks from `start` to `end`, first reading one page and then larger chunks."""
     chunk = limit + 1
     while True:
         rows = db.read(

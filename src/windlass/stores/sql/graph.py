@@ -1,12 +1,12 @@
-"""How the end of a task reaches those that wait for it, over SQL.
+"""Edges between tasks in a SQL store: what the end of a task does to its dependents.
 
-Whoever ends a task tells those that wait for it in the same transaction (`Telling`), a bounded number of them, and
-notes in `ended` that there are more. These are told in a series of short transactions (`resolve`), each idempotent by
-the edges' `resolved`; so a fan-out of a million is no long transaction, and a process that dies on the way is finished
-for by the next sweep.
+The transaction that ends a task resolves a bounded number of edges from it (`Resolver`). If there are more, it adds the
+task to the table `ended`, and `resolve` handles them in a series of short transactions. Each is idempotent because of
+the edges' `resolved` flag. So a fan-out of a million needs no long transaction, and if the process dies, the next sweep
+continues.
 
-No transaction waits for a task after it has locked one, but in one set and in id order: so nobody can deadlock. What
-stands deeper in the graph is locked only if nobody else is busy with it. If somebody is, it is left in `ended`.
+To avoid deadlocks, a transaction locks the tasks that it waits for in one statement and in id order. Tasks deeper in
+the graph are locked only if no other transaction has locked them; otherwise they are left in `ended`.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from windlass.stores.sql.database import Answer, Database, Dialect, Transaction
 from windlass.stores.sql.rows import Moves, Row, row_from, rows_from, uuids
 
 EDGES = 1_000
-"""How many edges one transaction resolves, about, at the most."""
+"""The approximate number of edges that one transaction resolves at most."""
 
 LEVELS = 8
-"""How far down a cascade one transaction goes that others wait for."""
+"""The number of levels of a cascade that a `settle` follows in its own transaction."""
 
 PART = 500
-"""Tasks of a ring that one statement ends: a ring of thousands must not meet a server's limit on statements."""
+"""The number of tasks of a cycle that one statement ends, to stay within the limits of the server."""
 
 ROUNDS = 20
-"""How many such transactions a caller does itself before it leaves the rest to the sweep."""
+"""The number of transactions that a caller runs before it leaves the rest to the sweep."""
 
 
 class PassResult(NamedTuple):
-    """What one transaction of telling did."""
+    """What one transaction of `resolve_some` did."""
 
     edges: int
     remaining: list[UUID]
@@ -47,23 +47,23 @@ class PassResult(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """What a series of them did."""
+    """What a series of transactions did."""
 
     edges: int
     wake: set[str]
     left: bool
-    """Whether somebody is still to be told."""
+    """True if there are still edges to resolve."""
 
 
-class Asked(NamedTuple):
-    """Who waits for some ends, at most so many for each."""
+class Dependents(NamedTuple):
+    """The dependents of some ended tasks, at most `share` for each."""
 
     answer: Answer
     share: int
 
 
 class Resolver:
-    """The dependents that one transaction reaches, level by level, and what becomes of them."""
+    """Resolves the edges from ended tasks in one transaction, level by level."""
 
     def __init__(self, db: Dialect, tx: Transaction, now: Micros) -> None:
         self._db = db
@@ -73,19 +73,19 @@ class Resolver:
         self._rows: dict[TaskId, Row] = {}
         self._edges: list[tuple[TaskId, UUID]] = []
         self._left: dict[UUID, End] = {}
-        """Ends of which somebody may still have to be told."""
+        """Ends that may have more edges to resolve."""
         self.wake: set[str] = set()
 
     @property
     def edges(self) -> int:
-        """How many edges it has resolved."""
+        """The number of edges resolved so far."""
         return len(self._edges)
 
     def apply(self, rows: Iterable[Row], reached: Mapping[TaskId, Sequence[tuple[UUID, End]]]) -> dict[UUID, End]:
-        """Count these prerequisites of locked tasks as ended; which of the tasks that has cancelled."""
+        """Count these prerequisites of locked tasks as ended. Return the tasks that this cancels."""
         cancelled: dict[UUID, End] = {}
         for row in rows:
-            row = self._rows.get(row.id, row)  # noqa: PLW2901 - as it will be, if it was reached before
+            row = self._rows.get(row.id, row)  # noqa: PLW2901 - with the changes of an earlier level
             self._before.setdefault(row.id, row)
             ends = reached[row.id]
             self._edges.extend((row.id, above) for above, _ in ends)
@@ -94,18 +94,18 @@ class Resolver:
                 cancelled[row.id] = End.CANCELLED
         return cancelled
 
-    def resolve_levels(self, ends: Mapping[UUID, End], levels: int, asked: Asked | None = None) -> None:
-        """Tell those that wait for these ends, and so on down, as far as nobody else is busy with them.
+    def resolve_levels(self, ends: Mapping[UUID, End], levels: int, dependents: Dependents | None = None) -> None:
+        """Resolve the edges from these ends, and from the tasks that this cancels, as far as their tasks are unlocked.
 
-        `asked` is who waits for them, if that was asked already.
+        `dependents` are the dependents of the ends, if they were queried already.
         """
         while ends and levels and self.edges < EDGES:
-            ends = self._reached(reach(self._tx, ends) if asked is None else asked, ends)
-            levels, asked = levels - 1, None
+            ends = self._resolve(query_dependents(self._tx, ends) if dependents is None else dependents, ends)
+            levels, dependents = levels - 1, None
         self._left.update(ends)
 
     def write(self) -> Answer | None:
-        """Write all of it, and note the ends of which somebody is still to be told; the answer has those."""
+        """Write all changes, and add the ends that may have more edges to `ended`. The answer contains those."""
         moves = Moves()
         for id, before in self._before.items():
             after = self._rows[id]
@@ -123,16 +123,17 @@ class Resolver:
         left = sorted((id, end.value) for id, end in self._left.items())
         return self._tx.query("announce", left) if left else None
 
-    def _reached(self, asked: Asked, ends: Mapping[UUID, End]) -> dict[UUID, End]:
+    def _resolve(self, dependents: Dependents, ends: Mapping[UUID, End]) -> dict[UUID, End]:
+        """Resolve one level. Return the tasks that this cancels."""
         seen: dict[UUID, int] = {}
         rows: dict[TaskId, Row] = {}
         reached: dict[TaskId, list[tuple[UUID, End]]] = {}
-        for parent, child, *line in asked.answer.rows():
+        for parent, child, *line in dependents.answer.rows():
             above = self._db.uuid(parent)
             if above not in ends:
                 continue
             seen[above] = seen.get(above, 0) + 1
-            if line[0] is None or seen[above] == asked.share:  # Somebody else is busy with it, or there may be more.
+            if line[0] is None or seen[above] == dependents.share:  # It is locked by others, or there may be more.
                 self._left[above] = ends[above]
             if line[0] is not None:
                 id = TaskId(self._db.uuid(child))
@@ -141,19 +142,19 @@ class Resolver:
         return self.apply(rows.values(), reached)
 
 
-def reach(tx: Transaction, ends: Collection[UUID]) -> Asked:
-    """Ask who waits for these ends. They must be locked, or ended by this transaction."""
+def query_dependents(tx: Transaction, ends: Collection[UUID]) -> Dependents:
+    """Query the dependents of these ends, which must be locked or ended by this transaction."""
     share = _share(ends)
-    return Asked(tx.query("reach", [(id,) for id in sorted(ends)], limit=share), share)
+    return Dependents(tx.query("reach", [(id,) for id in sorted(ends)], limit=share), share)
 
 
 def _share(ends: Collection[object]) -> int:
-    """How many edges of each of these ends one transaction takes."""
+    """Return how many edges of each of these ends one transaction resolves."""
     return max(2, EDGES // max(1, len(ends)))
 
 
 def apply_ends(row: Row, ends: Sequence[tuple[UUID, End]], now: Micros) -> Row:
-    """A task, once these of its prerequisites have ended."""
+    """Return a task after these prerequisites have ended."""
     after = unblock(row.state, row.waiting, row.on_failure, ends, due=row.due, now=now)
     if after.state is State.CANCELLED and row.state is not State.CANCELLED:
         return row._replace(state=after.state, waiting=after.waiting, finished=now, reason=after.reason)
@@ -161,12 +162,12 @@ def apply_ends(row: Row, ends: Sequence[tuple[UUID, End]], now: Micros) -> Row:
 
 
 def resolve(db: Database, ended: Sequence[UUID]) -> set[str]:
-    """Tell those that wait for these ends, and so on down; the queues that got something to run."""
+    """Resolve the edges from these ends, and from the tasks that this cancels. Return the queues to wake up."""
     return resolve_some(db, ended).wake
 
 
 def resolve_some(db: Database, ended: Sequence[UUID], *, rounds: int = ROUNDS, levels: int = EDGES) -> Resolved:
-    """The same in so many transactions at the most. The ends take turns, so none waits until a larger one is told."""
+    """Resolve the edges from these ends in at most `rounds` transactions, in turns, so that small ones are quick."""
     edges, wake, todo = 0, set[str](), list(ended)
     for _ in range(rounds):
         if not todo:
@@ -180,23 +181,23 @@ def resolve_some(db: Database, ended: Sequence[UUID], *, rounds: int = ROUNDS, l
 
 
 def resolve_joined(db: Database) -> int:
-    """Look again at tasks that came inside a caller's transaction: what they wait for may have ended meanwhile."""
+    """Check again the prerequisites of tasks submitted in a caller's transaction: some may have ended meanwhile."""
     children = uuids(db, db.read(lambda tx: tx.query("joining", limit=EDGES).rows()))
     if not children:
         return 0
-    announced = db.transact(lambda tx: _adopt(db, tx, children))
+    announced = db.transact(lambda tx: _recheck(db, tx, children))
     db.notify(resolve(db, announced))
     return len(children)
 
 
 def fail_cycles(db: Database) -> int:
-    """End the tasks that wait for each other in workflows whose cycle search had run out of its budget."""
+    """Fail the tasks of cycles, in workflows for which a submit did not complete the search. Return their number."""
     failed = 0
     for id, tenant, name in db.read(lambda tx: tx.query("unchecked_workflows").rows()):
         workflow = db.uuid(id)
-        while ring := db.transact(lambda tx, w=workflow, t=tenant, n=name: _fail_one_cycle(db, tx, w, t, n)):
-            failed += len(ring)
-            resolve(db, ring)
+        while members := db.transact(lambda tx, w=workflow, t=tenant, n=name: _fail_one_cycle(db, tx, w, t, n)):
+            failed += len(members)
+            resolve(db, members)
     return failed
 
 
@@ -208,7 +209,7 @@ def _resolve_edges(db: Database, tx: Transaction, ended: Sequence[UUID], levels:
     if not ends:
         return PassResult(0, [], None, set())
     share = _share(ends)
-    # One more than there is room for, to know whether an end has more.
+    # One more than can be resolved, to know whether an end has more.
     asked = tx.query("open_edges", [(parent, after) for parent, (_, after) in sorted(ends.items())], limit=share + 1)
     waiting: dict[UUID, list[TaskId]] = {parent: [] for parent in ends}
     for parent, child in asked.rows():
@@ -221,18 +222,18 @@ def _resolve_edges(db: Database, tx: Transaction, ended: Sequence[UUID], levels:
             reached.setdefault(child, []).append((parent, ends[parent][0]))
         if len(children) > share:
             cut.append((parent, children[share - 1]))
-    telling = Resolver(db, tx, now)
+    resolver = Resolver(db, tx, now)
     if reached:
         held = tx.query("lock_tasks", [(child,) for child in sorted(reached)])
-        telling.resolve_levels(telling.apply(rows_from(db, held.rows()), reached), levels)
-    announced = telling.write()
+        resolver.resolve_levels(resolver.apply(rows_from(db, held.rows()), reached), levels)
+    announced = resolver.write()
     remaining = [parent for parent, _ in cut]
     tx.execute("close_ended", [(parent,) for parent in sorted(ends.keys() - set(remaining))])
     tx.execute("advance_ended", cut)
-    return PassResult(telling.edges, remaining, announced, telling.wake)
+    return PassResult(resolver.edges, remaining, announced, resolver.wake)
 
 
-def _adopt(db: Database, tx: Transaction, children: Sequence[UUID]) -> list[UUID]:
+def _recheck(db: Database, tx: Transaction, children: Sequence[UUID]) -> list[UUID]:
     taken = uuids(db, tx.query("take_joining", [(child,) for child in sorted(children)]).rows())
     if not taken:
         return []
@@ -257,19 +258,19 @@ def _fail_one_cycle(db: Database, tx: Transaction, workflow: UUID, tenant: str, 
     waiting: dict[TaskId, list[TaskId]] = {}
     for child, parent in tx.query("workflow_edges", workflow=name, tenant=tenant).rows():
         waiting.setdefault(TaskId(db.uuid(child)), []).append(TaskId(db.uuid(parent)))
-    ring = find_any_cycle(waiting)
-    if not ring:
+    members = find_any_cycle(waiting)
+    if not members:
         tx.execute("check_later", [(workflow, False)])
         return []
-    held = rows_from(db, tx.query("lock_tasks", [(id,) for id in sorted(ring)]).rows())
-    if len(held) < len(ring) or any(row.state is not State.WAITING for row in held):
-        return []  # Somebody has broken the ring meanwhile; the next sweep looks again.
-    reason = str(CycleFound(ring))
+    held = rows_from(db, tx.query("lock_tasks", [(id,) for id in sorted(members)]).rows())
+    if len(held) < len(members) or any(row.state is not State.WAITING for row in held):
+        return []  # Somebody has broken the cycle meanwhile; the next sweep searches again.
+    reason = str(CycleFound(members))
     for part in (held[start : start + PART] for start in range(0, len(held), PART)):
         moves = Moves()
         for row in part:
             moves.move(row, State.FAILED, finished=now, reason=reason)
-        moves.write(tx)
+        moves.write(tx, now)
         tx.execute("set_error_group", [(row.id, error_group(None, reason)) for row in part])
         tx.query("announce", [(row.id, State.FAILED.value) for row in part]).rows()
-    return ring
+    return members

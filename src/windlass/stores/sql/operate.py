@@ -23,7 +23,7 @@ from windlass.stores.sql.database import Database, Transaction
 from windlass.stores.sql.find import find_page
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.sweep import forget
-from windlass.stores.sql.task_actions import Done, bring_back, cancel_some, until_still
+from windlass.stores.sql.task_actions import Done, cancel_some, retry_some, until_still
 
 
 class SqlOperate(SqlBase):
@@ -55,10 +55,10 @@ class SqlOperate(SqlBase):
             many.choose(pages, dependents=dependents)
             if not dry_run:
                 return many.run(act)
-            count = many.chosen()
+            count = many.count_chosen()
             many.drop()
             return count
-        return until_still(lambda: _once(db, act, lambda tx: bring_back(db, tx, few)))
+        return until_still(lambda: _once(db, act, lambda tx: retry_some(db, tx, few)))
 
     def purge(self, which: Selection, *, entries: Sequence[Entry] = ()) -> int:
         check_which(which)
@@ -76,7 +76,7 @@ class SqlOperate(SqlBase):
 
 
 def chosen(db: Database, which: Selection) -> Iterator[list[TaskId]]:
-    """The tasks that are meant, so many at a time as one transaction takes."""
+    """Yield the ids of the selected tasks, as many at a time as one transaction handles."""
     if not isinstance(which, Filter):
         ids = list(dict.fromkeys(which))
         yield from (ids[start : start + bulk.CHUNK] for start in range(0, len(ids), bulk.CHUNK))
@@ -92,7 +92,7 @@ def chosen(db: Database, which: Selection) -> Iterator[list[TaskId]]:
 
 
 def _counted(db: Database, which: Selection) -> tuple[list[TaskId] | None, Iterable[list[TaskId]]]:
-    """All the tasks that are meant, or None if one transaction does not take them; and the same in pages."""
+    """Return the ids of the selected tasks (None if there are too many for one transaction), and all ids in pages."""
     pages, first = chosen(db, which), list[list[TaskId]]()
     for page in pages:
         first.append(page)
@@ -102,7 +102,7 @@ def _counted(db: Database, which: Selection) -> tuple[list[TaskId] | None, Itera
 
 
 def _once(db: Database, act: AuditedChange, step: Callable[[Transaction], Done]) -> int:
-    """Do something to tasks in one transaction, and tell those that wait if it ends them."""
+    """Run a step in one transaction and resolve the edges of tasks that it ends. Return how many tasks changed."""
 
     def work(tx: Transaction) -> Done:
         done = step(tx)

@@ -1,4 +1,4 @@
-"""Rows of the tables as values: `Row` is a line of `task`, the only table that changes while tasks run."""
+"""Conversion between rows of tables and values. `Row` is a row of `task`, the table that changes while tasks run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ from windlass.stores.sql.database import Dialect, Transaction, Values
 _STATES = {state.value: state for state in State}
 _POLICIES = {policy.value: policy for policy in OnFailure}
 _WIDTH = 22
+_RUNNABLE, _LEASED = State.RUNNABLE.value, State.LEASED.value
+_IN_SERIES = {state.value for state in (State.LEASED, State.COMPLETED, State.FAILED, State.RETRYING)}
+"""The states whose arrivals the time series counts."""
+_NOTHING = None, None, None, None
 
 
 class Row(NamedTuple):
-    """A line of `task`, in the order of the columns that every statement names."""
+    """A row of `task`, with the columns in the order that every statement uses."""
 
     id: TaskId
     queue: str
@@ -48,7 +52,7 @@ class Row(NamedTuple):
 
 
 def row_from(db: Dialect, values: Values) -> Row:
-    """A line of `task` as a statement gave it."""
+    """Convert the result of a statement to a `Row`."""
     id, queue, tenant, state, band, rank, tie, due, expires, waiting, on_failure, fence, session, *rest = values
     claimed, finished, attempts, crashes, losses, generation, cancel_requested, cancel_by, reason = rest
     return Row(
@@ -78,14 +82,14 @@ def row_from(db: Dialect, values: Values) -> Row:
 
 
 def rows_from(db: Dialect, values: Sequence[Values]) -> list[Row]:
-    """Lines of `task`, in id order whatever the order in which they came."""
+    """Convert results of a statement to rows, sorted by id."""
     return sorted((row_from(db, line) for line in values), key=lambda row: row.id.int)
 
 
 def task_from(db: Dialect, values: Values, *, lease: Lease | None = None, now: Micros | None = None) -> Task:
-    """A whole task: a line of `task`, what the caller wrote, and the result if the statement asked for it.
+    """Convert the result of a statement to a `Task`: columns of `task`, of `body`, and the result if included.
 
-    With `lease`, as it stands once that is granted.
+    With `lease`, return the task as leased.
     """
     row = row_from(db, values[:_WIDTH])
     if lease is not None:
@@ -123,27 +127,27 @@ def task_from(db: Dialect, values: Values, *, lease: Lease | None = None, now: M
 
 
 def place_of(values: Values) -> tuple[Any, ...]:
-    """Where a task stands in its queue, from a line of a claim: that of `task_from` behind two more values."""
+    """Return a task's place in its queue from a row of a claim, which has two values before those of `task_from`."""
     return *values[6:9], values[2]
 
 
 def fence_of(values: Values) -> int:
-    """The latest fence of a task, from the same line as `task_from`."""
+    """Return the latest fence of a task, from a row for `task_from`."""
     return values[11]
 
 
 def submitted_of(values: Values) -> Micros:
-    """When a task was submitted, from the same line as `task_from`."""
+    """Return when a task was submitted, from a row for `task_from`."""
     return values[_WIDTH + 8]
 
 
 def first_due_of(values: Values) -> Micros:
-    """The due time by which a task is ordered, from the same line as `task_from`."""
+    """Return the due time that determines a task's place, from a row for `task_from`."""
     return values[_WIDTH + 7]
 
 
 def queue_from(values: Values) -> Queue:
-    """A queue's settings."""
+    """Convert the result of a statement to a `Queue`."""
     name, strategy, horizon, step, paused, paused_by, paused_why, max_waiting, max_leased, weight, fair = values
     return Queue(
         name=name,
@@ -161,7 +165,7 @@ def queue_from(values: Values) -> Queue:
 
 
 def queue_values(queue: Queue) -> dict[str, Any]:
-    """The inverse of `queue_from`, by the names of the parameters."""
+    """Convert a `Queue` to parameters of a statement."""
     return {
         "name": queue.name,
         "strategy": queue.strategy.value,
@@ -178,39 +182,55 @@ def queue_values(queue: Queue) -> dict[str, Any]:
 
 
 class Counts:
-    """What a transaction adds to the counts: gathered, then appended in one statement."""
+    """Collects the changes of a transaction to the counts, and writes them with one statement."""
 
     def __init__(self) -> None:
         self._deltas: Counter[tuple[str, str, str]] = Counter()
+        self._waits: dict[tuple[str, str, str], tuple[Micros, Micros]] = {}
 
     def add(self, queue: str, tenant: str, state: State, tasks: int = 1) -> None:
-        """So many more tasks are in this state."""
+        """Add tasks to a state; a negative number removes them."""
         self._deltas[queue, tenant, state.value] += tasks
 
-    def moved(self, row: Row, state: State) -> None:
-        """A task left its state for another."""
+    def move(self, row: Row, state: State) -> None:
+        """Move a task from its state to another."""
         self._deltas[row.queue, row.tenant, row.state.value] -= 1
         self._deltas[row.queue, row.tenant, state.value] += 1
 
-    def write(self, tx: Transaction) -> None:
-        """Append what has come together."""
-        tx.execute("count", [(*key, tasks) for key, tasks in sorted(self._deltas.items()) if tasks])
+    def claim(self, queue: str, tenant: str, tasks: int, waited: Micros, longest: Micros) -> None:
+        """Move tasks from runnable to leased. `waited` is the sum of their waits."""
+        self._deltas[queue, tenant, _RUNNABLE] -= tasks
+        self._deltas[queue, tenant, _LEASED] += tasks
+        self._waits[queue, tenant, _LEASED] = waited, longest
+
+    def write(self, tx: Transaction, at: Micros | None = None, *, new: bool = False) -> None:
+        """Write the collected changes. With `at` they enter the time series; `new` tasks count as arrived."""
+        deltas = [(key, tasks) for key, tasks in sorted(self._deltas.items()) if tasks]
+        tx.execute("count", [(*key, tasks, *self._happened(key, tasks, at, new)) for key, tasks in deltas])
+
+    def _happened(self, key: tuple[str, str, str], tasks: int, at: Micros | None, new: bool) -> Values:
+        """Return what the time series counts of a delta: when it happened, arrivals, and waits."""
+        if at is not None and new:
+            return at, tasks, None, None
+        if at is None or tasks < 0 or key[2] not in _IN_SERIES:
+            return _NOTHING
+        return at, None, *self._waits.get(key, (None, None))
 
     @property
     def wake(self) -> set[str]:
-        """The queues that got something to run."""
+        """The queues that got runnable tasks."""
         return {queue for (queue, _, state), tasks in self._deltas.items() if state == State.RUNNABLE and tasks > 0}
 
 
 class Moves:
-    """Changes to tasks that are locked: each checked against the table of moves, all written together."""
+    """Collects changes of locked tasks, checks them against `MOVES`, and writes them with one statement."""
 
     def __init__(self) -> None:
         self.counts = Counts()
         self._rows: list[Values] = []
 
     def move(self, row: Row, state: State, **changes: Any) -> Row:
-        """Note a change of a task and its state."""
+        """Add a change of a task and its state. Return the changed task."""
         assert state is row.state or state in MOVES[row.state], f"{row.id}: no move {row.state} -> {state}"
         new = row._replace(state=state, **changes)
         self._rows.append(
@@ -233,15 +253,15 @@ class Moves:
             )
         )
         if state is not row.state:
-            self.counts.moved(row, state)
+            self.counts.move(row, state)
         return new
 
-    def write(self, tx: Transaction) -> None:
-        """Write what has come together."""
+    def write(self, tx: Transaction, at: Micros | None = None) -> None:
+        """Write the collected changes and the counts. With `at` they enter the time series."""
         tx.execute("move", self._rows)
-        self.counts.write(tx)
+        self.counts.write(tx, at)
 
 
 def uuids(db: Dialect, values: Sequence[Values]) -> list[UUID]:
-    """The first column of some rows, as ids."""
+    """Return the first column of some rows as ids."""
     return [db.uuid(line[0]) for line in values]

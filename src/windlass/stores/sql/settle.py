@@ -1,4 +1,7 @@
-"""Sessions and settlements over SQL: lock the rows, let `core` decide, write them under the lease."""
+"""The ends of attempts in a SQL store: lock the tasks, let `core` decide, write the result under the lease.
+
+Attempts that completed are written by one guarded statement (`complete`) without reading the tasks first.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from windlass.core.times import Micros
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database, Dialect, Transaction, Values
-from windlass.stores.sql.graph import LEVELS, Asked, Resolver, reach, resolve, resolve_some
+from windlass.stores.sql.graph import LEVELS, Dependents, Resolver, query_dependents, resolve, resolve_some
 from windlass.stores.sql.rows import Counts, Row, rows_from, uuids
 
 _error = msgspec.json.Encoder()
@@ -47,7 +50,10 @@ class SqlSettle(SqlBase):
 
 
 def _complete(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[set[TaskId], bool]:
-    """Write the plain good ends among these, all in one statement; which. Others are left for a closer look."""
+    """Write the attempts that completed, in one statement. Return their tasks, and True if edges are left to resolve.
+
+    A task with a cancel request or an invalid lease is not written here; `_settle` decides about it.
+    """
     plain = {lease.task: (lease, settlement) for lease, settlement in reports if settlement.plain}
     if not plain or len({lease.task for lease, _ in reports}) < len(reports):
         return set(), False
@@ -55,39 +61,39 @@ def _complete(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tupl
 
     def work(tx: Transaction) -> tuple[set[TaskId], Written]:
         completed = tx.query("complete", batch, now=db.now())
-        waiting = reach(tx, plain)  # In the same round trip, though not all of them may have been completed.
+        waiting = query_dependents(tx, plain)  # In the same round trip, though some may not have been completed.
         endings = Endings(0)
         done: set[TaskId] = set()
         for id, queue, tenant, now in completed.rows():
             lease, settlement = plain[TaskId(db.uuid(id))]
-            endings.completed(lease, settlement, queue, tenant, now)
+            endings.add_completed(lease, settlement, queue, tenant, now)
             done.add(lease.task)
         return done, endings.write(db, tx, waiting)
 
     completed, written = db.transact(work)
-    return completed, _tell_more(db, written)
+    return completed, _resolve_more(db, written)
 
 
 def _settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], bool]:
-    """Lock the tasks of these reports, decide about each, and write what was decided."""
+    """Lock the tasks of these reports, decide about each, and write the result."""
 
     def work(tx: Transaction) -> tuple[list[Verdict], Endings, Written]:
-        verdicts, endings = ended(db, tx, reports)
+        verdicts, endings = decide(db, tx, reports)
         return verdicts, endings, endings.write(db, tx)
 
     verdicts, endings, written = db.transact(work)
-    return verdicts, _tell_more(db, written, endings.repeated)
+    return verdicts, _resolve_more(db, written, endings.repeated)
 
 
-def _tell_more(db: Database, written: Written, repeated: Sequence[UUID] = ()) -> bool:
-    """After the commit: one more transaction for whoever could not be told in it; whether even more are left."""
-    done = resolve_some(db, [*written.untold(), *repeated], rounds=1, levels=LEVELS)
+def _resolve_more(db: Database, written: Written, repeated: Sequence[UUID] = ()) -> bool:
+    """After the commit, resolve more edges in one more transaction. Return True if some are still left."""
+    done = resolve_some(db, [*written.unresolved(), *repeated], rounds=1, levels=LEVELS)
     db.notify(written.wake | done.wake)
     return done.left
 
 
-def ended(db: Dialect, tx: Transaction, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], Endings]:
-    """Lock the tasks of these reports and decide about each; what is to be written comes back with the verdicts."""
+def decide(db: Dialect, tx: Transaction, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], Endings]:
+    """Lock the tasks of these reports and decide about each. Return the verdicts and what to write."""
     asked = tx.query("now", now=db.now())
     held = tx.query("lock_tasks", [(id,) for id in sorted({lease.task for lease, _ in reports})])
     [(now,)] = asked.rows()
@@ -99,7 +105,7 @@ def ended(db: Dialect, tx: Transaction, reports: Sequence[tuple[Lease, Settlemen
 def end_in_chunk(
     db: Database, ids: Sequence[UUID], decide: Callable[[Row], Settlement | None], *, bump_fence: bool = False
 ) -> int:
-    """End the attempts of these leased tasks as `decide` says, for those it gives a settlement; how many."""
+    """End the attempts of those of these leased tasks for which `decide` returns a settlement. Return their number."""
 
     def work(tx: Transaction) -> tuple[int, Written]:
         asked = tx.query("now", now=db.now())
@@ -115,17 +121,17 @@ def end_in_chunk(
         return count, endings.write(db, tx)
 
     count, written = db.transact(work)
-    db.notify(written.wake | resolve(db, written.untold()))
+    db.notify(written.wake | resolve(db, written.unresolved()))
     return count
 
 
 class Written(NamedTuple):
-    """What a transaction has written that ended attempts."""
+    """What a transaction that ended attempts has written."""
 
     wake: set[str]
-    """The queues that got something to run."""
-    untold: Callable[[], list[UUID]]
-    """Called after the commit: the ends that somebody waits for who was not told yet."""
+    """The queues to wake up."""
+    unresolved: Callable[[], list[UUID]]
+    """Called after the commit, returns the ended tasks that have more edges to resolve."""
 
 
 class Endings:
@@ -141,10 +147,10 @@ class Endings:
         self._logs: list[Values] = []
         self.counts = Counts()
         self.repeated: list[UUID] = []
-        """Tasks that had ended before, by a report that was only repeated: whoever wrote it may have told nobody."""
+        """Tasks that had already ended with the same report. The first writer may not have resolved their edges."""
 
     def end(self, row: Row, settlement: Settlement, *, bump_fence: bool = False) -> Row:
-        """Note the end of one attempt of a locked, leased task."""
+        """Add the end of an attempt of a locked, leased task. Return the task after it."""
         end = apply_store_facts(row, settlement, self._now)
         state, final = end.state, end.state.final
         new = row._replace(
@@ -183,11 +189,11 @@ class Endings:
             self._final.append((row.id, state.value))
         if bump_fence:
             self._bumps.append((row.id, row.fence + 1))
-        self.counts.moved(row, state)
+        self.counts.move(row, state)
         return new
 
-    def completed(self, lease: Lease, settlement: Settlement, queue: str, tenant: str, now: Micros) -> None:
-        """Note a plain good end that is written already: what goes with it is not."""
+    def add_completed(self, lease: Lease, settlement: Settlement, queue: str, tenant: str, now: Micros) -> None:
+        """Add what belongs to an attempt that the statement `complete` has already written."""
         self._now = now
         if settlement.result is not None:
             self._results.append((lease.task, settlement.result))
@@ -197,26 +203,26 @@ class Endings:
         self.counts.add(queue, tenant, State.LEASED, -1)
         self.counts.add(queue, tenant, State.COMPLETED, 1)
 
-    def write(self, db: Dialect, tx: Transaction, waiting: Asked | None = None) -> Written:
-        """Write all of it, and tell those that wait; `waiting` is who that is, if it was asked already."""
-        self._write_all_but_the_news(tx)
-        telling = Resolver(db, tx, self._now)
-        telling.resolve_levels({id: End(state) for id, state in self._final}, LEVELS, waiting)
-        left = telling.write()
-        return Written(self.counts.wake | telling.wake, lambda: uuids(db, left.rows()) if left else [])
+    def write(self, db: Dialect, tx: Transaction, dependents: Dependents | None = None) -> Written:
+        """Write everything and resolve edges. `dependents` are those of the tasks, if they were queried already."""
+        self._write_ends(tx)
+        resolver = Resolver(db, tx, self._now)
+        resolver.resolve_levels({id: End(state) for id, state in self._final}, LEVELS, dependents)
+        left = resolver.write()
+        return Written(self.counts.wake | resolver.wake, lambda: uuids(db, left.rows()) if left else [])
 
     def write_joined(self, tx: Transaction) -> None:
-        """Write all of it inside a caller's transaction, which cannot know who waits: every end is noted."""
-        self._write_all_but_the_news(tx)
+        """Write everything in a caller's transaction. It may not see all dependents, so the sweep resolves them."""
+        self._write_ends(tx)
         tx.execute("note_ended", self._final)
 
-    def _write_all_but_the_news(self, tx: Transaction) -> None:
+    def _write_ends(self, tx: Transaction) -> None:
         tx.execute("settle", self._settled)
         tx.execute("bump_fences", self._bumps)
         tx.execute("record_attempts", self._attempts)
         tx.execute("record_results", self._results)
         tx.execute("record_logs", self._logs)
-        self.counts.write(tx)
+        self.counts.write(tx, self._now)
 
 
 def _verdict(rows: dict[TaskId, Row], lease: Lease, settlement: Settlement, endings: Endings) -> Verdict:

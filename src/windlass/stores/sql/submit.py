@@ -1,7 +1,7 @@
-"""Submit over SQL: look at what is there, let `core` decide, write the batch whole.
+"""Submits to a SQL store: read what is stored, let `core` decide, write the batch.
 
-Locks are taken in one order by every submit: workflows, then prerequisites by id, then the new rows by id. A key that
-a concurrent submit takes first fails the insert; the transaction is tried again and then sees it.
+Every submit takes its locks in the same order: workflows, then prerequisites by id, then the new rows by id. If a
+concurrent submit inserts the same key first, the insert fails, and the next try of the transaction finds that task.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from windlass.stores.sql.read import get_tasks
 from windlass.stores.sql.rows import Counts, queue_from, uuids
 
 CHUNK_BYTES = 8 * 1024 * 1024
-"""How many characters of arguments are written at a time, about."""
+"""The approximate size of the arguments that are written at a time."""
 
 
 class Known(NamedTuple):
-    """What the store already has under an id: a prerequisite, or a task submitted before."""
+    """A stored task that a batch refers to: a prerequisite, or one with the same key or id."""
 
     tenant: str
     workflow: str | None
@@ -59,22 +59,24 @@ class Known(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """How a workflow was opened."""
+    """The options of an opened workflow."""
 
     sealed: bool
     forward: Micros | None
 
 
 class Submitted(Struct, frozen=True):
-    """What a submit has written, for what follows its commit."""
+    """What a submit has written."""
 
     receipts: list[Receipt]
     announced: list[UUID]
+    """Tasks that ended at once and have edges to resolve."""
     wake: set[str]
+    """The queues to wake up."""
 
 
-class Written:
-    """What is kept of the tasks that were written: enough for receipts and for what follows the commit."""
+class WrittenTasks:
+    """The counts and states of the tasks that a submit has written."""
 
     def __init__(self, number: int) -> None:
         self.counts = Counts()
@@ -82,7 +84,7 @@ class Written:
         self.ended: list[tuple[TaskId, str]] = []
 
     def add(self, nth: int, task: Task) -> None:
-        """Note one task by its position among the new ones."""
+        """Add the task at this position among the new ones."""
         self.counts.add(task.queue, task.tenant, task.state)
         self.states[nth] = task.state
         if task.state.final:
@@ -132,9 +134,10 @@ class SqlSubmit(SqlBase):
 
 
 class Submit:
-    """One batch on its way through one transaction. `joined` says that the transaction is the caller's own.
+    """The transaction that submits a batch. With `joined`, it is part of the caller's own transaction.
 
-    With `lease` it goes in the name of an attempt, whose task is locked together with the prerequisites.
+    With `lease`, the batch is submitted on behalf of an attempt, whose task is locked with the prerequisites. With
+    `again`, an earlier try may have been committed.
     """
 
     def __init__(
@@ -163,11 +166,12 @@ class Submit:
         self._check_lease(known)
         fresh = new_drafts(self._drafts, {id: one.fingerprint for id, one in known.items()})
         if self._joined and fresh and any(one.forward is not None for one in opened.values()):
-            raise NotAllowed("a workflow with forward references takes no submit with conn=; submit without it")
+            raise NotAllowed("A workflow with forward references cannot be submitted with conn=. Submit without it.")
         ahead = self._check_prerequisites(tx, fresh, known, opened, now)
         self._check_room(tx, queues, fresh)
-        births = self._births(fresh, known, opened, queues, now)
-        written = self._write(tx, fresh, births, sees_commits=sees_commits)
+        initial = self._initial_states(fresh, known, opened, queues, now)
+        written = self._write(tx, fresh, initial, sees_commits=sees_commits)
+        written.counts.write(tx, now, new=True)
         self._fill_and_add_placeholders(tx, fresh, opened, ahead)
         tx.execute("note", self._notes if fresh else [], now=self._db.now())
         announced = self._announce(tx, written.ended)
@@ -181,7 +185,7 @@ class Submit:
         opened = self._opened(tx.query("workflows", batch))
         if self._joined:
             return opened
-        # Only what a seal, or a second submit with forward references, could change meanwhile has to be held.
+        # Lock only what a seal, or another submit with forward references, could change meanwhile.
         if any(one.forward is not None for one in opened.values()):
             return self._opened(tx.query("lock_workflows", batch))
         if any(not one.sealed for one in opened.values()):
@@ -192,8 +196,8 @@ class Submit:
         return {self._db.uuid(id): Opened(bool(sealed), forward) for id, sealed, forward in answer.rows()}
 
     def _known(self, tx: Transaction) -> dict[TaskId, Known]:
-        """What stands already under the batch's prerequisites and keys."""
-        # An id that was made here is known to nobody else; only a second try may find it, written by the first.
+        """Return the stored tasks that are prerequisites of the batch, or have the same keys or ids."""
+        # An id that was made here can be stored only by an earlier try.
         wanted = {one.id for one in self._drafts if is_named(one.new) or self._again}
         if self._lease is not None:
             wanted.add(self._lease.task)
@@ -203,7 +207,7 @@ class Submit:
         if not wanted:
             return {}
         statement = "peek_parents" if self._joined else "parents"
-        # In parts, but all of them in the order of their ids, in which every lock on tasks is taken.
+        # In parts, but in id order, in which all locks on tasks are taken.
         answers = [tx.query(statement, [(id,) for id in some]) for some in chunks(sorted(wanted, key=_number))]
         return {
             TaskId(self._db.uuid(id)): Known(
@@ -226,7 +230,7 @@ class Submit:
         held = None if holder is None or holder.state is not State.LEASED else (holder.fence, holder.session)
         if held == (self._lease.fence, self._lease.session):
             return
-        # What an earlier try has committed was submitted in time, whatever became of the attempt since.
+        # If an earlier try was committed, the lease was valid then.
         if not self._again or any(one.id not in known for one in self._drafts):
             raise StaleLease(self._lease)
 
@@ -250,7 +254,7 @@ class Submit:
         opened: Mapping[UUID, Opened],
         now: Micros,
     ) -> dict[TaskId, tuple[UUID, Micros]]:
-        """Refuse what is unknown; what the workflow lets be named ahead of time becomes a placeholder."""
+        """Refuse unknown prerequisites. Return placeholders for those that the workflow allows ahead of their tasks."""
         if not any(one.prerequisites for one in fresh):
             return {}
         batch = {one.id: one.new for one in fresh}
@@ -271,7 +275,7 @@ class Submit:
             check_placeholders(ahead, fresh, there)
         return {id: (workflow, now + limit) for id, (workflow, limit) in ahead.items()}
 
-    def _births(
+    def _initial_states(
         self,
         fresh: Sequence[Draft],
         known: Mapping[TaskId, Known],
@@ -279,7 +283,10 @@ class Submit:
         queues: Mapping[str, Queue],
         now: Micros,
     ) -> Iterator[tuple[int, InitialState]]:
-        """Inside a caller's transaction every prerequisite counts as open: nothing keeps it as it was seen."""
+        """Yield the initial states with their positions, in id order.
+
+        In a caller's transaction, every prerequisite counts as open, because it is not locked and may change.
+        """
         ends: dict[UUID, End] = {}
         if not self._joined:
             ends = {id: End(one.state.value) for id, one in known.items() if one.state.final}
@@ -294,7 +301,7 @@ class Submit:
             yield nth, initial_state(one, settings[one.new.queue], now, nth, ends, seal)
 
     def _receipts(self, states: Sequence[State], known: Mapping[TaskId, Known]) -> list[Receipt]:
-        """In the order of the batch; what an earlier try of this very submit has written counts as created by it."""
+        """Return the receipts in the order of the batch. Tasks written by an earlier try count as created."""
         new = iter(states)
         return [
             Receipt(one.id, not is_named(one.new), known[one.id].state)
@@ -304,21 +311,26 @@ class Submit:
         ]
 
     def _write(
-        self, tx: Transaction, fresh: Sequence[Draft], births: Iterator[tuple[int, InitialState]], *, sees_commits: bool
-    ) -> Written:
-        """Write the tasks chunk by chunk: a large batch never exists as rows all at once."""
-        written = Written(len(fresh))
+        self,
+        tx: Transaction,
+        fresh: Sequence[Draft],
+        initial: Iterator[tuple[int, InitialState]],
+        *,
+        sees_commits: bool,
+    ) -> WrittenTasks:
+        """Write the tasks in chunks, so that the rows of a large batch are never all in memory."""
+        written = WrittenTasks(len(fresh))
         own = {one.id for one in fresh} if self._joined else frozenset[TaskId]()
         sent: Answer | None = None
-        for some in _portions(births):
+        for some in _portions(initial):
             tasks: list[Values] = []
             bodies: list[Values] = []
             edges: list[tuple[UUID, UUID, bool]] = []
-            for nth, birth in some:
-                task = birth.task if sees_commits else _put_off(birth.task)
-                tasks.append(_task_row(task, birth))
+            for nth, one in some:
+                task = one.task if sees_commits else _defer(one.task)
+                tasks.append(_task_row(task, one))
                 bodies.append(_body_row(task, fresh[nth]))
-                edges += [(task.id, above, ended) for above, ended in birth.edges]
+                edges += [(task.id, above, ended) for above, ended in one.edges]
                 written.add(nth, task)
             tx.execute("submit", tasks)
             tx.execute("submit_bodies", bodies)
@@ -328,11 +340,10 @@ class Submit:
                 outside = sorted({child for child, above, _ in edges if above not in own})
                 tx.execute("submit_joining", [(child,) for child in outside])
             elif len(fresh) > CHUNK:
-                # Let the database keep up: wait for the chunk before this one, or all of them would pile up unsent.
+                # Wait for the previous chunk, or all chunks would pile up unsent.
                 if sent is not None:
                     sent.rows()
                 sent = tx.query("now", now=self._db.now())
-        written.counts.write(tx)
         return written
 
     def _fill_and_add_placeholders(
@@ -342,35 +353,38 @@ class Submit:
         opened: Mapping[UUID, Opened],
         ahead: Mapping[TaskId, tuple[UUID, Micros]],
     ) -> None:
-        """Refuse a task that closes a cycle through a placeholder it fills."""
+        """Replace placeholders by the new tasks and add new ones. Refuse a task that closes a cycle."""
         if not fresh or not any(one.forward is not None for one in opened.values()):
             return
         tx.execute("add_placeholders", [(id, workflow, expires) for id, (workflow, expires) in sorted(ahead.items())])
         filled = set(uuids(self._db, tx.query("fill_placeholders", [(one.id,) for one in fresh]).rows()))
         for one in fresh:
-            if one.id in filled and one.prerequisites and not self._is_free_of_rings(tx, one.id):
+            if one.id in filled and one.prerequisites and not self._check_cycle(tx, one.id):
                 tx.execute("check_later", [(workflow_id(one.new.tenant, one.new.workflow or ""), True)])
 
     def _announce(self, tx: Transaction, ended: Sequence[tuple[TaskId, str]]) -> list[UUID]:
-        """Some tasks are over when they are born; others of the batch, or earlier ones, may wait for them."""
+        """Return the tasks that ended at once and have dependents."""
         answers = [tx.query("announce", some) for some in chunks(sorted(ended))]
         return [id for answer in answers for id in uuids(self._db, answer.rows())]
 
-    def _is_free_of_rings(self, tx: Transaction, task: TaskId) -> bool:
-        """Whether all above a task was seen and it is not among it; a ring is refused."""
+    def _check_cycle(self, tx: Transaction, task: TaskId) -> bool:
+        """Raise `CycleFound` if a task waits for itself. Return True if the search visited every ancestor."""
         edges = tx.query("ancestors", task=task, limit=CYCLE_BUDGET + 1).rows()
         upwards: dict[TaskId, list[TaskId]] = {}
         for child, parent in edges:
             upwards.setdefault(TaskId(self._db.uuid(child)), []).append(TaskId(self._db.uuid(parent)))
-        ring, _ = find_cycle(task, lambda id: upwards.get(id, ()))
-        if ring:
-            keys = {TaskId(self._db.uuid(id)): key for id, key in tx.query("keys", [(id,) for id in ring]).rows()}
-            raise cycle(ring, keys.get)
+        members, _ = find_cycle(task, lambda id: upwards.get(id, ()))
+        if members:
+            keys = {TaskId(self._db.uuid(id)): key for id, key in tx.query("keys", [(id,) for id in members]).rows()}
+            raise cycle(members, keys.get)
         return len(edges) <= CYCLE_BUDGET
 
 
 class Fire:
-    """A cron's batch on its way: only whoever moves the cron on to its nominal time submits it. None: not this one."""
+    """The transaction that submits a cron's batch, if it is the first to move the cron to its nominal time.
+
+    It returns None if the cron is paused or has already fired for that time.
+    """
 
     def __init__(self, db: Dialect, drafts: Sequence[Draft], cron: str, nominal: Micros) -> None:
         self._db = db
@@ -385,24 +399,24 @@ class Fire:
         moved = tx.query("fire", name=self._cron, nominal=self._nominal).rows()
         if not moved and not tx.query("cron_is_known", name=self._cron).rows():
             raise UnknownCron(self._cron)
-        if not moved and not self._was_here(tx):
+        if not moved and not self._was_committed(tx):
             return None
         return self._submit(tx) if self._drafts else Submitted([], [], set())
 
-    def _was_here(self, tx: Transaction) -> bool:
-        """Whether an earlier try of this very call has committed, and only its answer was lost."""
+    def _was_committed(self, tx: Transaction) -> bool:
+        """Return True if an earlier try of this call was committed, and only its answer was lost."""
         if not self._again or not self._drafts:
             return False
         return len(tx.query("peek_parents", [(one.id,) for one in self._drafts]).rows()) == len(self._drafts)
 
 
-def _portions(births: Iterable[tuple[int, InitialState]]) -> Iterator[list[tuple[int, InitialState]]]:
-    """Cut births into parts of a bounded number and size."""
+def _portions(initial: Iterable[tuple[int, InitialState]]) -> Iterator[list[tuple[int, InitialState]]]:
+    """Split into parts of bounded number and size."""
     some: list[tuple[int, InitialState]] = []
     size = 0
-    for nth, birth in births:
-        some.append((nth, birth))
-        size += len(birth.task.args)
+    for nth, one in initial:
+        some.append((nth, one))
+        size += len(one.task.args)
         if len(some) >= CHUNK or size >= CHUNK_BYTES:
             yield some
             some, size = [], 0
@@ -414,19 +428,19 @@ def _number(id: UUID) -> int:
     return id.int
 
 
-def _put_off(task: Task) -> Task:
-    """Inside a caller's old snapshot a task is left for the sweep to make runnable: only that sees what is open now."""
+def _defer(task: Task) -> Task:
+    """Leave a runnable task to the sweep: a caller's old snapshot may not see the open claim partition."""
     return replace(task, state=State.SCHEDULED) if task.state is State.RUNNABLE else task
 
 
-def _task_row(task: Task, birth: InitialState) -> Values:
-    """A line of `task`, as the statement `submit` takes it."""
+def _task_row(task: Task, initial: InitialState) -> Values:
+    """Return a row for the statement `submit`."""
     return (
         task.id,
         task.queue,
         task.tenant,
         task.state.value,
-        *birth.place,
+        *initial.place,
         task.due,
         task.expires,
         task.waiting,
@@ -438,7 +452,7 @@ def _task_row(task: Task, birth: InitialState) -> Values:
 
 
 def _body_row(task: Task, one: Draft) -> Values:
-    """A line of `body`, as the statement `submit_bodies` takes it."""
+    """Return a row for the statement `submit_bodies`."""
     return (
         task.id,
         task.handler,

@@ -1,7 +1,7 @@
-"""The passing of time over SQL: look without a lock, and only where something is found lock, decide and write.
+"""The sweep of a SQL store. Each step first looks without locks, and locks and writes only what it finds.
 
-Every step is bounded, idempotent and safe while other nodes do the same: rows that somebody else is busy with are left
-to them. The steps stand in the order of the memory store's sweep.
+Every step is bounded, idempotent, and safe while other nodes sweep: it skips rows that others have locked. The order of
+the steps is that of the memory store.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
 from windlass.stores.coordination import AUDIT_KEPT
 from windlass.stores.protocol import SESSIONS_SHOWN, Swept
+from windlass.stores.series import Resolution
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.bulk import finish_overdue
 from windlass.stores.sql.database import Database, Transaction
 from windlass.stores.sql.graph import fail_cycles, resolve, resolve_joined, resolve_some
 from windlass.stores.sql.rows import Counts, Moves, Row, rows_from, uuids
+from windlass.stores.sql.series import fold_counts, roll_up
 from windlass.stores.sql.settle import end_in_chunk
 
 CHUNK = 1_000
 TURNS = 5
-"""Transactions in which one sweep tells of ends; then it looks which others there are."""
+"""The number of transactions in which one sweep resolves edges."""
 FOLD_ABOVE = 500
 _NOBODY = UUID(int=0)
 _LATE = micros(timedelta(seconds=5))
@@ -45,12 +47,13 @@ _FORGET = (
 
 
 class SqlSweep(SqlBase):
-    """Sweep. The store remembers how far pruning and the stall detector have come, which take many sweeps."""
+    """Sweep. Pruning and the stall detector take many sweeps; the store remembers how far they have come."""
 
-    def __init__(self, db: Database, retention: timedelta) -> None:
-        super().__init__(db, retention)
+    def __init__(self, db: Database, retention: timedelta, series_kept: timedelta) -> None:
+        super().__init__(db, retention, series_kept)
         self._pruned_to: tuple[Micros, UUID] = (0, _NOBODY)
         self._edges_seen_to: tuple[UUID, UUID] = (_NOBODY, _NOBODY)
+        self._rolled_up: Micros | None = None
 
     def sweep(self) -> Swept:
         db = self._db
@@ -67,14 +70,15 @@ class SqlSweep(SqlBase):
             healed=self._heal(now) + self._keep_up(),
             pruned=self._prune(now),
             next_due=db.read(lambda tx: tx.query("next_due").rows())[0][0],
-            carried_on=finish_overdue(db, now),  # Last: one that cannot be carried out must not keep the rest undone.
+            carried_on=finish_overdue(db, now),  # Last, so that an operation that fails does not block the rest.
         )
         self._forget_audit(now)
         self._fold()
+        self._roll_up(now)
         return done
 
     def _mark_lost_sessions(self) -> int:
-        """First of two steps, committed by itself: from here on the session can neither claim nor renew."""
+        """Mark expired sessions as lost. Once this is committed, they can neither claim nor renew."""
         db = self._db
         lost = db.transact(lambda tx: tx.query("lost_sessions", now=db.lease_now(), boot=db.boot()).rows())
         if lost:
@@ -123,36 +127,36 @@ class SqlSweep(SqlBase):
         return len(late)
 
     def _resolve_pending(self) -> int:
-        """What was left to be told by a caller that died, or that had more than its share to tell."""
+        """Resolve edges that a caller left, because it died or had too many of them."""
         pending = uuids(self._db, self._db.read(lambda tx: tx.query("pending", limit=CHUNK).rows()))
         done = resolve_some(self._db, pending, rounds=TURNS)
         self._db.notify(done.wake)
         return done.edges
 
     def _heal(self, now: Micros) -> int:
-        """The stall detector: a task that ended a while ago, and that somebody still waits for without being told."""
+        """Resolve edges from tasks that ended a while ago, if nobody else will: the stall detector."""
         child, parent = self._edges_seen_to
         seen = self._db.read(lambda tx: tx.query("edges_after", child=child, parent=parent, limit=CHUNK).rows())
         whole = len(seen) < CHUNK
         self._edges_seen_to = (_NOBODY, _NOBODY) if whole else (self._db.uuid(seen[-1][0]), self._db.uuid(seen[-1][1]))
-        untold = {
+        unresolved = {
             self._db.uuid(parent): state
             for _, parent, resolved, state, finished, noted, joining in seen
             if not resolved and not noted and not joining and finished is not None and finished < now - _LATE
         }
-        if untold:
-            self._db.transact(lambda tx: tx.execute("announce", sorted(untold.items())))
-            self._db.notify(resolve(self._db, list(untold)))
-        return len(untold)
+        if unresolved:
+            self._db.transact(lambda tx: tx.execute("announce", sorted(unresolved.items())))
+            self._db.notify(resolve(self._db, list(unresolved)))
+        return len(unresolved)
 
     def _keep_up(self) -> int:
-        """The database's own upkeep; how many runnable tasks it found where no claim looks."""
+        """Do the database's own upkeep. Return the number of runnable tasks found where no claim looks."""
         rescued = self._db.upkeep()
         self._db.notify(rescued.keys())
         return sum(rescued.values())
 
     def _prune(self, now: Micros) -> int:
-        """Dead letters stay until somebody purges them; a workflow's tasks stay until all of them have ended."""
+        """Remove old finished tasks, except dead letters and the tasks of workflows that have not ended."""
         old = self._db.read(self._old_tasks(now - self._retention))
         self._pruned_to = (old[-1][1], old[-1][0]) if len(old) == CHUNK else (0, _NOBODY)
         busy: dict[tuple[str, str], bool] = {}
@@ -179,7 +183,7 @@ class SqlSweep(SqlBase):
         return bool(self._db.read(lambda tx: tx.query("workflow_is_busy", tenant=tenant, workflow=workflow).rows()))
 
     def _forget_audit(self, now: Micros) -> None:
-        """The first entry tells whether there is anything to forget: those behind it are hardly older."""
+        """Remove old audit entries. The first entry is about the oldest and shows whether there are any."""
         if not self._old_entries(now, 1):
             return
         old = self._old_entries(now, CHUNK)
@@ -192,19 +196,25 @@ class SqlSweep(SqlBase):
     def _fold(self) -> None:
         [(deltas,)] = self._db.read(lambda tx: tx.query("unfolded", limit=FOLD_ABOVE + 1).rows())
         if deltas > FOLD_ABOVE:
-            self._db.transact(_fold_some)
+            self._db.transact(fold_counts)
+
+    def _roll_up(self, now: Micros) -> None:
+        """Once a minute, add up what the time series keeps for too long."""
+        minute = Resolution.MINUTE.start(now)
+        if self._rolled_up != minute and self._db.transact(lambda tx: roll_up(tx, now, self._series_kept)):
+            self._rolled_up = minute
 
     def _look(self, statement: str, now: Micros) -> list[UUID]:
         return uuids(self._db, self._db.read(lambda tx: tx.query(statement, now=now, limit=CHUNK).rows()))
 
 
 def forget(db: Database, tx: Transaction, ids: Sequence[UUID]) -> int:
-    """Remove these tasks, if they have ended and everyone has been told, and everything about them; how many."""
+    """Remove those of these tasks that have ended and have no edges to resolve. Return their number."""
     batch = [(id,) for id in sorted(ids)]
-    # Locked first: a retry that makes somebody wait for one of them again has it locked until then.
+    # Locked first, because a retry may be making another task wait for one of them again.
     rows = rows_from(db, tx.query("lock_tasks_skip", batch).rows())
-    untold = set(uuids(db, tx.query("unnotified", batch).rows()))
-    gone = [row for row in rows if row.state.final and row.id not in untold]
+    unresolved = set(uuids(db, tx.query("unnotified", batch).rows()))
+    gone = [row for row in rows if row.state.final and row.id not in unresolved]
     counts = Counts()
     for row in gone:
         counts.add(row.queue, row.tenant, row.state, -1)
@@ -244,10 +254,3 @@ def _make_runnable(moves: Moves, row: Row, now: Micros) -> bool:
         return False
     moves.move(row, State.RUNNABLE)
     return True
-
-
-def _fold_some(tx: Transaction) -> None:
-    counts = Counts()
-    for queue, tenant, state, tasks in tx.query("fold", limit=100_000).rows():
-        counts.add(queue, tenant, State(state), tasks)
-    counts.write(tx)

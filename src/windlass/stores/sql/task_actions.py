@@ -1,4 +1,4 @@
-"""What one transaction of an operator's verb does to some tasks: cancel them, or bring them back."""
+"""Cancel or retry some tasks in one transaction."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from windlass.stores.sql.rows import Moves, Row, rows_from, uuids
 T = TypeVar("T")
 TRIES = 100
 COMING, CAME = "in", "done"
-"""The stages of a task of a retry that has more than one transaction: it comes back later, or has done so."""
+"""The stages of a task in a bulk retry: it will be retried later in the operation, or has been."""
 Stages: TypeAlias = Callable[[Transaction, Collection[UUID]], Mapping[UUID, str]]
-"""At which stage of the whole operation some tasks are; those that are no part of it are left out."""
+"""Returns the stages of some tasks in the bulk operation, without those that are not part of it."""
 
 
 class EdgesMoved(Exception):
-    """Between a look at the edges and the locks somebody told a task of an end: the transaction must start again."""
+    """Edges were resolved between reading and locking them, so the transaction must start again."""
 
 
 def until_still(attempt: Callable[[], T]) -> T:
-    """Try a transaction until nobody moves its edges meanwhile."""
+    """Repeat a transaction until nobody changes its edges meanwhile."""
     for _ in range(TRIES):
         try:
             return attempt()
         except EdgesMoved:
             continue
-    raise StoreUnavailable("the prerequisites of these tasks change all the time; try again")
+    raise StoreUnavailable("The prerequisites of these tasks keep changing. Try again.")
 
 
 class Done(NamedTuple):
-    """What was done."""
+    """What the transaction did."""
 
     changed: list[Row]
-    """The tasks that were changed, as they were before."""
+    """The changed tasks, as they were before."""
     wake: set[str]
     announced: list[UUID]
-    """Ends that somebody has to be told of."""
+    """Ended tasks that have edges to resolve."""
 
 
 def cancel_some(
     db: Database, tx: Transaction, ids: Collection[UUID], reason: str, grace: Micros, *, announce: bool
 ) -> Done:
-    """Cancel those that are unfinished; leased ones are asked to stop."""
+    """Cancel the unfinished ones of these tasks, or ask them to stop if they are leased."""
     asked = tx.query("now", now=db.now())
     held = tx.query("lock_tasks", [(id,) for id in sorted(ids)])
     [(now,)] = asked.rows()
@@ -69,31 +69,31 @@ def cancel_some(
 
 
 def announce_cancelled(db: Database, tx: Transaction, ids: Collection[UUID]) -> list[UUID]:
-    """Note the ends of those that `cancel_some` has cancelled without a word; which somebody waits for."""
+    """Announce tasks that `cancel_some` cancelled with `announce=False`. Return those with edges to resolve."""
     held = rows_from(db, tx.query("lock_tasks", [(id,) for id in sorted(ids)]).rows())
     ended = [(row.id, row.state.value) for row in held if row.state is State.CANCELLED]
     return uuids(db, tx.query("announce", ended).rows()) if ended else []
 
 
-def bring_back(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stages | None = None) -> Done:
-    """Bring back those that ended badly, to wait for each prerequisite that is unfinished or comes back as well.
+def retry_some(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stages | None = None) -> Done:
+    """Retry those of these tasks that ended badly. Each waits again for prerequisites that are unfinished or retried.
 
-    With `stages` they are part of a larger operation, and prerequisites that it brings back in another transaction
-    count too. Tasks and prerequisites are locked in one set and in id order, after the notes of who is still to be
-    told of their ends: whoever tells locks in this order.
+    With `stages`, the tasks are part of a bulk operation, and prerequisites that it retries in other transactions count
+    too. First the rows of `ended`, then the tasks and their prerequisites are locked, each in one statement and in id
+    order, because `resolve` locks in this order.
     """
     asked = tx.query("now", now=db.now())
-    told = tx.query("resolved_edges", [(id,) for id in sorted(ids)])
+    resolved = tx.query("resolved_edges", [(id,) for id in sorted(ids)])
     _check_cycles_again(tx, ids)
     [(now,)] = asked.rows()
-    everyone = [(id,) for id in sorted({*ids, *(above for _, above in _edges(db, told.rows()))})]
-    untold = tx.query("hold_ended", everyone)
-    held = tx.query("lock_tasks", everyone)
-    # Once more: until they were locked, these tasks may have been told of ends.
-    told = tx.query("resolved_edges", [(id,) for id in sorted(ids)])
+    all_ids = [(id,) for id in sorted({*ids, *(above for _, above in _edges(db, resolved.rows()))})]
+    unresolved = tx.query("hold_ended", all_ids)
+    held = tx.query("lock_tasks", all_ids)
+    # Read again: edges may have been resolved before the tasks were locked.
+    resolved = tx.query("resolved_edges", [(id,) for id in sorted(ids)])
     rows = {row.id: row for row in rows_from(db, held.rows())}
-    edges = _edges(db, told.rows())
-    if not {(above,) for _, above in edges} <= set(everyone):
+    edges = _edges(db, resolved.rows())
+    if not {(above,) for _, above in edges} <= set(all_ids):
         raise EdgesMoved
     back = [rows[id] for id in map(TaskId, ids) if id in rows and rows[id].state.ended_badly]
     stage: Mapping[UUID, str] = stages(tx, {above for _, above in edges}) if stages else {}
@@ -108,19 +108,19 @@ def bring_back(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stage
     for row in back:
         moves.move(row, **retried_fields(row, row.waiting + more[row.id], now))
     tx.execute("reopen_edges", sorted(reopened))
-    # Whoever has not been told of the old end waits for the new one instead.
-    tx.execute("close_ended", [(above,) for above in uuids(db, untold.rows()) if above in coming])
+    # Dependents whose edges were not resolved yet wait for the new end instead.
+    tx.execute("close_ended", [(above,) for above in uuids(db, unresolved.rows()) if above in coming])
     moves.write(tx)
-    # What came back earlier in this operation and ended badly meanwhile is an end like any other.
+    # A task that this operation retried earlier may have ended badly again meanwhile.
     ended = sorted((id, rows[id].state.value) for id in again & {above for _, above in reopened})
     announced = uuids(db, tx.query("announce", ended).rows()) if ended else []
     return Done(back, moves.counts.wake, announced)
 
 
 def _check_cycles_again(tx: Transaction, ids: Sequence[UUID]) -> None:
-    """Have the sweep search the workflows of tasks that it failed for a cycle: retried, they wait for each other again.
+    """Make the sweep search for cycles again in the workflows of tasks that failed because of one.
 
-    Workflows are locked before tasks, here as in a submit.
+    Workflows are locked before tasks, as in a submit.
     """
     found = tx.query("failed_by_cycle", [(id,) for id in sorted(ids)]).rows()
     workflows = {workflow_id(tenant, name) for tenant, name in found}

@@ -91,7 +91,7 @@ def _queue(tx: Transaction, name: str) -> Queue:
 
 
 def _rank(db: Database, tx: Transaction, queue: Queue, ids: Sequence[TaskId]) -> None:
-    """The rows are locked first: an update of the same task must come wholly before or after."""
+    """Recompute the places of some tasks. They are locked first, so that an update comes before or after this."""
     batch = [(id,) for id in sorted(ids)]
     tx.query("lock_tasks", batch).rows()
     places: list[tuple[object, ...]] = []

@@ -1,4 +1,4 @@
-"""A SQLite file as its keeper sees it: facts, soundness, an online backup, and all of its rows."""
+"""Administration of a SQLite file: status, integrity checks, online backup, and copies."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 
 
 class SQLiteAdmin:
-    """A file that is there already."""
+    """Administration of an existing file."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self._path = Path(path).absolute()
         self._statements = load("sqlite", "?", folder="inspection")
         if not self._path.is_file():
-            raise DatabaseMissing(f"{self._path} does not exist; `windlass db migrate` makes it")
+            raise DatabaseMissing(f"{self._path} does not exist. `windlass db migrate` creates it.")
         with self._errors():
             # apsw's own types are partly unknown.
             self._connection: Any = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READWRITE)
             self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-            # As the store sets it for each of its connections: what it shows is what the store does.
+            # As the store sets it for its connections, so that the status shows what the store uses.
             self._connection.pragma("synchronous", "full")
-            self._connection.pragma("user_version")  # The first look at the file itself: is it a database?
+            self._connection.pragma("user_version")  # The first read of the file fails if it is not a database.
 
     def status(self) -> Status:
         schema: int = self._connection.pragma("user_version")
@@ -61,9 +61,9 @@ class SQLiteAdmin:
         with self._errors():
             try:
                 said = [line for (line,) in self._connection.execute("PRAGMA integrity_check(5)")]
-            except apsw.CorruptError as error:  # So damaged that the check itself cannot be made.
+            except apsw.CorruptError as error:  # So damaged that the check itself fails.
                 said = [str(error)]
-        if said != ["ok"]:  # Then nothing that its rows say means anything.
+        if said != ["ok"]:  # The rows of a damaged file cannot be trusted.
             return [Finding(check="integrity_check", count=len(said), text="the file is damaged", examples=said)]
         return [
             finding
@@ -75,9 +75,9 @@ class SQLiteAdmin:
     def backup(self, to: str, advance: Advance) -> None:
         place = Path(to)
         if place.exists():
-            raise NotAllowed(f"to={to!r} exists already; name a file that does not")
+            raise NotAllowed(f"to={to!r} already exists. Name a new file.")
         if not place.absolute().parent.is_dir():
-            raise NotAllowed(f"to={to!r} is in a folder that does not exist; create it first")
+            raise NotAllowed(f"to={to!r} is in a folder that does not exist. Create it first.")
         part = place.with_name(f"{place.name}.part")
         part.unlink(missing_ok=True)
         with (
@@ -116,15 +116,15 @@ class SQLiteAdmin:
         self._connection.close()
 
     def run(self, text: str, *values: Any) -> Any:
-        """Run a statement on this connection; its rows as they come."""
+        """Run a statement and yield its rows."""
         return self._connection.execute(text, values)
 
     def run_many(self, text: str, rows: Iterator[Sequence[Any]]) -> None:
-        """Run a statement for each of the rows."""
+        """Run a statement for each row."""
         self._connection.executemany(text, rows)
 
     def ask(self, statement: str, *values: Any) -> list[Any]:
-        """Run one of the statements of `inspection`."""
+        """Run a statement of `inspection` and return its rows."""
         with self._errors():
             return self._connection.execute(self._statements[statement].text, values).fetchall()
 
@@ -153,7 +153,7 @@ class SQLiteAdmin:
 
 
 class SQLiteRows:
-    """All rows, inside one transaction: both what is read and what is filled."""
+    """All rows of a file, read or written in one transaction."""
 
     def __init__(self, admin: SQLiteAdmin) -> None:
         self._admin = admin
@@ -208,7 +208,7 @@ def _size(path: Path) -> int:
 
 
 def _make_durable(path: Path) -> None:
-    """What is called a backup must survive a loss of power."""
+    """Flush a file and its folder to disk, so that the backup survives a power failure."""
     for place in (path, path.parent):
         handle = os.open(place, os.O_RDONLY)
         try:

@@ -1,7 +1,7 @@
-"""SQLite through apsw: a connection for each thread, writers in a queue, statements run row by row in the process.
+"""SQLite through apsw: one connection per thread, one writer at a time.
 
-Writers queue on a lock file before they begin: the kernel wakes them in turn, where SQLite's own busy handler would
-have them all sleep and guess. WAL with `synchronous=FULL`: what was acknowledged survives a loss of power.
+Writers wait for a lock file before they begin, because the kernel wakes them up in turn, while SQLite's busy handler
+polls. With WAL and `synchronous=FULL`, committed data survive a power failure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from windlass.clock import BootClock, Clock, SystemClock, boot_id
 from windlass.core.times import Micros
 from windlass.errors import NotAllowed, StoreError, StoreUnavailable
 from windlass.stores.migrate import pending
-from windlass.stores.sql.database import Asked, Transaction, Values
+from windlass.stores.sql.database import Query, Transaction, Values
 from windlass.stores.sqlite.fork import FORKS
 from windlass.stores.sqlite.wakeup import Wakeup
 from windlass.stores.statements import Statement, load
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Rows:
-    """Rows that are already here."""
+    """A result that was already fetched."""
 
     def __init__(self, found: Sequence[Values]) -> None:
         self._found = found
@@ -45,7 +45,7 @@ class Rows:
 
 
 class Connection:
-    """One connection, used by one thread of one process. Also the transaction that runs on it."""
+    """A connection of one thread, and the transaction that runs on it."""
 
     def __init__(self, path: str, statements: dict[str, Statement], *, create: bool) -> None:
         self.pid = os.getpid()
@@ -54,13 +54,13 @@ class Connection:
         self._statements = statements
         self._lock_file = -1
         self._lock_files: list[int] = []
-        """The same once more, for whoever closes it: two threads may come to that at the same moment."""
+        """The lock file, in a list: two threads may close the connection at the same time, and one pops it."""
         self._connection: Any = None  # its stubs are partly unknown
         FORKS.watch(self)
-        # A file that is gone is not made again: what was acknowledged in it is missed, not quietly begun anew.
+        # A file that was removed is not created again: losing its data must not go unnoticed.
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         self._connection = apsw.Connection(path, flags=flags, statementcachesize=200)
-        if self._connection.readonly("main"):  # SQLite would say so only at the first write.
+        if self._connection.readonly("main"):  # SQLite would report this only at the first write.
             raise StoreUnavailable(f"{path} cannot be written: it is read-only")
         self._lock_file = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._lock_files.append(self._lock_file)
@@ -88,7 +88,7 @@ class Connection:
 
     @contextmanager
     def writing(self) -> Generator[None]:
-        """A write transaction: committed at the end, rolled back on any error."""
+        """Run a write transaction: commit it at the end, roll it back on any error."""
         with self._queued():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -102,7 +102,7 @@ class Connection:
 
     @contextmanager
     def reading(self) -> Generator[None]:
-        """A transaction that only reads: whatever others commit meanwhile, it sees the file as it was."""
+        """Run a read transaction, which sees one snapshot of the file."""
         self._connection.execute("BEGIN")
         try:
             yield
@@ -110,7 +110,7 @@ class Connection:
             self._connection.execute("ROLLBACK")
 
     def migrate(self) -> None:
-        """Bring the file's tables up to date, if they are not."""
+        """Apply pending migrations."""
         if not pending("sqlite", self._version()):
             return
         with self.writing():
@@ -124,20 +124,20 @@ class Connection:
         self._close_lock_file()
 
     def _close_lock_file(self) -> None:
-        with suppress(IndexError):  # It is closed already. Taking it out of the list is one step of the interpreter.
+        with suppress(IndexError):  # It is already closed. `pop` is atomic.
             os.close(self._lock_files.pop())
 
     def abandon(self, *, close: bool) -> None:
-        """In a forked child: close without a word to the file, whose locks are the parent's."""
+        """In a forked child, close the connection without touching the file, whose locks belong to the parent."""
         self._close_lock_file()
         if close and self._connection is not None:
             self._connection.file_control("main", apsw.SQLITE_FCNTL_NULL_IO, 0)
             self._connection.close()
 
     def _check_file(self) -> None:
-        """SQLite goes on writing to a file that was removed, or replaced by another, and so to nowhere."""
+        """Raise `StoreUnavailable` if the file was removed or replaced: SQLite would write to the old one unnoticed."""
         if _identity(self._path) != self._file:
-            raise StoreUnavailable(f"{self._path} was removed or replaced while it was in use; nothing was written")
+            raise StoreUnavailable(f"{self._path} was removed or replaced while in use; nothing was written")
 
     def _version(self) -> int:
         return self._connection.pragma("user_version")
@@ -162,15 +162,15 @@ class SQLiteDatabase:
         self._statements = dict(load("sqlite", "?"))
         self._bell = Wakeup(self._path)
         self._thread = threading.local()
-        self._links: WeakSet[Connection] = WeakSet()  # each is its thread's, and ends with it
+        self._links: WeakSet[Connection] = WeakSet()  # each belongs to its thread
         self._closed = False
         with _errors(self._path):
             if not Path(self._path).parent.is_dir():
-                raise StoreUnavailable(f"{self._path}: the folder does not exist; create it first")
+                raise StoreUnavailable(f"{self._path}: the folder does not exist. Create it first.")
             self._link(create=True).migrate()
 
     def transact(self, work: Callable[[Transaction], T], *, recover: Callable[[], T | None] | None = None) -> T:
-        # Nothing to recover: in one process a commit has either happened or raised.
+        # Nothing to recover: in one process, a commit has either succeeded or raised.
         with self._using() as link, link.writing():
             return work(link)
 
@@ -178,9 +178,9 @@ class SQLiteDatabase:
         with self._using() as link:
             return work(link)
 
-    def snapshot(self, asked: Sequence[Asked]) -> list[Sequence[Values]]:
+    def snapshot(self, queries: Sequence[Query]) -> list[Sequence[Values]]:
         with self._using() as link, link.reading():
-            return [link.query(statement, **scalars).rows() for statement, scalars in asked]
+            return [link.query(statement, **scalars).rows() for statement, scalars in queries]
 
     def join(self, conn: object, work: Callable[[Transaction], T]) -> T:
         raise NotAllowed("conn= joins a PostgreSQL transaction; this store is a SQLite file")
@@ -205,7 +205,7 @@ class SQLiteDatabase:
         return self._bell.wait(timeout)
 
     def upkeep(self) -> Mapping[str, int]:
-        """Nothing: SQLite checkpoints its log by itself, and a claim sees all that is runnable."""
+        """Do nothing: SQLite checkpoints its log itself, and claims see every runnable task."""
         return {}
 
     def close(self) -> None:
@@ -213,7 +213,7 @@ class SQLiteDatabase:
         self._bell.close()
         for link in list(self._links):
             if link.pid == os.getpid():
-                with suppress(apsw.ThreadingViolationError):  # In use just now; it goes with the thread that uses it.
+                with suppress(apsw.ThreadingViolationError):  # In use; it is closed with its thread.
                     link.close()
         self._links.clear()
         self._thread = threading.local()
@@ -229,15 +229,15 @@ class SQLiteDatabase:
                 link.busy = False
 
     def _link(self, *, create: bool = False) -> Connection:
-        """This thread's connection. One made before a fork belongs to the parent and is left alone."""
+        """Return the connection of this thread. After a fork, the parent's is not used."""
         link: Connection | None = getattr(self._thread, "link", None)
         if link is None or link.pid != os.getpid():
             if self._closed:
-                raise StoreError(f"{self._path}: this store is closed; open another one")
+                raise StoreError(f"{self._path}: this store is closed. Open another one.")
             if FORKS.torn:
                 raise StoreError(
-                    f"{self._path}: this process was forked while another thread was at work in a SQLite store; fork "
-                    "first, or start the process anew"
+                    f"{self._path}: this process was forked while another thread was using a SQLite store. Fork before "
+                    "using the store, or start a new process."
                 )
             link = self._thread.link = Connection(self._path, self._statements, create=create)
             self._links.add(link)
@@ -246,7 +246,7 @@ class SQLiteDatabase:
 
 @contextmanager
 def _errors(path: str) -> Generator[None]:
-    """SQLite's errors in our words."""
+    """Translate errors of SQLite."""
     try:
         yield
     except apsw.BusyError as error:
@@ -258,16 +258,16 @@ def _errors(path: str) -> Generator[None]:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Which file a path names now."""
+    """Return the identity of the file at a path."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - before every commit, and twice as quick as a Path
+        found = os.stat(path)  # noqa: PTH116 - called before every commit, and twice as fast as Path
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
 
 
 def _bound(statement: Statement, batch: Sequence[Values], fixed: Values) -> Iterator[Sequence[Any]]:
-    """The rows of a batch with ids as bytes, followed by what is the same for all of them."""
+    """Return the parameters for each row of a batch: its values with ids as bytes, then the scalars."""
     ids = [place for place, column in enumerate(statement.batch) if column.type == "blob"]
     for line in batch:
         values = [*line, *fixed]

@@ -1,9 +1,9 @@
-"""What happens to SQLite's connections in a forked child: they are let go of at once, and its own are opened.
+"""Drop SQLite connections in a forked child, which then opens its own.
 
-SQLite believes that a process holds the locks of every connection open in it, yet locks are not inherited. A child that
-opened a connection beside the parent's would work without locks: the parent could remove the log under its hands, and
-what the child was told is durable would be gone. Nor may the child keep the parent's lock file open, or the lock of a
-parent that was killed would live on in it.
+SQLite assumes that a process holds the locks of all its open connections, but locks are not inherited. A child that
+opened a connection while the parent's are open would work without locks: the parent could remove the log, and committed
+data of the child would be lost. The child must not keep the parent's lock file open either, because the lock would
+outlive a killed parent.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from weakref import WeakSet
 
 
 class Inherited(Protocol):
-    """A connection, as a fork sees it."""
+    """A connection that a forked child must drop."""
 
     busy: bool
 
     def abandon(self, *, close: bool) -> None:
-        """Let go of what the child has of it. `close` says that SQLite may be called for that."""
+        """Drop the connection in the child. With `close`, SQLite may be called for that."""
         ...
 
 
@@ -29,14 +29,14 @@ class Forks:
     def __init__(self) -> None:
         self._open: WeakSet[Inherited] = WeakSet()
         self.torn = False
-        """Another thread was inside SQLite when this process was forked off: what it held is held for ever here."""
+        """True if another thread was inside SQLite during the fork: its locks stay held forever in this process."""
 
     def watch(self, link: Inherited) -> None:
-        """Let go of this one in children."""
+        """Drop this connection in forked children."""
         self._open.add(link)
 
     def forked(self) -> None:
-        """Called in a child before anything else."""
+        """Drop all connections. Called in a forked child before anything else."""
         inherited = list(self._open)
         self.torn = self.torn or any(link.busy for link in inherited)
         for link in inherited:

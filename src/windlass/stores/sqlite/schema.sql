@@ -131,7 +131,7 @@ CREATE TABLE bulk_task (
     bulk   BLOB NOT NULL,
     task   BLOB NOT NULL,
     chosen INTEGER NOT NULL,
-    stage  TEXT NOT NULL CHECK (stage IN ('walk', 'found', 'in', 'out', 'left', 'done', 'told')),
+    stage  TEXT NOT NULL CHECK (stage IN ('walk', 'found', 'in', 'out', 'left', 'done', 'announced')),
     PRIMARY KEY (bulk, task)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX bulk_task_stage ON bulk_task (bulk, stage, task);
@@ -183,12 +183,34 @@ CREATE TABLE queue (
 ) STRICT, WITHOUT ROWID;
 
 -- Counts are sums over appended deltas, which the sweep folds, exactly as on PostgreSQL.
+-- `at` is when a delta happened, if the time series counts it, `arrived` how many of its tasks are new, `waited` and
+-- `longest` how long started ones had waited. Folded deltas have none of them: they are in `series`.
 CREATE TABLE tally (
-    queue  TEXT NOT NULL,
-    tenant TEXT NOT NULL,
-    state  TEXT NOT NULL,
-    tasks  INTEGER NOT NULL
+    queue   TEXT NOT NULL,
+    tenant  TEXT NOT NULL,
+    state   TEXT NOT NULL,
+    tasks   INTEGER NOT NULL,
+    at      INTEGER,
+    arrived INTEGER,
+    waited  INTEGER,
+    longest INTEGER
 ) STRICT;
+
+-- What happened in each second, and in each minute that is older, exactly as on PostgreSQL.
+CREATE TABLE series (
+    queue     TEXT NOT NULL,
+    width     INTEGER NOT NULL,
+    at        INTEGER NOT NULL,
+    arrived   INTEGER NOT NULL,
+    started   INTEGER NOT NULL,
+    completed INTEGER NOT NULL,
+    failed    INTEGER NOT NULL,
+    retried   INTEGER NOT NULL,
+    waited    INTEGER NOT NULL,
+    longest   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX series_at ON series (width, at);
+CREATE INDEX series_queue ON series (queue, width, at);
 
 -- What handlers printed, one row an attempt that printed anything.
 CREATE TABLE log (

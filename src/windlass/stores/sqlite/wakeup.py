@@ -1,7 +1,7 @@
-"""Wake-up between the processes that share a SQLite file: each waiting thread has a datagram socket, writers ring them.
+"""Wake-ups between processes that share a SQLite file: each waiting thread has a datagram socket that writers notify.
 
-The sockets are in a folder of their own beside the machine's temporary files, because a socket's path may be only about
-a hundred characters long. A bell is a hint: one that is lost, or that another user may not ring, costs a little time.
+The sockets are in a folder in the machine's temporary directory, because the path of a socket is limited to about a
+hundred characters. A wake-up is a hint: if it is lost, or another user may not send it, polling finds the work.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 
 
 class WakeupListener(socket.socket):
-    """A socket that closes itself with the last reference to it, which is its thread's."""
+    """A socket that is closed with the last reference to it, which its thread holds."""
 
     def __del__(self) -> None:
         self.close()
 
 
 class Wakeup:
-    """Rings everyone who waits for work in one SQLite file."""
+    """Notifies all threads that wait for work in one SQLite file."""
 
     def __init__(self, path: str) -> None:
         name = sha256(os.path.realpath(path).encode()).hexdigest()[:16]
@@ -35,7 +35,7 @@ class Wakeup:
         self._closed = False
 
     def notify(self) -> None:
-        """Wake everyone who waits. The sockets of dead processes are cleared away."""
+        """Wake up all waiting threads. Remove the sockets of dead processes."""
         if not self._folder.is_dir():
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender:
@@ -43,24 +43,24 @@ class Wakeup:
                 self._ring_one(sender, ear)
 
     def wait(self, timeout: timedelta) -> bool:
-        """Sleep until somebody rings, or the time is up."""
+        """Wait for a wake-up. Return False after `timeout`."""
         ear = self._ear()
         heard, _, _ = select.select([ear], [], [], timeout.total_seconds())
-        # Everything that was rung meanwhile is one hint.
+        # All wake-ups received so far count as one.
         with suppress(BlockingIOError):
             while heard and not self._closed:
                 ear.recv(1)
         return bool(heard)
 
     def close(self) -> None:
-        """Wake this process's waiters for the last time, and take their names away.
+        """Wake up the waiting threads of this process, and remove their sockets' files.
 
-        A socket is closed when its thread lets go of it: closed here, it could be another file by the time it is read.
+        The threads close their sockets themselves: closed here, the descriptor could be another file when it is read.
         """
         self._closed = True
         self.notify()
         for path in self._paths:
-            if path.name.startswith(f"{os.getpid()}-"):  # the others are those of the process we were forked from
+            if path.name.startswith(f"{os.getpid()}-"):  # the others belong to the parent process of a fork
                 path.unlink(missing_ok=True)
         self._paths.clear()
 
@@ -84,4 +84,4 @@ class Wakeup:
         except ConnectionRefusedError:
             ear.unlink(missing_ok=True)
         except (BlockingIOError, FileNotFoundError, PermissionError):
-            return  # Its buffer is full, so it will wake; or it has just gone; or it is another user's.
+            return  # Its buffer is full, so it will wake up; or it is gone; or it belongs to another user.

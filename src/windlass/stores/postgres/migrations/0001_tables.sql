@@ -136,7 +136,7 @@ CREATE TABLE windlass.bulk_task (
     bulk   uuid NOT NULL,
     task   uuid NOT NULL,
     chosen boolean NOT NULL,
-    stage  text COLLATE "C" NOT NULL CHECK (stage IN ('walk', 'found', 'in', 'out', 'left', 'done', 'told')),
+    stage  text COLLATE "C" NOT NULL CHECK (stage IN ('walk', 'found', 'in', 'out', 'left', 'done', 'announced')),
     PRIMARY KEY (bulk, task)
 );
 CREATE INDEX bulk_task_stage ON windlass.bulk_task (bulk, stage, task);
@@ -199,9 +199,32 @@ CREATE TABLE windlass.queue (
 );
 
 -- Counts are sums over appended deltas, so no two transactions ever wait for each other here; the sweep folds them.
+-- `at` is when a delta happened, if the time series counts it, `arrived` how many of its tasks are new, `waited` and
+-- `longest` how long started ones had waited. Folded deltas have none of them: they are in `series`.
 CREATE TABLE windlass.tally (
-    queue  text COLLATE "C" NOT NULL,
-    tenant text COLLATE "C" NOT NULL,
-    state  text COLLATE "C" NOT NULL,
-    tasks  bigint NOT NULL
+    queue   text COLLATE "C" NOT NULL,
+    tenant  text COLLATE "C" NOT NULL,
+    state   text COLLATE "C" NOT NULL,
+    tasks   bigint NOT NULL,
+    at      bigint,
+    arrived bigint,
+    waited  bigint,
+    longest bigint
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- What happened in each second, and in each minute that is older (docs/decisions/0015-time-series-from-count-deltas.md).
+-- Rows are only appended and removed: several for one queue and time are added up by whoever reads them.
+CREATE TABLE windlass.series (
+    queue     text COLLATE "C" NOT NULL,
+    width     bigint NOT NULL,
+    at        bigint NOT NULL,
+    arrived   bigint NOT NULL,
+    started   bigint NOT NULL,
+    completed bigint NOT NULL,
+    failed    bigint NOT NULL,
+    retried   bigint NOT NULL,
+    waited    bigint NOT NULL,
+    longest   bigint NOT NULL
+);
+CREATE INDEX series_at ON windlass.series (width, at);
+CREATE INDEX series_queue ON windlass.series (queue, width, at);

@@ -1,9 +1,8 @@
--- enqueue: submit plain tasks (no key, prerequisites, workflow or times of their own), a transaction by itself.
+-- enqueue: submit plain tasks (no key, prerequisites, workflow or times) in a transaction of its own.
 -- moves: new -> runnable
--- One round trip in place of four statements, for nearly every single call of `enqueue`. It answers with nothing, and
--- does nothing, when a queue has settings that these tasks were not placed by. `open_lot` gives the transaction its
--- number before it looks which lot is open, like `prepare`. The wake-up hint goes along with it (`ring`): the lock that
--- a commit with a NOTIFY takes is held for no longer than by a transaction of its own.
+-- One round trip instead of four statements. If a queue has another order or a limit, it does nothing and returns no row.
+-- Like `prepare`, `open_lot` assigns a transaction id before it looks up the open partition. The wake-ups are sent with
+-- it (:to_notify): a commit with NOTIFY takes a lock on the whole server, no longer here than in a transaction of its own.
 -- batch: id uuid, nth integer, queue text, tenant text, band bigint, rank bigint, on_failure text, handler text,
 --   args text, rules text, priority integer, kind bigint
 WITH clock AS MATERIALIZED (
@@ -27,7 +26,7 @@ WITH clock AS MATERIALIZED (
     INSERT INTO windlass.body (id, handler, args, rules, priority, first_due, submitted)
     SELECT id, handler, args, rules, priority, due, now FROM new
 ), counted AS (
-    INSERT INTO windlass.tally (queue, tenant, state, tasks)
-    SELECT queue, tenant, 'runnable', count(*) FROM new GROUP BY queue, tenant
+    INSERT INTO windlass.tally (queue, tenant, state, tasks, at, arrived)
+    SELECT queue, tenant, 'runnable', count(*), min(now), count(*) FROM new GROUP BY queue, tenant
 )
-SELECT now, (SELECT count(pg_notify('windlass', queue)) FROM unnest(:ring::text[]) AS queue) FROM clock;
+SELECT now, (SELECT count(pg_notify('windlass', queue)) FROM unnest(:to_notify::text[]) AS queue) FROM clock;
