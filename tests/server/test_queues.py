@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 
-from tests.server.conftest import API, Client, problem
+from tests.server.conftest import API, Client, Connect, problem
 from tests.support.builders import a_session, a_task, submit, submit_one
 from windlass.core.ordering import Strategy
 from windlass.core.worker_list import RunningTask, WorkerList, WorkerProcess, encode_workers
+from windlass.operations.caller import Scope
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +26,7 @@ async def test_queues_show_settings_and_counts(client: Client, store: Store) -> 
     assert (found["idle"]["strategy"], found["idle"]["step_seconds"], found["idle"]["max_waiting"]) == ("aging", 30, 5)
 
 
-async def test_a_queue_is_paused_with_a_reason_and_set_without_losing_it(client: Client, store: Store) -> None:
+async def test_a_pause_and_its_reason_survive_new_settings(client: Client, store: Store) -> None:
     submit_one(store, queue="mail")
 
     paused = (await client.post(f"{API}/queues/mail/pause", json={"why": "nightly import", "by": "ops"})).json()
@@ -40,7 +42,7 @@ async def test_a_queue_is_paused_with_a_reason_and_set_without_losing_it(client:
     assert [entry.action for entry in store.audit("queue/mail")] == ["resumed", "configured", "paused"]
 
 
-async def test_a_queue_is_not_set_to_what_cannot_be(client: Client, store: Store) -> None:
+async def test_invalid_queue_settings_are_refused(client: Client, store: Store) -> None:
     problem(await client.put(f"{API}/queues/a%20b", json={}), 404, "not_found")
     found = problem(await client.put(f"{API}/queues/q", json={"weight": 0}), 400, "invalid_request")
 
@@ -55,7 +57,7 @@ async def test_handlers_are_listed_with_their_schemas(client: Client) -> None:
     assert work["parameters"] == {}
 
 
-async def test_crons_are_paused_and_resumed_and_hide_what_is_secret(client: Client, store: Store) -> None:
+async def test_crons_are_paused_and_resumed_and_hide_secrets(client: Client, store: Store) -> None:
     paused = (await client.post(f"{API}/crons/daily/pause", json={"why": "holiday"})).json()
     [listed] = (await client.get(f"{API}/crons")).json()
     resumed = (await client.post(f"{API}/crons/daily/resume")).json()
@@ -67,7 +69,7 @@ async def test_crons_are_paused_and_resumed_and_hide_what_is_secret(client: Clie
     problem(await client.post(f"{API}/crons/unheard-of/pause"), 404, "unknown_cron")
 
 
-async def test_nodes_say_what_they_serve(client: Client, store: Store) -> None:
+async def test_nodes_show_what_they_serve(client: Client, store: Store) -> None:
     store.open_session("node-1", about='{"queues":["mail"]}')
     store.open_session("node-2", about="no JSON")
 
@@ -96,7 +98,7 @@ async def test_one_node_shows_its_worker_processes(client: Client, store: Store)
     problem(await client.get(f"{API}/nodes/{UUID(int=1)}"), 404, "unknown_node")
 
 
-async def test_the_audit_log_is_read_by_subject_a_page_at_a_time(client: Client) -> None:
+async def test_audit_entries_are_read_by_subject_in_pages(client: Client) -> None:
     for name in ("a", "b", "c"):
         await client.post(f"{API}/queues/{name}/pause")
     await client.post(f"{API}/crons/daily/pause")
@@ -108,3 +110,67 @@ async def test_the_audit_log_is_read_by_subject_a_page_at_a_time(client: Client)
     assert [entry["subject"] for entry in rest["entries"]] == ["queue/a"]
     assert rest["before"] is None
     assert first["entries"][0]["by"] == "local"
+
+
+async def test_one_queue_is_read_by_its_name(client: Client, store: Store) -> None:
+    submit_one(store, queue="mail")
+    await client.post(f"{API}/queues/mail/pause", json={"why": "import"})
+
+    found = await client.get(f"{API}/queues/mail")
+
+    [listed] = (await client.get(f"{API}/queues")).json()
+    assert found.json() == listed
+    assert (listed["tasks"], listed["paused_why"]) == ({"runnable": 1}, "import")
+    assert listed["oldest"] == "2027-01-15T08:00:00Z", "by the clock of these tests"
+    problem(await client.get(f"{API}/queues/none"), 404, "unknown_queue")
+
+
+async def test_a_tenant_does_not_see_how_long_others_have_waited(connect: Connect, store: Store, token: Any) -> None:
+    submit_one(store, queue="mail", tenant="beta")
+    submit_one(store, queue="mail", tenant="acme")
+
+    client = connect(token(Scope.READ, tenant="acme"))
+    found = (await client.get(f"{API}/queues/mail")).json()
+
+    assert (found["tasks"], found["oldest"]) == ({"runnable": 1}, None)
+
+
+async def test_one_cron_is_read_by_its_name(client: Client) -> None:
+    found = (await client.get(f"{API}/crons/daily")).json()
+
+    assert [found] == (await client.get(f"{API}/crons")).json()
+    assert (found["name"], found["next"]) == ("daily", "2027-01-16T06:00:00Z")
+    paused = (await client.post(f"{API}/crons/daily/pause")).json()
+    assert paused["next"] is None
+    problem(await client.get(f"{API}/crons/none"), 404, "unknown_cron")
+
+
+async def test_one_tenant_is_read_by_its_name(client: Client, connect: Connect, store: Store, token: Any) -> None:
+    submit_one(store, tenant="acme")
+    submit_one(store, tenant="beta")
+
+    found = (await client.get(f"{API}/tenants/acme")).json()
+    own = connect(token(Scope.READ, tenant="acme"))
+
+    assert found == {"name": "acme", "tasks": {"runnable": 1}, "queues": ["default"]}
+    assert (await own.get(f"{API}/tenants/acme")).json() == found
+    problem(await own.get(f"{API}/tenants/beta"), 404, "unknown_tenant")
+    problem(await own.get(f"{API}/tenants/none"), 404, "unknown_tenant")
+
+
+async def test_one_breaker_is_read_by_its_name(client: Client) -> None:
+    held = (await client.post(f"{API}/breakers/bank/open", json={"why": "maintenance"})).json()
+
+    assert (await client.get(f"{API}/breakers/bank")).json() == held
+    assert held["held_by"] == "local"
+    problem(await client.get(f"{API}/breakers/none"), 404, "unknown_breaker")
+
+
+async def test_a_node_shows_what_it_reported_about_its_pools(client: Client, store: Store) -> None:
+    session = store.open_session("node-1")
+    store.report(session, '{"degraded": "no data", "pools": {"mail": {"queues": ["mail"], "ready": 2}}}')
+
+    found = (await client.get(f"{API}/nodes/{session}")).json()
+
+    assert found["degraded"] == "no data"
+    assert (found["pools"]["mail"]["ready"], found["pools"]["mail"]["queues"]) == (2, ["mail"])
