@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.test_pools import a_store, report_of
+from tests.operations.test_pools import a_store, report_of
 from windlass.autoscale import pool_tick
 from windlass.autoscale.stored_state import PoolOverrides, decode_document
 from windlass.clock import ManualClock
