@@ -161,9 +161,7 @@ def _pools(options: WorkerOptions) -> tuple[PoolSettings, ...]:
     single = [field for field in ("queues", "size", "threads") if field in options]
     if "pools" in options:
         if single:
-            raise InvalidSettings(
-                f"Invalid settings: pools and {', '.join(single)} exclude each other. Use one."
-            )
+            raise InvalidSettings(f"Invalid settings: pools and {', '.join(single)} exclude each other. Use one.")
         return tuple(options["pools"])
     queues = options.get("queues", ("default",))
     return (PoolSettings(queues=tuple(queues), size=options.get("size"), threads=options.get("threads", 1)),)
