@@ -2,48 +2,18 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from tests.cli.conftest import Windlass
-from tests.support.builders import a_session, claim_one, report, submit_one
-from windlass.autoscale.observe import NodeReport, PoolReport
-from windlass.core.breaker import BreakerState
-from windlass.core.lifecycle import State
-from windlass.core.retry import Error
-from windlass.core.settlement import Raised, Settlement
-from windlass.core.task import Progress
-from windlass.operations import breakers, pools, queues
-from windlass.operations.access import Access
-from windlass.operations.author import Author
-from windlass.stores.coordination import Entry
+from tests.operations.secrets import SECRET, SecretStore
 from windlass.stores.protocol import Store
-
-SECRET = "hunter2hunter2"
-TEXT = f"password={SECRET} at postgresql://u:{SECRET}@db/x"
 
 
 @pytest.fixture
 def ids(store: Store) -> dict[str, str]:
-    """Tasks whose arguments, output, errors, reasons and progress contain the secret, as the reasons of changes do."""
-    args = {"to": "ann", "password": SECRET, "url": f"https://u:{SECRET}@host/"}
-    failed = submit_one(store, handler="mail", args=args, key="a", workflow="w")
-    session = a_session(store, about=f'{{"token": "{SECRET}"}}')
-    claim = claim_one(store, session)
-    store.progress([Progress(lease=claim.lease, message=TEXT)])
-    report(store, claim, Raised(Error(kind="ValueError", message=TEXT, traceback=TEXT), give_up=True))
-    done = submit_one(store, handler="mail", args=args, key="b", workflow="w")
-    claim = claim_one(store, session)
-    store.settle([(claim.lease, Settlement(state=State.COMPLETED, result=f'{{"token": "{SECRET}"}}', log=TEXT))])
-    store.note([Entry(subject="x/y", action="z", text=TEXT, data=f'{{"token": "{SECRET}"}}')])
-    pool = PoolReport(queues=("mail",), target=1, ready=1, floor=1, ceiling=8, most=8)
-    store.report(session, msgspec.json.encode(NodeReport(pools={"mail": pool}, degraded=TEXT)).decode())
-    access, author = Access(store), Author("ann", TEXT)
-    pools.set_size(access, "mail", 4, author=author)
-    pools.pause(access, "mail", author=author)
-    queues.pause(access, "mail", author)
-    breakers.hold(access, "bank", BreakerState.OPEN, author=author)
-    return {"failed": str(failed), "done": str(done)}
+    """A store with the secret in every text, and the ids of what it has."""
+    planted = SecretStore(store)
+    return {"failed": str(planted.failed), "done": str(planted.done)}
 
 
 READS = [
@@ -61,11 +31,13 @@ READS = [
     ["workers", "ls"],
     ["audit", "ls"],
     ["cron", "ls"],
+    ["queues", "ls"],
     ["pool", "show"],
     ["pool", "show", "mail"],
     ["pool", "history", "mail"],
-    ["queues", "ls"],
     ["breaker", "ls"],
+    ["tenants", "ls"],
+    ["token", "ls"],
 ]
 
 

@@ -13,6 +13,8 @@ from windlass.cli import options
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.stores.protocol import Filter, Store
+from windlass.stores.sqlite import SQLiteStore
+from windlass.stores.totals import Total
 
 
 @pytest.fixture
@@ -99,7 +101,9 @@ def test_an_empty_filter_is_refused(windlass: Windlass, store: Store, two: list[
     assert len(store.find(Filter(states=frozenset({State.RUNNABLE}))).tasks) == 2
 
 
-def test_a_count_is_bounded(monkeypatch: pytest.MonkeyPatch, windlass: Windlass, two: list[TaskId]) -> None:
-    monkeypatch.setattr(options, "MOST_COUNTED", 1)
+def test_an_inexact_count_is_shown_as_a_minimum(
+    monkeypatch: pytest.MonkeyPatch, windlass: Windlass, two: list[TaskId]
+) -> None:
+    monkeypatch.setattr(SQLiteStore, "count", lambda *_, **__: Total(tasks=1, exact=False))
 
     assert "Would cancel more than 1 task." in windlass("tasks", "cancel", "queue:mail", "--dry-run").stderr

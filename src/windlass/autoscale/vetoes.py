@@ -1,7 +1,7 @@
 """Lower a recommendation when more workers would not help, or would do harm.
 
-`errors`: too many attempts fail. `futile`: all workers are busy, tasks take longer than usual, and the last growth did not
-raise the throughput, so the bottleneck is elsewhere. `limit`: a signal limits the workers. `stalled`: no task has
+`errors`: too many attempts fail. `futile`: all workers are busy, tasks take longer than usual, and the last growth did
+not raise the throughput, so the bottleneck is elsewhere. `limit`: a signal limits the workers. `stalled`: no task has
 finished for a long time. `crashes`: workers keep dying. `breaker`: the circuit breaker of the downstream is open.
 
 While a breaker is open, the pool is idle. Its size is held for a moment, since most outages are short, then it shrinks
@@ -133,8 +133,8 @@ def evaluate_growth(moment: Moment, growth: GrowthTest, service: float) -> Growt
             growth, cap=None, size=size, reached=rate, step=RETEST_STEP, wait=min(RETEST_MOST, 2 * growth.wait)
         )
     if growth.size and size > growth.size and growth.reached > 0:
-        growth, gain = size / growth.size - 1, rate / growth.reached - 1
-        if gain < GAIN * growth:
+        added, gained = size / growth.size - 1, rate / growth.reached - 1
+        if gained < GAIN * added:
             cap = ceil(growth.size * max(1.0, rate / growth.reached))
             return replace(growth, cap=cap, until=moment.now + growth.wait)
     return replace(growth, size=size, reached=rate)
