@@ -225,7 +225,7 @@ def test_an_unknown_prerequisite_is_refused_and_leaves_nothing(store: Store) -> 
 
 
 def test_more_prerequisites_than_a_store_carries_are_refused(store: Store) -> None:
-    with pytest.raises(InvalidTask, match="joining task"):
+    with pytest.raises(InvalidTask, match="intermediate tasks"):
         store.submit([a_task(prerequisites=[str(n) for n in range(MAX_PREREQUISITES + 1)])])
 
     assert all_tasks(store) == []

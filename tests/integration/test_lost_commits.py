@@ -81,7 +81,9 @@ def test_a_plain_submit_whose_answer_was_lost_is_there_once(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = database.PostgresDatabase.run_shortcut
-    monkeypatch.setattr(database.PostgresDatabase, "run_shortcut", lambda *given, **named: (real(*given, **named), None)[1])
+    monkeypatch.setattr(
+        database.PostgresDatabase, "run_shortcut", lambda *given, **named: (real(*given, **named), None)[1]
+    )
 
     receipts = store.submit([a_task(args={"n": 1}), a_task(args={"n": 2})])
 
