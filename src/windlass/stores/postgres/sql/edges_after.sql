@@ -1,5 +1,5 @@
 -- edges_after: return some edges in order, with what the stall detector needs.
--- For an unknown LIMIT the planner would assume a tenth of the table and read all of it. So the inner LIMIT is a
+-- For an unknown LIMIT the planner would assume a tenth of the table and read the whole table. So the inner LIMIT is a
 -- constant, no smaller than any in use, and OFFSET 0 forces lookups of parents by id.
 SELECT e.child, e.parent, e.resolved, p.state, p.finished, d.parent IS NOT NULL OR b.task IS NOT NULL,
        j.child IS NOT NULL
