@@ -1,1 +1,1 @@
-"""How fast the stores are, beside the cost of their bare statements; `python -m benchmarks --help` says what is run."""
+"""Benchmarks of the stores, compared with their bare statements: `python -m benchmarks --help`."""

@@ -1,9 +1,9 @@
-"""The stores' own statements with nothing of the store around them: what its Python is held against.
+"""The statements of a store without the store, to measure what its Python code costs.
 
-The same texts, transactions, connections' settings and round trips as in `stores.sql.settle` and `stores.sql.submit`,
-and the same rows fetched through the same driver. What is left out is what the store does with them: rows become no
-tasks, nothing is decided or counted, parameters stand ready as far as they do not come out of the claim itself.
-Whoever changes which statements a claim, a settle or a submit sends changes it here too.
+They use the same SQL, transactions, connection settings and round trips as `stores.sql.settle` and `stores.sql.submit`,
+and fetch the same rows through the same driver. What is missing is the store's own work: rows do not become tasks,
+nothing is decided or counted, and most parameters are prepared in advance. If you change which statements a claim, a
+settle or a submit sends, change them here too.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Protocol, TypeAlias
 from benchmarks.recorded import Call
 
 Send: TypeAlias = Callable[[], object]
-"""A submit, ready to be sent."""
+"""Sends a prepared submit."""
 
 
 class Bare(Protocol):
-    """One connection that knows the statements."""
+    """One connection that sends the bare statements."""
 
     def cycle(self, batch: int) -> int:
-        """Claim at most so many tasks and settle them as completed; how many they were."""
+        """Claim at most this many tasks and settle them as completed. Return their number."""
         ...
 
-    def prepared(self, calls: Sequence[Call]) -> Send:
-        """The transaction of these calls, with every parameter as the driver wants it."""
+    def prepare(self, calls: Sequence[Call]) -> Send:
+        """Return a function that sends these calls in one transaction, with prepared parameters."""
         ...
 
     def cpu(self) -> float:
-        """Seconds of processor time that the database has used for this connection so far."""
+        """Return the seconds of CPU time that the database has used for this connection."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The bare statements on PostgreSQL, through psycopg: pipelined as the store sends them."""
+"""The bare statements on PostgreSQL, through psycopg, in the same pipelines as the store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Lines = Sequence[tuple[Any, ...]]
 
 
 class BarePostgres:
-    """One connection outside of any pool."""
+    """One connection without a connection pool."""
 
     def __init__(self, url: str) -> None:
         self._statements = load("postgres", "$")
@@ -39,7 +39,7 @@ class BarePostgres:
             self._settle(claimed)
         return len(claimed)
 
-    def prepared(self, calls: Sequence[Call]) -> Send:
+    def prepare(self, calls: Sequence[Call]) -> Send:
         """See `Bare`."""
         ready = [(call, self._columns(call)) for call in calls]
 
@@ -53,7 +53,7 @@ class BarePostgres:
         return send
 
     def cpu(self) -> float:
-        """See `Bare`: what the server process of this connection has used."""
+        """See `Bare`. Returns the CPU time of the server process of this connection."""
         used = psutil.Process(self._connection.info.backend_pid).cpu_times()
         return used.user + used.system
 
@@ -66,31 +66,33 @@ class BarePostgres:
             rows = self._run("claim", queue=QUEUE, session=self._session, limit=batch, now=None).fetchall()
             if rows:
                 many = len(rows)
-                self._run("lease", _ids(rows), repeated("1", many), session=self._session, now=rows[0][1])
+                self._run("lease", _ids(rows), repeat("1", many), session=self._session, now=rows[0][1])
                 self._run("count", *_deltas("runnable", "leased", many))
         return rows
 
     def _settle(self, claimed: Lines) -> None:
         ids, many = _ids(claimed), len(claimed)
-        ones, zeros, nulls = (repeated(value, many) for value in ("1", "0", "NULL"))
-        completed, session = repeated("completed", many), repeated(self._session.hex, many)
+        ones, zeros, nulls = (repeat(value, many) for value in ("1", "0", "NULL"))
+        completed, session = repeat("completed", many), repeat(self._session.hex, many)
         with self._transaction():
             asked = self._run("now", now=None)
             held = self._run("lock_tasks", ids)
             [(now,)] = asked.fetchall()
             held.fetchall()
             finished = "{" + ",".join([str(now)] * many) + "}"
-            settled = self._run("settle", ids, ones, session, completed, ones, finished, ones, zeros, zeros, nulls)
+            settled = self._run(
+                "settle", ids, ones, session, completed, ones, finished, ones, zeros, zeros, nulls, nulls
+            )
             self._run("count", *_deltas("leased", "completed", many))
             self._run("announce", ids, completed)
-        assert settled.rowcount == many, "these are not the statements of the store any more"
+        assert settled.rowcount == many, "the store sends other statements now"
 
     def _run(self, statement: str, *columns: str, **scalars: object) -> RawCursor[tuple[Any, ...]]:
         values = [*columns, *(scalars[name] for name in self._statements[statement].scalars)]
         return RawCursor(self._connection).execute(self._texts[statement], values)
 
     def _columns(self, call: Call) -> list[str]:
-        """A call's batch as the arrays that are sent."""
+        """Return the batch of a call as array parameters."""
         if not call.batch:
             return []
         types = [column.type for column in self._statements[call.statement].batch]
@@ -108,11 +110,11 @@ def _ids(rows: Lines) -> str:
 
 
 @cache
-def repeated(value: str, many: int) -> str:
-    """An array of one value, made once."""
+def repeat(value: str, many: int) -> str:
+    """Return an array that repeats one value."""
     return "{" + ",".join([value] * many) + "}"
 
 
 @cache
 def _deltas(before: str, after: str, many: int) -> tuple[str, str, str, str]:
-    return repeated(QUEUE, 2), repeated("default", 2), f"{{{before},{after}}}", f"{{{-many},{many}}}"
+    return repeat(QUEUE, 2), repeat("default", 2), f"{{{before},{after}}}", f"{{{-many},{many}}}"

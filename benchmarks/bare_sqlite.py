@@ -25,7 +25,7 @@ SETTLED = ("leased", -1), ("completed", 1)
 
 
 class BareSQLite:
-    """One connection with the store's settings, and its lock file, so that writers queue alike."""
+    """One connection with the store's settings and lock file, so that writers queue in the same way."""
 
     def __init__(self, path: str) -> None:
         self._text = {name: statement.text for name, statement in load("sqlite", "?").items()}
@@ -46,7 +46,7 @@ class BareSQLite:
             self._settle(claimed)
         return len(claimed)
 
-    def prepared(self, calls: Sequence[Call]) -> Send:
+    def prepare(self, calls: Sequence[Call]) -> Send:
         """See `Bare`."""
         ready = [(call, self._lines(call)) for call in calls]
 
@@ -58,7 +58,7 @@ class BareSQLite:
         return send
 
     def cpu(self) -> float:
-        """See `Bare`: SQLite runs in this process."""
+        """See `Bare`. SQLite runs in this process."""
         return process_time()
 
     def close(self) -> None:
@@ -80,13 +80,13 @@ class BareSQLite:
             now = SystemClock().now()
             self._one("now", now=now)
             self._many("lock_tasks", [(row[2],) for row in claimed])
-            ends = [(row[2], 1, self._session, "completed", row[9], now, 1, 0, 0, None) for row in claimed]
+            ends = [(row[2], 1, self._session, "completed", row[9], now, 1, 0, 0, None, None) for row in claimed]
             before = self._connection.total_changes()
             self._many("settle", ends)
             settled = self._connection.total_changes() - before
             self._count(SETTLED, len(claimed))
             self._many("announce", [(row[2], "completed") for row in claimed])
-        assert settled == len(claimed), "these are not the statements of the store any more"
+        assert settled == len(claimed), "the store sends other statements now"
 
     def _count(self, deltas: Sequence[tuple[str, int]], many: int) -> None:
         self._many("count", [(QUEUE, "default", state, sign * many) for state, sign in deltas])
@@ -99,7 +99,7 @@ class BareSQLite:
         return self._connection.executemany(self._text[statement], lines).fetchall()
 
     def _lines(self, call: Call) -> Lines:
-        """A call's parameters, row by row, ids as bytes."""
+        """Return the parameters of a call by row, with ids as bytes."""
         fixed = [_bindable(call.scalars[name]) for name in self._scalars[call.statement]]
         return [(*map(_bindable, line), *fixed) for line in ([()] if call.batch is None else call.batch)]
 

@@ -1,4 +1,4 @@
-"""Claim and settle, over and over, in one process."""
+"""Claim and settle tasks in a loop, in one process."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from windlass.stores.protocol import Store
 
 QUEUE = "default"
 LONG = timedelta(hours=1)
-"""How long a session lives here, because nobody renews it and somebody may sweep."""
+"""The TTL of a session. Nothing renews it, and a sweep may run."""
 
 WARM_UP = 6
-"""Cycles before the clock starts: psycopg prepares a statement when it has been sent five times."""
+"""Cycles before the measurement. psycopg prepares a statement after it was sent five times."""
 
 Cycle: TypeAlias = Callable[[int], int]
-"""One claim of at most so many tasks and the settling of them; how many they were."""
+"""Claims and settles at most this many tasks, and returns their number."""
 
 
-class Drained(NamedTuple):
-    """What one process did."""
+class DrainResult(NamedTuple):
+    """The tasks and seconds of one process."""
 
     tasks: int
     seconds: float
 
     @property
     def rate(self) -> float:
-        """Tasks a second."""
+        """Tasks per second."""
         return self.tasks / self.seconds if self.seconds else 0.0
 
 
-def through(store: Store) -> Cycle:
-    """Cycles through a store, in a session of their own."""
+def make_cycle(store: Store) -> Cycle:
+    """Return a cycle through a store, with its own session."""
     session = store.open_session("benchmark", ttl=LONG)
 
     def cycle(batch: int) -> int:
@@ -46,13 +46,13 @@ def through(store: Store) -> Cycle:
 
 
 def warm_up(cycle: Cycle) -> None:
-    """Let caches fill and statements be prepared."""
+    """Run some cycles to fill caches and prepare statements."""
     for _ in range(WARM_UP):
         cycle(1)
 
 
-def drain(cycle: Cycle, batch: int, *, seconds: float = float("inf"), tasks: float = float("inf")) -> Drained:
-    """Go on until the time is up, so many tasks are done, or nothing is left."""
+def drain(cycle: Cycle, batch: int, *, seconds: float = float("inf"), tasks: float = float("inf")) -> DrainResult:
+    """Run cycles until the time is up, this many tasks are done, or none are left."""
     done, start = 0, perf_counter()
     last = start
     while last - start < seconds and done < tasks:
@@ -61,4 +61,4 @@ def drain(cycle: Cycle, batch: int, *, seconds: float = float("inf"), tasks: flo
             break
         done += found
         last = perf_counter()
-    return Drained(done, last - start)
+    return DrainResult(done, last - start)

@@ -1,42 +1,42 @@
-"""Claim + settle a second, over batch sizes, processes and the number of finished rows in the tables."""
+"""Measure claim + settle for several batch sizes, processes and numbers of finished rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from benchmarks.drain import Cycle, Drained, drain, through, warm_up
-from benchmarks.homes import Home
+from benchmarks.databases import Database
+from benchmarks.drain import Cycle, DrainResult, drain, make_cycle, warm_up
 from benchmarks.plan import AIMED_AT, Cell, Plan
-from benchmarks.processes import Ready, together
-from benchmarks.progress import say
+from benchmarks.processes import Ready, run_together
+from benchmarks.progress import log_progress
 from benchmarks.table import EMPTY, Result
 
 WHAT = "claim + settle"
 ENOUGH = {1: 0.2, 10: 0.5}
-"""Small batches take fewer tasks: what part of the home's fastest rate has to stand ready for them."""
+"""The share of the fastest rate that small batches need as waiting tasks."""
 
 
-def drains(home: Home, plan: Plan) -> Iterator[Result]:
-    """All cells of all conditions."""
-    for finished in (0, *(many for many in sorted(plan.finished) if many <= home.largest)):
-        home.empty()
+def measure_drains(database: Database, plan: Plan) -> Iterator[Result]:
+    """Measure all cells in all conditions."""
+    for finished in (0, *(many for many in sorted(plan.finished) if many <= database.largest)):
+        database.empty()
         if finished:
-            say(f"{home.name}: filling {finished:,} finished rows")
-            home.fill(finished, finished=True)
-        for cell in plan.cells(finished):
-            if home.shared or cell.processes == 1:
-                yield _measured(home, plan, finished, cell)
+            log_progress(f"{database.name}: filling {finished:,} finished rows")
+            database.fill(finished, finished=True)
+        for cell in plan.list_cells(finished):
+            if database.shared or cell.processes == 1:
+                yield _measure_cell(database, plan, finished, cell)
 
 
-def _measured(home: Home, plan: Plan, finished: int, cell: Cell) -> Result:
+def _measure_cell(database: Database, plan: Plan, finished: int, cell: Cell) -> Result:
     condition = f"{finished:,} finished" if finished else EMPTY
-    say(f"{home.name}: {WHAT}, {condition}, batch {cell.batch:,}, processes {cell.processes}")
+    log_progress(f"{database.name}: {WHAT}, {condition}, batch {cell.batch:,}, processes {cell.processes}")
     windlass: list[float] = []
     bare: list[float] = []
-    for _ in range(plan.rounds_of(cell)):
-        windlass.append(_rate(home, plan, finished, cell, lambda: through(home.store())))
-        if home.shared:
-            bare.append(_rate(home, plan, finished, cell, lambda: home.bare().cycle))
+    for _ in range(plan.get_rounds(cell)):
+        windlass.append(_measure_rate(database, plan, finished, cell, lambda: make_cycle(database.store())))
+        if database.shared:
+            bare.append(_measure_rate(database, plan, finished, cell, lambda: database.bare().cycle))
     return Result(
         what=WHAT,
         condition=condition,
@@ -44,27 +44,27 @@ def _measured(home: Home, plan: Plan, finished: int, cell: Cell) -> Result:
         processes=cell.processes,
         windlass=max(windlass),
         bare=max(bare, default=None),
-        aim=_aim(home, finished, cell),
+        aim=_get_aim(database, finished, cell),
     )
 
 
-def _aim(home: Home, finished: int, cell: Cell) -> str:
-    if cell != (AIMED_AT, 1) or not home.shared:
+def _get_aim(database: Database, finished: int, cell: Cell) -> str:
+    if cell != (AIMED_AT, 1) or not database.shared:
         return ""
     return "≥ 0.8 of bare, 0.8 to 1.2 of empty" if finished else "≥ 0.8 of bare"
 
 
-def _rate(home: Home, plan: Plan, finished: int, cell: Cell, make: Callable[[], Cycle]) -> float:
-    """The rates of all processes added up. What a round leaves behind is small against what was filled in."""
+def _measure_rate(database: Database, plan: Plan, finished: int, cell: Cell, make: Callable[[], Cycle]) -> float:
+    """Return the sum of the rates of all processes. Tasks left over from a round do not matter."""
     if not finished:
-        home.empty()
-    home.fill(int(home.fastest * plan.seconds * ENOUGH.get(cell.batch, 1.0)) + 1_000, finished=False)
+        database.empty()
+    database.fill(int(database.fastest * plan.seconds * ENOUGH.get(cell.batch, 1.0)) + 1_000, finished=False)
 
-    def job(ready: Ready) -> Drained:
+    def job(ready: Ready) -> DrainResult:
         cycle = make()
         warm_up(cycle)
         ready()
         return drain(cycle, cell.batch, seconds=plan.seconds)
 
-    parts = together(cell.processes, job) if home.shared else [job(lambda: None)]
+    parts = run_together(cell.processes, job) if database.shared else [job(lambda: None)]
     return sum(part.rate for part in parts)

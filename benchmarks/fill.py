@@ -1,6 +1,6 @@
-"""Tables filled quickly: finished tasks and waiting ones, written by the database itself.
+"""Fill the tables quickly with finished or waiting tasks, in SQL.
 
-Ids are as `fresh_id` makes them, in batches of 1,000 that share a microsecond, so that the indexes grow as they would.
+Ids look like those of `fresh_id`: 1,000 tasks share a microsecond, so that indexes grow as they do in real use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HOUR = 3_600_000_000
 _POSTGRES_TASKS = """
 INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure,
                            fence, session, claimed, finished, attempts, kind)
-SELECT (lpad(to_hex(born / 1000), 12, '0') || '7' || lpad(to_hex(born %% 1000), 3, '0') || 'a'
+SELECT (lpad(to_hex(created / 1000), 12, '0') || '7' || lpad(to_hex(created %% 1000), 3, '0') || 'a'
         || substr(md5(%(first)s::text || ' ' || n), 1, 15))::uuid,
        'default', 'default', CASE WHEN %(finished)s THEN 'completed' ELSE 'runnable' END,
        0, 9223372036854775807, %(first)s + n, %(first)s + n, 0, 'cancel',
@@ -25,7 +25,7 @@ SELECT (lpad(to_hex(born / 1000), 12, '0') || '7' || lpad(to_hex(born %% 1000), 
        CASE WHEN %(finished)s THEN '00000000-0000-7000-8000-000000000000'::uuid END,
        CASE WHEN %(finished)s THEN %(first)s + n END, CASE WHEN %(finished)s THEN %(first)s + n END,
        CASE WHEN %(finished)s THEN 1 ELSE 0 END, 0
-  FROM (SELECT n, %(first)s + n - n %% 1000 AS born FROM generate_series(1::bigint, %(many)s) AS n) AS numbers
+  FROM (SELECT n, %(first)s + n - n %% 1000 AS created FROM generate_series(1::bigint, %(many)s) AS n) AS numbers
 """
 _POSTGRES_BODIES = """
 INSERT INTO windlass.body (id, handler, args, priority, first_due, submitted)
@@ -33,12 +33,12 @@ SELECT id, 'bench.noop', '{"n":1}', 0, due, due FROM windlass.task WHERE due > %
 """
 
 _SQLITE_TASKS = """
-WITH RECURSIVE numbers (n, born) AS (
+WITH RECURSIVE numbers (n, created) AS (
     SELECT 1, :first UNION ALL SELECT n + 1, :first + n - n % 1000 FROM numbers WHERE n < :many
 )
 INSERT INTO task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure,
                   fence, session, claimed, finished, attempts, kind)
-SELECT unhex(printf('%012x7%03xa', born / 1000, born % 1000) || substr(hex(randomblob(8)), 1, 15)),
+SELECT unhex(printf('%012x7%03xa', created / 1000, created % 1000) || substr(hex(randomblob(8)), 1, 15)),
        'default', 'default', iif(:finished, 'completed', 'runnable'), 0, 9223372036854775807, :first + n, :first + n,
        0, 'cancel', :finished, iif(:finished, zeroblob(16), NULL), iif(:finished, :first + n, NULL),
        iif(:finished, :first + n, NULL), :finished, 0
@@ -51,7 +51,7 @@ SELECT id, 'bench.noop', '{"n":1}', 0, due, due FROM task WHERE due > :first AND
 
 
 def fill_postgres(url: str, many: int, *, finished: bool) -> None:
-    """So many tasks more, and everything at rest afterwards: statistics taken, nothing left to vacuum."""
+    """Add tasks, then update statistics and vacuum."""
     values = _values(many, finished=finished)
     with psycopg.connect(url, autocommit=True) as connection:
         if many:
@@ -59,11 +59,11 @@ def fill_postgres(url: str, many: int, *, finished: bool) -> None:
             connection.execute(_POSTGRES_BODIES, values)
         if finished:
             connection.execute("CHECKPOINT")
-        connection.execute("VACUUM ANALYZE windlass.task, windlass.body, windlass.tally")
+        connection.execute("VACUUM ANALYZE")
 
 
 def fill_sqlite(path: str, many: int, *, finished: bool) -> None:
-    """The same for a file, whose log is then empty."""
+    """Add tasks to a file, then empty its write-ahead log."""
     connection: Any = apsw.Connection(path)  # its stubs are partly unknown
     values = _values(many, finished=finished)
     if many:

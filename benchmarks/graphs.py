@@ -1,8 +1,8 @@
-"""What graphs cost, straight on a store: a chain's steps, a cascade, a retry, a cancel and a wide fan-out.
+"""Measure graphs on a store: the steps of a chain, a cascade, a retry, a cancel and a wide fan-out.
 
     python -m benchmarks.graphs [--store sqlite] [--store postgres] [--tasks 10000]
 
-Seconds on the clock, so run it on a quiet machine.
+It measures wall time, so run it on a quiet machine.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from benchmarks.homes import HOMES, Home
-from benchmarks.progress import say
-from benchmarks.table import columns
+from benchmarks.databases import DATABASES, Database
+from benchmarks.progress import log_progress
+from benchmarks.table import format_columns
 from tests.support.builders import GAVE_UP, a_session, a_task, claim_one, complete, report, sweep_until_quiet
 from windlass.clock import monotonic
 from windlass.core.lifecycle import State
@@ -22,23 +22,23 @@ from windlass.stores.protocol import Filter, Store
 STEPS = 300
 
 
-def chain(length: int, name: str) -> Iterable[NewTask]:
-    """Return tasks of which each waits for the one before it."""
+def make_chain(length: int, name: str) -> Iterable[NewTask]:
+    """Return tasks that each wait for the previous one."""
     for step in range(length):
         before = [str(step - 1)] if step else []
         yield a_task(key=str(step), workflow=name, prerequisites=before)
 
 
-def fan(width: int) -> Iterable[NewTask]:
-    """Return one task and all those that wait for it."""
+def make_fan(width: int) -> Iterable[NewTask]:
+    """Return one task and this many dependents."""
     yield a_task(key="root", workflow="fan")
     for child in range(width):
         yield a_task(key=str(child), workflow="fan", prerequisites=["root"])
 
 
-def steps(store: Store) -> float:
-    """Run a chain to its end; seconds a step."""
-    store.submit(list(chain(STEPS, "steps")))
+def measure_steps(store: Store) -> float:
+    """Run a chain. Return the seconds per step."""
+    store.submit(list(make_chain(STEPS, "steps")))
     session = a_session(store)
     began = monotonic()
     for _ in range(STEPS):
@@ -46,9 +46,9 @@ def steps(store: Store) -> float:
     return (monotonic() - began) / STEPS
 
 
-def cascade(store: Store, tasks: int) -> dict[str, float]:
-    """Fail the first task of a chain, bring all of it back by hand, and cancel it by hand; seconds each."""
-    store.submit(list(chain(tasks, "cascade")))
+def measure_cascade(store: Store, tasks: int) -> dict[str, float]:
+    """Fail the first task of a chain, retry the chain, and cancel it. Return the seconds of each step."""
+    store.submit(list(make_chain(tasks, "cascade")))
     claim = claim_one(store)
     seconds: dict[str, float] = {}
     began = monotonic()
@@ -67,14 +67,14 @@ def cascade(store: Store, tasks: int) -> dict[str, float]:
     seconds["retry by filter"] = monotonic() - began
     runnable = sum(count.tasks for count in store.counts() if count.state is State.RUNNABLE)
     if runnable != 1:
-        raise AssertionError(f"{runnable} tasks of a chain are runnable after a retry; there must be one")
+        raise AssertionError(f"After a retry, {runnable} tasks of a chain are runnable instead of one.")
     store.cancel(Filter(workflow="cascade"), reason="benchmark")
     return seconds
 
 
-def wide(store: Store, width: int) -> dict[str, float]:
-    """Complete a task with many dependents; seconds until the call is back, and until all are told."""
-    store.submit(list(fan(width)))
+def measure_fan_out(store: Store, width: int) -> dict[str, float]:
+    """Complete a task with many dependents. Return the seconds of the call, and until all are runnable."""
+    store.submit(list(make_fan(width)))
     claim = claim_one(store)
     began = monotonic()
     complete(store, claim)
@@ -83,36 +83,42 @@ def wide(store: Store, width: int) -> dict[str, float]:
     return {f"settle with {width:,} dependents": back, "until all of them are runnable": monotonic() - began}
 
 
-def measured(home: Home, tasks: int) -> list[list[str]]:
-    """Measure one kind of store; the rows of its table."""
-    home.empty()
-    store = home.store()
+def measure_store(database: Database, tasks: int) -> list[list[str]]:
+    """Measure one store. Return the rows of its table."""
+    database.empty()
+    store = database.store()
     try:
-        say(f"{home.name}: a chain of {STEPS}")
-        rows = [[home.name, f"a step of a chain of {STEPS}", f"{steps(store) * 1000:.1f} ms"]]
-        say(f"{home.name}: a cascade of {tasks:,}")
-        rows += [[home.name, f"{what} ({tasks:,})", f"{took:.2f} s"] for what, took in cascade(store, tasks).items()]
-        say(f"{home.name}: a fan-out of {2 * tasks:,}")
-        rows += [[home.name, what, f"{took:.2f} s"] for what, took in wide(store, 2 * tasks).items()]
+        log_progress(f"{database.name}: a chain of {STEPS}")
+        rows = [[database.name, f"a step of a chain of {STEPS}", f"{measure_steps(store) * 1000:.1f} ms"]]
+        log_progress(f"{database.name}: a cascade of {tasks:,}")
+        rows += [
+            [database.name, f"{what} ({tasks:,})", f"{took:.2f} s"]
+            for what, took in measure_cascade(store, tasks).items()
+        ]
+        log_progress(f"{database.name}: a fan-out of {2 * tasks:,}")
+        times = measure_fan_out(store, 2 * tasks)
+        rows += [[database.name, what, f"{seconds:.2f} s"] for what, seconds in times.items()]
     finally:
         store.close()
     return rows
 
 
 def main() -> None:
-    """Measure what was asked for, and print it."""
+    """Measure the chosen stores and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", action="append", choices=["sqlite", "postgres"], help="repeat it for several")
-    parser.add_argument("--tasks", type=int, default=10_000, help="how long the chain of the cascade is")
+    parser.add_argument(
+        "--store", action="append", choices=["sqlite", "postgres"], help="measure only this store; may be repeated"
+    )
+    parser.add_argument("--tasks", type=int, default=10_000, help="length of the chain of the cascade")
     wanted = parser.parse_args()
     rows: list[list[str]] = []
     for name in wanted.store or ["sqlite", "postgres"]:
-        home = HOMES[name]()
+        database = DATABASES[name]()
         try:
-            rows += measured(home, wanted.tasks)
+            rows += measure_store(database, wanted.tasks)
         finally:
-            home.close()
-    print(columns(("store", "what", "time"), rows, right=[2]))
+            database.close()
+    print(format_columns(("store", "what", "time"), rows, right=[2]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.idle`: what a node with a server costs while there is nothing to do.
+"""`python -m benchmarks.idle`: measure what an idle node with a server costs.
 
-Processor time is counted, not wall time, so other work on the machine disturbs little.
+It measures CPU time, not wall time, so other work on the machine matters little.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WARM_UP = 8.0
 
 
 def main() -> int:
-    """Run `windlass up`, leave it alone, print what it used."""
+    """Run `windlass up` without work, and print what it used."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.idle", description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--store", help="a store's URL  [default: a new SQLite file]")
@@ -37,33 +37,33 @@ def main() -> int:
 
 
 def measure(pid: int, seconds: float) -> None:
-    """One line for each process, and the sum."""
+    """Print one line for each process, and the sum."""
     node = psutil.Process(pid)
     family = [node, *node.children(recursive=True)]
-    before = {each.pid: spent(each) for each in family}
+    before = {each.pid: get_cpu_seconds(each) for each in family}
     began = time.monotonic()
     time.sleep(seconds)
     passed = time.monotonic() - began
-    shares = [(spent(each) - before[each.pid]) / passed for each in family]
+    shares = [(get_cpu_seconds(each) - before[each.pid]) / passed for each in family]
     own = [each.memory_full_info().uss / 1e6 for each in family]
     resident = [each.memory_info().rss / 1e6 for each in family]
-    for name, share, uss, rss in zip(names(len(family)), shares, own, resident, strict=True):
-        tell(name, share, uss, rss)
-    tell("together", sum(shares), sum(own), sum(resident))
+    for name, share, uss, rss in zip(name_processes(len(family)), shares, own, resident, strict=True):
+        print_line(name, share, uss, rss)
+    print_line("total", sum(shares), sum(own), sum(resident))
 
 
-def tell(name: str, share: float, uss: float, rss: float) -> None:
-    """One line of the table."""
-    print(f"{name:<16} {share:7.2%} of a core  {uss:5.0f} MB of its own  {rss:5.0f} MB resident")
+def print_line(name: str, share: float, uss: float, rss: float) -> None:
+    """Print one line of the table."""
+    print(f"{name:<16} {share:7.2%} of a core  {uss:5.0f} MB unique  {rss:5.0f} MB resident")
 
 
-def names(count: int) -> list[str]:
-    """The node with its server, its nursery, its workers."""
-    return ["node and server", "nursery", *(f"worker {number}" for number in range(1, count - 1))]
+def name_processes(count: int) -> list[str]:
+    """Return the names of the processes: the node with its server, the worker parent, the workers."""
+    return ["node and server", "worker parent", *(f"worker {number}" for number in range(1, count - 1))]
 
 
-def spent(process: psutil.Process) -> float:
-    """Seconds of processor time."""
+def get_cpu_seconds(process: psutil.Process) -> float:
+    """Return the CPU time of a process in seconds."""
     times = process.cpu_times()
     return times.user + times.system
 

@@ -1,4 +1,4 @@
-"""On what all of it was measured."""
+"""Describe the machine that runs the benchmarks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.support.servers import ServerMissing, find_postgres
 QUIET = 0.05
 
 
-class Neighbours:
-    """How much of the machine others have used since this was made: what makes rates too low."""
+class OtherLoad:
+    """The CPU time that other processes have used since this object was created."""
 
     def __init__(self) -> None:
         self._machine, self._ours, self._start = _machine_seconds(), _our_seconds(), perf_counter()
@@ -27,8 +27,8 @@ class Neighbours:
     def __str__(self) -> str:
         passed = (perf_counter() - self._start) * (os.cpu_count() or 1)
         others = max(0.0, _machine_seconds() - self._machine - (_our_seconds() - self._ours)) / passed
-        said = f"Others used {others:.0%} of the machine's processors meanwhile"
-        return f"{said}: read every rate as too low." if others > QUIET else f"{said}."
+        share = f"Other processes used {others:.0%} of the CPU time"
+        return f"{share}, so every rate is too low." if others > QUIET else f"{share}."
 
 
 def _machine_seconds() -> float:
@@ -37,21 +37,21 @@ def _machine_seconds() -> float:
 
 
 def _our_seconds() -> float:
-    """This process and everything it has started and seen the end of, the server too."""
+    """Return the CPU time of this process and its finished children, including the server."""
     ours = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in ours)
 
 
-def described() -> Iterator[str]:
-    """The machine, its load and the versions of what is measured."""
+def describe_machine() -> Iterator[str]:
+    """Yield the machine, its load and the versions of what is measured."""
     memory = psutil.virtual_memory().total / 2**30
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
     yield f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.platform()}; load before the run {load}"
     drivers = f"SQLite {apsw.sqlite_lib_version()}, psycopg {psycopg.__version__}"
-    yield f"Python {platform.python_version()}, {drivers}, {_postgres()}"
+    yield f"Python {platform.python_version()}, {drivers}, {_find_postgres_version()}"
 
 
-def _postgres() -> str:
+def _find_postgres_version() -> str:
     try:
         server = find_postgres() / "postgres"
         return subprocess.run([server, "--version"], check=True, capture_output=True, text=True).stdout.strip()

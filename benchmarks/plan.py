@@ -8,11 +8,11 @@ from typing import NamedTuple
 from msgspec import Struct
 
 AIMED_AT = 100
-"""The batch size for which there is an aim."""
+"""The batch size that has a target."""
 
 
 class Cell(NamedTuple):
-    """One number to be measured: claim + settle in batches of this size, in so many processes."""
+    """One number to measure: claim + settle with this batch size and number of processes."""
 
     batch: int
     processes: int
@@ -22,31 +22,31 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The sizes of one run."""
 
     seconds: float
-    """How long each process claims and settles."""
+    """Seconds that each process claims and settles."""
     rounds: int
-    """How often what an aim is held against is measured, Windlass and bare in turns; the best round counts."""
+    """Rounds of the measurements that have a target. Windlass and bare alternate; the best round counts."""
     batches: tuple[int, ...] = (1, 10, 100, 1_000)
     processes: tuple[int, ...] = (1, 2, 8)
     finished: tuple[int, ...]
-    """How many finished rows stand in the tables, one condition each, after the empty one."""
-    whole: bool = False
-    """Whether every condition has all cells, or all but the empty one only the telling ones."""
+    """Numbers of finished rows: one condition for each, in addition to empty tables."""
+    all_cells: bool = False
+    """True to measure all cells in every condition; else only the important ones with finished rows."""
     singles: int
-    """How many tasks are submitted one by one."""
+    """Tasks submitted one by one."""
     bulk: int
-    """How many tasks are submitted in each kind of bulk."""
+    """Tasks submitted in each kind of bulk."""
     pinned: Mapping[int, int]
-    """How many tasks are drained under a pinned snapshot, by the size of the claim."""
+    """Tasks drained under a pinned snapshot, by batch size."""
 
-    def cells(self, finished: int) -> Iterator[Cell]:
-        """What is measured with so many finished rows in the tables."""
+    def list_cells(self, finished: int) -> Iterator[Cell]:
+        """Yield the cells to measure with this many finished rows."""
         for batch in self.batches:
             for processes in self.processes:
-                if not finished or self.whole or processes == 1 or batch == AIMED_AT:
+                if not finished or self.all_cells or processes == 1 or batch == AIMED_AT:
                     yield Cell(batch, processes)
 
-    def rounds_of(self, cell: Cell) -> int:
-        """How often a cell is measured."""
+    def get_rounds(self, cell: Cell) -> int:
+        """Return the number of rounds of a cell."""
         return self.rounds if cell.processes == 1 and cell.batch >= AIMED_AT else 1
 
 
@@ -67,7 +67,7 @@ FULL = Plan(
     seconds=2.0,
     rounds=3,
     finished=(10_000, 100_000, 1_000_000),
-    whole=True,
+    all_cells=True,
     singles=5_000,
     bulk=200_000,
     pinned={100: 120_000, 500: 300_000},

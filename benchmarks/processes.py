@@ -1,4 +1,4 @@
-"""The same work in several processes that begin at the same moment."""
+"""Run the same job in several processes that start at the same time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 Ready = Callable[[], object]
-"""What a job calls when it has opened what it needs: it returns when all the others are ready too."""
+"""A job calls this when it is ready; it returns when all jobs are ready."""
 
 PATIENCE = 120.0
 
 
-def together(processes: int, job: Callable[[Ready], T]) -> list[T]:
-    """Fork so many processes, let each do the job, and answer with what came of each.
+def run_together(processes: int, job: Callable[[Ready], T]) -> list[T]:
+    """Run a job in this many forked processes and return their results.
 
-    The caller must hold no open store and no connection: a child would share it.
+    The caller must not have an open store or connection, because the children would share it.
     """
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(processes)
@@ -32,15 +32,15 @@ def together(processes: int, job: Callable[[Ready], T]) -> list[T]:
         ends.append(receiver)
         children.append(child)
     try:
-        return [_answer(end) for end in ends]
+        return [_receive_result(end) for end in ends]
     finally:
         for child in children:
             child.join(PATIENCE)
 
 
-def alone(job: Callable[[Ready], T]) -> T:
-    """The job in a process of its own, so that it leaves nothing behind in this one."""
-    [answer] = together(1, job)
+def run_alone(job: Callable[[Ready], T]) -> T:
+    """Run a job in its own process, so that it leaves nothing behind in this one."""
+    [answer] = run_together(1, job)
     return answer
 
 
@@ -52,8 +52,8 @@ def _run(job: Callable[[Ready], T], barrier: Any, sender: Connection) -> None:
         sender.send((False, traceback.format_exc()))
 
 
-def _answer(end: Any) -> Any:
-    went_well, answer = end.recv()
-    if not went_well:
-        raise RuntimeError(f"a process of the benchmark failed:\n{answer}")
+def _receive_result(end: Any) -> Any:
+    succeeded, answer = end.recv()
+    if not succeeded:
+        raise RuntimeError(f"A process of the benchmark failed:\n{answer}")
     return answer

@@ -1,4 +1,4 @@
-"""What is being measured now, for whoever waits: on stderr, so that stdout holds the results alone."""
+"""Print progress to stderr, so that stdout has only the results."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from time import perf_counter
 _start = perf_counter()
 
 
-def say(what: str) -> None:
-    """Say what comes next."""
+def log_progress(what: str) -> None:
+    """Print what is measured next."""
     print(f"{perf_counter() - _start:6.1f} s  {what}", file=sys.stderr, flush=True)

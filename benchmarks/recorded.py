@@ -1,8 +1,8 @@
-"""What a submit sends, written down without a database, so that it can be sent again without the store around it."""
+"""Record the statements of a submit without a database, so that they can be sent without the store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Call(Struct, frozen=True):
-    """One statement of a transaction; `answered` says that its rows are waited for before the next one is sent."""
+    """One statement of a transaction. If `answered`, its rows are read before the next statement is sent."""
 
     statement: str
     batch: Sequence[Values] | None
@@ -28,7 +28,7 @@ class Call(Struct, frozen=True):
 
 
 class Rows:
-    """The rows that a submit of new tasks finds: no settings of queues, no tasks of the same keys."""
+    """The rows that a submit of new tasks finds: no queue settings, and no tasks with the same keys."""
 
     def __init__(self, found: Sequence[Values]) -> None:
         self._found = found
@@ -38,7 +38,7 @@ class Rows:
 
 
 class Recorder:
-    """A database that writes down what it is asked. Also the transaction that runs on it."""
+    """A database and transaction that record their calls."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -72,21 +72,21 @@ class Recorder:
     def boot(self) -> str:
         return ""
 
-    def ring(self, queues: Collection[str]) -> None:
+    def notify(self, queues: Collection[str]) -> None:
         return
 
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
         return False
 
-    def upkeep(self) -> None:
-        return
+    def upkeep(self) -> Mapping[str, int]:
+        return {}
 
     def close(self) -> None:
         return
 
 
-def recorded(tasks: Sequence[NewTask]) -> list[Call]:
-    """The statements by which a SQL store submits these tasks, in their order."""
+def record_submit(tasks: Sequence[NewTask]) -> list[Call]:
+    """Return the statements that a SQL store sends to submit these tasks."""
     recorder = Recorder()
     SqlStore(recorder, RETENTION).submit(tasks)
     return recorder.calls

@@ -1,12 +1,11 @@
-"""What `Scheduler` costs over a bare `heapq`, and how many bytes a task takes while it waits.
+"""Compare `Scheduler` with a bare `heapq`, and measure the memory of a waiting task.
 
     python -m benchmarks.scheduler [--size 1000000] [--rounds 1]
 
-Budgets at 10⁶ tasks: at most four times as long as bare heapq, at most 1,024 bytes a task. A pair is one task in and
-out: `heappush` and `heappop` of a tuple against `add_tasks`, `consume_task` and `complete_task`. All rows of a run use
-the same deadlines, in turns; the best round counts, in CPU time, which a busy machine disturbs less. `fill and drain`
-adds everything and then takes everything; `steady` keeps all tasks standing in the heap and passes as many again
-through it, one in and one out.
+Budgets at 10⁶ tasks: at most four times the time of a bare heapq, and at most 1,024 bytes per task. A pair is one task
+in and out: `heappush` and `heappop` of a tuple, or `add_tasks`, `consume_task` and `complete_task`. All rows of a run
+use the same deadlines. The best round counts, in CPU time, because a busy machine disturbs it less. `fill and drain`
+adds all tasks and then takes them all; `steady` keeps all tasks in the heap and passes as many again through it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ KIBIBYTE = 1024
 
 
 class Speed(NamedTuple):
-    """One way of passing all tasks through; `ratio` is its time over that of the bare heap in the same shape."""
+    """The speed of one way to pass all tasks through. `ratio` compares its time with that of the bare heap."""
 
     shape: str
     name: str
@@ -36,7 +35,7 @@ class Speed(NamedTuple):
 
 
 class Report(NamedTuple):
-    """All that one run has measured."""
+    """The results of one run."""
 
     size: int
     speeds: list[Speed]
@@ -51,11 +50,11 @@ def run(size: int = 1_000_000, rounds: int = 1) -> Report:
         *_compare("fill and drain", FILL_AND_DRAIN, deadlines, rounds),
         *_compare("steady", STEADY, deadlines, rounds),
     ]
-    return Report(size, speeds, {name: _bytes_per_task(make, size) for name, make in MEMORY.items()})
+    return Report(size, speeds, {name: _measure_bytes_per_task(make, size) for name, make in MEMORY.items()})
 
 
 def _compare(shape: str, ways: dict[str, Way], deadlines: list[float], rounds: int) -> list[Speed]:
-    """Let every way have its turn in every round; the first is the measure of the others."""
+    """Measure every way in every round. The ratios are relative to the first way."""
     seconds: dict[str, float] = {}
     for _ in range(rounds):
         for name, way in ways.items():
@@ -76,7 +75,7 @@ def _fill_and_drain_bare(deadlines: list[float]) -> float:
 
 
 def _fill_and_drain_in_one_batch(deadlines: list[float]) -> float:
-    scheduler, tasks = Scheduler(), list(_tasks(deadlines))
+    scheduler, tasks = Scheduler(), list(_make_tasks(deadlines))
     start = process_time()
     scheduler.add_tasks(tasks)
     _drain(scheduler)
@@ -84,14 +83,14 @@ def _fill_and_drain_in_one_batch(deadlines: list[float]) -> float:
 
 
 def _fill_and_drain_one_by_one(deadlines: list[float]) -> float:
-    return _timed_one_by_one(list(_tasks(deadlines)))
+    return _time_one_by_one(list(_make_tasks(deadlines)))
 
 
 def _fill_and_drain_with_construction(deadlines: list[float]) -> float:
-    return _timed_one_by_one(_tasks(deadlines))
+    return _time_one_by_one(_make_tasks(deadlines))
 
 
-def _timed_one_by_one(tasks: Iterable[NewTask]) -> float:
+def _time_one_by_one(tasks: Iterable[NewTask]) -> float:
     scheduler = Scheduler()
     start = process_time()
     for task in tasks:
@@ -109,28 +108,28 @@ def _steady_bare(deadlines: list[float]) -> float:
     heap = [(deadline, id) for id, deadline in enumerate(deadlines)]
     heapify(heap)
     start = process_time()
-    for id, deadline in enumerate(_later(deadlines), len(deadlines)):
+    for id, deadline in enumerate(_shift_deadlines(deadlines), len(deadlines)):
         heappush(heap, (deadline, id))
         heappop(heap)
     return process_time() - start
 
 
 def _steady_one_by_one(deadlines: list[float]) -> float:
-    return _timed_steady(deadlines, list(_tasks(_later(deadlines), first_id=len(deadlines))))
+    return _time_steady(deadlines, list(_make_tasks(_shift_deadlines(deadlines), first_id=len(deadlines))))
 
 
 def _steady_with_construction(deadlines: list[float]) -> float:
-    return _timed_steady(deadlines, _tasks(_later(deadlines), first_id=len(deadlines)))
+    return _time_steady(deadlines, _make_tasks(_shift_deadlines(deadlines), first_id=len(deadlines)))
 
 
-def _later(deadlines: list[float]) -> Iterator[float]:
-    """Deadlines that move on as time does; else the newcomers would soon all be the most urgent."""
+def _shift_deadlines(deadlines: list[float]) -> Iterator[float]:
+    """Return deadlines that move forward, or new tasks would soon all be the most urgent."""
     return (deadline + passed / len(deadlines) for passed, deadline in enumerate(deadlines))
 
 
-def _timed_steady(deadlines: list[float], later: Iterable[NewTask]) -> float:
+def _time_steady(deadlines: list[float], later: Iterable[NewTask]) -> float:
     scheduler = Scheduler()
-    scheduler.add_tasks(_tasks(deadlines))
+    scheduler.add_tasks(_make_tasks(deadlines))
     start = process_time()
     for task in later:
         scheduler.add_tasks(task)
@@ -140,12 +139,12 @@ def _timed_steady(deadlines: list[float], later: Iterable[NewTask]) -> float:
     return process_time() - start
 
 
-def _tasks(deadlines: Iterable[float], first_id: int = 0) -> Iterable[NewTask]:
+def _make_tasks(deadlines: Iterable[float], first_id: int = 0) -> Iterable[NewTask]:
     return (NewTask(id=id, deadline=deadline) for id, deadline in enumerate(deadlines, first_id))
 
 
-def _bytes_per_task(make: Callable[[int], Iterable[NewTask]], size: int) -> float:
-    """Everything that stays after adding: the tasks, their ids and deadlines, and what Scheduler keeps of them."""
+def _measure_bytes_per_task(make: Callable[[int], Iterable[NewTask]], size: int) -> float:
+    """Return the memory per added task: the task, its id and deadline, and what Scheduler keeps."""
     gc.collect()
     tracemalloc.start()
     scheduler = Scheduler()
@@ -155,11 +154,11 @@ def _bytes_per_task(make: Callable[[int], Iterable[NewTask]], size: int) -> floa
     return taken / len(scheduler)
 
 
-def _apart(size: int) -> Iterable[NewTask]:
+def _make_independent(size: int) -> Iterable[NewTask]:
     return (NewTask(id=id, deadline=size - id + 0.5) for id in range(size))
 
 
-def _chain(size: int) -> Iterable[NewTask]:
+def _make_chain(size: int) -> Iterable[NewTask]:
     return (NewTask(id=id, deadline=size - id + 0.5, prerequisites=[id - 1] if id else []) for id in range(size))
 
 
@@ -175,12 +174,15 @@ STEADY: dict[str, Way] = {
     "Scheduler, one by one": _steady_one_by_one,
     "Scheduler, one by one, NewTask built": _steady_with_construction,
 }
-MEMORY: dict[str, Callable[[int], Iterable[NewTask]]] = {"runnable": _apart, "waiting in one long chain": _chain}
+MEMORY: dict[str, Callable[[int], Iterable[NewTask]]] = {
+    "runnable": _make_independent,
+    "waiting in one long chain": _make_chain,
+}
 
 
 def main() -> None:
-    """Print the run as a small table."""
-    parser = argparse.ArgumentParser(description="Scheduler against bare heapq")
+    """Run the benchmark and print a table."""
+    parser = argparse.ArgumentParser(description="Compare Scheduler with a bare heapq.")
     parser.add_argument("--size", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=1)
     asked = parser.parse_args()
@@ -190,7 +192,7 @@ def main() -> None:
     for shape, name, speed, ratio in report.speeds:
         print(f"{shape:<15} {name:<37} {speed:>10,.0f} {ratio:>7.2f}")
     for name, taken in report.bytes_per_task.items():
-        print(f"{'memory':<15} {name:<37} {taken:>10,.0f} bytes a task, {taken / KIBIBYTE:.0%} of the budget")
+        print(f"{'memory':<15} {name:<37} {taken:>10,.0f} bytes per task, {taken / KIBIBYTE:.0%} of the budget")
 
 
 if __name__ == "__main__":

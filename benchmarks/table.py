@@ -1,4 +1,4 @@
-"""Results, and how they are printed: one line a number, Windlass beside the bare statements."""
+"""Results and their table: one line for each number, with Windlass and the bare statements."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from msgspec.structs import replace
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """One measured rate; None where the store has no such thing."""
+    """One measured rate. None means that the store does not have it."""
 
     what: str
     condition: str = ""
     batch: int
     processes: int = 1
     windlass: float
-    """Tasks a second through the store."""
+    """Tasks per second through the store."""
     bare: float | None = None
-    """Tasks a second by the same statements alone."""
+    """Tasks per second with the bare statements."""
     aim: str = ""
     of_empty: float | None = None
-    """The rate over that of the same batch and processes with empty tables: 1 is a flat line."""
+    """The rate divided by that of the same cell with empty tables."""
 
     @property
     def ratio(self) -> float | None:
-        """How much of the bare rate the store keeps."""
+        """The rate of the store divided by the bare rate."""
         return self.windlass / self.bare if self.bare else None
 
 
@@ -33,13 +33,13 @@ EMPTY = "empty tables"
 HEAD = ("what", "condition", "batch", "processes", "windlass/s", "bare/s", "ratio", "of empty", "aim")
 
 
-def as_text(results: Iterable[Result]) -> str:
-    """All results of one store as a plain table."""
-    return columns(HEAD, [_line(one) for one in results], right=range(2, 8))
+def format_table(results: Iterable[Result]) -> str:
+    """Return the results of one store as a table."""
+    return format_columns(HEAD, [_format_line(one) for one in results], right=range(2, 8))
 
 
-def beside_empty(results: Sequence[Result]) -> list[Result]:
-    """The results with `of_empty` filled in where there is something to compare with."""
+def compare_with_empty(results: Sequence[Result]) -> list[Result]:
+    """Return the results with `of_empty` filled in where possible."""
     empty = {(one.batch, one.processes): one.windlass for one in results if one.condition == EMPTY}
     return [
         replace(one, of_empty=one.windlass / empty[one.batch, one.processes])
@@ -49,8 +49,8 @@ def beside_empty(results: Sequence[Result]) -> list[Result]:
     ]
 
 
-def columns(head: Sequence[str], lines: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
-    """Lines of text in columns as wide as they need to be; those in `right` are set to the right."""
+def format_columns(head: Sequence[str], lines: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
+    """Format lines as aligned columns. Columns in `right` are aligned to the right."""
     widths = [max(map(len, cells)) for cells in zip(head, *lines, strict=True)]
     flush_right = frozenset(right)
     rule = ["-" * width for width in widths]
@@ -63,25 +63,25 @@ def columns(head: Sequence[str], lines: Sequence[Sequence[str]], right: Iterable
     )
 
 
-def rate(tasks_a_second: float | None) -> str:
-    """A rate as people read it."""
-    return "–" if tasks_a_second is None else f"{tasks_a_second:,.0f}"
+def format_rate(tasks_per_second: float | None) -> str:
+    """Format a rate."""
+    return "–" if tasks_per_second is None else f"{tasks_per_second:,.0f}"
 
 
-def part(of_one: float | None) -> str:
-    """A proportion as people read it."""
+def format_ratio(of_one: float | None) -> str:
+    """Format a ratio."""
     return "–" if of_one is None else f"{of_one:.2f}"
 
 
-def _line(one: Result) -> list[str]:
+def _format_line(one: Result) -> list[str]:
     return [
         one.what,
         one.condition,
         f"{one.batch:,}",
         str(one.processes),
-        rate(one.windlass),
-        rate(one.bare),
-        part(one.ratio),
-        part(one.of_empty),
+        format_rate(one.windlass),
+        format_rate(one.bare),
+        format_ratio(one.ratio),
+        format_ratio(one.of_empty),
         one.aim,
     ]

@@ -1,7 +1,7 @@
-"""Adapters of other libraries, written from their documentation, so that one run puts them beside Windlass.
+"""Adapters of other libraries, written from their documentation, to compare them with Windlass in one run.
 
-What an adapter holds is said in `benchmarks.workloads.adapter`. Whoever knows a faster correct configuration of one of
-them on two cores is asked to put it here.
+`benchmarks.workloads.adapter` describes what an adapter needs. If you know a faster correct configuration of one of
+them on two cores, please add it here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SAQ = ("-m", "saq", "benchmarks.peers.saq.settings", "--workers", "2", "--quiet
 _TASKIQ = ("-m", "taskiq", "worker", "benchmarks.peers.taskiq:broker", "-w", "2", "--log-level", "WARNING")
 
 
-def _peer(name: str, store: str, configuration: str, *commands: tuple[str, ...], needs: tuple[str, ...]) -> System:
+def _make_peer(name: str, store: str, configuration: str, *commands: tuple[str, ...], needs: tuple[str, ...]) -> System:
     return System(
         name=name,
         store=store,
@@ -33,7 +33,7 @@ def _peer(name: str, store: str, configuration: str, *commands: tuple[str, ...],
 
 
 PEERS: tuple[System, ...] = (
-    _peer(
+    _make_peer(
         "pgqueuer",
         "postgres",
         "two processes, batches of 100, asyncpg",
@@ -41,7 +41,7 @@ PEERS: tuple[System, ...] = (
         _PGQUEUER,
         needs=("pgqueuer", "asyncpg"),
     ),
-    _peer(
+    _make_peer(
         "procrastinate",
         "postgres",
         "two processes of 20 coroutines",
@@ -49,37 +49,39 @@ PEERS: tuple[System, ...] = (
         _PROCRASTINATE,
         needs=("procrastinate", "psycopg"),
     ),
-    _peer("saq", "postgres", "two processes of 20 coroutines", _SAQ, needs=("saq", "psycopg")),
-    _peer(
+    _make_peer("saq", "postgres", "two processes of 20 coroutines", _SAQ, needs=("saq", "psycopg")),
+    _make_peer(
         "huey",
         "sqlite",
         "two processes, fsync on, polling every 10 to 100 ms",
         (*_HUEY, "-d", "0.01", "-m", "0.1"),
         needs=("huey",),
     ),
-    _peer(
+    _make_peer(
         "celery",
         "redis",
         "prefork of two, 64 prefetched for each, no results kept",
         (*_CELERY, *_QUIET_CELERY),
         needs=("celery", "redis"),
     ),
-    _peer(
+    _make_peer(
         "dramatiq",
         "redis",
         "two processes of eight threads",
         ("-m", "dramatiq", "benchmarks.peers.dramatiq", "-p", "2", "-t", "8"),
         needs=("dramatiq", "redis"),
     ),
-    _peer("huey", "redis", "two processes", _HUEY, needs=("huey", "redis")),
-    _peer("rq", "redis", "two SimpleWorkers, which do not fork", _RQ, _RQ, needs=("rq", "redis")),
-    _peer("saq", "redis", "two processes of 20 coroutines", _SAQ, needs=("saq", "redis")),
-    _peer("taskiq", "redis", "streams, two processes of 100 coroutines", _TASKIQ, needs=("taskiq", "taskiq_redis")),
+    _make_peer("huey", "redis", "two processes", _HUEY, needs=("huey", "redis")),
+    _make_peer("rq", "redis", "two SimpleWorkers, which do not fork", _RQ, _RQ, needs=("rq", "redis")),
+    _make_peer("saq", "redis", "two processes of 20 coroutines", _SAQ, needs=("saq", "redis")),
+    _make_peer(
+        "taskiq", "redis", "streams, two processes of 100 coroutines", _TASKIQ, needs=("taskiq", "taskiq_redis")
+    ),
 )
 
 
-def versions(systems: Sequence[System]) -> Iterator[str]:
-    """What is installed of those that are measured."""
+def list_versions(systems: Sequence[System]) -> Iterator[str]:
+    """Yield the installed versions of the measured systems."""
     packages = dict.fromkeys(name.replace("_", "-") for system in systems for name in system.needs)
     if packages:
         yield ", ".join(f"{name} {version(name)}" for name in packages)

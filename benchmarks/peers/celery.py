@@ -1,4 +1,4 @@
-"""The adapter of Celery on Redis. Only the tasks of workflows keep results, because only those need them."""
+"""The adapter of Celery on Redis. Only the tasks of workflows keep results, because only they need them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from celery import Celery, chain, chord
 from benchmarks.peers.counting import redis
 from benchmarks.workloads.adapter import URL
 from benchmarks.workloads.adapter import Client as Caller
-from benchmarks.workloads.effects import leave, linger
+from benchmarks.workloads.effects import record_and_sleep, record_start
 
 app = Celery("bench", broker=environ[URL], backend=environ[URL])
 app.conf.broker_connection_retry_on_startup = True
@@ -17,17 +17,17 @@ app.conf.broker_connection_retry_on_startup = True
 
 @app.task(name="noop", ignore_result=True)
 def noop(number: int) -> None:
-    leave(number)
+    record_start(number)
 
 
 @app.task(name="step")
 def step(number: int) -> None:
-    leave(number)
+    record_start(number)
 
 
 @app.task(name="long", ignore_result=True)
 def long(number: int, seconds: float) -> None:
-    linger(number, seconds)
+    record_and_sleep(number, seconds)
 
 
 class Client(Caller):
@@ -45,5 +45,5 @@ class Client(Caller):
         chain(*(noop.si(n) for n in range(length))).delay()
 
 
-def waiting() -> int:
+def count_unfinished() -> int:
     return redis().llen("celery") + redis().hlen("unacked")

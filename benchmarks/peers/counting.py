@@ -1,4 +1,4 @@
-"""How many tasks a peer's store holds, asked over one connection that stays open."""
+"""Count the tasks in a peer's store, over one open connection."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from benchmarks.workloads.adapter import URL
 
 
 def count_rows(statement: str) -> int:
-    """What a statement of PostgreSQL counts."""
+    """Return the count of a PostgreSQL statement."""
     found = _postgres().execute(statement).fetchone()
     return int(found[0])
 
 
 @cache
 def redis() -> Any:
-    """A plain client of the Redis in use."""
+    """Return a client of the Redis server in use."""
     from redis import Redis
 
     return Redis.from_url(environ[URL])

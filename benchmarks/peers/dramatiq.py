@@ -12,7 +12,7 @@ from dramatiq.rate_limits.backends import RedisBackend
 from benchmarks.peers.counting import redis
 from benchmarks.workloads.adapter import URL
 from benchmarks.workloads.adapter import Client as Caller
-from benchmarks.workloads.effects import leave, linger
+from benchmarks.workloads.effects import record_and_sleep, record_start
 
 broker = RedisBroker(url=environ[URL])
 broker.add_middleware(GroupCallbacks(RedisBackend(url=environ[URL])))
@@ -21,17 +21,17 @@ dramatiq.set_broker(broker)
 
 @dramatiq.actor
 def noop(number: int) -> None:
-    leave(number)
+    record_start(number)
 
 
 @dramatiq.actor
 def long(number: int, seconds: float) -> None:
-    linger(number, seconds)
+    record_and_sleep(number, seconds)
 
 
 @dramatiq.actor
 def spread(width: int) -> None:
-    leave(0)
+    record_start(0)
     parts = dramatiq.group([noop.message(n) for n in range(1, width + 1)])
     parts.add_completion_callback(noop.message(width + 1))
     parts.run()
@@ -51,5 +51,5 @@ class Client(Caller):
         dramatiq.pipeline([noop.message_with_options(args=(n,), pipe_ignore=True) for n in range(length)]).run()
 
 
-def waiting() -> int:
+def count_unfinished() -> int:
     return redis().hlen("dramatiq:default.msgs")

@@ -1,4 +1,4 @@
-"""The adapter of Huey on SQLite, as durable as Windlass is there, and on Redis. Results are kept for chords alone."""
+"""The adapter of Huey on SQLite, as durable as Windlass there, and on Redis. Results are kept only for chords."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from huey.api import group
 
 from benchmarks.workloads.adapter import URL
 from benchmarks.workloads.adapter import Client as Caller
-from benchmarks.workloads.effects import leave, linger
+from benchmarks.workloads.effects import record_and_sleep, record_start
 
 url = environ[URL]
 if url.startswith("sqlite:"):
@@ -20,23 +20,23 @@ else:
 
 @huey.task()
 def noop(number: int) -> None:
-    leave(number)
+    record_start(number)
 
 
 @huey.task()
 def last(_results: object, number: int) -> None:
-    leave(number)
+    record_start(number)
 
 
 @huey.task()
 def spread(width: int) -> None:
-    leave(0)
+    record_start(0)
     huey.enqueue(group([noop.s(n) for n in range(1, width + 1)]).then(last, number=width + 1))
 
 
 @huey.task()
 def long(number: int, seconds: float) -> None:
-    linger(number, seconds)
+    record_and_sleep(number, seconds)
 
 
 class Client(Caller):
@@ -56,5 +56,5 @@ class Client(Caller):
         huey.enqueue(first)
 
 
-def waiting() -> int:
+def count_unfinished() -> int:
     return huey.pending_count()

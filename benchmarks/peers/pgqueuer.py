@@ -13,22 +13,22 @@ from pgqueuer import AsyncpgDriver, Job, PgQueuer, Queries, run
 
 from benchmarks.peers.counting import count_rows
 from benchmarks.workloads.adapter import URL, AsyncClient
-from benchmarks.workloads.effects import leave
+from benchmarks.workloads.effects import record_start
 
 
 @asynccontextmanager
 async def main() -> AsyncIterator[PgQueuer]:
-    """What a worker wants: a manager with its handlers."""
+    """Yield a manager with its handlers, as a worker expects it."""
     manager = PgQueuer(await _driver())
 
     @manager.entrypoint("noop")
     async def noop(job: Job) -> None:
-        leave(int(job.payload or b""))
+        record_start(int(job.payload or b""))
 
     @manager.entrypoint("long")
     async def long(job: Job) -> None:
         number, seconds = json.loads(job.payload or b"")
-        leave(number)
+        record_start(number)
         await asyncio.sleep(seconds)
 
     yield manager
@@ -56,7 +56,7 @@ def prepare() -> None:
     asyncio.run(install())
 
 
-def waiting() -> int:
+def count_unfinished() -> int:
     return count_rows("SELECT count(*) FROM pgqueuer WHERE status IN ('queued', 'picked')")
 
 
@@ -65,4 +65,4 @@ async def _driver() -> AsyncpgDriver:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(main, batch_size=100))  # as `pgq run --batch-size 100`, whose options not every typer understands
+    asyncio.run(run(main, batch_size=100))  # like `pgq run --batch-size 100`, which fails with some versions of typer

@@ -11,19 +11,19 @@ from procrastinate import App, PsycopgConnector
 from benchmarks.peers.counting import count_rows
 from benchmarks.workloads.adapter import URL
 from benchmarks.workloads.adapter import Client as Caller
-from benchmarks.workloads.effects import leave
+from benchmarks.workloads.effects import record_start
 
 app = App(connector=PsycopgConnector(conninfo=environ[URL]))
 
 
 @app.task(name="noop")
 async def noop(number: int) -> None:
-    leave(number)
+    record_start(number)
 
 
 @app.task(name="long")
 async def long(number: int, seconds: float) -> None:
-    leave(number)
+    record_start(number)
     await asyncio.sleep(seconds)
 
 
@@ -49,5 +49,5 @@ def prepare() -> None:
         app.schema_manager.apply_schema()
 
 
-def waiting() -> int:
+def count_unfinished() -> int:
     return count_rows("SELECT count(*) FROM procrastinate_jobs WHERE status IN ('todo', 'doing')")

@@ -10,17 +10,17 @@ from rq import Queue
 
 from benchmarks.workloads.adapter import URL
 from benchmarks.workloads.adapter import Client as Caller
-from benchmarks.workloads.effects import leave, linger
+from benchmarks.workloads.effects import record_and_sleep, record_start
 
 queue = Queue(connection=Redis.from_url(environ[URL]))
 
 
 def noop(number: int) -> None:
-    leave(number)
+    record_start(number)
 
 
 def long(number: int, seconds: float) -> None:
-    linger(number, seconds)
+    record_and_sleep(number, seconds)
 
 
 class Client(Caller):
@@ -44,6 +44,6 @@ class Client(Caller):
             last = queue.enqueue(noop, args=(n,), depends_on=last)
 
 
-def waiting() -> int:
+def count_unfinished() -> int:
     registries = (queue.started_job_registry, queue.deferred_job_registry)
     return queue.count + sum(registry.get_job_count(cleanup=False) for registry in registries)

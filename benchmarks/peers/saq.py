@@ -10,18 +10,18 @@ from saq import Queue
 
 from benchmarks.peers.counting import count_rows, redis
 from benchmarks.workloads.adapter import URL, AsyncClient
-from benchmarks.workloads.effects import leave
+from benchmarks.workloads.effects import record_start
 
 url = environ[URL]
 queue = Queue.from_url(url)
 
 
 async def noop(_context: Any, *, number: int) -> None:
-    leave(number)
+    record_start(number)
 
 
 async def long(_context: Any, *, number: int, seconds: float) -> None:
-    leave(number)
+    record_start(number)
     await asyncio.sleep(seconds)
 
 
@@ -50,7 +50,7 @@ def prepare() -> None:
     asyncio.run(connect())
 
 
-def waiting() -> int:
+def count_unfinished() -> int:
     if url.startswith("redis:"):
         return redis().zcard("saq:default:incomplete")
     return count_rows("SELECT count(*) FROM saq_jobs WHERE status IN ('new', 'deferred', 'queued', 'active')")

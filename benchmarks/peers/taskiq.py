@@ -1,4 +1,4 @@
-"""The adapter of taskiq on the streams of Redis, which are acknowledged. Pipelines are a package of their own there."""
+"""The adapter of taskiq on Redis streams, with acknowledgments. Its pipelines are a separate package."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from taskiq_redis import RedisStreamBroker
 
 from benchmarks.peers.counting import redis
 from benchmarks.workloads.adapter import URL, AsyncClient
-from benchmarks.workloads.effects import leave
+from benchmarks.workloads.effects import record_start
 
 broker = RedisStreamBroker(environ[URL], consumer_id="0")
 
 
 @broker.task(task_name="noop")
 async def noop(number: int) -> None:
-    leave(number)
+    record_start(number)
 
 
 @broker.task(task_name="long")
 async def long(number: int, seconds: float) -> None:
-    leave(number)
+    record_start(number)
     await asyncio.sleep(seconds)
 
 
@@ -39,7 +39,7 @@ class Client(AsyncClient):
         await broker.shutdown()
 
 
-def waiting() -> int:
-    """A stream keeps what was acknowledged: what nobody has read yet, and what was read and not acknowledged."""
+def count_unfinished() -> int:
+    """Count unread and unacknowledged entries, since a stream also keeps acknowledged ones."""
     [group] = redis().xinfo_groups("taskiq")
     return group["lag"] + group["pending"]

@@ -1,1 +1,1 @@
-"""End-to-end workloads: an app, its clients and its workers as people run them, beside peers in the same run."""
+"""End-to-end workloads: an app with its clients and workers, compared with peers in the same run."""

@@ -1,13 +1,13 @@
-"""What a system has to offer in order to be measured: a module with a client, a count, and a command for its workers.
+"""What a system needs to be measured: a module with a client, a count, and a command for its workers.
 
-An adapter is a module that reads the address of its store from `$BENCH_URL` when it is imported, because that is when
-most libraries want it; so it is imported only in processes made for one measurement. It holds
+An adapter is a module that reads the address of its store from `$BENCH_URL` when it is imported, because most libraries
+need it at that time. So it is imported only in processes made for one measurement. It has
 
-- `Client`, a subclass of one of the two below,
-- `waiting()`, how many tasks its store holds that have not finished,
+- `Client`, a subclass of one of the two classes below,
+- `count_unfinished()`, which counts the unfinished tasks in its store,
 - `prepare()`, if its store needs tables,
 
-and its handlers, each of which calls `effects.leave` or `effects.linger`.
+and handlers that call `effects.record_start` or `effects.record_and_sleep`.
 """
 
 from __future__ import annotations
@@ -28,85 +28,85 @@ T = TypeVar("T")
 
 
 class NotOffered(Exception):
-    """The system has no such thing."""
+    """The system does not support this workload."""
 
 
 class System(Struct, frozen=True, kw_only=True):
-    """One line of the table."""
+    """One system of the comparison: a line of the table."""
 
     name: str
     store: str
     """`postgres`, `sqlite` or `redis`."""
     module: str
-    """The adapter."""
+    """The module of the adapter."""
     needs: tuple[str, ...] = ()
-    """What must be importable."""
+    """The modules that must be installed."""
     commands: tuple[tuple[str, ...], ...]
-    """Its workers in their best configuration for two cores, as arguments of the interpreter; `{url}` is filled in."""
+    """The commands of its workers in the best configuration for two cores. `{url}` is the address of the store."""
     configuration: str
-    """The same in words."""
+    """The configuration in words."""
 
     @property
     def title(self) -> str:
-        """As the table has it."""
+        """The name in the table."""
         return f"{self.name} ({self.store})"
 
     @property
     def missing(self) -> list[str]:
-        """What is not installed."""
+        """The required modules that are not installed."""
         return [name for name in self.needs if importlib.util.find_spec(name) is None]
 
     def adapter(self, url: str) -> Any:
-        """Import the adapter, for this address. Only in a process that ends with the measurement."""
+        """Import the adapter for this address. Use it only in a process that ends with the measurement."""
         os.environ[URL] = url
         return importlib.import_module(self.module)
 
 
 class Client:
-    """A caller; calls block."""
+    """A client with blocking calls."""
 
     def enqueue(self, number: int) -> None:
-        """Enqueue one no-op that leaves this number."""
+        """Enqueue one no-op that records this number."""
         raise NotOffered
 
     def enqueue_long(self, number: int, seconds: float) -> None:
-        """Enqueue one task that leaves this number and then sleeps."""
+        """Enqueue one task that records this number and then sleeps."""
         raise NotOffered
 
     def enqueue_many(self, numbers: Sequence[int]) -> None:
-        """Enqueue no-ops in one call, if there is such a call."""
+        """Enqueue no-ops in one call, if the system has such a call."""
         raise NotOffered
 
     def fan(self, width: int) -> None:
-        """Start 0, then the numbers 1 to `width`, then `width + 1`."""
+        """Run task 0, then tasks 1 to `width`, then task `width + 1`."""
         raise NotOffered
 
     def chain(self, length: int) -> None:
-        """Start the numbers from 0, one after the other."""
+        """Run the tasks from 0 on, one after the other."""
         raise NotOffered
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all connections."""
 
-    # How the workloads call it.
+    # The calls of the workloads.
 
-    def one_by_one(self, numbers: Iterable[int]) -> None:
-        """Single calls, one after the other."""
+    def enqueue_one_by_one(self, numbers: Iterable[int]) -> None:
+        """Enqueue with single calls, one after the other."""
         for number in numbers:
             self.enqueue(number)
 
-    def in_threads(self, numbers: Sequence[int], callers: int) -> None:
-        """Single calls from so many threads at once."""
+    def enqueue_in_threads(self, numbers: Sequence[int], callers: int) -> None:
+        """Enqueue with single calls from this many threads."""
         shares = [numbers[n::callers] for n in range(callers)]
         with ThreadPoolExecutor(callers) as threads:
-            list(threads.map(self.one_by_one, shares))
+            list(threads.map(self.enqueue_one_by_one, shares))
 
-    def in_tasks(self, numbers: Sequence[int], callers: int) -> None:
-        """Single calls from so many tasks of one event loop."""
+    def enqueue_in_tasks(self, numbers: Sequence[int], callers: int) -> None:
+        """Enqueue with single calls from this many tasks of one event loop."""
         raise NotOffered
 
-    def paced(self, numbers: Iterable[int], pause: float) -> dict[int, int]:
-        """Single calls with pauses; when each was begun."""
+    def enqueue_with_pauses(self, numbers: Iterable[int], pause: float) -> dict[int, int]:
+        """Enqueue with pauses. Return when each call began."""
         begun: dict[int, int] = {}
         for number in numbers:
             begun[number] = time.monotonic_ns()
@@ -116,14 +116,14 @@ class Client:
 
 
 class AsyncClient(Client):
-    """A caller whose calls are coroutines, on one event loop. What it overrides is the twin with an `a`."""
+    """A client whose calls are coroutines on one event loop. Subclasses override the methods with the prefix `a`."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
         self.run(self.aopen())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do this on the loop."""
+        """Run a coroutine on the loop."""
         return self._runner.run(work)
 
     async def aopen(self) -> None:
@@ -157,19 +157,19 @@ class AsyncClient(Client):
         self.run(self.aclose())
         self._runner.close()
 
-    def one_by_one(self, numbers: Iterable[int]) -> None:
+    def enqueue_one_by_one(self, numbers: Iterable[int]) -> None:
         self.run(self._one_by_one(numbers))
 
-    def in_threads(self, numbers: Sequence[int], callers: int) -> None:
+    def enqueue_in_threads(self, numbers: Sequence[int], callers: int) -> None:
         raise NotOffered
 
-    def in_tasks(self, numbers: Sequence[int], callers: int) -> None:
+    def enqueue_in_tasks(self, numbers: Sequence[int], callers: int) -> None:
         async def all_of_them() -> None:
             await asyncio.gather(*(self._one_by_one(numbers[n::callers]) for n in range(callers)))
 
         self.run(all_of_them())
 
-    def paced(self, numbers: Iterable[int], pause: float) -> dict[int, int]:
+    def enqueue_with_pauses(self, numbers: Iterable[int], pause: float) -> dict[int, int]:
         async def calls() -> dict[int, int]:
             begun: dict[int, int] = {}
             for number in numbers:

@@ -1,7 +1,7 @@
-"""What handlers leave behind: which task began, when, and in which process. Counted instead of trusting a library.
+"""Record each start of a handler in a file: the task, the time and the process. Results are checked against it.
 
-Every handler of every system calls `leave` and nothing else, so all pay the same for being counted: one `write` of 24
-bytes to a file opened for appending, which is never torn.
+The handlers of all systems call `record_start` and nothing else, so all have the same cost: one atomic `write` of 24
+bytes to a file opened for appending.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class Effect(NamedTuple):
 
     number: int
     at: int
-    """`time.monotonic_ns`, which is the same clock in every process of a machine."""
+    """`time.monotonic_ns`, which all processes of a machine share."""
     pid: int
 
 
-class Wrong(RuntimeError):
-    """Tasks ran too often, too rarely or in the wrong order: what was measured would mean nothing."""
+class WrongResult(RuntimeError):
+    """Tasks ran too often, too rarely or in the wrong order, so the measurement is invalid."""
 
 
-def leave(number: int) -> None:
-    """Say that the task of this number begins."""
+def record_start(number: int) -> None:
+    """Record that the task with this number starts."""
     path = os.environ[FILE]
     file = _open.get(path)
     if file is None:
@@ -41,38 +41,40 @@ def leave(number: int) -> None:
     os.write(file, _FORM.pack(number, time.monotonic_ns(), os.getpid()))
 
 
-def linger(number: int, seconds: float) -> None:
-    """The handler of the long task."""
-    leave(number)
+def record_and_sleep(number: int, seconds: float) -> None:
+    """Record the start of the long task, and sleep."""
+    record_start(number)
     time.sleep(seconds)
 
 
-def count(path: Path) -> int:
-    """How many starts there are; cheap enough to be asked all the time."""
+def count_effects(path: Path) -> int:
+    """Return the number of starts. It is cheap enough for polling."""
     return path.stat().st_size // _FORM.size if path.exists() else 0
 
 
-def read(path: Path) -> list[Effect]:
-    """All starts, in the order in which they were written."""
+def read_effects(path: Path) -> list[Effect]:
+    """Return all starts in the order in which they were written."""
     data = path.read_bytes() if path.exists() else b""
     return [Effect(*fields) for fields in _FORM.iter_unpack(data[: len(data) // _FORM.size * _FORM.size])]
 
 
 def check_once(path: Path, numbers: Iterable[int]) -> list[Effect]:
-    """That each of these tasks began exactly once; their starts. Other numbers are not looked at."""
+    """Check that each of these tasks started exactly once, and return their starts. Other tasks are ignored."""
     wanted = set(numbers)
-    found = [one for one in read(path) if one.number in wanted]
+    found = [one for one in read_effects(path) if one.number in wanted]
     often = Counter(one.number for one in found)
     more = [number for number, times in often.items() if times > 1]
     if more or len(often) < len(wanted):
-        raise Wrong(f"of {len(wanted)} tasks {len(wanted) - len(often)} did not run and {len(more)} ran more than once")
+        raise WrongResult(
+            f"Of {len(wanted)} tasks, {len(wanted) - len(often)} did not run and {len(more)} ran more than once."
+        )
     return found
 
 
 def wait_until(condition: Callable[[], bool], what: str, within: float, pause: float = 0.001) -> None:
-    """Wait for what gives no sign of itself."""
+    """Poll until a condition is true, or raise WrongResult."""
     give_up_at = time.monotonic() + within
     while not condition():
         if time.monotonic() > give_up_at:
-            raise Wrong(f"after {within:.0f} s still not so: {what}")
+            raise WrongResult(f"Not true after {within:.0f} s: {what}")
         time.sleep(pause)

@@ -1,4 +1,4 @@
-"""Medians of what the rounds found, as tables for people and as JSON."""
+"""Format the medians of all rounds as tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from benchmarks.table import columns
+from benchmarks.table import format_columns
 from benchmarks.workloads.measure import Found
 
 RATES = {
@@ -28,7 +28,7 @@ TIMES = {
 WEIGHTS = {
     "node RSS MB": "node_rss",
     "node USS MB": "node_uss",
-    "nursery USS MB": "nursery_uss",
+    "worker parent USS MB": "parent_uss",
     "worker RSS MB": "worker_rss",
     "worker USS MB": "worker_uss",
     "bare Python RSS MB": "python_rss",
@@ -37,46 +37,46 @@ WEIGHTS = {
 
 
 class Results:
-    """What was found of every system, round by round."""
+    """The results of every system and round."""
 
     def __init__(self) -> None:
         self.found: defaultdict[str, defaultdict[str, list[float | str]]] = defaultdict(lambda: defaultdict(list))
 
     def add(self, title: str, found: Found) -> None:
-        """Keep what one measurement found."""
+        """Add the results of one measurement."""
         for metric, value in found.items():
             self.found[title][metric].append(value)
 
-    def as_text(self) -> str:
-        """Every table that has something in it."""
+    def format(self) -> str:
+        """Return all tables that are not empty."""
         return "\n\n".join(text for text in map(self._table, (RATES, TIMES, WEIGHTS)) if text)
 
     def _table(self, heads: dict[str, str]) -> str:
         used = {head: metric for head, metric in heads.items() if any(metric in found for found in self.found.values())}
         lines = [
-            [title, *(cell(found.get(metric, ())) for metric in used.values())]
+            [title, *(format_cell(found.get(metric, ())) for metric in used.values())]
             for title, found in self.found.items()
             if any(metric in found for metric in used.values())
         ]
-        return columns(["system", *used], lines, right=range(1, len(used) + 1)) if lines else ""
+        return format_columns(["system", *used], lines, right=range(1, len(used) + 1)) if lines else ""
 
 
-def cell(values: Iterable[float | str]) -> str:
-    """The median with the lowest and the highest; a word where there is no number."""
+def format_cell(values: Iterable[float | str]) -> str:
+    """Format the median with the lowest and highest value, or a word without numbers."""
     found = list(values)
     numbers = [value for value in found if isinstance(value, float | int)]
     if not numbers:
         return str(found[0]) if found else "–"
-    said = _number(median(numbers))
+    text = _format_number(median(numbers))
     if len(numbers) > 1:
-        said += f" ({_number(min(numbers))}–{_number(max(numbers))})"
-    return said if len(numbers) == len(found) else f"{said}, {len(found) - len(numbers)} failed"
+        text += f" ({_format_number(min(numbers))}–{_format_number(max(numbers))})"
+    return text if len(numbers) == len(found) else f"{text}, {len(found) - len(numbers)} failed"
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def sentences(said: Sequence[tuple[str, str]]) -> str:
-    """Which configuration each system had."""
-    return "\n".join(f"{title}: {what}." for title, what in said)
+def format_configurations(systems: Sequence[tuple[str, str]]) -> str:
+    """Return one line with the configuration of each system."""
+    return "\n".join(f"{title}: {what}." for title, what in systems)

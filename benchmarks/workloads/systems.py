@@ -1,19 +1,19 @@
-"""How Windlass itself is run here. Its adapter is imported only where the address of its store is known."""
+"""The configuration of Windlass. Its adapter is imported only where the address of its store is known."""
 
 from __future__ import annotations
 
 from benchmarks.workloads.adapter import System
 
-OURS = "benchmarks.workloads.ours"
+ADAPTER = "benchmarks.workloads.windlass_adapter"
 
 
-def windlass_on(store: str) -> System:
-    """Windlass on `sqlite` or `postgres`, everything else as it comes."""
+def make_windlass(store: str) -> System:
+    """Return Windlass on `sqlite` or `postgres`, with default settings."""
     return System(
         name="windlass",
         store=store,
-        module=OURS,
+        module=ADAPTER,
         needs=("psycopg",) if store == "postgres" else (),
-        commands=(("-m", "windlass", "worker", f"{OURS}:app", "-n", "2"),),
+        commands=(("-m", "windlass", "worker", f"{ADAPTER}:app", "-n", "2"),),
         configuration="one node, two workers of one thread",
     )

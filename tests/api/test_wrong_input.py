@@ -14,7 +14,7 @@ from windlass.config import InvalidSettings
 from windlass.errors import InvalidTask
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
-from windlass.worker.embedded import settings_from
+from windlass.worker.embedded import make_settings
 
 
 @pytest.fixture
@@ -157,4 +157,4 @@ def test_a_retry_policy_and_a_number_of_retries_go_together(app: App) -> None:
 )
 def test_a_node_of_a_program_is_refused_what_means_something_else(app: App, options: dict[str, Any], text: str) -> None:
     with pytest.raises((TypeError, InvalidSettings), match=re.escape(text)):
-        settings_from(app, cast("Any", options))
+        make_settings(app, cast("Any", options))

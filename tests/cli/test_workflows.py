@@ -281,7 +281,7 @@ def test_steps_are_paged_in_order(windlass: Windlass, half_done: dict[str, TaskI
 def test_a_workflow_too_large_for_a_graph_is_counted(
     windlass: Windlass, half_done: dict[str, TaskId], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.operations.workflows.MOST_STEPS", 3)
+    monkeypatch.setattr("windlass.operations.legacy_workflows.MOST_STEPS", 3)
 
     for form in ("show", "graph", "gantt"):
         said = windlass("workflows", form, "order-7")

@@ -1,4 +1,4 @@
-"""An app with a schedule that comes every second."""
+"""An app with a cron that fires every second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores that many processes share: `url` is where each of them lives, for `tests.support.processes.open_store`."""
+"""Stores that many processes share. `url` is for `tests.support.processes.open_store`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from tests.e2e import shop
 from tests.support.nodes import NodeProcess, as_given
-from tests.support.processes import Crew, open_store
+from tests.support.processes import ProcessGroup, open_store
 from windlass.stores.protocol import Store
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty store of its own, on disk."""
+    """Return the URL of a new, empty store on disk."""
     if request.param == "sqlite":
         return str(tmp_path / "windlass.db")
     return request.getfixturevalue("postgres_url")
@@ -24,28 +24,28 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(url: str) -> Iterator[Store]:
-    """The test's own way into the store, migrated before any other process comes."""
+    """Open the store for the test, and migrate it before other processes open it."""
     store = open_store(url)
     yield store
     store.close()
 
 
 @pytest.fixture
-def crew(store: Store) -> Iterator[Crew]:
-    """Processes that end with the test, before its store does."""
-    with Crew() as crew:
-        yield crew
+def group(store: Store) -> Iterator[ProcessGroup]:
+    """Start processes that end with the test, before its store is closed."""
+    with ProcessGroup() as group:
+        yield group
 
 
 @pytest.fixture
 def effects(tmp_path: Path) -> Path:
-    """Where the handlers of `tests.e2e.shop` say what they did."""
+    """Return the file in which the handlers of `tests.e2e.shop` record what they did."""
     return tmp_path / "effects.jsonl"
 
 
 @pytest.fixture
 def shop_store(url: str) -> Iterator[Store]:
-    """The store of `tests.e2e.shop`, for the test and for its nodes."""
+    """Open the store of `tests.e2e.shop`, for the test and for its nodes."""
     store = open_store(url)
     shop.app.use_store(store)
     yield store
@@ -55,11 +55,11 @@ def shop_store(url: str) -> Iterator[Store]:
 
 @pytest.fixture
 def node(url: str, effects: Path, shop_store: Store) -> Iterator[Callable[..., NodeProcess]]:
-    """Starts nodes of `tests.e2e.shop`; they end with the test."""
+    """Start nodes of `tests.e2e.shop` that end with the test."""
     with ExitStack() as nodes:
 
         def start(*flags: str, workers: int = 1, **variables: str) -> NodeProcess:
-            """A node, once so many of its workers are ready."""
+            """Start a node and wait until this many of its workers are ready."""
             node = nodes.enter_context(NodeProcess(as_given(url), effects, *flags, **variables))
             node.await_workers(workers)
             return node

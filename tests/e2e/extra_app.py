@@ -1,4 +1,4 @@
-"""An app whose handlers stand in another module."""
+"""An app whose handlers are in another module."""
 
 from __future__ import annotations
 

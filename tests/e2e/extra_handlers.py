@@ -1,4 +1,4 @@
-"""Handlers of an app that another module has made; importing that module alone does not register them."""
+"""Handlers of an app that is created in another module. Importing that module alone does not register them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The app of `tests.e2e.shop` with handlers that misbehave. Each does its worst once it has said that it began."""
+"""The app of `tests.e2e.shop` with handlers that misbehave. Each first records that it has started."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["app", "catch_soft_limit", "sleep"]
 
 
 def sockets() -> list[int]:
-    """The descriptors of this process that are sockets; in a worker, the one to its node is among them."""
+    """Return the socket descriptors of this process. In a worker, one of them is the socket to its node."""
     return [int(file.name) for file in Path("/proc/self/fd").iterdir() if str(_target(file)).startswith("socket:")]
 
 
@@ -42,7 +42,7 @@ def neighbor(number: int) -> int:
 
 @app.task
 def write_bytes(data: str) -> None:
-    """Write these bytes, in hexadecimal, into every socket."""
+    """Write these bytes, given in hexadecimal, to every socket."""
     effect("began")
     for descriptor in sockets():
         os.write(descriptor, bytes.fromhex(data))
@@ -60,7 +60,7 @@ async def block_loop(seconds: float) -> None:
 
 @app.task
 def hold_interpreter(seconds: int) -> str:
-    """Hold the interpreter lock inside C: no other thread of the worker runs meanwhile."""
+    """Hold the interpreter lock in C code, so that no other thread of the worker runs."""
     effect("began")
     ctypes.PyDLL(None).sleep(seconds)
     return "slept"
@@ -76,7 +76,7 @@ async def stop_loop() -> str:
 
 @app.task
 async def swallow() -> None:
-    """Go on, whatever is raised in it."""
+    """Continue, whatever is raised in it."""
     effect("began")
     while True:
         with suppress(BaseException):
@@ -85,7 +85,7 @@ async def swallow() -> None:
 
 @app.task
 async def swallow_and_spin() -> None:
-    """Go on without even looking up."""
+    """Continue without ever yielding to the event loop."""
     effect("began")
     while True:
         with suppress(BaseException):
@@ -101,8 +101,8 @@ def stop_process() -> None:
 # Errors
 
 
-class Unspeakable(Exception):
-    """An error of which nothing can be said."""
+class Unprintable(Exception):
+    """An error whose `str` and `repr` raise."""
 
     def __init__(self, raises: type[BaseException]) -> None:
         self.raises = raises
@@ -117,26 +117,26 @@ class Unspeakable(Exception):
 
 
 @app.task
-def raise_unspeakable(kind: str) -> None:
+def raise_unprintable(kind: str) -> None:
     effect("began")
     kinds = {"SystemExit": SystemExit, "KeyboardInterrupt": KeyboardInterrupt, "TypeError": TypeError}
-    raise Unspeakable(kinds[kind])
+    raise Unprintable(kinds[kind])
 
 
 @app.task
-async def araise_unspeakable() -> None:
+async def araise_unprintable() -> None:
     effect("began")
-    raise Unspeakable(SystemExit)
+    raise Unprintable(SystemExit)
 
 
 @app.task
-def raise_what_is_no_text() -> None:
+def raise_invalid_text() -> None:
     effect("began")
     raise OSError("\udcff\0")
 
 
 class Markup(str):
-    """Text as template libraries have it: of a class of its own, also as `str()` of it."""
+    """A subclass of str whose `str()` is of the same class, as in template libraries."""
 
     __slots__ = ()
 
@@ -152,7 +152,7 @@ def raise_markup() -> None:
 
 @app.task
 def report_progress_as(kind: str) -> None:
-    """Report how far it is by a number that is no float."""
+    """Report progress with a number that is not a float."""
     effect("began")
     windlass.current().progress({"Decimal": Decimal("0.5"), "bool": True}[kind], Markup("half"))  # pyright: ignore[reportArgumentType]
 
@@ -177,7 +177,7 @@ async def aclose_descriptors(first: int, last: int) -> str:
 
 @app.task
 def replace_descriptors(first: int, last: int) -> str:
-    """Put a socket of its own in the place of every descriptor, with somebody at its other end who never answers."""
+    """Replace every descriptor by a socket whose other end never answers."""
     effect("began")
     mine, theirs = socket.socketpair()
     kept.append(theirs)
@@ -190,8 +190,8 @@ kept: list[socket.socket] = []
 
 
 @app.task
-def replace_queue_of_tickets() -> str:
-    """Put a pipe that stays empty in the place of those that the worker has."""
+def replace_ticket_queue() -> str:
+    """Replace the pipes of the worker by one that stays empty."""
     effect("began")
     reader, _ = os.pipe()
     for file in Path("/proc/self/fd").iterdir():
@@ -222,7 +222,7 @@ def print_much() -> None:
 
 @app.task
 def exhaust_stack() -> None:
-    """Recurse in C until the stack ends."""
+    """Recurse in C code until the stack overflows."""
     effect("began")
     sys.setrecursionlimit(1 << 30)
     callback = ctypes.CFUNCTYPE(None)

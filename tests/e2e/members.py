@@ -1,4 +1,4 @@
-"""What the processes of these tests do. Nothing here knows pytest, so that a process is quick to start."""
+"""What the processes of these tests run. Nothing here imports pytest, so that processes start quickly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAP = timedelta(milliseconds=20)
 
 
 class Log:
-    """What one process was granted and told, appended to a file of its own before it does anything else."""
+    """The leases and verdicts of one process, appended to its own file before it does anything else."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -49,7 +49,7 @@ class Line(Struct, frozen=True):
 
 
 def read_log(path: Path) -> list[Line]:
-    """A log as far as it was written; a process killed in the middle of a line has not written it."""
+    """Return the complete lines of a log. A killed process may have left half a line."""
     whole, _, _ = path.read_text().rpartition("\n") if path.exists() else ("", "", "")
     fields = (line.split() for line in whole.splitlines())
     return [Line(what, TaskId(UUID(task)), int(fence)) for what, task, fence in fields]
@@ -58,19 +58,19 @@ def read_log(path: Path) -> list[Line]:
 def drain(
     test: Controller, *, url: str, queue: str, log: str, sizes: list[int], seed: int, ttl: float, watch: bool = True
 ) -> None:
-    """Claim and complete, in batches of these sizes, until the test says that there is nothing more to come.
+    """Claim and complete tasks, in batches of these sizes, until the test sends a message.
 
-    One that keeps watch also does what every node does: it renews its session and sweeps.
+    With `watch` it also renews its session and sweeps, as every node does.
     """
     store, rng, notes = open_store(url), Random(seed), Log(log)
-    test.say("ready")
-    test.hear()
+    test.send("ready")
+    test.receive()
     session = store.open_session(f"node-{seed}", timedelta(seconds=ttl))
     while True:
-        over = test.has_spoken
+        over = test.has_message
         try:
             claims = store.claim(session, [queue], rng.choice(sizes))
-        except SessionLost:  # This machine was too busy to renew it in time, and another process keeps watch.
+        except SessionLost:  # The machine was too busy to renew it in time, and another process swept it.
             session = store.open_session(f"node-{seed}", timedelta(seconds=ttl))
             continue
         notes.granted(claims)
@@ -89,16 +89,16 @@ def drain(
 
 
 def hold(test: Controller, *, url: str, queue: str, take: int, complete: int, ttl: float) -> Any:
-    """Lease some tasks, complete the first of them, and keep the others until the test says something.
+    """Claim some tasks, complete the first of them, and hold the others until the test sends a message.
 
-    Then report them all, come what may; the answer is what became of the reports and of the session.
+    Then settle them all. Return the verdicts, and whether the session is alive.
     """
     store = open_store(url)
     session = store.open_session("holder", timedelta(seconds=ttl))
     claims = store.claim(session, [queue], take)
     store.settle([(claim.lease, COMPLETED) for claim in claims[:complete]])
-    test.say([written(claim.lease) for claim in claims])
-    test.hear()
+    test.send([lease_values(claim.lease) for claim in claims])
+    test.receive()
     verdicts = store.settle([(claim.lease, COMPLETED) for claim in claims])
     try:
         store.renew(session)
@@ -110,14 +110,14 @@ def hold(test: Controller, *, url: str, queue: str, take: int, complete: int, tt
 
 
 def append_dependents(test: Controller, *, url: str, rounds: int, seed: int) -> dict[str, list[str]]:
-    """Submit parents, and at once, while others are completing these, several batches of tasks that wait for them."""
+    """Submit parents, and then dependents of them in several batches, while others complete the parents."""
     store, rng = open_store(url), Random(seed)
     parents: list[TaskId] = []
     children: dict[str, list[str]] = {state: [] for state in State}
-    test.say("ready")
-    test.hear()
+    test.send("ready")
+    test.receive()
     for turn in range(rounds):
-        # The newest come first, so that those who complete them are at the very parents that are being named here.
+        # The newest come first, so that the same parents are being completed right now.
         batch = [a_task(queue="parents", priority=turn) for _ in range(6)]
         parents += [receipt.id for receipt in store.submit(batch)]
         for _ in range(4):
@@ -128,23 +128,23 @@ def append_dependents(test: Controller, *, url: str, rounds: int, seed: int) -> 
 
 
 def settle_in_order(test: Controller, *, url: str, queue: str, rounds: int, backwards: bool) -> None:
-    """In each round: lease all of a queue, wait for the others, and complete it in one order or the other."""
+    """In each round, claim a whole queue, wait for the others, and complete it forward or backward."""
     store = open_store(url)
     session = store.open_session(queue, timedelta(minutes=5))
     for _ in range(rounds):
-        test.hear()
+        test.receive()
         claims = _claim_whole(store, session, queue)
-        test.say(len(claims))
-        test.hear()
+        test.send(len(claims))
+        test.receive()
         claims = claims[::-1] if backwards else claims
         for start in range(0, len(claims), 3):
             store.settle([(claim.lease, COMPLETED) for claim in claims[start : start + 3]])
-        test.say("settled")
+        test.send("settled")
     store.close()
 
 
 def submit_the_same(test: Controller, *, url: str, rounds: int, size: int, seed: int) -> list[list[str]]:
-    """In each round: submit the same keyed batch as everybody else, in an order of one's own; the keys one created."""
+    """In each round, submit the same keyed batch as the others in another order. Return the keys that were created."""
     store, rng = open_store(url), Random(seed)
     created: list[list[str]] = []
     for turn in range(rounds):
@@ -156,8 +156,8 @@ def submit_the_same(test: Controller, *, url: str, rounds: int, size: int, seed:
                 batch.reverse()
             case _:
                 rng.shuffle(batch)
-        test.say("ready")
-        test.hear()
+        test.send("ready")
+        test.receive()
         receipts = store.submit(batch)
         created.append([new.key or "" for new, receipt in zip(batch, receipts, strict=True) if receipt.created])
     store.close()
@@ -165,18 +165,18 @@ def submit_the_same(test: Controller, *, url: str, rounds: int, size: int, seed:
 
 
 def keyed_batch(turn: int, size: int) -> list[NewTask]:
-    """Tasks with keys, each after the first of them."""
+    """Return tasks with keys; all of them depend on the first."""
     keys = [f"{turn}-{number}" for number in range(size)]
     return [a_task(key=key, prerequisites=keys[:1] if key != keys[0] else []) for key in keys]
 
 
-def written(lease: Lease) -> tuple[str, int, str]:
-    """A lease in plain values."""
+def lease_values(lease: Lease) -> tuple[str, int, str]:
+    """Return a lease as plain values."""
     return str(lease.task), lease.fence, str(lease.session)
 
 
 def lease_from(task: str, fence: int, session: str) -> Lease:
-    """The inverse of `written`."""
+    """Return the lease with these values."""
     return Lease(TaskId(UUID(task)), fence, SessionId(UUID(session)))
 
 

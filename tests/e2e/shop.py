@@ -1,4 +1,4 @@
-"""The app that the tests' nodes serve. Handlers say what they do by appending lines to the file `$WINDLASS_EFFECTS`."""
+"""The app of the tests' nodes. Handlers record what they do in the file `$WINDLASS_EFFECTS`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AT_ONCE = Retry(base=timedelta(0))
 
 
 def effect(what: str, **more: Any) -> None:
-    """Append one line; a single write with O_APPEND is never torn."""
+    """Append one line. A single write with O_APPEND is atomic."""
     context = windlass.current()
     line = {
         "what": what,
@@ -91,7 +91,7 @@ def sleep(seconds: float) -> str:
 
 
 def first_time() -> bool:
-    """Whether this task asks for the first time, whichever process and node it runs in."""
+    """Return True on the first call by this task, in any process and on any node."""
     try:
         os.close(os.open(f"{os.environ['WINDLASS_EFFECTS']}.{windlass.current().task_id}", os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -99,20 +99,20 @@ def first_time() -> bool:
     return True
 
 
-def beside(name: str) -> Path:
-    """A file beside the effects, by which the test says how the world is."""
+def control_file(name: str) -> Path:
+    """Return a file next to the effects, with which the test controls handlers."""
     return Path(os.environ["WINDLASS_EFFECTS"]).with_name(name)
 
 
 def await_gate() -> None:
     """Wait until the test opens the gate."""
-    while not beside("gate").exists():
+    while not control_file("gate").exists():
         time.sleep(0.01)
 
 
 @app.task
 def sleep_once(seconds: float) -> str:
-    """Long in its first attempt, at once in every later one."""
+    """Sleep in the first attempt only."""
     effect("began")
     if not first_time():
         return "again"
@@ -123,7 +123,7 @@ def sleep_once(seconds: float) -> str:
 
 @app.task
 def gated_once() -> str:
-    """Ends its first attempt when the test opens the gate, every later one at once."""
+    """Wait for the gate in the first attempt only."""
     effect("began")
     if not first_time():
         return "again"
@@ -134,12 +134,12 @@ def gated_once() -> str:
 
 @app.task(downstream="bank", retry=Retry(retries=10, base=timedelta(seconds=1)))
 def pay() -> str:
-    """Fails, after a while, as long as the bank is down; ends only with the gate while the bank is slow."""
+    """Fail after a while if the bank is down. Wait for the gate if the bank is slow."""
     effect("began")
-    if beside("down").exists():
+    if control_file("down").exists():
         time.sleep(0.2)
         raise ConnectionError("the bank is down")
-    if beside("slow").exists():
+    if control_file("slow").exists():
         await_gate()
     effect("ended")
     return "paid"
@@ -147,15 +147,15 @@ def pay() -> str:
 
 @app.task
 def look_up() -> None:
-    """Takes far longer while what it asks is slow."""
+    """Take far longer while the downstream is slow."""
     effect("began")
-    time.sleep(1.0 if beside("slow").exists() else 0.02)
+    time.sleep(1.0 if control_file("slow").exists() else 0.02)
     effect("ended")
 
 
 @app.task
 def spin() -> None:
-    """Never lets go of the interpreter for long, and does not care for signals."""
+    """Hold the interpreter lock in short turns, and ignore signals."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     effect("began")
     while True:
@@ -164,7 +164,7 @@ def spin() -> None:
 
 @app.task
 def spin_on() -> None:
-    """The same, and whatever is raised in it, it goes on."""
+    """Do the same as `spin`, and continue whatever is raised in it."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     effect("began")
     while True:
@@ -175,7 +175,7 @@ def spin_on() -> None:
 
 @app.task
 def block_in_c(seconds: int) -> None:
-    """Holds the interpreter lock inside C: no Python of this process runs meanwhile."""
+    """Hold the interpreter lock in C code, so that no other Python code of this process runs."""
     effect("began")
     ctypes.PyDLL(None).sleep(seconds)
     effect("ended")
@@ -228,7 +228,7 @@ def eat_memory(megabytes: int) -> int:
 
 @app.task
 def have_children(seconds: int) -> None:
-    """Leaves one child in its process group, and one that has made itself a session of its own."""
+    """Leave one child in the process group, and one in a new session."""
     plain = subprocess.Popen(["sleep", str(seconds)])
     daemon = subprocess.Popen(["sleep", str(seconds)], start_new_session=True)
     effect("began", children=[plain.pid, daemon.pid])
@@ -237,7 +237,7 @@ def have_children(seconds: int) -> None:
 
 @app.task
 def have_grandchildren(seconds: int) -> None:
-    """Leaves a session of its own behind, whose leader has a child in yet another one."""
+    """Leave a child in a new session, whose own child is in a third session."""
     script = f"setsid sleep {seconds} & echo $!; sleep {seconds}"
     leader = subprocess.Popen(["sh", "-c", script], start_new_session=True, stdout=subprocess.PIPE, text=True)
     assert leader.stdout is not None
@@ -247,7 +247,7 @@ def have_grandchildren(seconds: int) -> None:
 
 @app.task
 def terminate_children() -> list[int | None]:
-    """Starts one child by a fork and one as a program, and ends both as everybody does."""
+    """Start one child by a fork and one as a program, and terminate both."""
     forked = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
     forked.start()
     program = subprocess.Popen(["sleep", "60"])
@@ -259,7 +259,7 @@ def terminate_children() -> list[int | None]:
 
 @app.task
 def write_garbage() -> None:
-    """Writes into every socket of its process, the one to the node among them."""
+    """Write garbage to every socket of the process, including the one to the node."""
     effect("began")
     for file in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
@@ -296,7 +296,7 @@ def step() -> None:
 
 @app.task
 def bill(trouble: str) -> None:
-    """Writes an invoice in one transaction with its own completion; the first attempt has trouble on the way."""
+    """Write an invoice in one transaction with its completion. The first attempt has a problem."""
     current, first = windlass.current(), first_time()
     with psycopg.connect(os.environ["INVOICES_URL"]) as conn:
         effect("began")
@@ -318,9 +318,9 @@ def bill(trouble: str) -> None:
 @app.task
 def give_back(what: str) -> Any:
     effect("began")
-    ring: list[Any] = []
-    ring.append(ring)
-    return {"object": object(), "nan": float("nan"), "large": "x" * (100 << 20), "ring": ring, "set": {1}}[what]
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    return {"object": object(), "nan": float("nan"), "large": "x" * (100 << 20), "cycle": cycle, "set": {1}}[what]
 
 
 @app.task
@@ -348,7 +348,7 @@ def wait_for_cancel() -> str:
     effect("began")
     while not windlass.current().cancelled:
         time.sleep(0.01)
-    effect("heeded")
+    effect("stopped")
     return "left in its own way"
 
 
@@ -399,6 +399,6 @@ def start_a_node() -> str:
 
 
 @app.decider
-def as_told(situation: windlass.PoolSituation) -> float:
-    """As many workers as the test has written into a file."""
-    return float(beside("workers").read_text())
+def by_file(situation: windlass.PoolSituation) -> float:
+    """Return the number of workers that the test has written to a file."""
+    return float(control_file("workers").read_text())

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.members import Line, drain, hold, lease_from, read_log, written
+from tests.e2e.members import Line, drain, hold, lease_from, lease_values, read_log
 from tests.support.builders import a_task, counted
-from tests.support.processes import Crew, Member, until
+from tests.support.processes import Member, ProcessGroup, until
 from windlass.core.lifecycle import State
 from windlass.core.settlement import COMPLETED
 from windlass.core.task import TaskId
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 def submit_some(store: Store, total: int) -> list[TaskId]:
-    """Submit so many tasks, in batches of mixed sizes."""
+    """Submit this many tasks, in batches of mixed sizes."""
     ids: list[TaskId] = []
     for size in cycle([1, 7, 100, 1_000, 2_500]):
         ids += [receipt.id for receipt in store.submit([a_task(queue=QUEUE)] * min(size, total - len(ids)))]
@@ -35,17 +35,17 @@ def submit_some(store: Store, total: int) -> list[TaskId]:
     raise AssertionError("the sizes never end")
 
 
-def start_claimers(crew: Crew, folder: Path, url: str, count: int, **changes: Any) -> list[Member]:
-    """Claimers, each with a log of its own, up and waiting for a word."""
+def start_claimers(group: ProcessGroup, folder: Path, url: str, count: int, **changes: Any) -> list[Member]:
+    """Start claimers, each with its own log, that wait for a message."""
     given = {"url": url, "queue": QUEUE, "sizes": SIZES, "ttl": LONG_TTL, **changes}
     started = len(list(folder.glob("*.log")))
     claimers: list[Member] = []
     for seed in range(started, started + count):
         log = folder / f"{seed}.log"
         log.touch()
-        claimers.append(crew.start(drain, log=str(log), seed=seed, **given))
+        claimers.append(group.start(drain, log=str(log), seed=seed, **given))
     for claimer in claimers:
-        assert claimer.hear() == "ready"
+        assert claimer.receive() == "ready"
     return claimers
 
 
@@ -55,9 +55,9 @@ def await_completed(store: Store, total: int) -> None:
 
 def stop(claimers: list[Member]) -> None:
     for claimer in claimers:
-        claimer.say("nothing more to come")
+        claimer.send("nothing more to come")
     for claimer in claimers:
-        assert claimer.hear() is None
+        assert claimer.receive() is None
 
 
 def read_logs(folder: Path) -> list[Line]:
@@ -65,14 +65,14 @@ def read_logs(folder: Path) -> list[Line]:
 
 
 def test_eight_claimers_lease_and_complete_every_task_exactly_once(
-    url: str, store: Store, crew: Crew, tmp_path: Path
+    url: str, store: Store, group: ProcessGroup, tmp_path: Path
 ) -> None:
     total = 20_000
-    claimers = start_claimers(crew, tmp_path, url, 8, watch=False)
+    claimers = start_claimers(group, tmp_path, url, 8, watch=False)
     ids = submit_some(store, total // 2)
 
     for claimer in claimers:
-        claimer.say("go")
+        claimer.send("go")
     ids += submit_some(store, total // 2)
     await_completed(store, total)
     stop(claimers)
@@ -87,22 +87,22 @@ def test_eight_claimers_lease_and_complete_every_task_exactly_once(
     assert counted(store) == {(QUEUE, "default", State.COMPLETED): total}
 
 
-def test_claimers_killed_in_the_midst_of_their_work_lose_and_double_nothing(
-    url: str, store: Store, crew: Crew, tmp_path: Path
+def test_killed_claimers_lose_no_task_and_repeat_none(
+    url: str, store: Store, group: ProcessGroup, tmp_path: Path
 ) -> None:
     total = 5_000
     ids = submit_some(store, total)
-    victims = start_claimers(crew, tmp_path, url, 3, ttl=SHORT_TTL)
+    victims = start_claimers(group, tmp_path, url, 3, ttl=SHORT_TTL)
     logs = [tmp_path / f"{number}.log" for number in range(len(victims))]
 
     for victim in victims:
-        victim.say("go")
+        victim.send("go")
     for victim, log in zip(victims, logs, strict=True):
-        until(lambda log=log: len(read_log(log)) > 200, "the claimer has done something")
+        until(lambda log=log: len(read_log(log)) > 200, "the claimer has completed something")
         victim.kill()
-    survivors = start_claimers(crew, tmp_path, url, 3)
+    survivors = start_claimers(group, tmp_path, url, 3)
     for survivor in survivors:
-        survivor.say("go")
+        survivor.send("go")
     await_completed(store, total)
     stop(survivors)
 
@@ -110,28 +110,28 @@ def test_claimers_killed_in_the_midst_of_their_work_lose_and_double_nothing(
     granted = Counter((line.task, line.fence) for line in lines if line.what == "granted")
     completed = Counter(line.task for line in lines if line.what == "completed")
     stored = {task.id: task for task in store.get(ids) if task}
-    assert max(granted.values()) == 1, "one fence was handed out twice"
+    assert max(granted.values()) == 1, "a fence was granted twice"
     assert max(completed.values()) == 1, "one task was completed twice"
     assert {task.state for task in stored.values()} == {State.COMPLETED}
     assert {line.fence - stored[line.task].fence for line in lines if line.what == "completed"} == {0}
     assert {task.attempts for task in stored.values()} == {1}
     leases = Counter(task for task, _ in granted)
-    assert all(leases[id] <= stored[id].losses + 1 for id in ids), "a lease ended neither well nor by loss"
+    assert all(leases[id] <= stored[id].losses + 1 for id in ids), "a lease ended without a completion or a loss"
     assert counted(store) == {(QUEUE, "default", State.COMPLETED): total}
 
 
-def test_what_a_killed_process_held_is_finished_by_others_and_its_late_report_is_refused(
-    url: str, store: Store, crew: Crew, tmp_path: Path
+def test_tasks_of_a_killed_process_are_finished_by_others_and_its_late_results_are_refused(
+    url: str, store: Store, group: ProcessGroup, tmp_path: Path
 ) -> None:
     total, taken, done = 1_000, 300, 100
     ids = submit_some(store, total)
-    holder = crew.start(hold, url=url, queue=QUEUE, take=taken, complete=done, ttl=SHORT_TTL)
-    leases = [lease_from(*values) for values in holder.hear()]
+    holder = group.start(hold, url=url, queue=QUEUE, take=taken, complete=done, ttl=SHORT_TTL)
+    leases = [lease_from(*values) for values in holder.receive()]
 
     holder.kill()
-    survivors = start_claimers(crew, tmp_path, url, 2)
+    survivors = start_claimers(group, tmp_path, url, 2)
     for survivor in survivors:
-        survivor.say("go")
+        survivor.send("go")
     await_completed(store, total)
     late = store.settle([(lease, COMPLETED) for lease in leases])
     stop(survivors)
@@ -145,13 +145,13 @@ def test_what_a_killed_process_held_is_finished_by_others_and_its_late_report_is
     assert counted(store) == {(QUEUE, "default", State.COMPLETED): total}
 
 
-def test_a_process_that_slept_through_its_session_is_told_so_and_changes_nothing(
-    url: str, store: Store, crew: Crew
+def test_results_after_the_end_of_a_session_are_refused_and_change_nothing(
+    url: str, store: Store, group: ProcessGroup
 ) -> None:
     taken, done = 20, 5
     ids = submit_some(store, taken)
-    sleeper = crew.start(hold, url=url, queue=QUEUE, take=taken, complete=done, ttl=SHORT_TTL)
-    leases = [lease_from(*values) for values in sleeper.hear()]
+    sleeper = group.start(hold, url=url, queue=QUEUE, take=taken, complete=done, ttl=SHORT_TTL)
+    leases = [lease_from(*values) for values in sleeper.receive()]
     os.kill(sleeper.pid, signal.SIGSTOP)
     requeued = 0
 
@@ -160,14 +160,14 @@ def test_a_process_that_slept_through_its_session_is_told_so_and_changes_nothing
         requeued += store.sweep().requeued
         return requeued == taken - done
 
-    until(is_requeued, "the sleeper's leases are taken from it")
+    until(is_requeued, "the leases of the sleeper are requeued")
     session = store.open_session("other")
     again = store.claim(session, [QUEUE], taken)
     os.kill(sleeper.pid, signal.SIGCONT)
-    sleeper.say("wake up and report")
+    sleeper.send("wake up and report")
 
-    assert sleeper.hear() == {"verdicts": ["completed"] * done + ["refused"] * (taken - done), "alive": False}
+    assert sleeper.receive() == {"verdicts": ["completed"] * done + ["refused"] * (taken - done), "alive": False}
     assert {claim.task.id for claim in again} == {lease.task for lease in leases[done:]}
-    assert [written(claim.lease) for claim in again] != [written(lease) for lease in leases[done:]]
+    assert [lease_values(claim.lease) for claim in again] != [lease_values(lease) for lease in leases[done:]]
     assert all(isinstance(v, Settled) for v in store.settle([(claim.lease, COMPLETED) for claim in again]))
     assert {task.state for task in store.get(ids) if task} == {State.COMPLETED}

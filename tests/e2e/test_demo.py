@@ -26,7 +26,9 @@ def own_environment() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_the_demo_tells_its_story_and_loses_nothing(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_the_demo_shows_its_features_and_loses_nothing(
+    store: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     flags = ["--store", request.getfixturevalue("postgres_url")] if store == "postgres" else []
 
     run = subprocess.run(
@@ -40,7 +42,7 @@ def test_the_demo_tells_its_story_and_loses_nothing(store: str, tmp_path: Path, 
     )
 
     assert run.returncode == 0, run.stdout + run.stderr
-    for told in (
+    for expected in (
         "✓ workers",
         "▲ pool 2→",
         "✓ fulfil-",
@@ -48,16 +50,16 @@ def test_the_demo_tells_its_story_and_loses_nothing(store: str, tmp_path: Path, 
         "kill -9 of worker",
         "was ended by SIGKILL",
     ):
-        assert told in run.stdout, run.stdout
+        assert expected in run.stdout, run.stdout
     [counted] = re.findall(r"([\d,]+) tasks submitted, 0 lost", run.stdout)
     assert int(counted.replace(",", "")) > 100
     assert "password" not in run.stdout
 
 
-def test_ctrl_c_drains_and_resume_goes_on_with_the_same_tasks(tmp_path: Path) -> None:
+def test_ctrl_c_drains_and_resume_continues_with_the_same_tasks(tmp_path: Path) -> None:
     log = tmp_path / "demo.log"
-    with log.open("w") as said:
-        first = subprocess.Popen(command(), cwd=tmp_path, env=own_environment(), stdout=said, stderr=said)
+    with log.open("w") as output:
+        first = subprocess.Popen(command(), cwd=tmp_path, env=own_environment(), stdout=output, stderr=output)
         until(lambda: "✓ fulfil-" in log.read_text(), "an order is done", within=60)
         first.send_signal(signal.SIGINT)
         assert first.wait(60) == 0, log.read_text()
@@ -74,4 +76,4 @@ def test_ctrl_c_drains_and_resume_goes_on_with_the_same_tasks(tmp_path: Path) ->
     )
 
     assert again.returncode == 0, again.stdout + again.stderr
-    assert re.search(r"completed [1-9]", again.stdout), "what was done before is still there"
+    assert re.search(r"completed [1-9]", again.stdout), "the tasks of the first run are still there"

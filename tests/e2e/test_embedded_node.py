@@ -28,25 +28,25 @@ ON_SQLITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 
 
 @pytest.fixture(autouse=True)
-def told(monkeypatch: pytest.MonkeyPatch, effects: Path) -> None:
-    """Let the handlers of the shop say what they do."""
+def record_effects(monkeypatch: pytest.MonkeyPatch, effects: Path) -> None:
+    """Let the handlers of the shop record what they do."""
     monkeypatch.setenv("WINDLASS_EFFECTS", str(effects))
 
 
-def test_a_node_in_a_block_runs_tasks_and_drains_when_it_is_left(shop_store: Store, effects: Path) -> None:
+def test_a_node_in_a_with_block_runs_tasks_and_drains_at_the_end(shop_store: Store, effects: Path) -> None:
     with shop.app.worker(queues=["default", "mail"], size=2) as node:
         assert shop.add.using(queue="mail").enqueue(1, 2).result(PATIENCE) == 3
         running = shop.sleep.enqueue(0.5)
         await_effect(effects, "began")
         assert node.running
 
-    assert running.state is State.COMPLETED, "what ran was waited for"
+    assert running.state is State.COMPLETED, "it waited for the running task"
     assert not node.running
     assert [session.lost for session in shop_store.sessions()] == [True], "its session was closed"
-    assert shop_store.counts(), "the app's own store is open still"
+    assert shop_store.counts(), "the store of the app is still open"
 
 
-def test_a_stop_without_waiting_gives_running_tasks_back(shop_store: Store, effects: Path) -> None:
+def test_a_stop_without_waiting_releases_running_tasks(shop_store: Store, effects: Path) -> None:
     node = shop.app.worker(size=1)
     node.start()
     handle = shop.sleep.enqueue(600)
@@ -60,7 +60,7 @@ def test_a_stop_without_waiting_gives_running_tasks_back(shop_store: Store, effe
 
 
 @ON_SQLITE
-def test_a_stop_waits_no_longer_than_it_is_told(shop_store: Store, effects: Path) -> None:
+def test_a_stop_waits_no_longer_than_its_timeout(shop_store: Store, effects: Path) -> None:
     node = shop.app.worker(size=1, drain_timeout=None)
     node.start()
     handle = shop.sleep.enqueue(600)
@@ -72,7 +72,7 @@ def test_a_stop_waits_no_longer_than_it_is_told(shop_store: Store, effects: Path
 
 
 @ON_SQLITE
-def test_leaving_the_block_by_an_exception_gives_running_tasks_back(shop_store: Store, effects: Path) -> None:
+def test_leaving_the_block_by_an_exception_releases_running_tasks(shop_store: Store, effects: Path) -> None:
     handle = shop.sleep.enqueue(600)
 
     def break_off() -> None:
@@ -118,14 +118,14 @@ def test_run_worker_in_the_main_thread_drains_on_a_signal_and_restores_its_handl
 
 
 def test_handlers_of_other_modules_are_imported_and_a_memory_store_is_shared() -> None:
-    heard: list[Event] = []
-    with extra_app.app.worker(pools=[PoolSettings(size=1)], on_event=heard.append) as node:
+    events: list[Event] = []
+    with extra_app.app.worker(pools=[PoolSettings(size=1)], on_event=events.append) as node:
         assert extra_handlers.double.enqueue(21).result(PATIENCE) == 42
         assert extra_handlers.own_process.enqueue().result(PATIENCE) != os.getpid()
 
     assert isinstance(node, EmbeddedNode)
     assert node.settings.imports == (extra_handlers.__name__,)
-    assert any(isinstance(event, WorkerStateChanged) for event in heard)
+    assert any(isinstance(event, WorkerStateChanged) for event in events)
 
 
 # Programs
@@ -156,7 +156,7 @@ UNGUARDED_RUN = "app.run_worker(size=1)\n"
 
 @pytest.fixture
 def program(tmp_path: Path, url: str, store: Store) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Runs a program that is written to a file; it ends with the test."""
+    """Run a program from a file. It ends with the test."""
     started: list[subprocess.Popen[str]] = []
 
     def run(text: str, *how: str) -> subprocess.Popen[str]:
@@ -181,14 +181,14 @@ def program(tmp_path: Path, url: str, store: Store) -> Iterator[Callable[..., su
         process.communicate()
 
 
-def test_a_program_outside_of_its_folder_runs_its_own_tasks(program: Callable[..., subprocess.Popen[str]]) -> None:
-    said, errors = program(GUARDED).communicate(timeout=60)
+def test_a_program_in_another_directory_runs_its_own_tasks(program: Callable[..., subprocess.Popen[str]]) -> None:
+    output, errors = program(GUARDED).communicate(timeout=60)
 
-    assert (said, errors) == ("3\n", "")
+    assert (output, errors) == ("3\n", "")
 
 
 @ON_SQLITE
-def test_a_module_run_with_m_finds_itself(program: Callable[..., subprocess.Popen[str]]) -> None:
+def test_a_module_run_with_m_imports_itself(program: Callable[..., subprocess.Popen[str]]) -> None:
     assert program(GUARDED, "-m", "shop").communicate(timeout=60) == ("3\n", "")
 
 
@@ -208,7 +208,7 @@ def test_an_unguarded_run_worker_runs_once_and_drains_on_sigterm(
 
 
 @ON_SQLITE
-def test_an_unguarded_block_says_that_it_needs_a_guard(program: Callable[..., subprocess.Popen[str]]) -> None:
+def test_a_node_without_a_main_guard_raises_a_helpful_error(program: Callable[..., subprocess.Popen[str]]) -> None:
     process = program(WITH_BLOCK)
     _, errors = process.communicate(timeout=60)
 
@@ -218,7 +218,7 @@ def test_an_unguarded_block_says_that_it_needs_a_guard(program: Callable[..., su
 
 
 @ON_SQLITE
-def test_a_program_that_ends_without_a_stop_gives_its_tasks_back(
+def test_a_program_that_ends_without_a_stop_releases_its_tasks(
     program: Callable[..., subprocess.Popen[str]], store: Store
 ) -> None:
     text = 'if __name__ == "__main__":\n    app.worker(size=1).start()\n    sys.stdin.read()\n    import time\n'
@@ -240,12 +240,12 @@ def test_an_app_at_a_prompt_cannot_be_imported_by_workers(program: Callable[...,
 # Refusals
 
 
-def test_an_app_that_no_module_has_is_refused() -> None:
+def test_an_app_that_is_not_a_module_variable_is_refused() -> None:
     with pytest.raises(AppNotFound, match="app_path="):
         windlass.App("memory:").worker()
 
 
-def test_a_handler_that_workers_would_not_have_is_refused() -> None:
+def test_a_handler_that_workers_cannot_import_is_refused() -> None:
     known = dict(extra_app.app.handlers)
 
     @extra_app.app.task
@@ -261,7 +261,7 @@ def test_a_handler_that_workers_would_not_have_is_refused() -> None:
     assert not node.running
 
 
-def test_an_app_that_cannot_be_imported_is_reported_and_the_node_is_over() -> None:
+def test_an_app_that_cannot_be_imported_is_reported_and_ends_the_node() -> None:
     node = shop.app.worker(app_path="tests.e2e.nowhere:app")
 
     with pytest.raises(AppBroken, match=r"nowhere"):
@@ -292,6 +292,6 @@ def test_a_handler_cannot_start_a_node(shop_store: Store, effects: Path) -> None
         ({"session_ttl": "1ms"}, "session_ttl"),
     ],
 )
-def test_options_that_cannot_be_followed_are_refused_at_once(options: dict[str, object], named: str) -> None:
+def test_invalid_options_are_refused_at_once(options: dict[str, object], named: str) -> None:
     with pytest.raises(InvalidSettings, match=named):
         EmbeddedNode(shop.app, options)  # pyright: ignore[reportArgumentType] - that is the test

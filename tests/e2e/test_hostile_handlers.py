@@ -1,7 +1,7 @@
-"""Handlers that misbehave: each ends as documented, its neighbors run exactly once, and its node is unhurt.
+"""Handlers that misbehave: each ends as documented, its neighbors run exactly once, and the node keeps working.
 
-All cases share a node of two workers. A case submits the hostile task and its neighbors in one batch, so that some of
-the neighbors wait in the worker of the hostile task. Short tasks come first: a node reads ahead only for those.
+All cases share a node with two workers. A case submits the hostile task and its neighbors in one batch, so that some
+neighbors wait in the worker of the hostile task. Short tasks come first, because a node reads ahead only for those.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from windlass.client.handle import Handle
 from windlass.client.handlers import Bound
 from windlass.core.lifecycle import State
 from windlass.stores.protocol import Store
-from windlass.worker.wire import MARK, MAX_FRAME, Done, RequestStop, frame
+from windlass.worker.wire import MARK, MAX_FRAME, Done, RequestStop, encode_frame
 
 pytestmark = pytest.mark.slow
 NEIGHBORS = 16
 
 
 @dataclass
-class Floor:
+class SharedNode:
     """A node, its store, and what its handlers did."""
 
     node: NodeProcess
@@ -44,16 +44,16 @@ class Floor:
             assert handle.wait(PATIENCE) is State.COMPLETED
         mine, *others = hostile.app.enqueue_many([call, *(hostile.neighbor.bind(n) for n in range(NEIGHBORS))])
         assert [handle.wait(within) for handle in others] == [State.COMPLETED] * NEIGHBORS
-        runs = Counter(said["task"] for said in read_effects(self.effects, "neighbor"))
+        runs = Counter(each["task"] for each in read_effects(self.effects, "neighbor"))
         assert [runs[str(handle.id)] for handle in others] == [1] * NEIGHBORS, "each runs exactly once"
         return mine
 
     def check(self) -> None:
-        """Nothing is left leased, no process is left over, and the node works."""
+        """Check that no lease and no process is left, and that the node works."""
         assert self.node.process.poll() is None
         assert hostile.neighbor.enqueue(7).result(PATIENCE) == 7
         until(lambda: not self._leased(), "nothing is leased", 10)
-        until(lambda: self._processes() <= 3, "only the nursery and two workers are left", 10)
+        until(lambda: self._processes() <= 3, "only the worker parent and two workers are left", 10)
 
     def error_kinds(self, handle: Handle[Any]) -> list[str]:
         errors = [attempt.error for attempt in self.store.attempts(handle.id)]
@@ -67,41 +67,43 @@ class Floor:
 
 
 @pytest.fixture
-def floor(sqlite_floor: Floor) -> Floor:
-    hostile.app.use_store(sqlite_floor.store)
-    return sqlite_floor
+def shared(sqlite_node: SharedNode) -> SharedNode:
+    hostile.app.use_store(sqlite_node.store)
+    return sqlite_node
 
 
 @pytest.fixture
-def postgres_floor(shared_postgres_floor: Floor) -> Floor:
-    hostile.app.use_store(shared_postgres_floor.store)
-    return shared_postgres_floor
+def postgres_node(shared_postgres_node: SharedNode) -> SharedNode:
+    hostile.app.use_store(shared_postgres_node.store)
+    return shared_postgres_node
 
 
 @pytest.fixture(scope="module")
-def sqlite_floor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Floor]:
+def sqlite_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedNode]:
     yield from start(str(tmp_path_factory.mktemp("hostile") / "windlass.db"), tmp_path_factory.mktemp("effects"))
 
 
 @pytest.fixture(scope="module")
-def shared_postgres_floor(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Floor]:
+def shared_postgres_node(
+    postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SharedNode]:
     name = postgres_server.create_database()
     yield from start(postgres_server.url(name), tmp_path_factory.mktemp("effects"))
     postgres_server.drop_database(name)
 
 
-def start(url: str, folder: Path) -> Iterator[Floor]:
+def start(url: str, folder: Path) -> Iterator[SharedNode]:
     store = open_store(url)
     effects = folder / "effects.jsonl"
     with NodeProcess(as_given(url), effects, "-n", "2", app="tests.e2e.hostile:app") as node:
         node.await_workers(2)
-        yield Floor(node, store, effects)
+        yield SharedNode(node, store, effects)
     hostile.app.use_store(None)
     store.close()
 
 
 def raw(body: bytes, length: int | None = None) -> bytes:
-    """A frame with any body, and a length that need not be its own."""
+    """Return a frame with any body, and a length that may be wrong."""
     return MARK + (len(body) if length is None else length).to_bytes(4, "big") + body
 
 
@@ -111,40 +113,40 @@ STRAY = {
     "zeros": b"\0" * 64,
     "a frame without the mark": b"\0\0\0\3abc",
     "a frame that is too large": raw(b"", MAX_FRAME + 1),
-    "a body that is no msgpack": raw(b"\xc1\xc1\xc1"),
+    "a body that is not msgpack": raw(b"\xc1\xc1\xc1"),
     "a body that is not UTF-8": raw(b"\x94\xa4Done\x01\xca\0\0\0\0\xa2\xff\xfe"),
     "a body nested too deeply": raw(b"\x94\xa5Hello\x01" + b"\x91" * 100_000),
-    "a message that is not for the node": frame(RequestStop(1)),
-    "the end of an order that is not there": frame(Done(999_999_999, 0.0)),
-    "the end of an order after less than no time": frame(Done(1, -1.0)),
+    "a message that is not for the node": encode_frame(RequestStop(1)),
+    "the end of an order that is not there": encode_frame(Done(999_999_999, 0.0)),
+    "the end of an order after less than no time": encode_frame(Done(1, -1.0)),
 }
 
 
 @pytest.mark.parametrize("data", STRAY.values(), ids=STRAY)
-def test_stray_bytes_on_its_socket_are_a_workers_crash(floor: Floor, data: bytes) -> None:
-    handle = floor.run(hostile.write_bytes.bind(data.hex()))
+def test_stray_bytes_on_the_socket_count_as_a_crash_of_the_worker(shared: SharedNode, data: bytes) -> None:
+    handle = shared.run(hostile.write_bytes.bind(data.hex()))
 
     assert handle.wait(PATIENCE) is State.FAILED
 
     assert (handle.task().attempts, handle.task().crashes) == (0, 3)
-    assert floor.error_kinds(handle) == ["WorkerDied"] * 3
-    errors = [attempt.error for attempt in floor.store.attempts(handle.id)]
+    assert shared.error_kinds(handle) == ["WorkerDied"] * 3
+    errors = [attempt.error for attempt in shared.store.attempts(handle.id)]
     assert all(error is not None and "broke the protocol" in error.message for error in errors)
-    floor.check()
+    shared.check()
 
 
 @dataclass
 class Case:
-    """A hostile call and what becomes of it."""
+    """A hostile call and its expected outcome."""
 
     call: Bound[Any]
     state: State = State.COMPLETED
     attempts: int = 1
     crashes: int = 0
     kind: str = ""
-    """The class of the error in which each attempt ended."""
+    """The class of the error of each attempt."""
     outlived: bool = False
-    """Whether it still runs when its neighbors have ended: they did not wait for it."""
+    """Whether it still runs when its neighbors have ended, because they did not wait for it."""
 
 
 ONCE: Any = {"retries": 0}
@@ -163,19 +165,19 @@ CASES = {
         hostile.stop_process.using(**LIMITED).bind(), State.FAILED, kind="Timeout", outlived=True
     ),
     "an error whose text raises SystemExit": Case(
-        hostile.raise_unspeakable.using(**ONCE).bind("SystemExit"), State.FAILED, kind="Unspeakable"
+        hostile.raise_unprintable.using(**ONCE).bind("SystemExit"), State.FAILED, kind="Unprintable"
     ),
     "an error whose text raises KeyboardInterrupt": Case(
-        hostile.raise_unspeakable.using(**ONCE).bind("KeyboardInterrupt"), State.FAILED, kind="Unspeakable"
+        hostile.raise_unprintable.using(**ONCE).bind("KeyboardInterrupt"), State.FAILED, kind="Unprintable"
     ),
     "an error whose text raises TypeError": Case(
-        hostile.raise_unspeakable.using(**ONCE).bind("TypeError"), State.FAILED, kind="Unspeakable"
+        hostile.raise_unprintable.using(**ONCE).bind("TypeError"), State.FAILED, kind="Unprintable"
     ),
     "an error on the loop whose text raises SystemExit": Case(
-        hostile.araise_unspeakable.using(**ONCE).bind(), State.FAILED, kind="Unspeakable"
+        hostile.araise_unprintable.using(**ONCE).bind(), State.FAILED, kind="Unprintable"
     ),
     "an error whose text cannot be encoded": Case(
-        hostile.raise_what_is_no_text.using(**ONCE).bind(), State.FAILED, kind="OSError"
+        hostile.raise_invalid_text.using(**ONCE).bind(), State.FAILED, kind="OSError"
     ),
     "an error whose text is of a class of its own": Case(
         hostile.raise_markup.using(**ONCE).bind(), State.FAILED, kind="OSError"
@@ -198,7 +200,7 @@ CASES = {
     "forking on the loop, and returning twice": Case(hostile.afork_and_return.bind()),
     "forking on the loop, and waiting twice": Case(hostile.afork_and_wait.bind()),
     "a daemon": Case(hostile.daemonize.bind(60)),
-    "a thread that goes on": Case(hostile.leave_thread.bind()),
+    "a thread that continues": Case(hostile.leave_thread.bind()),
     "stopping the parent": Case(hostile.signal_parent.bind(signal.SIGSTOP)),
     "terminating the parent": Case(hostile.signal_parent.bind(signal.SIGTERM)),
 }
@@ -207,15 +209,15 @@ DESCRIPTORS = {
     "replacing low descriptors": Case(hostile.replace_descriptors.bind(3, 256)),
     "closing all descriptors": Case(hostile.close_descriptors.bind(3, 1_024), State.FAILED, 0, 3, "WorkerDied"),
     "replacing all descriptors": Case(hostile.replace_descriptors.bind(3, 1_000), State.FAILED, 0, 3, "WorkerDied"),
-    "replacing the queue of tickets": Case(hostile.replace_queue_of_tickets.bind()),
+    "replacing the ticket queue": Case(hostile.replace_ticket_queue.bind()),
     "closing the descriptors of the loop": Case(
         hostile.aclose_descriptors.bind(3, 256), State.FAILED, 0, 3, "WorkerDied"
     ),
 }
 
 
-def run(floor: Floor, case: Case) -> None:
-    handle = floor.run(case.call)
+def run(shared: SharedNode, case: Case) -> None:
+    handle = shared.run(case.call)
     if case.outlived:
         assert handle.state is State.LEASED, "the neighbors did not wait for it"
 
@@ -223,30 +225,30 @@ def run(floor: Floor, case: Case) -> None:
 
     task = handle.task()
     assert (task.attempts, task.crashes) == (case.attempts, case.crashes)
-    assert floor.error_kinds(handle) == [case.kind] * max(case.attempts, case.crashes)
-    floor.check()
+    assert shared.error_kinds(handle) == [case.kind] * max(case.attempts, case.crashes)
+    shared.check()
 
 
 @pytest.mark.parametrize("case", [*CASES.values(), *DESCRIPTORS.values()], ids=[*CASES, *DESCRIPTORS])
-def test_a_hostile_handler_hurts_nobody(floor: Floor, case: Case) -> None:
-    run(floor, case)
+def test_a_hostile_handler_harms_no_other_task(shared: SharedNode, case: Case) -> None:
+    run(shared, case)
 
 
 @pytest.mark.parametrize("case", DESCRIPTORS.values(), ids=DESCRIPTORS)
-def test_a_hostile_handler_hurts_nobody_on_postgres(postgres_floor: Floor, case: Case) -> None:
-    run(postgres_floor, case)
+def test_a_hostile_handler_harms_no_other_task_on_postgres(postgres_node: SharedNode, case: Case) -> None:
+    run(postgres_node, case)
 
 
-def test_a_handler_that_ignores_its_cancel_is_killed_and_its_neighbors_did_not_wait(floor: Floor) -> None:
-    handle = floor.run(hostile.swallow_and_spin.bind())
+def test_a_handler_that_ignores_its_cancel_is_killed_and_its_neighbors_did_not_wait(shared: SharedNode) -> None:
+    handle = shared.run(hostile.swallow_and_spin.bind())
 
     handle.cancel()
 
     assert handle.wait(PATIENCE) is State.CANCELLED
-    floor.check()
+    shared.check()
 
 
-def test_a_soft_timeout_is_raised_although_the_handler_before_has_replaced_the_signal(floor: Floor) -> None:
+def test_a_soft_timeout_is_raised_after_another_handler_has_replaced_the_signal_handlers(shared: SharedNode) -> None:
     assert hostile.replace_signals.enqueue().wait(PATIENCE) is State.COMPLETED
     assert hostile.replace_signals.enqueue().wait(PATIENCE) is State.COMPLETED
 
@@ -254,26 +256,26 @@ def test_a_soft_timeout_is_raised_although_the_handler_before_has_replaced_the_s
 
     assert caught.result(PATIENCE) == "cleaned up"
     assert hostile.enqueue_in_child.enqueue().result(PATIENCE) == 7, "it can wait for its child"
-    floor.check()
+    shared.check()
 
 
-def test_a_process_that_a_handler_has_forked_cannot_speak_with_the_node(floor: Floor) -> None:
+def test_a_process_forked_by_a_handler_cannot_call_the_node(shared: SharedNode) -> None:
     assert hostile.enqueue_in_child.enqueue().result(PATIENCE) == 7
-    floor.check()
+    shared.check()
 
 
-def test_a_nursery_that_a_handler_has_stopped_goes_on_to_replace_workers(floor: Floor) -> None:
+def test_a_worker_parent_that_a_handler_has_stopped_still_replaces_workers(shared: SharedNode) -> None:
     assert hostile.signal_parent.enqueue(signal.SIGSTOP).wait(PATIENCE) is State.COMPLETED
 
     crashes = hostile.leave.enqueue("os._exit")
 
     assert crashes.wait(PATIENCE) is State.FAILED
     assert crashes.task().crashes == 3
-    floor.check()
+    shared.check()
 
 
-def test_a_worker_that_stands_still_while_it_is_idle_is_replaced_and_nothing_is_charged(floor: Floor) -> None:
-    workers = [process.pid for process in floor.node.workers()]
+def test_an_idle_worker_that_hangs_is_replaced_and_nothing_is_charged(shared: SharedNode) -> None:
+    workers = [process.pid for process in shared.node.workers()]
     for pid in workers:
         os.kill(pid, signal.SIGSTOP)
 
@@ -281,17 +283,17 @@ def test_a_worker_that_stands_still_while_it_is_idle_is_replaced_and_nothing_is_
 
     assert [handle.wait(PATIENCE) for handle in handles] == [State.COMPLETED] * NEIGHBORS
     assert {handle.task().crashes for handle in handles} == {0}
-    until(lambda: all(map(gone, workers)), "those that stood still are gone", 10)
-    floor.check()
+    until(lambda: all(map(gone, workers)), "the stopped workers are gone", 10)
+    shared.check()
 
 
-def test_a_stray_process_lives_as_long_as_an_attempt_that_may_need_it(floor: Floor) -> None:
-    """Two attempts run when the daemon is found; it ends when both have."""
+def test_a_stray_process_lives_as_long_as_attempts_that_may_need_it(shared: SharedNode) -> None:
+    """Two attempts run when the daemon is found, so it is ended after both."""
     long = hostile.sleep.enqueue(4)
-    await_effect(floor.effects, "began", len(read_effects(floor.effects, "began")) + 1)
+    await_effect(shared.effects, "began", len(read_effects(shared.effects, "began")) + 1)
 
     daemon = hostile.daemonize.enqueue(60).result(PATIENCE)
     until(lambda: gone(daemon), "the daemon is gone", 15)
 
-    assert str(long.id) in {said["task"] for said in read_effects(floor.effects, "ended")}
-    floor.check()
+    assert str(long.id) in {each["task"] for each in read_effects(shared.effects, "ended")}
+    shared.check()

@@ -1,4 +1,4 @@
-"""A task that may run at most once fails, whatever kills the process that ran it; its effect is there once."""
+"""A task that may run at most once fails when its process is killed for any reason; its effect happens once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.core.lifecycle import State
 
 pytestmark = pytest.mark.slow
 ONE_STORE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-"""The node decides these, so that one kind of store is enough."""
+"""One kind of store is enough, because the node decides."""
 MAY_HAVE_STARTED = "Not retried because at_most_once is set and the attempt may have started: "
 
 
@@ -26,11 +26,11 @@ def assert_failed_once(handle: Handle[str], effects: Path, reason: str) -> None:
     task = handle.task()
     assert (task.reason or "").endswith(reason)
     assert task.attempts + task.crashes + task.losses == 1
-    assert len([said for said in read_effects(effects, "began") if said["task"] == str(handle.id)]) == 1
+    assert len([each for each in read_effects(effects, "began") if each["task"] == str(handle.id)]) == 1
 
 
 @ONE_STORE
-def test_the_worker_is_killed(node: Callable[..., NodeProcess], effects: Path) -> None:
+def test_it_fails_when_its_worker_is_killed(node: Callable[..., NodeProcess], effects: Path) -> None:
     node("-n", "2", workers=2)
     handle = shop.sleep_once.using(at_most_once=True).enqueue(60)
     [began] = await_effect(effects, "began")
@@ -40,7 +40,7 @@ def test_the_worker_is_killed(node: Callable[..., NodeProcess], effects: Path) -
     assert_failed_once(handle, effects, f"{MAY_HAVE_STARTED}its process died (WorkerDied).")
 
 
-def test_the_node_is_killed_and_another_one_is_there(node: Callable[..., NodeProcess], effects: Path) -> None:
+def test_it_fails_when_its_node_is_killed(node: Callable[..., NodeProcess], effects: Path) -> None:
     first = node("-n", "1", "--session-ttl", "3s")
     handle = shop.sleep_once.using(at_most_once=True).enqueue(60)
     [began] = await_effect(effects, "began")
@@ -50,12 +50,12 @@ def test_the_node_is_killed_and_another_one_is_there(node: Callable[..., NodePro
 
     until(lambda: gone(began["pid"]), "its worker dies with it")
     assert_failed_once(handle, effects, f"{MAY_HAVE_STARTED}its node was lost.")
-    assert shop.add.enqueue(1).result(PATIENCE) == 2, "the other node works on"
+    assert shop.add.enqueue(1).result(PATIENCE) == 2, "the other node continues"
     assert len(read_effects(effects, "began")) == 1
 
 
 @ONE_STORE
-def test_the_node_is_told_to_leave_and_does_not_wait_for_it(node: Callable[..., NodeProcess], effects: Path) -> None:
+def test_it_fails_when_its_node_stops_without_waiting_for_it(node: Callable[..., NodeProcess], effects: Path) -> None:
     leaving = node("-n", "1", "--drain-timeout", "100ms")
     handle = shop.sleep_once.using(at_most_once=True).enqueue(60)
     await_effect(effects, "began")
@@ -66,7 +66,7 @@ def test_the_node_is_told_to_leave_and_does_not_wait_for_it(node: Callable[..., 
 
 
 @ONE_STORE
-def test_a_neighbor_overruns_its_time(node: Callable[..., NodeProcess], effects: Path) -> None:
+def test_it_fails_when_another_task_gets_its_worker_killed(node: Callable[..., NodeProcess], effects: Path) -> None:
     node("-n", "1", "-t", "2")
     handle = shop.sleep_once.using(at_most_once=True).enqueue(60)
     await_effect(effects, "began")
@@ -75,4 +75,4 @@ def test_a_neighbor_overruns_its_time(node: Callable[..., NodeProcess], effects:
 
     assert handle.wait(PATIENCE) is State.FAILED
     assert MAY_HAVE_STARTED in (handle.task().reason or "")
-    assert len([said for said in read_effects(effects, "began") if said["task"] == str(handle.id)]) == 1
+    assert len([each for each in read_effects(effects, "began") if each["task"] == str(handle.id)]) == 1

@@ -1,4 +1,4 @@
-"""A store that answers claims and takes no ends: the node stops claiming, and loses nothing."""
+"""A store that answers claims but accepts no results: the node stops claiming and loses nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.nodes import PATIENCE, NodeProcess, read_effects
 from tests.support.processes import until
 from windlass.core.lifecycle import State
 from windlass.stores.protocol import Store
-from windlass.worker.claimer import MOST_HELD
+from windlass.worker.claimer import MAX_HELD_LEASES
 
 pytestmark = pytest.mark.slow
 
@@ -36,10 +36,10 @@ def metrics_of(node: NodeProcess) -> dict[str, float]:
         return read(answer.read())
 
 
-def test_a_node_whose_ends_are_not_written_stops_claiming_and_goes_on_afterwards(
+def test_a_node_whose_results_are_not_written_stops_claiming_and_continues_afterward(
     node: Callable[..., NodeProcess], effects: Path, shop_store: Store, url: str
 ) -> None:
-    assert TASKS > MOST_HELD + WORKERS
+    assert TASKS > MAX_HELD_LEASES + WORKERS
     handles = shop.app.enqueue_many(shop.add.bind(number) for number in range(TASKS))
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(
@@ -52,15 +52,15 @@ def test_a_node_whose_ends_are_not_written_stops_claiming_and_goes_on_afterwards
         )
 
         started = node("-n", str(WORKERS), "--metrics", "0", workers=WORKERS)
-        # Everything that the node may claim has run, and waits to be written: more would have come within a moment.
-        until(lambda: len(read_effects(effects, "add")) >= MOST_HELD + WORKERS, "the bound is reached", PATIENCE)
-        until(lambda: len(started.events("StoreCallFailed")) >= 2, "ends are refused, again and again", PATIENCE)
+        # Everything that the node may claim has run and waits to be written. More would be claimed within a moment.
+        until(lambda: len(read_effects(effects, "add")) >= MAX_HELD_LEASES + WORKERS, "the bound is reached", PATIENCE)
+        until(lambda: len(started.events("StoreCallFailed")) >= 2, "results are refused repeatedly", PATIENCE)
         leased = sum(count.tasks for count in shop_store.counts() if count.state is State.LEASED)
         ran = len(read_effects(effects, "add"))
         unwritten = metrics_of(started)["windlass_unwritten_ends"]
         admin.execute("DROP FUNCTION public.fail() CASCADE")
 
-    assert leased == ran == unwritten == MOST_HELD + WORKERS
+    assert leased == ran == unwritten == MAX_HELD_LEASES + WORKERS
     assert {handle.wait(PATIENCE) for handle in handles} == {State.COMPLETED}
-    assert set(Counter(said["task"] for said in read_effects(effects, "add")).values()) == {1}, "nothing ran twice"
+    assert set(Counter(each["task"] for each in read_effects(effects, "add")).values()) == {1}, "nothing ran twice"
     assert started.process.poll() is None

@@ -1,4 +1,4 @@
-"""Exactly once: a handler's rows that commit with its completion are there once, whatever happens to its process."""
+"""Exactly once: rows that commit together with the completion of a task exist once, whatever happens to its process."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def url(postgres_url: str) -> str:
 
 @pytest.fixture
 def invoices(url: str) -> Iterator[psycopg.Connection]:
-    """A connection to the books, which lie in the store's own database; no constraint helps them."""
+    """Connect to the invoices, which are in the database of the store and have no unique constraint."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE TABLE invoice (task uuid NOT NULL)")
         yield connection
 
 
-def test_nobody_is_billed_twice(
+def test_no_customer_is_billed_twice(
     node: Callable[..., NodeProcess], effects: Path, invoices: psycopg.Connection, url: str
 ) -> None:
     first = node("-n", "1", *SHORT, INVOICES_URL=url)
@@ -41,7 +41,7 @@ def test_nobody_is_billed_twice(
             node("-n", "2", *SHORT, INVOICES_URL=url)
             assert zombie.wait(PATIENCE) is State.COMPLETED
             effects.with_name("gate").touch()
-        [refused] = await_effect(effects, "refused")  # The zombie woke up, and wanted to commit.
+        [refused] = await_effect(effects, "refused")  # The zombie woke up and tried to commit.
         crashed = [shop.bill.enqueue("crash before the commit"), shop.bill.enqueue("crash after the commit")]
         well = [shop.bill.enqueue("none") for _ in range(5)]
         again = shop.bill.using(key="zombie").enqueue("zombie")
@@ -54,7 +54,7 @@ def test_nobody_is_billed_twice(
     assert first.terminate() == 0
     billed = [task for (task,) in invoices.execute("SELECT task FROM invoice").fetchall()]
     assert sorted(billed) == sorted(handle.id for handle in handles)
-    begun = [said["task"] for said in read_effects(effects, "inserted")]
+    begun = [each["task"] for each in read_effects(effects, "inserted")]
     assert [begun.count(str(handle.id)) for handle in (zombie, *crashed)] == [2, 2, 1]
     ends = [[end.state for end in shop.app.store.attempts(handle.id)].count(State.COMPLETED) for handle in handles]
     assert ends == [1] * 8

@@ -1,4 +1,4 @@
-"""Circuit breakers, with real workers: a bank that is down, that is slow, and that is well again."""
+"""Circuit breakers with real workers: a bank that is down, slow, and healthy again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def windlass(url: str) -> Callable[..., Result]:
-    """Runs a command in this process."""
+    """Run commands in this process."""
 
     def run(*words: str) -> Result:
         return CliRunner().invoke(main, words, env={"WINDLASS_URL": as_given(url)})
@@ -44,7 +44,7 @@ def await_state(store: Store, state: BreakerState) -> None:
 
 
 def end_its_time(store: Store) -> None:
-    """Let an open breaker's half minute be over now, as if the test had waited for it."""
+    """End the half minute of an open breaker now, as if the test had waited for it."""
     written = False
     while not written:
         [control] = store.controls("breaker")
@@ -65,7 +65,7 @@ def test_an_error_storm_opens_the_breaker_and_recovery_closes_it(
     handles = [shop.pay.enqueue() for _ in range(90)]
 
     await_state(shop_store, BreakerState.OPEN)
-    until(lambda: not in_states(handles, State.LEASED), "what had begun has ended")
+    until(lambda: not in_states(handles, State.LEASED), "all started tasks have ended")
     began = len(read_effects(effects, "began"))
     await_ticks(shop_store, 3)
 
@@ -76,7 +76,7 @@ def test_an_error_storm_opens_the_breaker_and_recovery_closes_it(
     assert (why.exit_code, "bank is open" in why.stdout) == (3, True), why.output
     assert "ConnectionError" in why.stdout
     assert "bank is open" in windlass("breaker", "ls").stdout
-    assert shop.add.enqueue(1).result(PATIENCE) == 2, "others go on"
+    assert shop.add.enqueue(1).result(PATIENCE) == 2, "other tasks run"
 
     effects.with_name("down").unlink()
     end_its_time(shop_store)
@@ -84,10 +84,10 @@ def test_an_error_storm_opens_the_breaker_and_recovery_closes_it(
     tasks = await_all(shop_store, handles)
     assert {task.attempts for task in tasks if str(task.id) in {str(handle.id) for handle in waiting}} == {1}
     assert {(task.crashes, task.losses) for task in tasks} == {(0, 0)}
-    paid = [said["task"] for said in read_effects(effects, "ended")]
+    paid = [each["task"] for each in read_effects(effects, "ended")]
     assert sorted(paid) == sorted(str(handle.id) for handle in handles), "each is paid once"
-    turned = [(said["before"], said["after"]) for said in started.events("BreakerChanged")]
-    assert turned == [("closed", "open"), ("open", "half_open"), ("half_open", "closed")]
+    changes = [(each["before"], each["after"]) for each in started.events("BreakerChanged")]
+    assert changes == [("closed", "open"), ("open", "half_open"), ("half_open", "closed")]
 
 
 def test_the_probes_of_two_nodes_stay_within_one_bound(
@@ -100,14 +100,14 @@ def test_the_probes_of_two_nodes_stay_within_one_bound(
         node("-n", "4", workers=4)
     others = [shop.sleep.enqueue(0.2) for _ in range(40)]
     await_all(shop_store, others)
-    assert len(in_states(handles, State.RUNNABLE)) == 30, "it was open before the nodes came"
+    assert len(in_states(handles, State.RUNNABLE)) == 30, "it was open before the nodes started"
 
     end_its_time(shop_store)
     until(lambda: breaker(shop_store).under_way == PROBES, "all probes are under way")
     others += [shop.sleep.enqueue(0.2) for _ in range(40)]
     await_all(shop_store, others)
-    probes = {said["task"] for said in read_effects(effects, "began")} - {str(handle.id) for handle in others}
-    assert len(probes) == PROBES, "so many in all, whatever the number of free workers"
+    probes = {each["task"] for each in read_effects(effects, "began")} - {str(handle.id) for handle in others}
+    assert len(probes) == PROBES, "the bound holds whatever the number of free workers"
     assert len(in_states(handles, State.RUNNABLE)) == 30 - PROBES
     effects.with_name("gate").touch()
 
@@ -116,7 +116,7 @@ def test_the_probes_of_two_nodes_stay_within_one_bound(
     assert {task.attempts for task in tasks} == {1}
 
 
-def test_bad_probes_open_it_again_and_a_person_may_close_it(
+def test_failed_probes_open_it_again_and_an_operator_can_close_it(
     node: Callable[..., NodeProcess], shop_store: Store, effects: Path, windlass: Callable[..., Result]
 ) -> None:
     effects.with_name("down").touch()
@@ -124,7 +124,7 @@ def test_bad_probes_open_it_again_and_a_person_may_close_it(
     handles = [shop.pay.enqueue() for _ in range(12)]
     node("-n", "2", workers=2)
 
-    until(lambda: breaker(shop_store).opened >= 1, "bad probes have opened it")
+    until(lambda: breaker(shop_store).opened >= 1, "failed probes have opened it")
     assert breaker(shop_store).state is BreakerState.OPEN
     assert "probes failed" in breaker(shop_store).reason
     assert len([handle for handle in handles if handle.task().attempts]) <= PROBES

@@ -1,4 +1,4 @@
-"""F3: a client that dies while it submits has submitted whole workflows or none, and may simply do it again."""
+"""F3: a client that dies while it submits has submitted whole workflows or none, and can simply repeat it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.processes import Controller, Crew, open_store
+from tests.support.processes import Controller, ProcessGroup, open_store
 from windlass.core.task import NewTask
 from windlass.stores.protocol import Filter, Store
 
@@ -15,7 +15,7 @@ SIZE, MOST = 30, 400
 
 
 def a_workflow(number: int) -> list[NewTask]:
-    """A chain of tasks with keys."""
+    """Return a chain of tasks with keys."""
     return [
         NewTask(
             handler="work",
@@ -27,26 +27,26 @@ def a_workflow(number: int) -> list[NewTask]:
     ]
 
 
-def submit_for_ever(test: Controller, url: str) -> None:
-    """A client: it submits one workflow after the other, and says the ids of each."""
+def submit_forever(test: Controller, url: str) -> None:
+    """Submit one workflow after another, and send the ids of each."""
     store = open_store(url)
     for number in range(MOST):
-        test.say([str(receipt.id) for receipt in store.submit(a_workflow(number))])
+        test.send([str(receipt.id) for receipt in store.submit(a_workflow(number))])
 
 
-def test_a_client_killed_in_the_middle_of_submitting_leaves_no_half_workflow(
-    url: str, store: Store, crew: Crew
+def test_a_client_killed_in_the_middle_of_submitting_leaves_no_partial_workflow(
+    url: str, store: Store, group: ProcessGroup
 ) -> None:
-    client = crew.start(submit_for_ever, url=url)
-    heard: list[Any] = [client.hear() for _ in range(10)]
+    client = group.start(submit_forever, url=url)
+    received: list[Any] = [client.receive() for _ in range(10)]
 
     client.kill()
 
     found = [len(store.find(Filter(workflow=f"order-{number}"), limit=SIZE + 1).tasks) for number in range(MOST)]
     there = [number for number, tasks in enumerate(found) if tasks]
-    assert {found[number] for number in there} == {SIZE}, "each is whole or absent"
-    assert len(heard) <= len(there) < MOST
+    assert {found[number] for number in there} == {SIZE}, "each workflow is complete or absent"
+    assert len(received) <= len(there) < MOST
     again = [store.submit(a_workflow(number)) for number in range(len(there) + 2)]
-    assert [[str(receipt.id) for receipt in receipts] for receipts in again[: len(heard)]] == heard
+    assert [[str(receipt.id) for receipt in receipts] for receipts in again[: len(received)]] == received
     created = [number for number, receipts in enumerate(again) if any(receipt.created for receipt in receipts)]
-    assert created == [len(there), len(there) + 1], "what was there is answered, not made again"
+    assert created == [len(there), len(there) + 1], "existing tasks are returned, not created again"

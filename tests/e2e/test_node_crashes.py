@@ -1,4 +1,4 @@
-"""F1, F21 and P19: whatever kills a worker, its task comes back at once, its neighbours and its node are unhurt."""
+"""F1, F21 and P19: when a worker dies, its task runs again at once, and its neighbors and its node are not affected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from windlass.core.lifecycle import State
 
 pytestmark = pytest.mark.slow
 RECOVERY = 1.0
-"""Seconds from the death of a worker to the next attempt of what it ran."""
+"""Seconds from the death of a worker to the next attempt of its task."""
 
 
 def test_a_task_whose_worker_is_killed_runs_again_within_a_second(
@@ -35,19 +35,19 @@ def test_a_task_whose_worker_is_killed_runs_again_within_a_second(
     second = read_effects(effects, "began")[-1]
     assert at(second) - killed_at < RECOVERY
     assert second["fence"] > first["fence"]
-    assert (first["attempt"], second["attempt"]) == (1, 1), "a crash is no attempt"
+    assert (first["attempt"], second["attempt"]) == (1, 1), "a crash does not count as an attempt"
     task = handle.task()
     assert (task.state, task.attempts, task.crashes, task.losses) == (State.COMPLETED, 1, 1, 0)
     until(lambda: len(started.workers()) == 2, "the dead worker is replaced")
 
 
-def test_all_that_a_worker_with_threads_ran_runs_again_within_a_second(
+def test_all_tasks_of_a_killed_worker_with_threads_run_again_within_a_second(
     node: Callable[..., NodeProcess], effects: Path
 ) -> None:
     node("-n", "1", "-t", "4")
     handles = [shop.sleep_once.enqueue(60) for _ in range(4)]
     first = await_effect(effects, "began", 4)
-    assert len({said["pid"] for said in first}) == 1
+    assert len({each["pid"] for each in first}) == 1
 
     killed_at = time.monotonic()
     os.kill(first[0]["pid"], signal.SIGKILL)
@@ -55,35 +55,35 @@ def test_all_that_a_worker_with_threads_ran_runs_again_within_a_second(
     assert [handle.result(PATIENCE) for handle in handles] == ["again"] * 4
     again = read_effects(effects, "began")[4:]
     assert max(map(at, again)) - killed_at < RECOVERY
-    fences = {said["task"]: said["fence"] for said in first}
-    assert all(said["fence"] > fences[said["task"]] for said in again)
+    fences = {each["task"]: each["fence"] for each in first}
+    assert all(each["fence"] > fences[each["task"]] for each in again)
     assert {(handle.task().attempts, handle.task().crashes) for handle in handles} == {(1, 1)}
 
 
-def test_poison_fails_after_three_deaths_and_its_neighbours_complete(
+def test_a_poison_task_fails_after_three_deaths_and_its_neighbors_complete(
     node: Callable[..., NodeProcess], effects: Path
 ) -> None:
     started = node("-n", "1", "-t", "4")
-    neighbours = [shop.sleep.enqueue(0.2) for _ in range(6)]
+    neighbors = [shop.sleep.enqueue(0.2) for _ in range(6)]
     poison = shop.crash.enqueue("kill")
-    neighbours += [shop.sleep.enqueue(0.2) for _ in range(6)]
+    neighbors += [shop.sleep.enqueue(0.2) for _ in range(6)]
 
     assert poison.wait(PATIENCE) is State.FAILED
 
-    assert [handle.wait(PATIENCE) for handle in neighbours] == [State.COMPLETED] * 12
+    assert [handle.wait(PATIENCE) for handle in neighbors] == [State.COMPLETED] * 12
     task = poison.task()
     assert (task.attempts, task.crashes) == (0, 3)
     assert "Its process died 3 times" in (task.reason or "")
-    assert max(handle.task().crashes for handle in neighbours) <= 1, "who was suspected once runs alone"
-    assert len([said for said in read_effects(effects, "began") if said["task"] == str(poison.id)]) == 3
+    assert max(handle.task().crashes for handle in neighbors) <= 1, "a task that was present at one death runs alone"
+    assert len([each for each in read_effects(effects, "began") if each["task"] == str(poison.id)]) == 3
     assert started.process.poll() is None
 
 
-def test_a_process_that_ends_without_a_report_has_crashed(node: Callable[..., NodeProcess]) -> None:
+def test_a_process_that_exits_without_a_result_has_crashed(node: Callable[..., NodeProcess]) -> None:
     started = node("-n", "1")
     ways = {"segfault": "SIGSEGV", "abort": "SIGABRT", "exit 0": "exit status 0", "exit 7": "exit status 7"}
 
-    for how, said in ways.items():
+    for how, message in ways.items():
         handle = shop.crash.enqueue(how)
 
         assert handle.wait(PATIENCE) is State.FAILED
@@ -92,12 +92,12 @@ def test_a_process_that_ends_without_a_report_has_crashed(node: Callable[..., No
         assert (task.attempts, task.crashes) == (0, 3)
         errors = [attempt.error for attempt in shop.app.store.attempts(task.id)]
         assert [error.kind for error in errors if error is not None] == ["WorkerDied"] * 3
-        assert all(error is not None and said in error.message for error in errors)
+        assert all(error is not None and message in error.message for error in errors)
         assert shop.add.enqueue(1).result(PATIENCE) == 2
     assert started.process.poll() is None
 
 
-def test_leaving_by_an_exception_ends_the_attempt_and_not_the_worker(
+def test_an_exit_by_an_exception_ends_the_attempt_and_not_the_worker(
     node: Callable[..., NodeProcess], effects: Path
 ) -> None:
     node("-n", "1")
@@ -112,27 +112,27 @@ def test_leaving_by_an_exception_ends_the_attempt_and_not_the_worker(
     assert exits.task().reason == "SystemExit: 3"
     assert interrupts.task().reason == "KeyboardInterrupt"
     assert [handle.task().crashes for handle in ended] == [0, 0, 0]
-    assert len({said["pid"] for said in read_effects(effects, "began")}) == 1, "one worker served them all"
+    assert len({each["pid"] for each in read_effects(effects, "began")}) == 1, "one worker served them all"
 
 
-def test_when_the_nursery_is_killed_everything_comes_back(node: Callable[..., NodeProcess], effects: Path) -> None:
+def test_all_tasks_run_again_when_the_worker_parent_is_killed(node: Callable[..., NodeProcess], effects: Path) -> None:
     started = node("-n", "3", workers=3)
     handles = [shop.sleep_once.enqueue(60) for _ in range(3)]
     first = await_effect(effects, "began", 3)
-    nursery = started.nursery()
+    parent = started.worker_parent()
 
     killed_at = time.monotonic()
-    nursery.kill()
+    parent.kill()
 
     assert [handle.result(PATIENCE) for handle in handles] == ["again"] * 3
     recovered_in = max(map(at, read_effects(effects, "began")[3:])) - killed_at
-    assert recovered_in < 15, "the app is imported anew, and the starts are not put off"
-    assert all(gone(said["pid"]) for said in first)
+    assert recovered_in < 15, "the app is imported again, without a back-off"
+    assert all(gone(each["pid"]) for each in first)
     assert {(handle.task().attempts, handle.task().crashes) for handle in handles} == {(1, 1)}
-    assert started.nursery().pid != nursery.pid
+    assert started.worker_parent().pid != parent.pid
 
 
-def test_a_task_that_kills_the_nursery_is_poison_too(node: Callable[..., NodeProcess]) -> None:
+def test_a_task_that_kills_the_worker_parent_is_poison_too(node: Callable[..., NodeProcess]) -> None:
     started = node("-n", "1")
     handle = shop.crash.enqueue("parent")
 
@@ -143,7 +143,7 @@ def test_a_task_that_kills_the_nursery_is_poison_too(node: Callable[..., NodePro
     assert started.process.poll() is None
 
 
-def test_a_handler_that_scribbles_over_its_sockets_harms_only_itself(node: Callable[..., NodeProcess]) -> None:
+def test_a_handler_that_writes_garbage_to_its_sockets_harms_only_itself(node: Callable[..., NodeProcess]) -> None:
     started = node("-n", "1")
     handle = shop.write_garbage.enqueue()
 

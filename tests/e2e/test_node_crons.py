@@ -21,7 +21,7 @@ def test_two_nodes_fire_a_cron_once_for_each_nominal_time(
 
     await_effect(effects, "ticked", 3)
 
-    fired = Counter(said["key"] for said in read_effects(effects, "ticked"))
+    fired = Counter(each["key"] for each in read_effects(effects, "ticked"))
     assert set(fired.values()) == {1}
     [cron] = shop_store.crons()
     assert cron.fired is not None

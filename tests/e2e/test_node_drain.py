@@ -1,4 +1,4 @@
-"""F35 and P17: a node that is told to leave loses nothing and does nothing twice."""
+"""F35 and P17: a node that drains loses nothing and does nothing twice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY = 3_000
 
 
 def counted(store: Store) -> dict[State, int]:
-    """How many tasks there are in each state."""
+    """Return how many tasks are in each state."""
     totals: Counter[State] = Counter()
     for count in store.counts():
         totals[count.state] += count.tasks
@@ -41,21 +41,21 @@ def test_a_drain_under_load_loses_nothing_and_does_nothing_twice(
     assert status == 0
     states = counted(shop_store)
     assert State.LEASED not in states
-    assert states.get(State.RUNNABLE, 0) > 0, "the drain came under load"
+    assert states.get(State.RUNNABLE, 0) > 0, "the node drained under load"
     assert states[State.RUNNABLE] + states[State.COMPLETED] == MANY + 2
-    done = Counter(said["task"] for said in read_effects(effects, "add"))
+    done = Counter(each["task"] for each in read_effects(effects, "add"))
     tasks = [task for task in shop_store.get([handle.id for handle in handles]) if task is not None]
     assert {str(task.id) for task in tasks if task.state is State.COMPLETED} == {*done}
     given_back = [task for task in tasks if task.state is State.RUNNABLE]
     assert {(task.attempts, task.crashes, task.losses) for task in given_back} == {(0, 0, 0)}
-    assert [handle.state for handle in long] == [State.COMPLETED] * 2, "what had begun was ended"
+    assert [handle.state for handle in long] == [State.COMPLETED] * 2, "started tasks were finished"
 
     node("-n", "2")
     assert [handle.wait(PATIENCE) for handle in handles] == [State.COMPLETED] * MANY
-    assert set(Counter(said["task"] for said in read_effects(effects, "add")).values()) == {1}
+    assert set(Counter(each["task"] for each in read_effects(effects, "add")).values()) == {1}
 
 
-def test_a_second_signal_hurries_and_what_is_stopped_is_charged_nothing(
+def test_a_second_signal_stops_tasks_soon_and_charges_them_nothing(
     node: Callable[..., NodeProcess], effects: Path
 ) -> None:
     first = node("-n", "2", workers=2)
@@ -73,7 +73,7 @@ def test_a_second_signal_hurries_and_what_is_stopped_is_charged_nothing(
     assert [handle.result(PATIENCE) for handle in handles] == ["again", "again"]
 
 
-def test_a_third_signal_ends_it_at_once(node: Callable[..., NodeProcess], effects: Path) -> None:
+def test_a_third_signal_ends_the_node_at_once(node: Callable[..., NodeProcess], effects: Path) -> None:
     first = node("-n", "1")
     handle = shop.sleep_once.enqueue(60)
     await_effect(effects, "began")
@@ -81,15 +81,15 @@ def test_a_third_signal_ends_it_at_once(node: Callable[..., NodeProcess], effect
     signalled_at = time.monotonic()
     for _ in range(3):
         first.send(signal.SIGTERM)
-        time.sleep(0.1)  # Signals of one kind that come together are one.
+        time.sleep(0.1)  # The system merges pending signals of one kind.
 
     assert first.process.wait(10) == 0
-    assert time.monotonic() - signalled_at < 4, "sooner than a second signal would"
+    assert time.monotonic() - signalled_at < 4, "sooner than after a second signal"
     task = handle.task()
     assert (task.state, task.attempts, task.crashes) == (State.RUNNABLE, 0, 0)
 
 
-def test_what_is_killed_while_it_drains_runs_again_after_its_time(
+def test_tasks_of_a_node_killed_during_its_drain_run_again_after_its_session(
     node: Callable[..., NodeProcess], effects: Path
 ) -> None:
     first = node("-n", "2", *SHORT, workers=2)
@@ -106,13 +106,13 @@ def test_what_is_killed_while_it_drains_runs_again_after_its_time(
 
 
 def until_draining(node: NodeProcess, workers: int) -> None:
-    node.await_event("WorkerStateChanged", workers * 2)  # each has become idle, and draining
-    moves = [said["after"] for said in node.events("WorkerStateChanged")]
+    node.await_event("WorkerStateChanged", workers * 2)  # each was idle, then draining
+    moves = [each["after"] for each in node.events("WorkerStateChanged")]
     assert moves.count("draining") == workers
 
 
-def test_a_signal_for_every_process_of_the_service_drains_too(node: Callable[..., NodeProcess], effects: Path) -> None:
-    """As systemd sends it by default: to the node, its nursery and its workers alike."""
+def test_a_signal_to_every_process_of_the_service_drains_too(node: Callable[..., NodeProcess], effects: Path) -> None:
+    """By default, systemd sends it to the node, the worker parent and the workers."""
     first = node("-n", "1")
     handle = shop.sleep.enqueue(1)
     await_effect(effects, "began")

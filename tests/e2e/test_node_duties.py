@@ -1,4 +1,4 @@
-"""What becomes of a node whose own threads fail."""
+"""What happens to a node whose own threads fail."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from windlass.core.task import Claim, SessionId
 from windlass.events import DutyFailed, Event, Events, SessionOpened
 from windlass.stores.protocol import Store
 from windlass.worker import duty
-from windlass.worker.duty import MOST_FAILURES
+from windlass.worker.duty import MAX_FAILURES
 from windlass.worker.node import Node
 
 pytestmark = pytest.mark.slow
 
 
 class FailingStore:
-    """A store whose claims fail so many times for a reason that nobody expects, after they were made."""
+    """A store whose first claims fail with an unexpected error, after the tasks were claimed."""
 
     def __init__(self, store: Store, times: int) -> None:
         self._store = store
@@ -45,15 +45,15 @@ class FailingStore:
 
 @pytest.fixture(params=["sqlite"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """One kind of store is enough: what fails here is the node."""
+    """Return the URL of one kind of store, because the node fails here."""
     return str(tmp_path / "windlass.db") if request.param == "sqlite" else request.getfixturevalue("postgres_url")
 
 
 @contextmanager
-def running(url: str, failures: int, heard: list[Event]) -> Iterator[Node]:
+def running(url: str, failures: int, events: list[Event]) -> Iterator[Node]:
     settings = NodeSettings(app="tests.e2e.shop:app", pools=(PoolSettings(size=1),))
     given = as_given(url)
-    node = Node(settings, lambda: cast("Store", FailingStore(open_store(url), failures)), given, Events(heard.append))
+    node = Node(settings, lambda: cast("Store", FailingStore(open_store(url), failures)), given, Events(events.append))
     try:
         node.start()
         yield node
@@ -61,25 +61,25 @@ def running(url: str, failures: int, heard: list[Event]) -> Iterator[Node]:
         node.close()
 
 
-def test_a_claimer_that_fails_is_restarted_and_what_it_had_claimed_runs_all_the_same(
+def test_a_claimer_that_fails_is_restarted_and_its_claimed_tasks_run(
     url: str, shop_store: Store, effects: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WINDLASS_EFFECTS", str(effects))
     handles = shop.app.enqueue_many(shop.add.bind(number) for number in range(20))
-    heard: list[Event] = []
+    events: list[Event] = []
 
-    with running(url, 2, heard) as node:
+    with running(url, 2, events) as node:
         states = {handle.wait(PATIENCE) for handle in handles}
         assert (node.failure, node.ended.is_set()) == (None, False)
 
     assert states == {State.COMPLETED}
     assert {(task.losses, task.crashes, task.attempts) for task in (handle.task() for handle in handles)} == {(0, 0, 1)}
-    failures = [event for event in heard if isinstance(event, DutyFailed)]
+    failures = [event for event in events if isinstance(event, DutyFailed)]
     assert [(event.duty, event.error) for event in failures] == [
         ("claimer-default", "KeyError: 'a mistake of ours'")
     ] * 2
     assert all("in claim" in event.traceback for event in failures)
-    assert len([event for event in heard if isinstance(event, SessionOpened)]) == 3, "each failure retires a session"
+    assert len([event for event in events if isinstance(event, SessionOpened)]) == 3, "each failure retires a session"
 
 
 def test_a_claimer_that_keeps_failing_ends_the_node_and_leaves_nothing_leased(
@@ -88,21 +88,21 @@ def test_a_claimer_that_keeps_failing_ends_the_node_and_leaves_nothing_leased(
     monkeypatch.setenv("WINDLASS_EFFECTS", str(effects))
     monkeypatch.setattr(duty, "LONGEST_WAIT", 0.1)
     handle = shop.add.enqueue(1)
-    heard: list[Event] = []
+    events: list[Event] = []
 
-    with running(url, MOST_FAILURES, heard) as node:
+    with running(url, MAX_FAILURES, events) as node:
         assert node.ended.wait(PATIENCE)
         failure = node.failure
 
     assert failure == (
         "the duty claimer-default failed 10 times within 60 s; the latest error is KeyError: 'a mistake of ours'"
     )
-    assert [event.again_in for event in heard if isinstance(event, DutyFailed)][-1] is None
+    assert [event.again_in for event in events if isinstance(event, DutyFailed)][-1] is None
     assert handle.state is State.RUNNABLE, "the node has closed its session"
 
 
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)
-def test_a_node_that_can_never_claim_leaves_with_its_own_exit_status(
+def test_a_node_that_can_never_claim_ends_with_its_own_exit_status(
     postgres_url: str, effects: Path, shop_store: Store
 ) -> None:
     with psycopg.connect(postgres_url, autocommit=True) as admin:
@@ -117,5 +117,5 @@ def test_a_node_that_can_never_claim_leaves_with_its_own_exit_status(
         status = node.process.wait(PATIENCE)
 
     assert status == 9
-    said = "windlass: the node has ended: the duty claimer-default failed 10 times within 60 s; the latest error is "
-    assert f"{said}StoreError: PostgreSQL: a test wants this" in node.log
+    message = "windlass: the node has ended: the duty claimer-default failed 10 times within 60 s; the latest error is "
+    assert f"{message}StoreError: PostgreSQL: a test wants this" in node.log

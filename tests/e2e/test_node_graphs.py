@@ -1,4 +1,4 @@
-"""Whole graphs through a real node: every prerequisite before its dependents, each task completed once."""
+"""Whole graphs on a real node: every prerequisite runs before its dependents, and each task completes once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORWARD = timedelta(hours=1)
 LARGE = ("stg-rand0006", "debian12-depends-condensed", "history-git")
 
 
-def test_a_made_graph_runs_in_order(node: Callable[..., NodeProcess], effects: Path, shop_store: Store) -> None:
+def test_a_generated_graph_runs_in_order(node: Callable[..., NodeProcess], effects: Path, shop_store: Store) -> None:
     run(node, effects, shop_store, random_graph(500, seed=3), 60)
 
 
@@ -43,14 +43,14 @@ def test_a_large_real_graph_runs_in_order(
 
 
 def run(node: Callable[..., NodeProcess], effects: Path, store: Store, graph: Graph, within: float) -> None:
-    """Submit a graph while a node works, wait for its end, and hold what was done against the graph."""
+    """Submit a graph while a node runs, wait for its end, and compare what ran with the graph."""
     node("-n", "2")
     submit(store, graph)
 
     until(lambda: completed(store) == len(graph), "the whole graph is completed", within)
 
-    place = {said["key"]: number for number, said in enumerate(read_effects(effects, "step"))}
-    ran = Counter(said["key"] for said in read_effects(effects, "step"))
+    place = {each["key"]: number for number, each in enumerate(read_effects(effects, "step"))}
+    ran = Counter(each["key"] for each in read_effects(effects, "step"))
     assert ran == Counter(str(name) for name, _ in graph), "each ran once"
     early = [(name, above) for name, names in graph for above in names if place[str(above)] > place[str(name)]]
     assert not early
@@ -58,7 +58,7 @@ def run(node: Callable[..., NodeProcess], effects: Path, store: Store, graph: Gr
 
 
 def submit(store: Store, graph: Graph) -> None:
-    """In parts, which may come in any order, and run when the last of them is there."""
+    """Submit a graph in parts, which may arrive in any order and run once the last one is there."""
     store.open_workflow("graph", sealed=False, forward=FORWARD)
     for part in chunks(graph, 5_000):
         store.submit(

@@ -29,7 +29,7 @@ def address_of(node: NodeProcess) -> str:
 
 
 def ask(url: str) -> tuple[int, dict[str, Any]]:
-    """The status, and what each part says."""
+    """Return the status and the parts of a health answer."""
     try:
         with urlopen(url, timeout=10) as answer:
             status, body = answer.status, answer.read()
@@ -41,7 +41,7 @@ def ask(url: str) -> tuple[int, dict[str, Any]]:
     return status, {part["name"]: part for part in health["parts"]}
 
 
-def test_a_node_says_whether_it_is_alive_and_ready(
+def test_a_node_reports_whether_it_is_alive_and_ready(
     node: Callable[..., NodeProcess], shop_store: Store, effects: Path
 ) -> None:
     started = node("-n", "1", "--health", "0")
@@ -58,13 +58,13 @@ def test_a_node_says_whether_it_is_alive_and_ready(
     shop.sleep.enqueue(600)
     await_effect(effects, "began")
     started.send(signal.SIGTERM)
-    until(lambda: ask(f"{address}/readyz")[0] == 503, "a node that drains is not ready")
+    until(lambda: ask(f"{address}/readyz")[0] == 503, "a draining node is not ready")
     assert ask(f"{address}/readyz")[1]["workers"]["text"] == "the node is draining"
     assert ask(f"{address}/healthz")[0] == 200
 
 
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)
-def test_a_store_that_is_away_makes_a_node_unready_until_it_is_back(url: str, shop_store: Store, effects: Path) -> None:
+def test_an_unavailable_store_makes_a_node_unready_until_it_is_back(url: str, shop_store: Store, effects: Path) -> None:
     with (
         Proxy(url) as proxy,
         NodeProcess(proxy.url, effects, "-n", "1", "--health", "0", "--session-ttl", "5s") as started,
@@ -75,7 +75,7 @@ def test_a_store_that_is_away_makes_a_node_unready_until_it_is_back(url: str, sh
 
         proxy.refuse()
         proxy.reset()
-        until(lambda: ask(f"{address}/readyz")[0] == 503, "the store is missed")
+        until(lambda: ask(f"{address}/readyz")[0] == 503, "the node notices that the store is gone")
         assert ask(f"{address}/healthz")[0] == 200, "a restart would not bring the store back"
 
         proxy.admit()

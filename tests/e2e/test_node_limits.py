@@ -1,4 +1,4 @@
-"""F20, F22, F23, F24: handlers that eat, fork, block, spin and return nonsense; limits on their time; progress."""
+"""F20, F22, F23, F24: handlers that exhaust memory, fork, block, spin or return nonsense; time limits; progress."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ pytestmark = pytest.mark.slow
 
 
 def kind_of(handle: Handle[object]) -> str:
-    """The class of the error in which the latest attempt ended."""
+    """Return the class of the error of the latest attempt."""
     error = shop.app.store.attempts(handle.id)[-1].error
     assert error is not None
     return error.kind
 
 
-def test_a_result_that_cannot_be_stored_fails_the_attempt_and_the_worker_lives(
+def test_a_result_that_cannot_be_stored_fails_the_attempt_but_not_the_worker(
     node: Callable[..., NodeProcess], effects: Path
 ) -> None:
     node("-n", "1")
 
-    handles = [shop.give_back.enqueue(what) for what in ("object", "nan", "large", "ring")]
+    handles = [shop.give_back.enqueue(what) for what in ("object", "nan", "large", "cycle")]
 
     assert [handle.wait(PATIENCE) for handle in handles] == [State.FAILED] * 4
     assert shop.add.enqueue(1).result(PATIENCE) == 2
-    assert [handle.task().attempts for handle in handles] == [1, 1, 1, 1], "trying again would change nothing"
-    assert all("the result cannot be stored" in (handle.task().reason or "") for handle in handles)
-    assert len({said["pid"] for said in read_effects(effects)}) == 1, "one worker served them all"
+    assert [handle.task().attempts for handle in handles] == [1, 1, 1, 1], "a retry would not help"
+    assert all("The result cannot be stored" in (handle.task().reason or "") for handle in handles)
+    assert len({each["pid"] for each in read_effects(effects)}) == 1, "one worker served them all"
 
 
 def test_a_handler_that_runs_out_of_memory_fails_its_attempt(node: Callable[..., NodeProcess]) -> None:
@@ -48,20 +48,20 @@ def test_a_handler_that_runs_out_of_memory_fails_its_attempt(node: Callable[...,
     assert started.process.poll() is None
 
 
-def test_what_a_killed_worker_started_is_gone_with_it(node: Callable[..., NodeProcess], effects: Path) -> None:
+def test_child_processes_of_a_killed_worker_are_gone(node: Callable[..., NodeProcess], effects: Path) -> None:
     node("-n", "2", workers=2)
     handles = [
         shop.have_children.using(retries=0, timeout=1).enqueue(60),
         shop.have_grandchildren.using(retries=0, timeout=1).enqueue(60),
     ]
-    children = [pid for said in await_effect(effects, "began", 2) for pid in said["children"]]
+    children = [pid for each in await_effect(effects, "began", 2) for pid in each["children"]]
 
     assert [handle.wait(PATIENCE) for handle in handles] == [State.FAILED, State.FAILED]
 
     until(lambda: all(map(gone, children)), "every grandchild is gone", 2)
 
 
-def test_a_closed_standard_output_harms_nobody(node: Callable[..., NodeProcess]) -> None:
+def test_a_closed_standard_output_does_not_affect_other_tasks(node: Callable[..., NodeProcess]) -> None:
     node("-n", "1")
 
     assert shop.close_stdout.enqueue().wait(PATIENCE) is State.COMPLETED
@@ -86,10 +86,10 @@ def test_a_soft_limit_is_raised_in_the_handler(node: Callable[..., NodeProcess],
 
     assert [handle.wait(PATIENCE) for handle in uncaught] == [State.FAILED] * 3
     assert [kind_of(handle) for handle in uncaught] == ["SoftTimeout"] * 3
-    assert len({said["pid"] for said in read_effects(effects, "began")}) == 1, "nobody had to be killed"
+    assert len({each["pid"] for each in read_effects(effects, "began")}) == 1, "no worker was killed"
 
 
-def test_who_heeds_no_soft_limit_is_killed_at_the_hard_one(node: Callable[..., NodeProcess], effects: Path) -> None:
+def test_a_handler_that_ignores_its_soft_limit_is_killed(node: Callable[..., NodeProcess], effects: Path) -> None:
     started = node("-n", "2", workers=2)
     limits = {"soft_timeout": 0.3, "timeout": 1, "retries": 0}
     handles = [shop.spin_on.using(**limits).enqueue(), shop.block_in_c.using(**limits).enqueue(60)]
@@ -98,27 +98,25 @@ def test_who_heeds_no_soft_limit_is_killed_at_the_hard_one(node: Callable[..., N
 
     assert [kind_of(handle) for handle in handles] == ["Timeout", "Timeout"]
     assert [(handle.task().attempts, handle.task().crashes) for handle in handles] == [(1, 0), (1, 0)]
-    assert all(gone(said["pid"]) for said in read_effects(effects, "began"))
+    assert all(gone(each["pid"]) for each in read_effects(effects, "began"))
     assert shop.add.enqueue(1).result(PATIENCE) == 2
     assert started.process.poll() is None
 
 
-def test_the_neighbours_of_a_killed_attempt_are_charged_nothing(
-    node: Callable[..., NodeProcess], effects: Path
-) -> None:
+def test_the_neighbors_of_a_killed_attempt_are_charged_nothing(node: Callable[..., NodeProcess], effects: Path) -> None:
     node("-n", "1", "-t", "4")
-    neighbours = [shop.sleep_once.enqueue(60) for _ in range(3)]
+    neighbors = [shop.sleep_once.enqueue(60) for _ in range(3)]
     await_effect(effects, "began", 3)
     blocked = shop.block_in_c.using(timeout=1, retries=0).enqueue(60)
 
     assert blocked.wait(PATIENCE) is State.FAILED
 
-    assert [handle.result(PATIENCE) for handle in neighbours] == ["again"] * 3
-    tasks = [handle.task() for handle in neighbours]
+    assert [handle.result(PATIENCE) for handle in neighbors] == ["again"] * 3
+    tasks = [handle.task() for handle in neighbors]
     assert {(task.attempts, task.crashes, task.losses) for task in tasks} == {(1, 0, 0)}
 
 
-def test_progress_keeps_an_attempt_alive_and_silence_ends_it(node: Callable[..., NodeProcess]) -> None:
+def test_progress_keeps_an_attempt_alive_and_missing_progress_ends_it(node: Callable[..., NodeProcess]) -> None:
     node("-n", "2", workers=2)
     alive = shop.beat.using(heartbeat_timeout=1).enqueue(25)
     silent = shop.sleep.using(heartbeat_timeout=1, retries=0).enqueue(60)

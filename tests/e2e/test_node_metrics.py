@@ -1,4 +1,4 @@
-"""A real node counts what it does, and serves it to whoever asks on this machine."""
+"""A real node counts what it does, and serves the counters on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.processes import until
 pytestmark = pytest.mark.slow
 
 
-def test_a_node_serves_what_it_has_done(node: Callable[..., NodeProcess]) -> None:
+def test_a_node_serves_its_counters(node: Callable[..., NodeProcess]) -> None:
     started = node("-n", "1", "--metrics", "0")
     address = re.search(r"/metrics at (http://127\.0\.0\.1:\d+)", started.log)
     assert address is not None

@@ -1,4 +1,4 @@
-"""Pools: their sizes, queues, weights and slots; who is recycled; tasks that this node cannot run."""
+"""Pools: their sizes, queues, weights and slots; recycled workers; tasks that a node cannot run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.stores.protocol import Store
 pytestmark = pytest.mark.slow
 
 
-def test_a_worker_is_replaced_after_so_many_tasks(node: Callable[..., NodeProcess], effects: Path) -> None:
+def test_a_worker_is_replaced_after_its_number_of_tasks(node: Callable[..., NodeProcess], effects: Path) -> None:
     node("-n", "1", "--recycle-after", "5")
 
     handles = [shop.add.enqueue(number) for number in range(30)]
@@ -28,7 +28,7 @@ def test_a_worker_is_replaced_after_so_many_tasks(node: Callable[..., NodeProces
     assert [handle.result(PATIENCE) for handle in handles] == [number + 1 for number in range(30)]
     ran = read_effects(effects, "add")
     assert len(ran) == 30
-    assert max(Counter(said["pid"] for said in ran).values()) == 5
+    assert max(Counter(each["pid"] for each in ran).values()) == 5
     assert {handle.task().attempts for handle in handles} == {1}
 
 
@@ -39,13 +39,13 @@ def test_a_worker_that_holds_too_much_memory_is_replaced_between_tasks(
 
     assert shop.grow.enqueue(250).result(PATIENCE) == 1
 
-    started.await_event("WorkerStateChanged", 4)  # idle, draining, stopped, and the next one idle
+    started.await_event("WorkerStateChanged", 4)  # idle, draining, stopped, and then the next worker idle
     assert shop.grow.enqueue(1).result(PATIENCE) == 1, "the next worker holds nothing yet"
     first, second = read_effects(effects, "began")
     assert first["pid"] != second["pid"]
 
 
-def test_signals_resize_every_pool_and_none_pauses_it(node: Callable[..., NodeProcess]) -> None:
+def test_signals_resize_every_pool_and_size_0_pauses_it(node: Callable[..., NodeProcess]) -> None:
     started = node("-n", "0", workers=0)
     started.await_event("SessionOpened")
     handle = shop.add.enqueue(1)
@@ -68,16 +68,16 @@ def test_pools_serve_their_own_queues(node: Callable[..., NodeProcess], effects:
     nobodys = shop.sleep.enqueue(0)
     assert [handle.wait(PATIENCE) for handle in by_queue.values()] == [State.COMPLETED] * 3
 
-    pids = {said["task"]: said["pid"] for said in read_effects(effects, "began")}
+    pids = {each["task"]: each["pid"] for each in read_effects(effects, "began")}
     mail, news, cpu = (pids[str(handle.id)] for handle in by_queue.values())
     assert mail == news != cpu
     assert nobodys.state is State.RUNNABLE
     assert "none serves the queue default" in str(nobodys.why())
-    pools = {said["pool"]: said["pid"] for said in started.events("WorkerStateChanged")}
+    pools = {each["pool"]: each["pid"] for each in started.events("WorkerStateChanged")}
     assert pools == {"mail": mail, "cpu": cpu}
 
 
-def test_the_queues_of_a_pool_have_their_turns_by_weight(
+def test_the_queues_of_a_pool_take_turns_by_weight(
     node: Callable[..., NodeProcess], effects: Path, tmp_path: Path
 ) -> None:
     config = tmp_path / "settings.yaml"
@@ -86,14 +86,14 @@ def test_the_queues_of_a_pool_have_their_turns_by_weight(
 
     node("--config", str(config), workers=2)
 
-    first = [said["task"] for said in await_effect(effects, "began", 12)[:12]]
+    first = [each["task"] for each in await_effect(effects, "began", 12)[:12]]
     assert 8 <= len(by_queue["a"].intersection(first)) <= 10
 
 
-def test_what_a_node_cannot_run_waits_unclaimed_and_keeps_nobody_else_waiting(
+def test_tasks_that_a_node_cannot_run_stay_unclaimed_and_delay_no_others(
     node: Callable[..., NodeProcess], shop_store: Store
 ) -> None:
-    """Two apps that share a queue, or a rolling deploy, are enough for this."""
+    """This happens with two apps that share a queue, and during a rolling deploy."""
     foreign = [receipt.id for receipt in shop_store.submit([NewTask(handler="nobody.knows")] * 3_000)]
     picky = shop.add.using(requires=["gpu"]).enqueue(1)
     wide = shop.add.using(slots=3).enqueue(1)
@@ -129,7 +129,7 @@ def test_a_deadline_pool_takes_the_earliest_deadline_of_all_its_queues(
     node("-n", "1", "-Q", "a,b", "--order", "deadline")
 
     assert last.result(PATIENCE) == 2
-    began = [due[said["task"]] for said in read_effects(effects, "add") if said["task"] in due]
+    began = [due[each["task"]] for each in read_effects(effects, "add") if each["task"] in due]
     assert began == sorted(due.values())
     waits = shop.add.using(queue="a", delay="1h").enqueue(1)
     assert "with earlier deadlines in all queues of its pool" in str(waits.why())
@@ -138,13 +138,13 @@ def test_a_deadline_pool_takes_the_earliest_deadline_of_all_its_queues(
 def test_a_deadline_pool_over_queues_of_another_order_is_refused(url: str, effects: Path, shop_store: Store) -> None:
     shop_store.configure(Queue(name="a", strategy=Strategy.DEADLINE))
     with NodeProcess(as_given(url), effects, "-n", "1", "-Q", "a,b", "--order", "deadline") as node:
-        until(lambda: node.process.poll() is not None, "it has left")
+        until(lambda: node.process.poll() is not None, "it has exited")
 
         assert node.process.returncode != 0
         assert "the queue b has the strategy priority; run `windlass queues set b --strategy deadline`" in node.log
 
 
-def test_a_task_takes_as_many_slots_as_it_says(node: Callable[..., NodeProcess], effects: Path) -> None:
+def test_a_task_takes_its_number_of_slots(node: Callable[..., NodeProcess], effects: Path) -> None:
     node("-n", "1", "-t", "4")
 
     handles = [shop.sleep.using(slots=3).enqueue(0.3) for _ in range(2)]
@@ -155,10 +155,10 @@ def test_a_task_takes_as_many_slots_as_it_says(node: Callable[..., NodeProcess],
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-def test_more_workers_than_a_socket_takes_orders_for_are_all_started(
+def test_all_workers_start_when_their_requests_do_not_fit_into_the_socket(
     node: Callable[..., NodeProcess],
 ) -> None:
-    """About three hundred orders fit while the nursery is busy; the others wait for it in the node."""
+    """About three hundred requests fit while the worker parent is busy. The others wait in the node."""
     node("-n", "350", workers=350)
 
     assert shop.add.enqueue(1).result(PATIENCE) == 2

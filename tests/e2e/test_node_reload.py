@@ -1,4 +1,4 @@
-"""Settings that change while a node runs: a bad file changes nothing and is named, a good one is followed."""
+"""Settings that change while a node runs: an invalid file changes nothing and is reported, a valid one is used."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ BAD = [
     ("pools: [", "settings.yaml"),
     ("\xff\xfe", "settings.yaml"),
 ]
-"""Each with what its refusal names."""
+"""Invalid files, each with what its error names."""
 
 
 def write(path: Path, text: str) -> None:
-    """Put a whole new file in its place, as editors do."""
+    """Replace the file by a new one, as editors do."""
     other = path.with_suffix(".new")
     other.write_bytes(text.encode("latin-1"))
     other.replace(path)
@@ -44,7 +44,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_bad_file_changes_nothing_and_says_why_and_a_good_one_is_followed(
+def test_an_invalid_file_changes_nothing_and_is_reported_and_a_valid_one_is_used(
     node: Callable[..., NodeProcess], config: Path
 ) -> None:
     started = node("--config", str(config))
@@ -55,12 +55,12 @@ def test_a_bad_file_changes_nothing_and_says_why_and_a_good_one_is_followed(
         refused = started.await_event("SettingsRefused", number)
         assert named in refused[-1]["why"], text
     assert shop.add.using(queue="mail").enqueue(1).result(PATIENCE) == 2
-    assert started.workers() == [before], "it works on with what it had"
+    assert started.workers() == [before], "it continues with its old settings"
     assert started.events("PoolResized") == []
 
     write(config, "pools: {mail: {size: 3, queues: [mail, news]}}")
     [reloaded] = started.await_event("SettingsReloaded")
-    until(lambda: len(started.workers()) == 3, "the good one is followed")
+    until(lambda: len(started.workers()) == 3, "the valid file is used")
 
     assert any("pools.mail.size: 1 → 3" in change for change in reloaded["changes"])
     assert shop.add.using(queue="news").enqueue(2).result(PATIENCE) == 3, "the new queue is served"
@@ -68,9 +68,7 @@ def test_a_bad_file_changes_nothing_and_says_why_and_a_good_one_is_followed(
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-def test_a_hangup_has_the_file_read_again_though_it_looks_the_same(
-    node: Callable[..., NodeProcess], config: Path
-) -> None:
+def test_sighup_reloads_a_file_that_looks_unchanged(node: Callable[..., NodeProcess], config: Path) -> None:
     started = node("--config", str(config))
     stamp = config.stat()
 
@@ -86,7 +84,7 @@ def test_a_hangup_has_the_file_read_again_though_it_looks_the_same(
     assert shop.add.using(queue="mail").enqueue(1).result(PATIENCE) == 2
 
 
-def test_bounds_that_change_are_followed_without_stopping_what_runs(
+def test_changed_bounds_are_used_without_stopping_running_tasks(
     node: Callable[..., NodeProcess], config: Path, shop_store: Store, effects: Path
 ) -> None:
     write(config, "pools: {mail: {min: 3, max: 3}}")
@@ -95,10 +93,10 @@ def test_bounds_that_change_are_followed_without_stopping_what_runs(
     until(lambda: all(handle.state is State.LEASED for handle in running), "all run")
 
     write(config, "pools: {mail: {min: 1, max: 1}}")
-    until(lambda: [said["after"] for said in started.events("PoolResized")] == [1], "it shrinks")
+    until(lambda: [each["after"] for each in started.events("PoolResized")] == [1], "it shrinks")
     assert len(started.workers()) == 3
     effects.with_name("gate").touch()
 
     assert [handle.result(PATIENCE) for handle in running] == ["first"] * 3
-    until(lambda: len(started.workers()) == 1, "two have left when they were done")
+    until(lambda: len(started.workers()) == 1, "two workers exit after their tasks")
     assert {handle.task().attempts for handle in running} == {1}

@@ -1,4 +1,4 @@
-"""Pools that size themselves, with real workers: load, pauses, orders, and nodes that come and go."""
+"""Autoscaled pools with real workers: load, pauses, overrides, and nodes that start and stop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHORT = ("--session-ttl", "4s")
 
 @pytest.fixture
 def windlass(url: str) -> Callable[..., Result]:
-    """Runs a command in this process."""
+    """Run commands in this process."""
 
     def run(*words: str) -> Result:
         result = CliRunner().invoke(main, words, env={"WINDLASS_URL": as_given(url)})
@@ -46,18 +46,18 @@ def show(store: Store) -> PoolView:
 
 
 def await_first_decision(store: Store) -> None:
-    """From here on arrivals are counted."""
+    """Wait for the first decision. From then on arrivals are counted."""
     until(lambda: any(view.decided_at for view in pools.get_all(Access(store))), "the pool was sized")
 
 
 def await_ticks(store: Store, number: int) -> None:
-    """Until so many more seconds were decided; only while there is something to run is every one written."""
+    """Wait for this many more decided seconds. Each is written only while there are tasks to run."""
     reached = show(store).decided_at + number
     until(lambda: show(store).decided_at >= reached, f"{number} more ticks")
 
 
 def await_all(store: Store, handles: Sequence[Handle[Any]], within: float = 2 * PATIENCE) -> list[Task]:
-    """The tasks, once all have completed."""
+    """Wait until all tasks have completed, and return them."""
     ids = [handle.id for handle in handles]
 
     def done() -> bool:
@@ -67,10 +67,10 @@ def await_all(store: Store, handles: Sequence[Handle[Any]], within: float = 2 * 
     return [task for task in store.get(ids) if task is not None]
 
 
-def ran_once(effects: Path, ids: Sequence[TaskId], what: str) -> None:
-    """Every task has said so exactly once."""
-    said = Counter(line["task"] for line in read_effects(effects, what))
-    assert said == Counter(str(id) for id in ids)
+def assert_ran_once(effects: Path, ids: Sequence[TaskId], what: str) -> None:
+    """Assert that every task has recorded this effect exactly once."""
+    ran = Counter(line["task"] for line in read_effects(effects, what))
+    assert ran == Counter(str(id) for id in ids)
 
 
 def charges(tasks: Sequence[Task]) -> set[tuple[int, int, int]]:
@@ -78,11 +78,11 @@ def charges(tasks: Sequence[Task]) -> set[tuple[int, int, int]]:
 
 
 def sizes(node: NodeProcess) -> list[int]:
-    """Every size that the pool was given, in turn."""
-    return [said["after"] for said in node.events("PoolResized")]
+    """Return every size that the pool was given, in order."""
+    return [each["after"] for each in node.events("PoolResized")]
 
 
-def test_a_step_of_load_makes_it_grow_and_then_it_shrinks_without_stopping_a_task(
+def test_a_pool_grows_with_load_and_then_shrinks_without_stopping_a_task(
     node: Callable[..., NodeProcess], shop_store: Store, effects: Path
 ) -> None:
     started = node("--max", "6", "--wait", "4s")
@@ -93,43 +93,43 @@ def test_a_step_of_load_makes_it_grow_and_then_it_shrinks_without_stopping_a_tas
     until(lambda: show(shop_store).ready >= 4, "it has grown")
     tasks = await_all(shop_store, handles)
     largest = max(sizes(started))
-    until(lambda: show(shop_store).target <= 2, "it shrinks by itself")
-    assert long.state is State.LEASED, "whoever has something to do stays until that is done"
+    until(lambda: show(shop_store).target <= 2, "it shrinks")
+    assert long.state is State.LEASED, "a busy worker stays until its task is done"
     effects.with_name("gate").touch()
 
     assert long.result(PATIENCE) == "first"
     assert 4 <= largest <= 6
-    until(lambda: len(started.workers()) <= 2, "those who were sent away have gone")
-    ran_once(effects, [handle.id for handle in (*handles, long)], "ended")
+    until(lambda: len(started.workers()) <= 2, "the retired workers have exited")
+    assert_ran_once(effects, [handle.id for handle in (*handles, long)], "ended")
     assert charges([*tasks, long.task()]) == {(1, 0, 0)}
-    assert len(sizes(started)) <= 6, "in few and decisive steps"
-    told = [entry.action for entry in pools.history(Access(shop_store), "default").entries]
-    assert {"grew", "shrank"} <= {*told}
-    assert {said["after"] for said in started.events("WorkerStateChanged")} <= {"idle", "draining", "stopped"}
+    assert len(sizes(started)) <= 6, "in few steps"
+    actions = [entry.action for entry in pools.history(Access(shop_store), "default").entries]
+    assert {"grew", "shrank"} <= {*actions}
+    assert {each["after"] for each in started.events("WorkerStateChanged")} <= {"idle", "draining", "stopped"}
 
 
-def test_a_paused_pool_starts_nothing_says_so_and_goes_on(
+def test_a_paused_pool_starts_nothing_shows_it_and_resumes(
     node: Callable[..., NodeProcess], shop_store: Store, windlass: Callable[..., Result]
 ) -> None:
     started = node("--max", "4")
     await_first_decision(shop_store)
 
     windlass("pool", "pause", "default", "--why", "a migration")
-    until(lambda: started.workers() == [], "everybody has left")
+    until(lambda: started.workers() == [], "all workers have exited")
     handle = shop.add.enqueue(1)
     await_ticks(shop_store, 3)
 
     assert handle.state is State.RUNNABLE
-    told = windlass("pool", "show", "default").stdout
-    assert "0/0 workers, 0 tasks run, 1 runnable" in told
-    assert "(paused)" in told
-    assert "a migration" in told
+    output = windlass("pool", "show", "default").stdout
+    assert "0/0 workers, 0 tasks run, 1 runnable" in output
+    assert "(paused)" in output
+    assert "a migration" in output
     windlass("pool", "resume", "default")
     assert handle.result(PATIENCE) == 2
     assert handle.task().attempts == 1
 
 
-def test_a_pool_that_may_be_empty_starts_for_the_first_task_and_is_empty_again(
+def test_a_pool_with_a_minimum_of_0_starts_for_the_first_task_and_is_empty_again(
     node: Callable[..., NodeProcess], shop_store: Store, windlass: Callable[..., Result]
 ) -> None:
     started = node("--min", "0", "--max", "4", workers=0)
@@ -138,28 +138,28 @@ def test_a_pool_that_may_be_empty_starts_for_the_first_task_and_is_empty_again(
     windlass("pool", "tune", "default", "idle=3s")
 
     assert shop.add.enqueue(1).result(PATIENCE) == 2
-    until(lambda: started.workers() == [], "the last one has gone")
+    until(lambda: started.workers() == [], "the last worker has exited")
 
     assert show(shop_store).target == 0
     assert shop.add.enqueue(2).result(PATIENCE) == 3
 
 
-def test_an_order_on_the_command_line_counts_for_its_time(
+def test_an_override_on_the_command_line_lasts_for_its_time(
     node: Callable[..., NodeProcess], shop_store: Store, windlass: Callable[..., Result]
 ) -> None:
     started = node("--max", "2")
     await_first_decision(shop_store)
 
     windlass("pool", "set", "default", "2", "--for", "4s", "--why", "a sale", "--by", "ann")
-    until(lambda: len(started.workers()) == 2, "the order is followed")
+    until(lambda: len(started.workers()) == 2, "the override is used")
     until(lambda: len(started.workers()) == 1, "its time is over", 20)
 
     lines = windlass("pool", "history", "default").stdout
     assert "set to 2 by ann for 0:00:04: a sale" in lines
-    assert [said["after"] for said in started.events("PoolResized")] == [2, 1]
+    assert [each["after"] for each in started.events("PoolResized")] == [2, 1]
 
 
-def test_a_slow_downstream_makes_nothing_worse_and_all_is_done_when_it_is_well(
+def test_a_slow_downstream_is_not_overloaded_and_all_tasks_complete_when_it_recovers(
     node: Callable[..., NodeProcess], shop_store: Store, effects: Path
 ) -> None:
     started = node("--max", "24", "--wait", "4s")
@@ -169,14 +169,14 @@ def test_a_slow_downstream_makes_nothing_worse_and_all_is_done_when_it_is_well(
 
     effects.with_name("slow").touch()
     handles += [shop.look_up.enqueue() for _ in range(60)]
-    until(lambda: show(shop_store).target > 1, "it tries with more")
+    until(lambda: show(shop_store).target > 1, "it tries more workers")
     await_ticks(shop_store, 5)
     effects.with_name("slow").unlink()
     tasks = await_all(shop_store, handles)
 
-    assert max(sizes(started)) <= 18, "growth is tried in steps until it is seen to help"
+    assert max(sizes(started)) <= 18, "it grows in steps until that helps"
     assert charges(tasks) == {(1, 0, 0)}
-    ran_once(effects, [task.id for task in tasks], "ended")
+    assert_ran_once(effects, [task.id for task in tasks], "ended")
 
 
 def test_two_nodes_share_one_target_and_one_takes_over_when_the_other_is_killed(
@@ -195,11 +195,11 @@ def test_two_nodes_share_one_target_and_one_takes_over_when_the_other_is_killed(
     until(lambda: sizes(second)[-1:] == [6], "it has taken over the share", TTL + 10)
     tasks = await_all(shop_store, handles)
     began = read_effects(effects, "began")
-    assert max(Counter((said["task"], said["fence"]) for said in began).values()) == 1
-    again = {task for task, times in Counter(said["task"] for said in began).items() if times > 1}
-    assert again <= {str(task.id) for task in tasks if task.losses}, "what the killed one ran, and nothing else"
+    assert max(Counter((each["task"], each["fence"]) for each in began).values()) == 1
+    again = {task for task, times in Counter(each["task"] for each in began).items() if times > 1}
+    assert again <= {str(task.id) for task in tasks if task.losses}, "only the tasks of the killed node"
     assert {(task.attempts, task.crashes) for task in tasks} == {(1, 0)}
-    if not second.events("SessionEnded"):  # On a machine that stands still for long it may lose its own as well.
+    if not second.events("SessionEnded"):  # On a machine that was paused for long it may lose its own session too.
         assert len(again) <= 3
     assert len(show(shop_store).nodes) == 1
 
@@ -210,8 +210,10 @@ def test_a_node_that_joins_and_leaves_does_not_make_the_other_flap(
     first = node("--max", "4", *SHORT)
     await_first_decision(shop_store)
     pools.set_size(Access(shop_store), "default", 4, author=Author("ann"))
-    until(lambda: len(first.workers()) == 4, "it has all of them")
-    handles = [shop.sleep.enqueue(1) for _ in range(150)]  # More than there is time for: every second is decided.
+    until(lambda: len(first.workers()) == 4, "it has all workers")
+    handles = [
+        shop.sleep.enqueue(1) for _ in range(150)
+    ]  # More than can run in the test, so that every second is decided.
 
     second = node("--max", "4", *SHORT)
     until(lambda: len(second.workers()) == 2, "the new one has its share")
@@ -243,10 +245,10 @@ def test_no_resize_loses_a_task_or_runs_it_twice(
 
     tasks = await_all(shop_store, handles)
     ids = [task.id for task in tasks]
-    ran_once(effects, ids, "began")
-    ran_once(effects, ids, "ended")
+    assert_ran_once(effects, ids, "began")
+    assert_ran_once(effects, ids, "ended")
     assert charges(tasks) == {(1, 0, 0)}
     resized = sizes(started)
-    assert len([size for size in resized if size == 8]) >= seconds / 6, "it was resized again and again"
-    assert {said["after"] for said in started.events("WorkerStateChanged")} <= {"idle", "draining", "stopped"}
+    assert len([size for size in resized if size == 8]) >= seconds / 6, "it was resized repeatedly"
+    assert {each["after"] for each in started.events("WorkerStateChanged")} <= {"idle", "draining", "stopped"}
     assert started.process.poll() is None

@@ -1,4 +1,4 @@
-"""F4, F5: what happens to the database server; the node goes on by itself, and every task is completed once."""
+"""F4, F5: the database server fails or restarts; the node recovers by itself, and every task completes once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def url(own_postgres_server: PostgresServer) -> str:
 
 
 def crash_a_backend(server: PostgresServer) -> None:
-    """As a bug in PostgreSQL would: the server then starts all its backends anew."""
+    """Crash a backend, as a bug in PostgreSQL would. The server then restarts all its backends."""
     with psycopg.connect(server.url(), autocommit=True) as connection:
         victim = "SELECT pid FROM pg_stat_activity WHERE application_name = 'windlass' LIMIT 1"
         [(pid,)] = connection.execute(victim).fetchall()
@@ -44,14 +44,14 @@ def restart(mode: StopMode) -> Callable[[PostgresServer], None]:
 
 
 def state_of(handle: Handle[object]) -> State | None:
-    """Where the task stands, if the store can be reached just now."""
+    """Return the state of the task; None if the store is unavailable now."""
     with suppress(StoreUnavailable, CommitUnknown):
         return handle.state
     return None
 
 
 def restart_smartly(server: PostgresServer) -> None:
-    """A smart shutdown waits for its clients, which work on; it takes a fast one to be rid of a node."""
+    """Try a smart shutdown, which waits for its clients, then a fast one, which disconnects the node."""
     os.kill(server.state["pid"], signal.SIGTERM)
     server.restart("fast")
 
@@ -61,7 +61,7 @@ def restart_smartly(server: PostgresServer) -> None:
     [restart_smartly, restart("fast"), restart("immediate"), crash_a_backend],
     ids=["restart smart", "restart fast", "restart immediate", "kill -9 of a backend"],
 )
-def test_a_node_goes_on_by_itself_after_what_happens_to_its_server(
+def test_a_node_recovers_by_itself_from_failures_of_its_server(
     node: Callable[..., NodeProcess],
     effects: Path,
     own_postgres_server: PostgresServer,
@@ -74,17 +74,17 @@ def test_a_node_goes_on_by_itself_after_what_happens_to_its_server(
 
     blow(own_postgres_server)
 
-    until(lambda: state_of(across) is State.COMPLETED, "what ran across it is reported")
+    until(lambda: state_of(across) is State.COMPLETED, "the task that ran during the failure is settled")
     last = handles[-1]
-    until(lambda: state_of(last) is State.COMPLETED, "the node goes on")
+    until(lambda: state_of(last) is State.COMPLETED, "the node continues")
     assert {handle.wait(PATIENCE) for handle in handles} == {State.COMPLETED}
     assert across.task().attempts == 1
     assert {handle.task().attempts for handle in handles[::50]} == {1}
-    assert set(Counter(said["task"] for said in read_effects(effects, "add")).values()) == {1}, "nothing ran twice"
+    assert set(Counter(each["task"] for each in read_effects(effects, "add")).values()) == {1}, "nothing ran twice"
     assert started.process.poll() is None
 
 
-def test_a_node_without_a_store_stops_its_work_in_time_and_works_again_afterwards(
+def test_a_node_without_a_store_stops_its_tasks_in_time_and_continues_afterward(
     node: Callable[..., NodeProcess], effects: Path, own_postgres_server: PostgresServer
 ) -> None:
     started = node("-n", "1", "--session-ttl", "3s")
@@ -94,17 +94,17 @@ def test_a_node_without_a_store_stops_its_work_in_time_and_works_again_afterward
     stopped_at = time.monotonic()
     own_postgres_server.stop("fast")
 
-    until(lambda: gone(began["pid"]), "its work is stopped", 10)
-    assert time.monotonic() - stopped_at < 3, "before the session runs out"
+    until(lambda: gone(began["pid"]), "its task is stopped", 10)
+    assert time.monotonic() - stopped_at < 3, "before the session expires"
     own_postgres_server.start()
-    until(lambda: state_of(handle) is State.COMPLETED, "it works again")
+    until(lambda: state_of(handle) is State.COMPLETED, "it continues")
     assert handle.task().losses == 1
     first, second = started.await_event("SessionOpened", 2)
     assert first["session"] != second["session"]
     assert at(read_effects(effects, "began")[-1]) > stopped_at + 2.4
 
 
-def test_a_drain_ends_at_its_timeout_though_the_server_does_not_answer(
+def test_a_drain_ends_at_its_timeout_if_the_server_does_not_answer(
     node: Callable[..., NodeProcess], effects: Path, own_postgres_server: PostgresServer
 ) -> None:
     started = node("-n", "1", "--drain-timeout", "100ms")
@@ -119,12 +119,12 @@ def test_a_drain_ends_at_its_timeout_though_the_server_does_not_answer(
     assert status == 0
     assert time.monotonic() - began < 10
     own_postgres_server.start()
-    assert state_of(handle) is State.LEASED, "until the session has run out"
+    assert state_of(handle) is State.LEASED, "until the session expires"
 
 
 @pytest.fixture(params=["direct", "through PgBouncer"])
 def node_url(request: pytest.FixtureRequest, own_postgres_server: PostgresServer, url: str) -> Iterator[str]:
-    """How the node reaches the server."""
+    """Return the URL with which the node connects to the server."""
     if request.param == "direct":
         yield url
         return
@@ -137,7 +137,7 @@ def node_url(request: pytest.FixtureRequest, own_postgres_server: PostgresServer
     bouncer.close()
 
 
-def test_a_node_lives_through_an_administrator_who_terminates_its_backends(
+def test_a_node_survives_an_administrator_who_terminates_its_backends(
     shop_store: Store, effects: Path, url: str, node_url: str
 ) -> None:
     handles = shop.app.enqueue_many(shop.add.bind(number) for number in range(3_000))
@@ -150,13 +150,13 @@ def test_a_node_lives_through_an_administrator_who_terminates_its_backends(
         for _ in range(80):
             rows = admin.execute(f"SELECT pg_terminate_backend(pid) {victims}".encode()).fetchall()
             terminated += len(rows)
-            time.sleep(chance.uniform(0.0, 0.1))  # The moment is the point: it is not waited for anything.
+            time.sleep(chance.uniform(0.0, 0.1))  # A random moment is the purpose of this test.
         last = handles[-1]
-        until(lambda: state_of(last) is State.COMPLETED, "the node goes on")
+        until(lambda: state_of(last) is State.COMPLETED, "the node continues")
         assert {handle.wait(PATIENCE) for handle in handles} == {State.COMPLETED}
         assert started.process.poll() is None
         assert started.events("DutyFailed") == []
 
     assert terminated > 20
-    assert set(Counter(said["task"] for said in read_effects(effects, "add")).values()) == {1}, "nothing ran twice"
+    assert set(Counter(each["task"] for each in read_effects(effects, "add")).values()) == {1}, "nothing ran twice"
     assert {handle.task().attempts for handle in handles[::50]} == {1}

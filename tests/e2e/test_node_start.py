@@ -1,4 +1,4 @@
-"""Apps that cannot be served: said clearly, at once, and without a busy loop."""
+"""Apps that cannot be served: the error is clear, comes at once, and causes no busy loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[[str], NodeProcess]]:
-    """Starts a node of the app whose module has this text."""
+    """Start nodes of an app whose module has this text."""
     with ExitStack() as nodes:
 
         def start(text: str) -> NodeProcess:
@@ -39,7 +39,7 @@ def test_an_app_that_cannot_be_imported_is_shown_with_its_own_frames(serve: Call
     assert "importlib" not in node.log
 
 
-def test_an_app_that_is_not_there_is_named(serve: Callable[[str], NodeProcess]) -> None:
+def test_a_missing_app_is_named(serve: Callable[[str], NodeProcess]) -> None:
     node = serve("app = 7\n")
 
     assert node.process.wait(30) == 3
@@ -48,7 +48,7 @@ def test_an_app_that_is_not_there_is_named(serve: Callable[[str], NodeProcess]) 
     assert "App" in node.log
 
 
-def test_an_app_that_starts_threads_when_imported_is_told_where_to_start_them(
+def test_an_app_that_starts_threads_on_import_gets_an_error_with_the_right_place(
     serve: Callable[[str], NodeProcess],
 ) -> None:
     thread = "threading.Thread(target=threading.Event().wait, name='pump', daemon=True).start()"
@@ -62,7 +62,7 @@ def test_an_app_that_starts_threads_when_imported_is_told_where_to_start_them(
     assert node.terminate(10) == 0
 
 
-def test_a_start_hook_that_raises_is_reported_and_tried_again_with_back_off(
+def test_a_start_hook_that_raises_is_reported_and_retried_with_back_off(
     serve: Callable[[str], NodeProcess],
 ) -> None:
     hook = "@app.on_worker_start\ndef load():\n    raise RuntimeError('no model here')\n"
@@ -72,12 +72,12 @@ def test_a_start_hook_that_raises_is_reported_and_tried_again_with_back_off(
     first_at = time.monotonic()
     broken = node.await_event("WorkerParentFailed", 5)
 
-    assert time.monotonic() - first_at > 0.5, "0, 0.1, 0.2 and 0.4 seconds lie between the starts"
-    assert all("a start hook failed" in said["why"] and "no model here" in said["why"] for said in broken)
+    assert time.monotonic() - first_at > 0.5, "the starts are 0, 0.1, 0.2 and 0.4 seconds apart"
+    assert all("a start hook failed" in each["why"] and "no model here" in each["why"] for each in broken)
     assert node.terminate(10) == 0
 
 
-def test_an_app_whose_import_ends_the_process_is_named_at_once(serve: Callable[[str], NodeProcess]) -> None:
+def test_an_app_whose_import_exits_the_process_is_named_at_once(serve: Callable[[str], NodeProcess]) -> None:
     node = serve("import os\nos._exit(7)\n")
 
     assert node.process.wait(10) == 3
@@ -86,7 +86,7 @@ def test_an_app_whose_import_ends_the_process_is_named_at_once(serve: Callable[[
     assert "status 7" in node.log
 
 
-def test_an_app_that_looks_for_the_stores_url_is_told_why_it_is_not_there(serve: Callable[[str], NodeProcess]) -> None:
+def test_an_app_that_reads_the_stores_url_gets_an_error_with_the_reason(serve: Callable[[str], NodeProcess]) -> None:
     node = serve("import os, windlass\napp = windlass.App(os.environ['WINDLASS_URL'])\n")
 
     assert node.process.wait(10) == 3
@@ -96,7 +96,7 @@ def test_an_app_that_looks_for_the_stores_url_is_told_why_it_is_not_there(serve:
     assert "--pass-store-url" in node.log
 
 
-def test_a_process_that_the_app_starts_when_imported_outlives_workers_but_not_the_node(
+def test_a_process_that_the_app_starts_on_import_outlives_workers_but_not_the_node(
     serve: Callable[[str], NodeProcess],
 ) -> None:
     child = "print('helper', subprocess.Popen(['sleep', '60']).pid, flush=True)"
@@ -104,7 +104,7 @@ def test_a_process_that_the_app_starts_when_imported_outlives_workers_but_not_th
     node.await_workers()
     helper = int(node.log.split("helper ")[1].split()[0])
 
-    [worker] = [child for child in node.nursery().children() if child.pid != helper]
+    [worker] = [child for child in node.worker_parent().children() if child.pid != helper]
     worker.kill()
     node.await_workers(2)
     survived = not gone(helper)
@@ -114,13 +114,13 @@ def test_a_process_that_the_app_starts_when_imported_outlives_workers_but_not_th
     assert gone(helper)
 
 
-def test_a_node_that_is_told_to_leave_while_it_imports_its_app_leaves(
+def test_a_node_that_is_terminated_while_it_imports_its_app_exits(
     serve: Callable[[str], NodeProcess], tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
     node = serve(f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(2)\nimport windlass\n")
-    until(begun.exists, "the import has begun")
-    node.nursery().terminate()  # as a service manager does, to all of them
+    until(begun.exists, "the import has started")
+    node.worker_parent().terminate()  # as a service manager does with all processes
 
     assert node.terminate(10) == 0
 

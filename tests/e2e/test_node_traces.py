@@ -1,4 +1,4 @@
-"""A trace goes from the process that enqueues to the worker that runs, and links come back from a retry."""
+"""A trace continues from the process that enqueues to the worker, and a retry links back to it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def twice() -> int:
 
 @pytest.fixture
 def traced_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The app's module, imported here too, over a store that its nodes share."""
+    """Import the module of the app, with a store that its nodes share."""
     (tmp_path / "traced_app.py").write_text(APP)
     monkeypatch.syspath_prepend(tmp_path)
     module = import_module("traced_app")

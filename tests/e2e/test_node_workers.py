@@ -1,4 +1,4 @@
-"""What a running node says about its worker processes."""
+"""What a running node reports about its worker processes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ pytestmark = pytest.mark.slow
 
 
 def listed(store: Store) -> list[WorkerProcess]:
-    """The workers of the only node that is alive."""
+    """Return the workers of the only running node."""
     [session] = [each for each in store.sessions(workers=True) if not each.lost]
     return [*decode_workers(session.workers).workers]
 
 
-def test_every_worker_process_is_seen_with_its_task(
+def test_every_worker_process_is_listed_with_its_task(
     node: Callable[..., NodeProcess], shop_store: Store, effects: Path
 ) -> None:
     started = node("-n", "2", "--session-ttl", "2s", workers=2)
     handle = shop.wait_for_cancel.enqueue()
     await_effect(effects, "began")
 
-    until(lambda: {each.state for each in listed(shop_store)} == {"busy", "idle"}, "one is seen at work")
+    until(lambda: {each.state for each in listed(shop_store)} == {"busy", "idle"}, "one is listed as busy")
     workers = listed(shop_store)
     busy = next(each for each in workers if each.state == "busy")
 
@@ -42,11 +42,11 @@ def test_every_worker_process_is_seen_with_its_task(
     assert abs(time.time() - busy.tasks[0].since / 1e6) < 60
 
     handle.cancel()
-    until(lambda: sorted(each.tasks_run for each in listed(shop_store)) == [0, 1], "its end is seen")
+    until(lambda: sorted(each.tasks_run for each in listed(shop_store)) == [0, 1], "its end is listed")
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-def test_a_reload_changes_what_the_session_says_it_serves(
+def test_a_reload_changes_the_queues_of_the_session(
     node: Callable[..., NodeProcess], shop_store: Store, tmp_path: Path
 ) -> None:
     config = tmp_path / "settings.yaml"
@@ -55,4 +55,6 @@ def test_a_reload_changes_what_the_session_says_it_serves(
 
     write(config, "pools: {mail: {size: 1, queues: [mail, news]}}")
 
-    until(lambda: json_object(shop_store.sessions()[0].about)["queues"] == ["mail", "news"], "the new queues are seen")
+    until(
+        lambda: json_object(shop_store.sessions()[0].about)["queues"] == ["mail", "news"], "the new queues are listed"
+    )

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 PATIENCE = 30.0
 
 
-def test_handlers_of_both_colours_run_and_give_their_results(node: Callable[..., NodeProcess]) -> None:
+def test_sync_and_async_handlers_run_and_return_results(node: Callable[..., NodeProcess]) -> None:
     node("-n", "2")
 
     results = [shop.add.enqueue(2, b=3), shop.aadd.enqueue(4, 5), shop.hooks.enqueue()]
@@ -21,7 +21,7 @@ def test_handlers_of_both_colours_run_and_give_their_results(node: Callable[...,
     assert [handle.result(PATIENCE) for handle in results] == [5, 9, ["hook"]]
 
 
-def test_what_a_handler_enqueues_goes_through_the_node(node: Callable[..., NodeProcess], effects: Path) -> None:
+def test_a_handler_enqueues_through_its_node(node: Callable[..., NodeProcess], effects: Path) -> None:
     node("-n", "2")
 
     ids = shop.enqueue_more.enqueue(3).result(PATIENCE)
@@ -30,7 +30,7 @@ def test_what_a_handler_enqueues_goes_through_the_node(node: Callable[..., NodeP
     assert len(read_effects(effects, "add")) == 3
 
 
-def test_a_workflow_passes_results_on(node: Callable[..., NodeProcess]) -> None:
+def test_a_workflow_passes_results_to_dependents(node: Callable[..., NodeProcess]) -> None:
     node("-n", "2")
 
     with shop.app.workflow("sums") as wf:
@@ -40,7 +40,7 @@ def test_a_workflow_passes_results_on(node: Callable[..., NodeProcess]) -> None:
     assert shop.app.handle(last.id).result(PATIENCE) == 55
 
 
-def test_what_a_handler_prints_and_logs_is_kept_with_its_attempt(node: Callable[..., NodeProcess]) -> None:
+def test_output_and_logs_of_a_handler_are_kept_with_its_attempt(node: Callable[..., NodeProcess]) -> None:
     node("-n", "1")
 
     handle = shop.speak.enqueue("hello")
@@ -62,7 +62,7 @@ def test_workers_do_not_see_the_url_of_the_store(node: Callable[..., NodeProcess
     assert "WINDLASS_EFFECTS" in seen
 
 
-def test_workers_see_it_when_they_may(node: Callable[..., NodeProcess]) -> None:
+def test_workers_see_the_url_of_the_store_if_allowed(node: Callable[..., NodeProcess]) -> None:
     node("-n", "1", "--pass-store-url")
 
     assert "WINDLASS_URL" in shop.environment.enqueue().result(PATIENCE)

@@ -16,12 +16,12 @@ from tests.support.processes import ROOT, until
 pytestmark = pytest.mark.slow
 
 
-def test_up_runs_tasks_and_answers_in_one_process(tmp_path: Path) -> None:
+def test_up_runs_tasks_and_serves_http_in_one_process(tmp_path: Path) -> None:
     url = as_given(str(tmp_path / "up.db"))
     log = tmp_path / "up.log"
     words = ["up", "tests.e2e.shop:app", "--store", url, "--port", "0", "--max", "2"]
-    with log.open("w") as said:
-        process = subprocess.Popen([sys.executable, "-m", "windlass", *words], cwd=ROOT, stdout=said, stderr=said)
+    with log.open("w") as output:
+        process = subprocess.Popen([sys.executable, "-m", "windlass", *words], cwd=ROOT, stdout=output, stderr=output)
         try:
             until(lambda: "listening on" in log.read_text() and "after=idle" in log.read_text(), "it is up")
             [address] = re.findall(r"listening on (http://\S+)", log.read_text())

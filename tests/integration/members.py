@@ -22,8 +22,8 @@ MOMENT = timedelta(milliseconds=1)
 
 def opener(test: Controller, url: str) -> str:
     """Opens a store as soon as the test says so, and uses it once."""
-    test.say("ready")
-    test.hear()
+    test.send("ready")
+    test.receive()
     store = open_store(url)
     try:
         return str(submit_one(store))
@@ -35,7 +35,7 @@ def waiter(test: Controller, url: str) -> bool:
     """Waits for work in one call, and says whether it was woken."""
     store = open_store(url)
     try:
-        test.say("waiting")
+        test.send("waiting")
         return store.wait_for_work(["default"], LONG)
     finally:
         store.close()
@@ -44,8 +44,8 @@ def waiter(test: Controller, url: str) -> bool:
 def submitter(test: Controller, url: str, name: str, tasks: int) -> int:
     """Submits tasks one by one, each with a key of its own."""
     store = open_store(url)
-    test.say("ready")
-    test.hear()
+    test.send("ready")
+    test.receive()
     try:
         for number in range(tasks):
             submit(store, a_task(key=f"{name}-{number}"))
@@ -60,7 +60,7 @@ def endless_submitter(test: Controller, url: str, name: str) -> None:
     number = 0
     while True:
         submit(store, a_task(key=f"{name}-{number}-a"), a_task(key=f"{name}-{number}-b"))
-        test.say(number)
+        test.send(number)
         number += 1
 
 
@@ -69,8 +69,8 @@ def sqlite_lock_holder(test: Controller, path: str) -> None:
     connection = apsw.Connection(path)
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("INSERT INTO tally VALUES ('half', 'half', 'runnable', 1)")
-    test.say("locked")
-    test.hear()
+    test.send("locked")
+    test.receive()
     connection.execute("ROLLBACK")
     connection.close()
 
@@ -116,7 +116,7 @@ def waiter_with_a_child(test: Controller, url: str) -> bool:
     store.wait_for_work(["default"], MOMENT)
     os.waitpid(_fork(store.close), 0)
     store.wait_for_work(["default"], MOMENT)  # A store that is closed wakes everybody for the last time.
-    test.say("waiting")
+    test.send("waiting")
     try:
         return store.wait_for_work(["default"], LONG)
     finally:
@@ -128,8 +128,8 @@ def forker_that_is_killed(test: Controller, path: str) -> None:
     store = open_store(path)
     with store._db._using() as link, link.writing():
         link.execute("count", [("half", "half", "runnable", 1)])
-        test.say(_fork(signal.pause))
-        test.hear()
+        test.send(_fork(signal.pause))
+        test.receive()
 
 
 def forker_while_busy(test: Controller, path: str) -> tuple[int, str]:

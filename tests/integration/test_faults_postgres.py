@@ -29,7 +29,7 @@ from tests.support.builders import (
     sweep_until_quiet,
     task_of,
 )
-from tests.support.processes import Crew, until
+from tests.support.processes import ProcessGroup, until
 from windlass.core.lifecycle import State
 from windlass.errors import StoreError, StoreUnavailable
 from windlass.stores.postgres import PostgresStore
@@ -276,8 +276,8 @@ def test_a_closed_store_leaves_no_thread_and_no_connection(migrated_url: str) ->
 
 
 def test_parent_and_children_of_a_fork_do_not_speak_on_one_connection(migrated_url: str) -> None:
-    with Crew() as crew:
-        statuses = crew.start(members.forker, url=migrated_url, tasks=20).hear()
+    with ProcessGroup() as group:
+        statuses = group.start(members.forker, url=migrated_url, tasks=20).receive()
 
     assert statuses == [0, 0]
     with opened(migrated_url) as store:

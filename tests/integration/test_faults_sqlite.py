@@ -33,7 +33,7 @@ from tests.support.builders import (
     submit_one,
     sweep_until_quiet,
 )
-from tests.support.processes import Crew, until
+from tests.support.processes import ProcessGroup, until
 from windlass.clock import BootClock, SystemClock
 from windlass.core.lifecycle import State
 from windlass.core.task import SessionId
@@ -78,15 +78,15 @@ def test_a_lock_that_another_program_keeps_is_unavailable_in_the_end(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_MS", 100)
-    with opened(path) as store, Crew() as crew:
+    with opened(path) as store, ProcessGroup() as group:
         submit_one(store, key="before")
-        holder = crew.start(members.sqlite_lock_holder, path=str(path))
-        holder.hear()
+        holder = group.start(members.sqlite_lock_holder, path=str(path))
+        holder.receive()
         with pytest.raises(StoreUnavailable, match=f"{path} is locked by another program"):
             submit_one(store)
         read = keys(store)
-        holder.say("enough")
-        holder.hear()
+        holder.send("enough")
+        holder.receive()
 
         assert read == ["before"]
         submit_one(store, key="after")
@@ -94,11 +94,11 @@ def test_a_lock_that_another_program_keeps_is_unavailable_in_the_end(
 
 
 def test_a_lock_that_another_program_lets_go_of_in_time_goes_unseen(store: SQLiteStore, path: Path) -> None:
-    with Crew() as crew:
-        holder = crew.start(members.sqlite_lock_holder, path=str(path))
-        holder.hear()
+    with ProcessGroup() as group:
+        holder = group.start(members.sqlite_lock_holder, path=str(path))
+        holder.receive()
         call = InThread(lambda: submit_one(store))
-        holder.say("enough")
+        holder.send("enough")
 
         assert state_of(store, call.answer()) is State.RUNNABLE
 
@@ -107,9 +107,9 @@ def test_a_writer_killed_inside_its_transaction_leaves_nothing_and_keeps_nobody_
     store: SQLiteStore, path: Path
 ) -> None:
     before = store.counts()
-    with Crew() as crew:
-        holder = crew.start(members.sqlite_lock_holder, path=str(path))
-        holder.hear()
+    with ProcessGroup() as group:
+        holder = group.start(members.sqlite_lock_holder, path=str(path))
+        holder.receive()
         holder.kill()
 
     assert store.counts() == before
@@ -119,9 +119,9 @@ def test_a_writer_killed_inside_its_transaction_leaves_nothing_and_keeps_nobody_
 def test_a_submitter_killed_anywhere_leaves_whole_batches_and_all_that_were_acknowledged(
     store: SQLiteStore, path: Path
 ) -> None:
-    with Crew() as crew:
-        victims = [crew.start(members.endless_submitter, url=str(path), name=str(n)) for n in range(2)]
-        last = [[victim.hear() for _ in range(5)][-1] for victim in victims]
+    with ProcessGroup() as group:
+        victims = [group.start(members.endless_submitter, url=str(path), name=str(n)) for n in range(2)]
+        last = [[victim.receive() for _ in range(5)][-1] for victim in victims]
         for victim in victims:
             victim.kill()
 
@@ -133,13 +133,13 @@ def test_a_submitter_killed_anywhere_leaves_whole_batches_and_all_that_were_ackn
 
 
 def test_many_processes_that_write_at_once_all_come_to_their_end(store: SQLiteStore, path: Path) -> None:
-    with Crew() as crew:
-        writers = [crew.start(members.submitter, url=str(path), name=str(n), tasks=50) for n in range(4)]
+    with ProcessGroup() as group:
+        writers = [group.start(members.submitter, url=str(path), name=str(n), tasks=50) for n in range(4)]
         for writer in writers:
-            writer.hear()
+            writer.receive()
         for writer in writers:
-            writer.say("go")
-        done = [writer.hear() for writer in writers]
+            writer.send("go")
+        done = [writer.receive() for writer in writers]
 
     assert done == [50] * 4
     assert len(all_tasks(store)) == 200
@@ -193,8 +193,8 @@ def test_a_closed_store_says_so(path: Path) -> None:
 
 
 def test_parent_and_children_of_a_fork_use_the_store_at_once(store: SQLiteStore, path: Path) -> None:
-    with Crew() as crew:
-        statuses = crew.start(members.forker, url=str(path), tasks=20).hear()
+    with ProcessGroup() as group:
+        statuses = group.start(members.forker, url=str(path), tasks=20).receive()
 
     assert statuses == [0, 0]
     there = Counter(key.rpartition("-")[0] for key in keys(store))
@@ -203,8 +203,8 @@ def test_parent_and_children_of_a_fork_use_the_store_at_once(store: SQLiteStore,
 
 
 def test_what_a_forked_child_was_told_is_durable_outlives_its_parents_store(path: Path) -> None:
-    with Crew() as crew:
-        status = crew.start(members.forker_that_closes_first, url=str(path)).hear()
+    with ProcessGroup() as group:
+        status = group.start(members.forker_that_closes_first, url=str(path)).receive()
 
     with opened(path) as store:
         assert status == 0
@@ -212,9 +212,9 @@ def test_what_a_forked_child_was_told_is_durable_outlives_its_parents_store(path
 
 
 def test_a_child_keeps_nothing_of_what_its_killed_parent_had_locked(store: SQLiteStore, path: Path) -> None:
-    with Crew() as crew:
-        parent = crew.start(members.forker_that_is_killed, path=str(path))
-        child = parent.hear()
+    with ProcessGroup() as group:
+        parent = group.start(members.forker_that_is_killed, path=str(path))
+        child = parent.receive()
         try:
             parent.kill()
             submitted = InThread(lambda: submit_one(store))
@@ -225,8 +225,8 @@ def test_a_child_keeps_nothing_of_what_its_killed_parent_had_locked(store: SQLit
 
 
 def test_a_child_forked_while_another_thread_was_at_work_is_told_so(store: SQLiteStore, path: Path) -> None:
-    with Crew() as crew:
-        status, said = crew.start(members.forker_while_busy, path=str(path)).hear()
+    with ProcessGroup() as group:
+        status, said = group.start(members.forker_while_busy, path=str(path)).receive()
 
     assert status == 0
     assert str(path) in said
@@ -437,9 +437,9 @@ def test_a_session_is_lost_by_the_clock_that_does_not_jump(store: SQLiteStore, m
 def test_a_submit_in_another_process_wakes_whoever_waits(
     store: SQLiteStore, path: Path, waiting: Callable[..., bool]
 ) -> None:
-    with Crew() as crew:
-        waiter = crew.start(waiting, url=str(path))
-        waiter.hear()
+    with ProcessGroup() as group:
+        waiter = group.start(waiting, url=str(path))
+        waiter.receive()
         woken = InThread(waiter.hear)
         until(lambda: submit_one(store) is not None and not woken.is_alive(), "the other process has woken")
 

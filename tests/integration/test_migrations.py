@@ -15,7 +15,7 @@ from psycopg import sql
 from tests.integration import members
 from tests.integration.threads import InThread
 from tests.support.builders import a_task, all_tasks, counted, recounted, run_all, submit, submit_one, sweep_until_quiet
-from tests.support.processes import Crew, open_store
+from tests.support.processes import ProcessGroup, open_store
 from tests.support.servers import PostgresServer
 from windlass.errors import SchemaTooNew, StoreError
 from windlass.stores.migrate import Migration, migrations, pending
@@ -125,13 +125,13 @@ def test_threads_that_open_an_empty_database_together_migrate_it_once(dialect: s
 
 
 def test_processes_that_open_an_empty_database_together_migrate_it_once(dialect: str, url: str) -> None:
-    with Crew() as crew:
-        openers = [crew.start(members.opener, url=url) for _ in range(4)]
+    with ProcessGroup() as group:
+        openers = [group.start(members.opener, url=url) for _ in range(4)]
         for opener in openers:
-            opener.hear()
+            opener.receive()
         for opener in openers:
-            opener.say("go")
-        ids = {opener.hear() for opener in openers}
+            opener.send("go")
+        ids = {opener.receive() for opener in openers}
 
     with opened(url) as store:
         assert {str(task.id) for task in all_tasks(store)} == ids

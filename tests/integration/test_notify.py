@@ -12,7 +12,7 @@ from tests.integration import members
 from tests.integration.checks import opened
 from tests.integration.threads import InThread
 from tests.support.builders import SECOND, a_task, claim_all, submit, submit_one
-from tests.support.processes import Crew, until
+from tests.support.processes import ProcessGroup, until
 from windlass.clock import monotonic
 from windlass.stores.postgres import PostgresStore, notify
 from windlass.stores.postgres.notify import QUIET
@@ -72,9 +72,9 @@ def listeners(admin: psycopg.Connection) -> list[int]:
 
 
 def test_a_submit_in_one_process_wakes_a_waiter_in_another(store: PostgresStore, shared_url: str) -> None:
-    with Crew() as crew:
-        waiter = crew.start(members.waiter, url=shared_url)
-        waiter.hear()
+    with ProcessGroup() as group:
+        waiter = group.start(members.waiter, url=shared_url)
+        waiter.receive()
         call = InThread(waiter.hear)
         until(lambda: submit_one(store) is not None and not call.is_alive(), "the other process has woken")
 

@@ -24,8 +24,8 @@ from windlass.events import Events
 from windlass.metrics.exposition import render
 from windlass.metrics.refused_submits import RefusedSubmitMetrics
 from windlass.refused_submits import REASONS, refused_submits
-from windlass.server.http.problems import STATUSES
 from windlass.stores.memory import MemoryStore
+from windlass.wire.problems import STATUSES
 from windlass.worker.handler_calls import HandlerCalls
 from windlass.worker.remote import encode_call
 from windlass.worker.wire import Answer

@@ -14,9 +14,9 @@ from tests.server.conftest import MANIFEST
 from tests.server.running import running
 from windlass.autoscale.stored_state import POOL, PoolDecision, encode_document
 from windlass.errors import WindlassError
-from windlass.server.http.problems import STATUSES
 from windlass.server.routes.table import TABLE
 from windlass.stores.sqlite import SQLiteStore
+from windlass.wire.problems import STATUSES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "http.md").read_text()
 EXAMPLES = "".join(re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL))

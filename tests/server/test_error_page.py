@@ -13,8 +13,8 @@ from tests.server.conftest import API, Client, Connect, problem
 from windlass.errors import Refused
 from windlass.operations.caller import Scope
 from windlass.server.http.error_page import prefers_html, render
-from windlass.server.http.problems import problem_of
 from windlass.server.http.security_middleware import SECURITY_HEADERS
+from windlass.wire.problems import problem_of
 
 pytestmark = pytest.mark.anyio
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from tests.server.conftest import API, Client, Connect, problem
@@ -238,3 +240,25 @@ def test_permits_refill_over_time() -> None:
     third = taken()
 
     assert (first, second, third) == (4, 1, 4)
+
+
+async def test_a_body_is_parsed_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = b'{"handler":"work","args":{"x":1}}'
+    parsed: list[str] = []
+
+    def count(owner: Any, name: str) -> None:
+        parse = getattr(owner, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            if body in args or body.decode() in args:
+                parsed.append(f"{owner.__name__}.{name}")
+            return parse(*args, **options)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(json.JSONDecoder, "decode")
+    count(msgspec.json, "decode")
+
+    answer = await post(client, body)
+
+    assert (answer.status_code, parsed) == (201, ["JSONDecoder.decode"])

@@ -13,10 +13,10 @@ from tests.support.builders import GAVE_UP, claim_one, report, submit_one
 from windlass.cli.main import main
 from windlass.operations.caller import Scope
 from windlass.server.http.openapi import document
-from windlass.server.http.problems import STATUSES
-from windlass.server.http.routing import Routes
+from windlass.server.http.routing import Route, Routes
 from windlass.server.routes.table import TABLE
 from windlass.stores.protocol import Store
+from windlass.wire.problems import STATUSES
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(document(TABLE)))
 
@@ -108,3 +108,17 @@ def test_a_route_is_declared_by_the_signature_of_its_function() -> None:
     assert found["responses"]["404"]["description"] == "unknown_task"
     assert (found["x-scope"], found["security"]) == ("read", [{"token": []}])
     assert get_try(None, 3) == ["3"]
+
+
+MODULES = {"/handlers": "manifest", "/healthz": "health", "/readyz": "health"}
+"""Paths whose module has another name than the resource."""
+
+
+@pytest.mark.parametrize("route", TABLE, ids=lambda route: f"{route.method} {route.path}")
+def test_the_path_of_a_route_predicts_its_module(route: Route) -> None:
+    """`/tasks/{id}` is in tasks.py, `/tasks:cancel` in tasks.py or tasks_….py, and `…/events` in events.py."""
+    path = route.path.removeprefix(API)
+    resource = "events" if path.endswith("/events") else path.split("/")[1].partition(":")[0]
+    module = route.handler.__module__.rpartition(".")[2]
+
+    assert module == MODULES.get(path, resource) or module.startswith(f"{resource}_")

@@ -159,7 +159,7 @@ async def pages(client: Client, path: str, **params: str) -> list[dict[str, Any]
 async def test_a_fan_in_of_1500_has_all_its_edges(
     client: Client, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, most_steps: int
 ) -> None:
-    monkeypatch.setattr("windlass.operations.workflows.MOST_STEPS", most_steps)
+    monkeypatch.setattr("windlass.operations.workflows.MAX_STEPS", most_steps)
     keys = [f"p{n}" for n in range(1_500)]
     store.submit([a_task(key=key, workflow="w") for key in keys])
     clock.advance(timedelta(seconds=1))

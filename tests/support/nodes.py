@@ -1,4 +1,4 @@
-"""Real nodes for tests: `windlass worker` in a process of its own, and what its handlers did."""
+"""Real nodes for tests: `windlass worker` in another process, and the effects that its handlers record."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ import psutil
 from tests.support.processes import ROOT, until
 
 PATIENCE = 30.0
-"""Seconds in which whatever a test waits for should have come true, however busy the machine."""
+"""How many seconds a test waits for something to happen, also on a busy machine."""
 
 
 def as_given(url: str) -> str:
-    """The address of a store as the command line takes it; tests name a SQLite file by its path."""
+    """Return the URL of a store for the command line. Tests name a SQLite file by its path."""
     return url if "://" in url else f"sqlite:///{url}"
 
 
 class NodeProcess:
-    """One `windlass worker`. Leaving the `with` block kills it and everything below it."""
+    """One `windlass worker`. Leaving the `with` block kills it and its descendants."""
 
     def __init__(self, url: str, effects: Path, *flags: str, app: str = "tests.e2e.shop:app", **variables: str) -> None:
         self.log_path = effects.with_name(f"node-{time.monotonic_ns()}.log")
@@ -63,27 +63,26 @@ class NodeProcess:
         return self.log_path.read_text()
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """What the node has said about events of this kind."""
+        """Return the events of this name that the node has logged."""
         found: list[dict[str, Any]] = []
         for line in self.log.splitlines():
             with suppress(json.JSONDecodeError):
-                said = json.loads(line)
-                if isinstance(said, dict) and said.get("event") == name:
-                    found.append(said)
+                event = json.loads(line)
+                if isinstance(event, dict) and event.get("event") == name:
+                    found.append(event)
         return found
 
     def await_workers(self, number: int = 1) -> None:
-        """Until so many workers have been ready at some time."""
+        """Wait until this many workers were ready at some time."""
         until(lambda: len(self._ready()) >= number, f"{number} workers are ready")
 
     def workers(self) -> list[psutil.Process]:
-        """The workers that live now."""
-        nursery = psutil.Process(self.pid).children()
-        return [child for parent in nursery for child in parent.children()]
+        """Return the workers that run now."""
+        return [child for parent in psutil.Process(self.pid).children() for child in parent.children()]
 
-    def nursery(self) -> psutil.Process:
-        [nursery] = psutil.Process(self.pid).children()
-        return nursery
+    def worker_parent(self) -> psutil.Process:
+        [parent] = psutil.Process(self.pid).children()
+        return parent
 
     def descendants(self) -> list[psutil.Process]:
         with suppress(psutil.NoSuchProcess):
@@ -94,48 +93,48 @@ class NodeProcess:
         self.process.send_signal(number)
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill the node, as a crash would."""
         self.send(signal.SIGKILL)
         self.process.wait()
 
     def await_event(self, name: str, number: int = 1, within: float = PATIENCE) -> list[dict[str, Any]]:
-        """Wait until the node has said so often that this happened."""
+        """Wait until the node has logged this many events of this name. Return them."""
         until(lambda: len(self.events(name)) >= number, f"{number} times {name}", within)
         return self.events(name)
 
     def terminate(self, within: float = 60) -> int:
-        """Drain it; its exit status."""
+        """Drain the node and return its exit status."""
         self.send(signal.SIGTERM)
         return self.process.wait(within)
 
     def _ready(self) -> list[dict[str, Any]]:
         return [
-            said
-            for said in self.events("WorkerStateChanged")
-            if said["before"] == "starting" and said["after"] == "idle"
+            each
+            for each in self.events("WorkerStateChanged")
+            if each["before"] == "starting" and each["after"] == "idle"
         ]
 
 
 def read_effects(path: Path, what: str | None = None) -> list[dict[str, Any]]:
-    """What handlers have said they did."""
+    """Return the effects that handlers have recorded."""
     lines = path.read_text().splitlines() if path.exists() else []
     return [line for line in map(json.loads, lines) if what in (None, line["what"])]
 
 
 def await_effect(path: Path, what: str, number: int = 1, within: float = 60) -> list[dict[str, Any]]:
-    """Wait until handlers have said this so often."""
+    """Wait until handlers have recorded this effect this many times. Return them."""
     until(lambda: len(read_effects(path, what)) >= number, f"{number} times {what}", within)
     return read_effects(path, what)
 
 
-def at(said: dict[str, Any]) -> float:
-    """When a handler said it, on the machine's steady clock, which all processes share."""
-    return said["at"]
+def at(effect: dict[str, Any]) -> float:
+    """Return when a handler recorded an effect, on the monotonic clock that all processes share."""
+    return effect["at"]
 
 
 @contextmanager
 def stopped(*pids: int) -> Iterator[None]:
-    """Processes that stand still, as on a machine that is paused, until the end of the block."""
+    """Stop processes during the block, as on a paused machine."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -147,7 +146,7 @@ def stopped(*pids: int) -> Iterator[None]:
 
 
 def gone(pid: int) -> bool:
-    """Whether no such process runs; one that only waits to be buried has gone."""
+    """Return True if no such process runs. A zombie does not run."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

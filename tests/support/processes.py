@@ -1,9 +1,9 @@
-"""Real processes for tests: a `Crew` starts them, speaks with them line by line, and leaves none behind.
+"""Real processes for tests: a `ProcessGroup` starts them, exchanges messages with them, and leaves none behind.
 
-A member is a function of some module, run in a fresh interpreter. Both ends speak JSON, one value a line: the test
-calls `say` and `hear` on the `Member`, the function the same on the `Controller` that it is given; what the function
-returns is the last thing that is heard. Whatever happens to the test, a member ends with it: killed by the `with`
-block, or by the kernel should the test's own process die first.
+A member is a function of some module, run in a new interpreter. Messages are JSON, one value per line: the test calls
+`send` and `receive` on the `Member`, and the function calls them on the `Controller` that it gets. The return value of
+the function is its last message. A member never outlives the test: the `with` block kills it, or the kernel does if
+the test process dies first.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ _OVER = object()
 
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
-    """The store at an address: a PostgreSQL URL, or the path of a SQLite file."""
+    """Open the store at a PostgreSQL URL or at the path of a SQLite file."""
     if url.startswith("postgresql:"):
         return PostgresStore(url, clock=clock, connections=2)
     return SQLiteStore(url, clock=clock)
 
 
 def until(condition: Callable[[], bool], what: str, within: float = PATIENCE_SECONDS) -> None:
-    """Wait for something that gives no sign of itself; fail when it has not come true in time."""
+    """Poll until the condition is true. Fail if it is not in time."""
     give_up_at = time.monotonic() + within
     while not condition():
-        assert time.monotonic() < give_up_at, f"after {within} s still not so: {what}"
+        assert time.monotonic() < give_up_at, f"not true after {within} s: {what}"
         time.sleep(0.01)
 
 
 class Lines:
-    """What comes in over a pipe, read as it comes, so that nobody who writes has to wait."""
+    """The lines from a pipe, read as they arrive, so that the writer never blocks."""
 
     def __init__(self, source: TextIO) -> None:
         self._lines: queue.SimpleQueue[object] = queue.SimpleQueue()
@@ -60,7 +60,7 @@ class Lines:
         self._thread.start()
 
     def get(self, timeout: float | None) -> object:
-        """The next line, or `_OVER` when nothing more will come. Raises `queue.Empty`."""
+        """Return the next line, or `_OVER` at the end. Raise `queue.Empty` after the timeout."""
         line = self._lines.get(timeout=timeout)
         if line is _OVER:
             self._lines.put(_OVER)
@@ -80,7 +80,7 @@ class Lines:
 
 
 class Member:
-    """A process of a crew, as the test sees it."""
+    """A process of a group, as the test sees it."""
 
     def __init__(self, function: str, arguments: dict[str, Any]) -> None:
         self._name = function
@@ -101,29 +101,29 @@ class Member:
     def pid(self) -> int:
         return self._process.pid
 
-    def say(self, value: Any = None) -> None:
-        """Tell the process something. One that has ended no longer hears it."""
+    def send(self, value: Any = None) -> None:
+        """Send a message to the process. It is dropped if the process has ended."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(value) + "\n")
             self._process.stdin.flush()
 
-    def hear(self, within: float = PATIENCE_SECONDS) -> Any:
-        """The next thing the process says; a process that ended badly, or says nothing in time, fails the test."""
+    def receive(self, within: float = PATIENCE_SECONDS) -> Any:
+        """Return the next message of the process. Fail if it ended with an error, or sends nothing in time."""
         try:
             line = self._lines.get(within)
         except queue.Empty:
-            raise AssertionError(f"{self._name} said nothing for {within} s{self._complaint()}") from None
+            raise AssertionError(f"{self._name} sent nothing for {within} s{self._complaint()}") from None
         assert isinstance(line, str), f"{self._name} ended with {self._process.wait()}{self._complaint()}"
         return json.loads(line)
 
     def kill(self) -> None:
-        """End the process as a crash would: at once, whatever it is doing. What it said before can still be heard."""
+        """Kill the process, as a crash would. What it sent before can still be received."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
     def end(self) -> None:
-        """Leave nothing of the process behind."""
+        """Kill the process and close its pipes."""
         self.kill()
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -138,14 +138,14 @@ class Member:
         return ":\n" + self._errors.read()
 
 
-class Crew:
-    """Starts processes; the end of the `with` block kills whichever of them still runs."""
+class ProcessGroup:
+    """Starts processes. The end of the `with` block kills those that still run."""
 
     def __init__(self) -> None:
         self._members: list[Member] = []
 
     def start(self, function: Callable[..., Any], **arguments: Any) -> Member:
-        """Run `function(test, **arguments)` in a process of its own. It is found by its module and name."""
+        """Run `function(test, **arguments)` in another process, which imports it by module and name."""
         self._members.append(Member(f"{function.__module__}:{function.__name__}", arguments))
         return self._members[-1]
 
@@ -164,42 +164,42 @@ class Controller:
         self._lines = Lines(inlet)
         self._outlet = outlet
 
-    def say(self, value: Any = None) -> None:
-        """Tell the test something."""
+    def send(self, value: Any = None) -> None:
+        """Send a message to the test."""
         self._outlet.write(json.dumps(value) + "\n")
         self._outlet.flush()
 
-    def hear(self) -> Any:
-        """The next thing the test says, however long that takes."""
+    def receive(self) -> Any:
+        """Wait for the next message of the test and return it."""
         line = self._lines.get(None)
         if not isinstance(line, str):
             raise SystemExit("the test has gone")
         return json.loads(line)
 
     @property
-    def has_spoken(self) -> bool:
-        """Whether there is something to hear."""
+    def has_message(self) -> bool:
+        """Whether a message of the test is waiting."""
         return self._lines.waiting
 
 
 def _main(name: str, arguments: str, parent: str) -> int:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):
-        return 1  # It died before the line above could tie us to it.
+        return 1  # The test died before the call above.
     module, _, function = name.partition(":")
     outlet = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # What a library prints is for the complaint, not for the test's ears.
+    os.dup2(2, 1)  # Output of libraries goes to the error text, not to the test.
     try:
         test = Controller(sys.stdin, outlet)
-        test.say(getattr(importlib.import_module(module), function)(test, **json.loads(arguments)))
-    except Exception:  # noqa: BLE001 - the end of the process: whoever reads its errors must see this
+        test.send(getattr(importlib.import_module(module), function)(test, **json.loads(arguments)))
+    except Exception:  # noqa: BLE001 - the process ends, so print whatever was raised
         traceback.print_exc()
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    # The last words are out and every store is closed; the thread that reads the pipe need not be waited for.
+    # The last message is sent and every store is closed. Do not wait for the thread that reads the pipe.
     _status = _main(*sys.argv[1:])
     sys.stderr.flush()
     os._exit(_status)

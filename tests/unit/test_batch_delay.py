@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from windlass.clock import ManualClock
-from windlass.worker.settler import MOST_SECONDS, BatchDelay
+from windlass.worker.settler import MAX_GAP_SECONDS, BatchDelay
 
 
 class RecordingClock(ManualClock):
@@ -40,7 +40,7 @@ def test_the_delay_grows_with_every_large_batch_up_to_a_limit() -> None:
     call_store(BatchDelay(clock), *[10] * 10)
 
     assert clock.slept == pytest.approx(sorted(clock.slept), abs=1e-5)
-    assert clock.slept[-1] == pytest.approx(MOST_SECONDS, abs=1e-5)
+    assert clock.slept[-1] == pytest.approx(MAX_GAP_SECONDS, abs=1e-5)
 
 
 def test_a_call_after_a_pause_is_made_at_once() -> None:

@@ -7,7 +7,7 @@ from contextvars import copy_context
 from windlass.worker.capture import MAX_HEAD, MAX_TAIL, Capture, LogHandler, Tee
 
 
-def test_what_is_printed_belongs_to_the_attempt_and_still_goes_where_it_went() -> None:
+def test_output_is_captured_for_the_attempt_and_still_printed() -> None:
     stream, log = io.StringIO(), Capture().begin()
     tee = Tee(stream)
 
@@ -19,11 +19,11 @@ def test_what_is_printed_belongs_to_the_attempt_and_still_goes_where_it_went() -
     assert stream.getvalue() == "one\ntwo\n"
 
 
-def test_silence_is_no_log() -> None:
+def test_an_attempt_without_output_has_no_log() -> None:
     assert Capture().begin().end() is None
 
 
-def test_of_much_output_the_beginning_and_the_end_are_kept() -> None:
+def test_the_beginning_and_the_end_of_long_output_are_kept() -> None:
     log = Capture().begin()
 
     log.write("a" * MAX_HEAD)
@@ -38,7 +38,7 @@ def test_of_much_output_the_beginning_and_the_end_are_kept() -> None:
     assert len(text) < MAX_HEAD + MAX_TAIL + 100
 
 
-def test_attempts_of_other_contexts_do_not_hear_each_other() -> None:
+def test_attempts_in_other_contexts_have_separate_logs() -> None:
     mine = Capture().begin()
     tee = Tee(None)
 
@@ -53,7 +53,7 @@ def test_attempts_of_other_contexts_do_not_hear_each_other() -> None:
     assert (mine.end(), theirs) == ("mine", "theirs")
 
 
-def test_a_stream_that_is_closed_harms_nobody() -> None:
+def test_a_closed_stream_is_ignored() -> None:
     stream, log = io.StringIO(), Capture().begin()
     tee = Tee(stream)
     stream.close()
@@ -73,7 +73,7 @@ def test_log_records_are_kept_with_their_attempt() -> None:
     assert log.end() == "sold 3\n"
 
 
-def test_what_the_stream_has_no_letters_for_goes_there_all_the_same() -> None:
+def test_characters_that_the_stream_cannot_encode_are_escaped() -> None:
     raw, log = io.BytesIO(), Capture().begin()
     tee = Tee(io.TextIOWrapper(raw, "latin-1", write_through=True))
 

@@ -13,53 +13,53 @@ from windlass.worker.connection import Connection
 from windlass.worker.wire import Fork, Frames, FromParent, ToParent
 
 MANY = 400
-"""More orders to fork than a socket holds while nobody reads."""
+"""More fork requests than a socket buffers without a reader."""
 
 
 @pytest.fixture
 def ends() -> Iterator[tuple[Connection[FromParent], socket.socket]]:
     mine, theirs = socket.socketpair()
-    line: Connection[FromParent] = Connection(mine, FromParent, SystemClock())
+    connection: Connection[FromParent] = Connection(mine, FromParent, SystemClock())
     with theirs:
-        yield line, theirs
-        line.close()
+        yield connection, theirs
+        connection.close()
 
 
-def send_many(line: Connection[FromParent]) -> bool:
-    """Send orders, each with a socket; whether some are left."""
+def send_many(connection: Connection[FromParent]) -> bool:
+    """Send requests, each with a socket. Return True if some are left."""
     left = False
     for number in range(MANY):
         ours, one = socket.socketpair()
         ours.close()
-        left = line.send(Fork(number, 1), one.detach())
+        left = connection.send(Fork(number, 1), one.detach())
     return left
 
 
-def test_what_did_not_fit_is_sent_when_it_is_flushed(ends: tuple[Connection[FromParent], socket.socket]) -> None:
-    line, theirs = ends
-    heard: list[ToParent] = []
+def test_a_flush_sends_what_did_not_fit(ends: tuple[Connection[FromParent], socket.socket]) -> None:
+    connection, theirs = ends
+    received: list[ToParent] = []
     frames = Frames[ToParent](ToParent)
 
-    assert send_many(line), "not all of it fits"
+    assert send_many(connection), "some of it does not fit"
     with ExitStack() as sockets:
-        while len(heard) < MANY:
+        while len(received) < MANY:
             data, descriptors, _, _ = socket.recv_fds(theirs, 65_536, 64)
             for descriptor in descriptors:
                 sockets.callback(os.close, descriptor)
-            heard += frames.feed(data)
-            line.flush()
+            received += frames.feed(data)
+            connection.flush()
 
-    assert heard == [Fork(number, 1) for number in range(MANY)]
+    assert received == [Fork(number, 1) for number in range(MANY)]
 
 
-def test_sockets_that_were_never_sent_are_closed_with_the_line(
+def test_sockets_that_were_never_sent_are_closed_with_the_connection(
     ends: tuple[Connection[FromParent], socket.socket],
 ) -> None:
-    line, theirs = ends
+    connection, theirs = ends
     before = len(list(Path("/proc/self/fd").iterdir()))
 
-    send_many(line)
-    line.close()
+    send_many(connection)
+    connection.close()
     theirs.close()
 
     assert len(list(Path("/proc/self/fd").iterdir())) <= before

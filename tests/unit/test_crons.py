@@ -12,7 +12,7 @@ from windlass.core.times import micros, to_datetime, to_instant
 from windlass.events import Event, Events, StoreCallFailed
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
-from windlass.worker.crons import MOST_MISSED, Crons, apply_misfire, nominal_times
+from windlass.worker.crons import MAX_MISSED, Crons, apply_misfire, find_nominal_times
 
 NOON = to_instant(datetime(2026, 11, 16, 12, 0, tzinfo=UTC))
 MINUTE = micros(timedelta(minutes=1))
@@ -24,17 +24,17 @@ def a_cron(schedule: str = "* * * * *", **changes: object) -> CronInfo:
 
 
 def times(cron: CronInfo, after: datetime, until: datetime) -> list[str]:
-    found = nominal_times(cron, to_instant(after), to_instant(until))
+    found = find_nominal_times(cron, to_instant(after), to_instant(until))
     return [f"{to_datetime(moment).astimezone(UTC):%m-%d %H:%M}" for moment in found]
 
 
 def test_times_are_later_than_the_last_and_not_later_than_now() -> None:
-    found = list(nominal_times(a_cron(), NOON, NOON + 3 * MINUTE))
+    found = list(find_nominal_times(a_cron(), NOON, NOON + 3 * MINUTE))
 
     assert found == [NOON + MINUTE, NOON + 2 * MINUTE, NOON + 3 * MINUTE]
 
 
-def test_a_time_that_does_not_exist_in_spring_fires_once_all_the_same() -> None:
+def test_a_time_that_does_not_exist_in_spring_still_fires_once() -> None:
     cron = a_cron("30 2 * * *", timezone="Europe/Berlin")
 
     found = times(cron, datetime(2026, 3, 28, 12, tzinfo=UTC), datetime(2026, 3, 30, 12, tzinfo=UTC))
@@ -42,7 +42,7 @@ def test_a_time_that_does_not_exist_in_spring_fires_once_all_the_same() -> None:
     assert found == ["03-29 01:00", "03-30 00:30"]
 
 
-def test_a_time_that_comes_twice_in_autumn_fires_once() -> None:
+def test_a_time_that_occurs_twice_in_autumn_fires_once() -> None:
     cron = a_cron("30 2 * * *", timezone="Europe/Berlin")
 
     found = times(cron, datetime(2026, 10, 24, 12, tzinfo=UTC), datetime(2026, 10, 26, 12, tzinfo=UTC))
@@ -57,17 +57,17 @@ def test_the_misfire_policy_decides_about_missed_times(misfire: str, runs: list[
     found = apply_misfire(misfire, due, NOON)
 
     assert [run for _, run in found] == runs
-    assert found[-1][0] == NOON - HOUR, "whatever runs, all of them have passed"
+    assert found[-1][0] == NOON - HOUR, "the latest time is recorded in any case"
 
 
-def test_a_punctual_time_runs_under_every_policy_and_stands_for_the_last_missed_one() -> None:
+def test_a_punctual_time_runs_under_every_policy_and_replaces_the_last_missed_one() -> None:
     due = [NOON - HOUR, NOON]
 
     assert [apply_misfire(misfire, due, NOON) for misfire in ("last", "skip")] == [[(NOON, True)], [(NOON, True)]]
 
 
-@pytest.mark.parametrize(("misfire", "fired"), [("last", 1), ("skip", 1), ("all", MOST_MISSED + 2)])
-def test_after_a_long_pause_the_policy_still_holds(misfire: str, fired: int) -> None:
+@pytest.mark.parametrize(("misfire", "fired"), [("last", 1), ("skip", 1), ("all", MAX_MISSED + 2)])
+def test_the_policy_applies_after_a_long_pause(misfire: str, fired: int) -> None:
     clock = ManualClock(NOON)
     store = MemoryStore(clock=clock)
     handler = HandlerInfo(name="work")
@@ -85,7 +85,7 @@ def test_after_a_long_pause_the_policy_still_holds(misfire: str, fired: int) -> 
     assert f"cron:tick:{to_datetime(NOON + 7 * 24 * HOUR).isoformat()}" in keys
 
 
-def test_a_cron_whose_queue_is_full_keeps_no_other_from_firing_and_is_tried_again() -> None:
+def test_a_cron_whose_queue_is_full_does_not_block_others_and_is_tried_again() -> None:
     clock = ManualClock(NOON)
     store = MemoryStore(clock=clock)
     full, free = HandlerInfo(name="full", queue="full"), HandlerInfo(name="free")
@@ -107,7 +107,7 @@ def test_a_cron_whose_queue_is_full_keeps_no_other_from_firing_and_is_tried_agai
     assert [type(event) for event in events] == [StoreCallFailed]
 
 
-def test_a_paused_cron_fires_nothing_until_it_goes_on() -> None:
+def test_a_paused_cron_fires_nothing_until_it_is_resumed() -> None:
     clock = ManualClock(NOON)
     store = MemoryStore(clock=clock)
     handler = HandlerInfo(name="work")
@@ -125,18 +125,18 @@ def test_a_paused_cron_fires_nothing_until_it_goes_on() -> None:
     assert resumed > 0
 
 
-def test_a_cron_that_cannot_be_read_here_does_not_keep_others_from_firing() -> None:
+def test_a_cron_with_an_unknown_time_zone_does_not_block_others() -> None:
     clock = ManualClock(NOON)
     store = MemoryStore(clock=clock)
     handler = HandlerInfo(name="work")
     strange = a_cron(name="strange", timezone="Atlantis/Capital")
     store.publish(Manifest(handlers=(handler,), crons=(strange, a_cron())))
-    troubles: list[Event] = []
-    crons = Crons(store, Events(troubles.append), clock)
+    events: list[Event] = []
+    crons = Crons(store, Events(events.append), clock)
     crons.handlers = {"work": handler}
     crons.fire(NOON)
 
     fired = crons.fire(NOON + MINUTE)
 
     assert fired == 1
-    assert [type(trouble) for trouble in troubles] == [StoreCallFailed]
+    assert [type(event) for event in events] == [StoreCallFailed]

@@ -28,7 +28,7 @@ from windlass.events import Events
 from windlass.stores.memory import MemoryStore
 from windlass.worker.breakers import Breakers
 from windlass.worker.dispatcher import EXIT_SECONDS, REAP_SECONDS, RECALL_AFTER_SECONDS, Dispatcher
-from windlass.worker.tickets import LEAVE
+from windlass.worker.tickets import EXIT_TICKET
 from windlass.worker.wire import Call, Done, Heartbeat, Hello, Interrupt, RequestStop, Run, ToWorker, Valid
 from windlass.worker.worker import INTERRUPT_AFTER, KILL_AFTER, RunningAttempt, Worker, WorkerState
 
@@ -48,7 +48,7 @@ class Recorder:
         self.held = 0
         self.until = float("inf")
         self.offered: dict[int, list[int]] = {}
-        self.standing_still: set[int] = set()
+        self.hanging: set[int] = set()
         self.strays_ended: list[int] = []
 
     def send(self, worker: Worker, message: ToWorker) -> None:
@@ -59,10 +59,10 @@ class Recorder:
         return True
 
     def take_back(self, worker: Worker) -> list[int]:
-        """A worker has taken what it had a free slot for, unless it stands still."""
+        """Return the untaken tickets. A worker takes what it has a free slot for, unless it hangs."""
         offered = self.offered.pop(worker.number, [])
         waiting = [ticket for ticket in offered if (one := worker.running.get(ticket)) and one.started_at is None]
-        return offered if worker.number in self.standing_still else waiting
+        return offered if worker.number in self.hanging else waiting
 
     def fork(self, worker: Worker) -> None:
         self.forked.append(worker)
@@ -91,7 +91,7 @@ class Recorder:
     def call(self, worker: Worker, lease: Lease | None, call: Call) -> None: ...
 
     def tickets(self, kind: type[ToWorker]) -> list[int]:
-        """The tickets of which a message of this kind spoke."""
+        """Return the tickets in the messages of this type."""
         found: list[int] = []
         for _, message in self.sent:
             if isinstance(message, kind):
@@ -138,7 +138,7 @@ class FakeNode:
         self.dispatcher.tick(self.now)
 
     def give(self, *numbers: int, **task: Any) -> None:
-        """Hand out tasks with these numbers."""
+        """Assign tasks with these numbers."""
         attempts: list[RunningAttempt] = []
         for number in numbers:
             stored = a_stored_task(id=an_id(number), **task)
@@ -146,8 +146,8 @@ class FakeNode:
             attempts.append(RunningAttempt(claim, assignment_of(claim), self.now))
         self.dispatcher.assign(self.pool, attempts, self.now)
 
-    def done(self, ticket: int, **said: Any) -> None:
-        self.dispatcher.receive(self.worker, Done(ticket, 0.01, **said), self.now)
+    def done(self, ticket: int, **sent: Any) -> None:
+        self.dispatcher.receive(self.worker, Done(ticket, 0.01, **sent), self.now)
 
 
 def test_a_task_is_sent_runs_and_is_settled() -> None:
@@ -183,7 +183,7 @@ def test_tasks_go_to_the_least_loaded_worker() -> None:
     assert sorted(by_worker) == [1, 1, 2]
 
 
-def test_what_a_worker_ran_when_it_died_has_crashed_and_the_rest_goes_on() -> None:
+def test_the_running_task_of_a_dead_worker_has_crashed_and_the_rest_is_released() -> None:
     node = FakeNode()
     node.give(1, 2)
 
@@ -195,7 +195,7 @@ def test_what_a_worker_ran_when_it_died_has_crashed_and_the_rest_goes_on() -> No
     assert len(node.recorder.forked) == 2, "it is replaced at once"
 
 
-def test_an_exit_status_of_zero_is_a_crash_as_long_as_something_ran() -> None:
+def test_an_exit_status_of_zero_is_a_crash_if_a_task_was_running() -> None:
     node = FakeNode()
     node.give(1)
 
@@ -206,7 +206,7 @@ def test_an_exit_status_of_zero_is_a_crash_as_long_as_something_ran() -> None:
     assert "exit status 0" in outcome.error.message
 
 
-def test_a_suspect_runs_alone_and_its_worker_knows() -> None:
+def test_a_task_that_may_have_crashed_a_worker_runs_alone() -> None:
     node = FakeNode(threads=4)
 
     node.give(1, crashes=1)
@@ -218,7 +218,7 @@ def test_a_suspect_runs_alone_and_its_worker_knows() -> None:
     assert [given.claim.task.id.int for given in node.worker.started] == [1]
 
 
-def test_deaths_without_any_work_between_them_put_off_the_next_start() -> None:
+def test_deaths_without_any_work_in_between_delay_the_next_start() -> None:
     node = FakeNode()
     starts: list[float] = []
 
@@ -233,7 +233,7 @@ def test_deaths_without_any_work_between_them_put_off_the_next_start() -> None:
     assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8], abs=0.06)
 
 
-def test_a_hard_limit_kills_and_the_neighbours_are_released() -> None:
+def test_a_hard_limit_kills_the_worker_and_releases_the_neighbors() -> None:
     node = FakeNode(threads=2)
     node.give(1, rules=Rules(timeout=timedelta(seconds=5)))
     node.give(2)
@@ -260,7 +260,7 @@ def test_a_soft_limit_interrupts_once() -> None:
     assert [message for _, message in node.recorder.sent if isinstance(message, Interrupt)] == [Interrupt(1, False)]
 
 
-def test_a_cancel_interrupts_although_the_soft_limit_has() -> None:
+def test_a_cancel_interrupts_even_after_the_soft_limit_did() -> None:
     node = FakeNode()
     node.give(1, rules=Rules(soft_timeout=timedelta(seconds=1)))
     node.tick(1.1)
@@ -273,7 +273,7 @@ def test_a_cancel_interrupts_although_the_soft_limit_has() -> None:
     assert interrupts == [Interrupt(1, False), Interrupt(1, True)]
 
 
-def test_progress_puts_off_the_end_by_silence() -> None:
+def test_progress_extends_the_heartbeat_timeout() -> None:
     node = FakeNode()
     node.give(1, rules=Rules(heartbeat_timeout=timedelta(seconds=2)))
 
@@ -300,7 +300,7 @@ def test_a_cancel_asks_then_interrupts_then_kills() -> None:
     assert node.recorder.settled[1] == Stopped(State.CANCELLED, "did not stop when asked")
 
 
-def test_a_cancel_under_another_lease_is_not_for_this_attempt() -> None:
+def test_a_cancel_of_another_lease_is_ignored() -> None:
     node = FakeNode()
     node.give(1)
 
@@ -309,7 +309,7 @@ def test_a_cancel_under_another_lease_is_not_for_this_attempt() -> None:
     assert node.recorder.tickets(RequestStop) == []
 
 
-def test_what_expires_while_it_runs_is_stopped_as_expired() -> None:
+def test_a_running_task_that_expires_is_stopped_as_expired() -> None:
     node = FakeNode()
     node.give(1, claimed=0, expires=3_000_000)
 
@@ -321,7 +321,7 @@ def test_what_expires_while_it_runs_is_stopped_as_expired() -> None:
     assert node.recorder.settled[1] == Stopped(State.EXPIRED, "stopped while running")
 
 
-def test_an_order_that_does_not_get_its_turn_is_taken_back_and_released() -> None:
+def test_an_assignment_that_waits_too_long_is_taken_back_and_released() -> None:
     node = FakeNode()
     node.give(1, 2)
 
@@ -331,26 +331,26 @@ def test_an_order_that_does_not_get_its_turn_is_taken_back_and_released() -> Non
 
     assert (before, node.recorder.settled) == ({}, {2: Released()})
     assert list(node.worker.running) == [1]
-    assert node.recorder.killed == [], "what it runs is judged by its own limits"
+    assert node.recorder.killed == [], "the running task has its own limits"
 
 
-def test_a_worker_that_begins_nothing_of_what_it_was_given_is_killed_and_nothing_is_charged() -> None:
+def test_a_worker_that_starts_nothing_is_killed_and_nothing_is_charged() -> None:
     node = FakeNode()
-    node.recorder.standing_still.add(1)
+    node.recorder.hanging.add(1)
     node.give(1, 2, rules=Rules(timeout=timedelta(seconds=0.5)))
 
     node.tick(0.6)
     node.dispatcher.process_exited(node.worker, -9, node.now)
 
-    assert node.recorder.settled == {1: Released(), 2: Released()}, "a limit counts from when an attempt has begun"
+    assert node.recorder.settled == {1: Released(), 2: Released()}, "limits count from the start of an attempt"
     assert node.recorder.killed == [1]
 
 
-def test_a_worker_that_runs_something_but_begins_nothing_more_is_given_nothing_until_it_is_heard() -> None:
+def test_a_worker_that_starts_nothing_more_gets_no_tasks_until_its_next_message() -> None:
     node = FakeNode(threads=4)
     node.give(1)
     node.tick(RECALL_AFTER_SECONDS + 0.1)
-    node.recorder.standing_still.add(1)
+    node.recorder.hanging.add(1)
     node.give(2)
     node.tick(RECALL_AFTER_SECONDS + 0.1)
     assert node.recorder.settled == {2: Released()}
@@ -364,7 +364,7 @@ def test_a_worker_that_runs_something_but_begins_nothing_more_is_given_nothing_u
     assert node.recorder.killed == []
 
 
-def test_what_needs_several_slots_is_offered_when_they_are_free_and_can_be_taken_back_before() -> None:
+def test_a_task_with_several_slots_is_offered_when_they_are_free_and_can_be_taken_back_before() -> None:
     node = FakeNode(threads=2)
     node.give(1)
     node.give(2, rules=Rules(slots=2))
@@ -380,7 +380,7 @@ def test_what_needs_several_slots_is_offered_when_they_are_free_and_can_be_taken
     assert node.recorder.settled == {1: Returned(None), 3: Released(), 4: Released()}
 
 
-def test_nothing_more_is_given_to_a_worker_behind_what_runs_for_long() -> None:
+def test_a_worker_gets_no_tasks_behind_a_long_running_one() -> None:
     node = FakeNode(size=2)
     node.pool.record_run_time(0.001)
     first, second = node.dispatcher.workers.values()
@@ -394,7 +394,7 @@ def test_nothing_more_is_given_to_a_worker_behind_what_runs_for_long() -> None:
     assert [len(first.running), len(second.running)] == [1, room]
 
 
-def test_nothing_is_handed_out_under_a_lease_that_may_have_run_out() -> None:
+def test_nothing_is_assigned_under_a_lease_that_may_have_expired() -> None:
     node = FakeNode()
     node.recorder.until = node.now
 
@@ -404,7 +404,7 @@ def test_nothing_is_handed_out_under_a_lease_that_may_have_run_out() -> None:
     assert node.recorder.tickets(Run) == []
 
 
-def test_a_worker_is_told_until_when_its_leases_hold_before_its_orders_and_after_each_renewal() -> None:
+def test_a_worker_gets_the_validity_of_its_leases_before_its_tasks_and_after_each_renewal() -> None:
     node = FakeNode()
     node.recorder.until = node.now + 12
     node.give(1)
@@ -414,14 +414,14 @@ def test_a_worker_is_told_until_when_its_leases_hold_before_its_orders_and_after
     node.tick()
     node.tick()
 
-    said = [message for _, message in node.recorder.sent]
+    sent = [message for _, message in node.recorder.sent]
 
-    assert isinstance(said[0], Valid)
-    assert isinstance(said[1], Run)
-    assert [message.until for message in said if isinstance(message, Valid)] == [112.0, 115.0]
+    assert isinstance(sent[0], Valid)
+    assert isinstance(sent[1], Run)
+    assert [message.until for message in sent if isinstance(message, Valid)] == [112.0, 115.0]
 
 
-def test_what_comes_back_goes_to_whoever_is_free() -> None:
+def test_a_task_that_was_taken_back_goes_to_a_free_worker() -> None:
     node = FakeNode(size=2)
     first, second = node.dispatcher.workers.values()
     node.give(1, 2, 3)
@@ -434,7 +434,7 @@ def test_what_comes_back_goes_to_whoever_is_free() -> None:
     assert 3 not in node.recorder.settled
 
 
-def test_a_drain_lets_what_has_begun_end_and_takes_nothing_new() -> None:
+def test_a_drain_finishes_started_tasks_and_assigns_nothing_new() -> None:
     node = FakeNode()
     node.give(1, 2)
 
@@ -446,12 +446,12 @@ def test_a_drain_lets_what_has_begun_end_and_takes_nothing_new() -> None:
     node.tick()
 
     assert node.recorder.settled == {2: Released(), 3: Released(), 1: Returned(None)}
-    assert left[-1] == LEAVE
+    assert left[-1] == EXIT_TICKET
     assert node.moves[-2:] == ["draining", "stopped"]
     assert (node.dispatcher.workers, len(node.recorder.forked)) == ({}, 1)
 
 
-def test_a_hurried_drain_releases_what_it_stops() -> None:
+def test_an_immediate_stop_releases_what_it_kills() -> None:
     node = FakeNode()
     node.give(1)
     node.dispatcher.drain(node.now)
@@ -462,7 +462,7 @@ def test_a_hurried_drain_releases_what_it_stops() -> None:
     assert node.recorder.settled == {1: Released()}
 
 
-def test_what_ran_under_a_lost_session_is_killed_and_never_reported() -> None:
+def test_tasks_of_a_lost_session_are_killed_and_never_settled() -> None:
     node = FakeNode()
     node.give(1)
     worker = node.worker
@@ -476,7 +476,7 @@ def test_what_ran_under_a_lost_session_is_killed_and_never_reported() -> None:
     assert node.dispatcher.sessions() == set()
 
 
-def test_a_worker_is_recycled_after_so_many_tasks_and_above_so_much_memory() -> None:
+def test_a_worker_is_recycled_after_a_number_of_tasks_and_above_a_memory_limit() -> None:
     worn, fat = FakeNode(recycle_after=1), FakeNode(memory_limit=1 << 20)
     worn.give(1)
     worn.done(1)
@@ -488,7 +488,7 @@ def test_a_worker_is_recycled_after_so_many_tasks_and_above_so_much_memory() -> 
     assert [worn.worker_states(), fat.worker_states()] == [["draining", "starting"], ["draining", "starting"]]
 
 
-def test_a_pool_of_none_runs_nothing_and_one_that_grows_starts_workers() -> None:
+def test_an_empty_pool_runs_nothing_and_a_growing_one_starts_workers() -> None:
     node = FakeNode(size=0)
     node.give(1)
     assert node.recorder.settled == {1: Released()}
@@ -501,7 +501,7 @@ def test_a_pool_of_none_runs_nothing_and_one_that_grows_starts_workers() -> None
     assert node.worker_states() == ["draining", "starting"]
 
 
-def test_a_worker_whose_socket_closed_is_given_a_second_to_be_buried() -> None:
+def test_a_worker_whose_socket_closed_has_a_second_to_be_reaped() -> None:
     node = FakeNode()
     node.give(1)
 
@@ -514,7 +514,7 @@ def test_a_worker_whose_socket_closed_is_given_a_second_to_be_buried() -> None:
     assert node.moves[-1] == WorkerState.FAILED
 
 
-def test_a_worker_that_does_not_leave_is_killed_but_not_while_it_runs_something() -> None:
+def test_a_worker_that_does_not_exit_is_killed_but_not_while_it_runs_a_task() -> None:
     node = FakeNode()
     node.give(1)
     worker = node.worker
@@ -546,7 +546,7 @@ def test_a_worker_that_breaks_the_protocol_is_killed_and_charged_once_its_proces
     assert node.recorder.settled[2] == Released()
 
 
-def test_the_end_of_an_order_that_a_worker_does_not_have_breaks_the_protocol() -> None:
+def test_a_result_for_an_unknown_assignment_breaks_the_protocol() -> None:
     node = FakeNode()
     node.give(1)
 
@@ -555,7 +555,7 @@ def test_the_end_of_an_order_that_a_worker_does_not_have_breaks_the_protocol() -
     assert node.recorder.killed == [1]
 
 
-def test_a_stray_process_is_ended_when_nothing_runs_any_more_that_ran_when_it_was_found() -> None:
+def test_a_stray_process_is_ended_after_the_attempts_that_ran_when_it_was_found() -> None:
     node = FakeNode(size=2)
     first, second = node.dispatcher.workers.values()
     node.give(1)
@@ -569,11 +569,11 @@ def test_a_stray_process_is_ended_when_nothing_runs_any_more_that_ran_when_it_wa
     node.tick()
 
     assert (before, node.recorder.strays_ended) == ([], [4711])
-    assert second.running, "what began later is not waited for"
+    assert second.running, "attempts that started later do not matter"
 
 
-def a_floor_that_sizes_itself(workers: int) -> FakeNode:
-    """All of its workers are idle, and may leave after a minute of that."""
+def an_autoscaled_node(workers: int) -> FakeNode:
+    """Return a node whose workers are all idle and may exit after a minute."""
     node = FakeNode(size=None, min=1, max=8, idle_after=timedelta(minutes=1))
     node.dispatcher.resize("default", workers, "for the test")
     node.tick()
@@ -582,21 +582,21 @@ def a_floor_that_sizes_itself(workers: int) -> FakeNode:
     return node
 
 
-def test_workers_that_nobody_needs_leave_though_the_target_stays() -> None:
-    node = a_floor_that_sizes_itself(4)
+def test_idle_workers_exit_although_the_target_stays() -> None:
+    node = an_autoscaled_node(4)
 
     node.tick(59)
     before = node.worker_states()
     node.tick(2)
 
     assert before == ["idle"] * 4
-    assert node.worker_states() == ["draining", "draining", "draining", "idle"], "one stays: the node"
+    assert node.worker_states() == ["draining", "draining", "draining", "idle"], "one always stays"
     assert (node.pool.target, node.pool.asleep) == (4, 3)
-    assert len(node.recorder.forked) == 4, "and nobody is started in their place"
+    assert len(node.recorder.forked) == 4, "they are not replaced"
 
 
-def test_a_worker_that_sleeps_is_woken_when_the_others_have_their_hands_full() -> None:
-    node = a_floor_that_sizes_itself(3)
+def test_a_sleeping_worker_is_started_when_the_others_are_busy() -> None:
+    node = an_autoscaled_node(3)
     node.tick(61)
     for worker in [each for each in node.dispatcher.workers.values() if each.state is WorkerState.DRAINING]:
         node.dispatcher.process_exited(worker, 0, node.now)
@@ -606,12 +606,12 @@ def test_a_worker_that_sleeps_is_woken_when_the_others_have_their_hands_full() -
     woken = node.pool.asleep
     node.tick()
 
-    assert woken == 1, "one more than is busy, and not both"
-    assert node.pool.asleep == 1, "the one that starts has its hands free"
+    assert woken == 1, "only one is started"
+    assert node.pool.asleep == 1, "the new worker is still free"
     assert len(node.recorder.forked) == 4
 
 
-def test_a_pool_of_a_given_size_keeps_its_idle_workers() -> None:
+def test_a_pool_of_a_fixed_size_keeps_its_idle_workers() -> None:
     node = FakeNode(size=3, idle_after=timedelta(minutes=1))
 
     node.tick(3_600)
@@ -619,8 +619,8 @@ def test_a_pool_of_a_given_size_keeps_its_idle_workers() -> None:
     assert node.worker_states() == ["idle"] * 3
 
 
-def test_a_smaller_target_lets_the_sleepers_go_first() -> None:
-    node = a_floor_that_sizes_itself(4)
+def test_a_smaller_target_removes_sleeping_workers_first() -> None:
+    node = an_autoscaled_node(4)
     node.tick(61)
 
     node.dispatcher.resize("default", 2, "for the test")
@@ -629,7 +629,7 @@ def test_a_smaller_target_lets_the_sleepers_go_first() -> None:
     assert node.pool.asleep == 1
 
 
-def test_a_worker_that_is_heard_before_its_birth_is_reported_has_its_process_id() -> None:
+def test_a_worker_whose_hello_comes_before_its_start_report_has_its_process_id() -> None:
     node = FakeNode()
     node.dispatcher.resize("default", 2, "for the test")
     node.tick()
@@ -649,7 +649,7 @@ def assert_interrupted(outcome: Outcome, how: str) -> None:
     assert outcome.error.message == f"{AT_MOST_ONCE}: its process was ended ({how})"
 
 
-def test_what_may_run_only_once_is_not_released_after_it_has_begun() -> None:
+def test_an_at_most_once_task_is_not_released_after_it_has_started() -> None:
     node = FakeNode(threads=2)
     node.give(1, rules=ONCE)
     node.give(2)
@@ -660,10 +660,10 @@ def test_what_may_run_only_once_is_not_released_after_it_has_begun() -> None:
 
     assert_interrupted(node.recorder.settled[1], "was stopped")
     assert node.recorder.settled[2] == Released()
-    assert node.recorder.settled[3] == Released(), "it waited for its turn"
+    assert node.recorder.settled[3] == Released(), "it had not started"
 
 
-def test_what_may_run_only_once_runs_elsewhere_when_its_ticket_was_taken_back_in_time() -> None:
+def test_an_at_most_once_task_is_released_if_its_ticket_was_taken_back_in_time() -> None:
     node = FakeNode()
     node.give(1, 2, rules=ONCE)
     node.give(3)
@@ -673,11 +673,11 @@ def test_what_may_run_only_once_runs_elsewhere_when_its_ticket_was_taken_back_in
     node.tick(REAP_SECONDS + 0.1)
 
     assert isinstance(node.recorder.settled[1], Crashed)
-    assert node.recorder.settled[2] == Released()  # The worker cannot begin it any more, alive or not.
+    assert node.recorder.settled[2] == Released()  # The worker cannot start it any more.
     assert node.recorder.settled[3] == Released()
 
 
-def test_a_worker_with_another_number_of_threads_is_replaced_and_wide_tasks_wait_for_that() -> None:
+def test_a_worker_with_another_number_of_threads_is_replaced_before_larger_tasks_run() -> None:
     node = FakeNode(threads=1)
 
     node.pool.settings = replace(node.pool.settings, threads=2)

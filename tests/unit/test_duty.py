@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from windlass.clock import ManualClock
-from windlass.worker.duty import LONGEST_WAIT, MOST_FAILURES, WITHIN_SECONDS, Duty, Failures, NotRestartable
+from windlass.worker.duty import LONGEST_WAIT, MAX_FAILURES, WITHIN_SECONDS, Duty, Failures, NotRestartable
 
 
 def test_a_restart_waits_longer_with_every_failure_up_to_a_limit() -> None:
     failures = Failures()
 
-    waits = [failures.next_wait(now=0.0) for _ in range(MOST_FAILURES - 1)]
+    waits = [failures.next_wait(now=0.0) for _ in range(MAX_FAILURES - 1)]
 
     assert waits[:4] == pytest.approx([0.1, 0.2, 0.4, 0.8])
     assert waits[-1] == LONGEST_WAIT
@@ -20,7 +20,7 @@ def test_a_restart_waits_longer_with_every_failure_up_to_a_limit() -> None:
 
 def test_too_many_failures_in_a_short_time_are_final() -> None:
     failures = Failures()
-    moments = [number * WITHIN_SECONDS / MOST_FAILURES for number in range(MOST_FAILURES)]
+    moments = [number * WITHIN_SECONDS / MAX_FAILURES for number in range(MAX_FAILURES)]
 
     waits = [failures.next_wait(now) for now in moments]
 
@@ -31,10 +31,10 @@ def test_too_many_failures_in_a_short_time_are_final() -> None:
 def test_failures_that_are_far_apart_are_never_final() -> None:
     failures = Failures()
 
-    waits = [failures.next_wait(now=number * WITHIN_SECONDS / (MOST_FAILURES - 1) * 1.01) for number in range(1_000)]
+    waits = [failures.next_wait(now=number * WITHIN_SECONDS / (MAX_FAILURES - 1) * 1.01) for number in range(1_000)]
 
     assert None not in waits
-    assert failures.next_wait(now=1e9) == pytest.approx(0.1), "after a long peace the first wait is short again"
+    assert failures.next_wait(now=1e9) == pytest.approx(0.1), "the first wait is short again"
 
 
 class Reports:
@@ -78,7 +78,7 @@ def test_a_duty_that_keeps_failing_gives_up_by_the_clock() -> None:
     Duty("sweeper", step, threading.Event(), reports, ManualClock()).run()
 
     assert (
-        [again_in for _, _, again_in in reports.received].index(None) == MOST_FAILURES - 1 == len(reports.received) - 1
+        [again_in for _, _, again_in in reports.received].index(None) == MAX_FAILURES - 1 == len(reports.received) - 1
     )
 
 

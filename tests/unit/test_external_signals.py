@@ -15,7 +15,7 @@ from windlass.worker.external_signals import STALE_AFTER, _Reading, query_promet
 
 @contextmanager
 def prometheus(answer: Any) -> Iterator[tuple[str, list[str]]]:
-    """A server that answers every query alike, and the queries it was asked."""
+    """Run a server that gives every query this answer. Yield its URL and the queries."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -47,7 +47,7 @@ def test_the_series_of_a_query_are_added_up() -> None:
         assert asked == ['sum(free{db="a b"})']
 
 
-def test_a_scalar_is_taken_as_it_is() -> None:
+def test_a_scalar_is_used_unchanged() -> None:
     with prometheus({"status": "success", "data": {"resultType": "scalar", "result": [1, "7"]}}) as (url, _):
         assert query_prometheus(url, "7") == 7.0
 
@@ -56,13 +56,13 @@ def test_a_scalar_is_taken_as_it_is() -> None:
     "answer", [a_vector(), a_vector("NaN"), a_vector("+Inf"), {"status": "error"}, [], a_vector("x")]
 )
 def test_an_answer_without_a_number_is_refused(answer: Any) -> None:
-    with prometheus(answer) as (url, _), pytest.raises(ValueError):  # noqa: PT011 msgspec's own errors among them
+    with prometheus(answer) as (url, _), pytest.raises(ValueError):  # noqa: PT011 also errors of msgspec
         query_prometheus(url, "free")
 
 
-def test_a_reading_moves_half_of_the_way_in_one_half_life() -> None:
+def test_a_reading_moves_halfway_in_one_half_life() -> None:
     reading = _Reading(value=100.0, at=0.0)
 
     assert smooth(reading, 0.0, 10.0, half_life=10.0) == 50.0
     assert smooth(reading, 0.0, 10.0, half_life=0.0) == 0.0
-    assert smooth(reading, 0.0, 2 * STALE_AFTER, half_life=1e9) == 0.0, "what was known is too old to count"
+    assert smooth(reading, 0.0, 2 * STALE_AFTER, half_life=1e9) == 0.0, "the old value is too old"

@@ -1,4 +1,4 @@
-"""The autoscaler of a node, and of two, on one memory store: every second by hand, no process, no thread."""
+"""The autoscalers of one and two nodes on one memory store, stepped by hand without processes or threads."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ AUTOSCALED = PoolSettings(min=1, max=8)
 
 
 class Store(MemoryStore):
-    """Counts who decides, and can be away."""
+    """A store that counts decisions and can be unavailable."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock=clock)
         self.decisions = 0
         self.refused = 0
-        self.away = False
+        self.unavailable = False
 
     def look(self, *args: Any, **kwargs: Any) -> Any:
-        if self.away:
-            raise StoreUnavailable("the store is away")
+        if self.unavailable:
+            raise StoreUnavailable("the store is unavailable")
         return super().look(*args, **kwargs)
 
     def put_control(self, *args: Any, **kwargs: Any) -> bool:
@@ -94,7 +94,7 @@ class Node:
         return self.keeper.current
 
     def claimer(self) -> Claimer:
-        """One that takes what its first pool has room for, and never waits."""
+        """Return a claimer for the first pool."""
         [pool, *_] = self.dispatcher.pools.values()
         hub, keeper, settler = (cast("Any", each) for each in (self.hub, self.keeper, SimpleNamespace(on_written=[])))
         claimer = Claimer(
@@ -113,7 +113,7 @@ class Node:
                 self.dispatcher.process_exited(worker, 0, self.cluster.seconds)
 
     def lease(self, number: int) -> list[Claim]:
-        """So many tasks begin to run."""
+        """Start this many tasks. Return their claims."""
         submit(self.cluster.store, *(a_task(priority=9) for _ in range(number)))
         claims = self.cluster.store.claim(self.session, ["default"], number)
         attempts = [RunningAttempt(claim, assignment_of(claim), self.cluster.seconds) for claim in claims]
@@ -121,7 +121,7 @@ class Node:
         return claims
 
     def work(self, pool: str = "default", most: int = 1_000) -> int:
-        """Every free worker runs a task, which takes no time."""
+        """Let every free worker run and complete a task. Return how many."""
         target = self.dispatcher.pools[pool]
         free = sum(worker.free for worker in target.workers.values() if worker.takes)
         claims = self.cluster.store.claim(self.session, target.settings.queues, min(free, most)) if free else []
@@ -142,7 +142,7 @@ class Node:
 
 
 class Cluster:
-    """A store, a clock, and the nodes on it."""
+    """A store, a clock and nodes."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -178,7 +178,7 @@ def cluster() -> Iterator[Cluster]:
     cluster.store.close()
 
 
-def test_a_backlog_makes_the_pool_grow_and_the_ledger_says_why(cluster: Cluster) -> None:
+def test_a_backlog_grows_the_pool_and_the_audit_log_has_the_reason(cluster: Cluster) -> None:
     node = cluster.node()
     cluster.tick(3)
     assert node.size() == 1
@@ -195,7 +195,7 @@ def test_a_backlog_makes_the_pool_grow_and_the_ledger_says_why(cluster: Cluster)
     assert [event.action for event in node.of(PoolDecided)].count("grew") == 1
 
 
-def test_a_shrink_lets_the_idle_go_and_a_busy_worker_end_its_task(cluster: Cluster) -> None:
+def test_a_shrink_retires_idle_workers_and_lets_a_busy_one_finish(cluster: Cluster) -> None:
     node = cluster.node()
     cluster.tick(3)
     cluster.backlog(500)
@@ -208,11 +208,11 @@ def test_a_shrink_lets_the_idle_go_and_a_busy_worker_end_its_task(cluster: Clust
     cluster.tick(3)
 
     assert node.size() == 0
-    assert list(node.dispatcher.workers.values()) == [busy], "all others have left"
+    assert list(node.dispatcher.workers.values()) == [busy], "all others have exited"
     assert (busy.state, list(busy.running), node.recorder.killed) == (WorkerState.DRAINING, tickets, [])
 
 
-def test_it_shrinks_by_itself_when_the_work_is_done(cluster: Cluster) -> None:
+def test_it_shrinks_when_the_tasks_are_done(cluster: Cluster) -> None:
     node = cluster.node()
     cluster.tick(3)
     cluster.backlog(300)
@@ -226,10 +226,10 @@ def test_it_shrinks_by_itself_when_the_work_is_done(cluster: Cluster) -> None:
 
     assert (largest, node.size()) == (8, 1)
     assert len(node.recorder.settled) == 300
-    assert len(node.of(PoolResized)) <= 4, "in few and decisive steps"
+    assert len(node.of(PoolResized)) <= 4, "in few steps"
 
 
-def test_a_shrink_keeps_those_who_have_something_to_do(cluster: Cluster) -> None:
+def test_a_shrink_keeps_busy_workers(cluster: Cluster) -> None:
     node = cluster.node(PoolSettings(size=3))
     cluster.tick(2)
     [claim] = node.lease(1)
@@ -250,10 +250,10 @@ def test_two_nodes_share_one_target_and_the_shares_add_up(cluster: Cluster) -> N
         pools.set_size(Access(cluster.store), "default", target, author=Author("ops"))
         cluster.tick(2)
         assert first.size() + second.size() == target, target
-        assert abs(first.size() - 2 * second.size()) <= 2, "by the weight of their ceilings"
+        assert abs(first.size() - 2 * second.size()) <= 2, "in proportion to their ceilings"
 
 
-def test_a_node_that_joins_takes_its_share_and_the_other_gives_its_part_back_after_a_hold(cluster: Cluster) -> None:
+def test_a_joining_node_takes_its_share_and_the_other_shrinks_after_a_hold(cluster: Cluster) -> None:
     first = cluster.node(PoolSettings(min=0, max=8))
     cluster.tick(2)
     pools.set_size(Access(cluster.store), "default", 8, author=Author("ops"), lasts="1h")
@@ -266,7 +266,7 @@ def test_a_node_that_joins_takes_its_share_and_the_other_gives_its_part_back_aft
     cluster.tick(int(HOLD) + 1)
 
     assert (first.size(), second.size()) == (4, 4)
-    assert len(first.of(PoolResized)) == 2, "to 8 and to 4, nothing between"
+    assert len(first.of(PoolResized)) == 2, "to 8 and to 4, nothing in between"
 
 
 def test_the_share_of_a_node_that_is_gone_is_taken_over(cluster: Cluster) -> None:
@@ -276,7 +276,7 @@ def test_the_share_of_a_node_that_is_gone_is_taken_over(cluster: Cluster) -> Non
     cluster.tick(2)
     assert (first.size(), second.size()) == (4, 4)
 
-    cluster.nodes.remove(second)  # It stops renewing: its session runs out, whoever sweeps it.
+    cluster.nodes.remove(second)  # It stops renewing, so its session expires.
     cluster.tick(18)
 
     assert first.size() == 8
@@ -291,10 +291,10 @@ def test_of_two_nodes_exactly_one_decides_each_tick(cluster: Cluster) -> None:
     cluster.tick(20)
 
     assert cluster.store.decisions - before == 20
-    assert cluster.store.refused == 0, "the second has looked after the first had written"
+    assert cluster.store.refused == 0, "the second node looked after the first one had written"
 
 
-def test_of_two_nodes_that_have_looked_at_the_same_moment_one_decides_and_the_other_keeps_its_size(
+def test_of_two_nodes_that_looked_at_the_same_time_one_decides_and_the_other_keeps_its_size(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = cluster.node(PoolSettings(min=0, max=8)), cluster.node(PoolSettings(min=0, max=8))
@@ -312,27 +312,27 @@ def test_of_two_nodes_that_have_looked_at_the_same_moment_one_decides_and_the_ot
     second.step()
 
     assert (cluster.store.decisions, cluster.store.refused) == (decided, 1)
-    assert sizes == (4, 0), "nothing is done by what was not written"
-    assert second.size() == 4, "it follows what the other has decided"
+    assert sizes == (4, 0), "a decision that was not written has no effect"
+    assert second.size() == 4, "it follows the decision of the other node"
 
 
-def test_a_store_that_is_away_leaves_the_size_as_it_is(cluster: Cluster) -> None:
+def test_an_unavailable_store_leaves_the_size_unchanged(cluster: Cluster) -> None:
     node = cluster.node()
     cluster.tick(3)
     cluster.backlog(500)
     cluster.tick(5)
 
-    cluster.store.away = True
+    cluster.store.unavailable = True
     cluster.tick(30)
 
     assert node.size() == 8
     assert {event.doing for event in node.of(StoreCallFailed)} == {"size the pools"}
-    cluster.store.away = False
+    cluster.store.unavailable = False
     cluster.tick()
     assert node.size() == 8
 
 
-def test_a_node_without_a_session_or_with_a_lost_one_leaves_the_size_as_it_is(cluster: Cluster) -> None:
+def test_without_a_valid_session_the_size_is_unchanged(cluster: Cluster) -> None:
     node = cluster.node()
     cluster.tick(3)
     pools.set_size(Access(cluster.store), "default", 5, author=Author("ops"))
@@ -351,7 +351,7 @@ def test_a_node_without_a_session_or_with_a_lost_one_leaves_the_size_as_it_is(cl
     assert node.size() == 2
 
 
-def test_a_controller_that_breaks_keeps_the_size_says_so_backs_off_and_recovers(
+def test_a_failing_controller_keeps_the_size_is_reported_backs_off_and_recovers(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = cluster.node()
@@ -373,7 +373,7 @@ def test_a_controller_that_breaks_keeps_the_size_says_so_backs_off_and_recovers(
     assert node.size() == 3
     [failed, *_] = node.of(ControllerFailed)
     assert (failed.pool, failed.error, failed.again_in) == ("default", "ZeroDivisionError: no load", 2.0)
-    assert '"runnable":0' in caplog.text, "what it was shown is in the log"
+    assert '"runnable":0' in caplog.text, "its input is in the log"
     assert "ZeroDivisionError" in pools.get(Access(cluster.store), "default").degraded
     cluster.tick(40)
     assert pools.get(Access(cluster.store), "default").degraded == ""
@@ -382,7 +382,7 @@ def test_a_controller_that_breaks_keeps_the_size_says_so_backs_off_and_recovers(
     assert node.size() == 4
 
 
-def test_a_decision_that_the_store_cannot_take_harms_the_controller_and_not_the_node(
+def test_a_decision_that_cannot_be_stored_degrades_the_controller_and_not_the_node(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = cluster.node()
@@ -409,11 +409,11 @@ def test_a_budget_of_workers_is_never_exceeded_and_the_higher_priority_is_served
     cluster.backlog(900, "high")
     cluster.tick(8)
 
-    assert alone == (5, 1), "the other's floor is kept free for it"
+    assert alone == (5, 1), "the floor of the other pool is reserved"
     assert (node.size("low"), node.size("high")) == (1, 5)
 
 
-def test_pools_of_one_priority_share_a_budget_evenly_whoever_came_first(cluster: Cluster) -> None:
+def test_pools_of_one_priority_share_a_budget_evenly(cluster: Cluster) -> None:
     one, two = (PoolSettings(name=name, queues=(name,), min=1, max=8) for name in ("one", "two"))
     node = cluster.node(one, two, budget=BudgetSettings(workers=6))
     cluster.tick(2)
@@ -426,7 +426,7 @@ def test_pools_of_one_priority_share_a_budget_evenly_whoever_came_first(cluster:
     assert (node.size("one"), node.size("two")) == (3, 3)
 
 
-def test_a_budget_of_memory_is_a_number_of_workers_by_what_they_hold(cluster: Cluster) -> None:
+def test_a_memory_budget_limits_workers_by_their_average_memory(cluster: Cluster) -> None:
     node = cluster.node(budget=BudgetSettings(memory=450 * MEGABYTE))
     cluster.tick(2)
 
@@ -439,7 +439,7 @@ def test_a_budget_of_memory_is_a_number_of_workers_by_what_they_hold(cluster: Cl
     assert (roomy, node.size()) == (4, 2)
 
 
-def test_an_order_does_not_go_beyond_the_budget(cluster: Cluster) -> None:
+def test_an_override_does_not_exceed_the_budget(cluster: Cluster) -> None:
     node = cluster.node(budget=BudgetSettings(workers=3))
     cluster.tick(2)
 
@@ -449,12 +449,12 @@ def test_an_order_does_not_go_beyond_the_budget(cluster: Cluster) -> None:
     assert node.size() == 3
 
 
-def test_a_node_that_drains_decides_nothing_and_others_take_over_its_share_at_once(cluster: Cluster) -> None:
+def test_a_draining_node_decides_nothing_and_others_take_over_its_share_at_once(cluster: Cluster) -> None:
     first, second = (cluster.node(PoolSettings(min=0, max=8)) for _ in range(2))
     cluster.tick(2)
     pools.set_size(Access(cluster.store), "default", 8, author=Author("ops"))
     cluster.tick(2)
-    first.lease(1)  # It runs for long, and the session with it.
+    first.lease(1)  # It runs for long, which keeps the session open.
     assert (first.size(), second.size()) == (4, 4)
 
     first.dispatcher.drain(cluster.seconds)
@@ -467,7 +467,7 @@ def test_a_node_that_drains_decides_nothing_and_others_take_over_its_share_at_on
     assert (view.draining, view.ceiling) == (1, 8)
 
 
-def test_a_node_that_drains_is_left_alone(cluster: Cluster) -> None:
+def test_a_draining_node_is_not_resized(cluster: Cluster) -> None:
     node = cluster.node()
     cluster.tick(3)
     cluster.backlog(500)
@@ -479,19 +479,19 @@ def test_a_node_that_drains_is_left_alone(cluster: Cluster) -> None:
     assert node.dispatcher.workers == {}
 
 
-def test_tasks_that_were_claimed_are_not_dropped_when_the_claim_of_a_probe_fails(
+def test_claimed_tasks_are_kept_when_the_claim_of_a_probe_fails(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = cluster.node(PoolSettings(size=3))
     cluster.tick(2)
     cluster.backlog(2)
     claim, breakers = cluster.store.claim, node.breakers
-    breakers.shut, breakers.looked = ("bank",), True
+    breakers.shut, breakers.is_known = ("bank",), True
     monkeypatch.setattr(breakers, "begin_probes", lambda: {"bank": 1})
 
     def fails(*args: Any, only: str | None = None, **kwargs: Any) -> Any:
         if only is not None:
-            raise StoreUnavailable("the store is away")
+            raise StoreUnavailable("the store is unavailable")
         return claim(*args, **kwargs)
 
     monkeypatch.setattr(cluster.store, "claim", fails)
@@ -501,7 +501,7 @@ def test_tasks_that_were_claimed_are_not_dropped_when_the_claim_of_a_probe_fails
     assert node.dispatcher.held == 2
 
 
-def test_nothing_is_claimed_before_it_is_known_which_downstreams_are_shut(cluster: Cluster) -> None:
+def test_nothing_is_claimed_before_the_breakers_are_known(cluster: Cluster) -> None:
     breakers.hold(Access(cluster.store, clock=cluster.clock), "bank", BreakerState.OPEN, author=Author("ops"))
     node = cluster.node(PoolSettings(size=3))
     claimer = node.claimer()
@@ -516,13 +516,13 @@ def test_nothing_is_claimed_before_it_is_known_which_downstreams_are_shut(cluste
     claimer.step()
 
     assert early == 0
-    assert node.dispatcher.held == 1, "the one that needs no bank"
+    assert node.dispatcher.held == 1, "the task without the downstream"
 
 
-def test_a_store_that_cannot_tell_which_downstreams_are_shut_stops_nobody(cluster: Cluster) -> None:
+def test_claims_continue_if_the_breakers_cannot_be_read(cluster: Cluster) -> None:
     node = cluster.node(PoolSettings(size=3))
     claimer = node.claimer()
-    cluster.store.away = True
+    cluster.store.unavailable = True
     cluster.tick()
     cluster.backlog(2)
 
@@ -543,7 +543,7 @@ def test_an_override_ends_by_itself(cluster: Cluster) -> None:
     assert (pinned, node.size()) == (6, 1)
 
 
-def test_a_pool_that_may_be_empty_starts_for_the_first_task_and_stops_after_an_idle_time(cluster: Cluster) -> None:
+def test_a_pool_with_a_minimum_of_0_starts_for_the_first_task_and_stops_after_an_idle_time(cluster: Cluster) -> None:
     node = cluster.node(PoolSettings(min=0, max=8))
     cluster.tick(5)
     assert node.size() == 0
@@ -553,13 +553,13 @@ def test_a_pool_that_may_be_empty_starts_for_the_first_task_and_stops_after_an_i
     assert node.size() == 1
     assert node.work() == 1
     cluster.tick(290)
-    assert node.size() == 1, "five minutes are not over"
+    assert node.size() == 1, "five minutes have not passed"
     cluster.tick(30)
 
     assert node.size() == 0
 
 
-def test_a_quiet_pool_says_and_writes_next_to_nothing(cluster: Cluster) -> None:
+def test_an_idle_pool_writes_almost_nothing(cluster: Cluster) -> None:
     cluster.node()
     cluster.tick(100)
     before = cluster.store.decisions
@@ -569,7 +569,7 @@ def test_a_quiet_pool_says_and_writes_next_to_nothing(cluster: Cluster) -> None:
     assert cluster.store.decisions - before <= 3
 
 
-def test_queues_may_become_more_or_fewer_between_two_claims(cluster: Cluster) -> None:
+def test_the_number_of_queues_may_change_between_two_claims(cluster: Cluster) -> None:
     pool = cluster.node(PoolSettings(queues=("a",))).dispatcher.pools["default"]
     asked = [pool.rotate_queues()]
 
@@ -580,7 +580,7 @@ def test_queues_may_become_more_or_fewer_between_two_claims(cluster: Cluster) ->
     assert [sorted(queues) for queues in asked] == [["a"], ["a", "b", "c"], ["c"]]
 
 
-def test_settings_that_change_are_followed_at_the_next_tick(cluster: Cluster) -> None:
+def test_changed_settings_are_used_at_the_next_tick(cluster: Cluster) -> None:
     node = cluster.node()
     cluster.tick(3)
     cluster.backlog(900)

@@ -1,4 +1,4 @@
-"""How a node asks the app's deciders, one question at a time, and what it makes of the answers."""
+"""How a node calls the app's deciders, one call at a time, and uses the answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SITUATION = PoolSituation(pool="default", now=0.0, workers=1, least=1, most=4)
 
 
 class FakeNode:
-    """A pool with a decider, a clock that the test moves, and what workers were asked."""
+    """A pool with a decider, a manual clock, and the calls that workers got."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -69,10 +69,10 @@ def test_an_answer_goes_into_the_report(node: FakeNode) -> None:
     assert node.pool.report(0.0, 4).decided == {NAME: 3.0}
 
 
-def test_it_is_asked_again_every_second_once_it_has_answered(node: FakeNode) -> None:
+def test_a_decider_that_has_answered_is_called_again_every_second(node: FakeNode) -> None:
     node.step()
     node.step(5)
-    assert node.asked == [NAME], "one question at a time"
+    assert node.asked == [NAME], "one call at a time"
 
     node.answer(3.0)
     node.step(1)
@@ -80,7 +80,7 @@ def test_it_is_asked_again_every_second_once_it_has_answered(node: FakeNode) -> 
     assert node.asked == [NAME, NAME]
 
 
-def test_what_it_raises_takes_its_answer_away_and_is_told_once(node: FakeNode) -> None:
+def test_an_error_removes_the_answer_and_is_reported_once(node: FakeNode) -> None:
     node.step()
     node.answer(3.0)
     node.step(1)
@@ -97,7 +97,7 @@ def test_what_it_raises_takes_its_answer_away_and_is_told_once(node: FakeNode) -
     assert (node.pool.decided, node.pool.undecided) == ({NAME: 2.0}, {})
 
 
-def test_one_that_hangs_is_given_up_and_asked_again(node: FakeNode) -> None:
+def test_a_decider_that_hangs_is_abandoned_and_called_again(node: FakeNode) -> None:
     node.step()
     node.answer(3.0)
     node.step(1)
@@ -108,7 +108,7 @@ def test_one_that_hangs_is_given_up_and_asked_again(node: FakeNode) -> None:
     assert len(node.asked) == 3
 
 
-def test_without_a_worker_nobody_is_asked_and_an_old_answer_ends(node: FakeNode) -> None:
+def test_without_a_worker_no_decider_is_called_and_an_old_answer_expires(node: FakeNode) -> None:
     node.step()
     node.answer(3.0)
     node.has_worker = False
@@ -120,7 +120,7 @@ def test_without_a_worker_nobody_is_asked_and_an_old_answer_ends(node: FakeNode)
     assert (node.pool.decided, node.pool.undecided, node.failures()) == ({}, {}, [])
 
 
-def test_a_decider_that_is_no_longer_named_is_forgotten(node: FakeNode) -> None:
+def test_a_decider_that_was_removed_is_forgotten(node: FakeNode) -> None:
     node.step()
     node.answer(3.0)
     node.pool.situations = {}

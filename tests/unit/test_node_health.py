@@ -1,4 +1,4 @@
-"""Whether a node is alive and ready, judged from what its parts say."""
+"""Whether a node is alive and ready, by the state of its parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from windlass.worker.worker import WorkerState
 
 
 class Parts:
-    """A healthy node, to be broken by a test."""
+    """A healthy node whose parts a test can break."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -31,7 +31,7 @@ class Parts:
         self.worker = SimpleNamespace(state=WorkerState.IDLE)
         self.dispatcher.pools["default"].workers[1] = cast("Any", self.worker)
         self.hub = SimpleNamespace(lock=threading.RLock(), dispatcher=self.dispatcher, broken=None)
-        self.keeper = SimpleNamespace(silent_for=lambda _now: self.silent, silence_allowed=7.0, current="session")
+        self.keeper = SimpleNamespace(measure_silence=lambda _now: self.silent, max_silence=7.0, current="session")
         self.health = NodeHealth(
             cast("Any", self.hub), cast("Any", self.keeper), cast("Any", self), lambda: self.failure, self.clock
         )
@@ -49,8 +49,8 @@ def faults(health: Health) -> dict[str, str]:
 
 
 def test_a_healthy_node_is_alive_and_ready(parts: Parts) -> None:
-    assert parts.health.alive().ready
-    ready = parts.health.readiness()
+    assert parts.health.check_alive().ready
+    ready = parts.health.check_ready()
 
     assert (ready.ready, faults(ready)) == (True, {})
     assert [part.name for part in ready.parts] == ["threads", "session", "store", "workers", "autoscaler"]
@@ -59,76 +59,76 @@ def test_a_healthy_node_is_alive_and_ready(parts: Parts) -> None:
 def test_a_node_whose_thread_failed_is_not_alive(parts: Parts) -> None:
     parts.failure = "the duty claimer-0 failed"
 
-    assert faults(parts.health.alive()) == {"threads": "the duty claimer-0 failed"}
-    assert not parts.health.alive().ready
+    assert faults(parts.health.check_alive()) == {"threads": "the duty claimer-0 failed"}
+    assert not parts.health.check_alive().ready
 
 
-def test_a_hub_that_does_not_turn_is_not_alive(parts: Parts) -> None:
+def test_a_node_with_a_hanging_hub_is_not_alive(parts: Parts) -> None:
     parts.clock.sleep(HUB_SECONDS + 1)
 
-    assert faults(parts.health.alive())["threads"] == "hub has not run for 31 s"
-    assert not parts.health.alive().ready
+    assert faults(parts.health.check_alive())["threads"] == "hub has not run for 31 s"
+    assert not parts.health.check_alive().ready
 
 
-def test_a_store_that_is_away_makes_it_unready_but_not_dead(parts: Parts) -> None:
+def test_an_unavailable_store_makes_a_node_unready_but_not_dead(parts: Parts) -> None:
     parts.silent = 8.0
 
-    assert faults(parts.health.readiness()) == {"store": "answered 8 s ago"}
-    assert not parts.health.readiness().ready
-    assert parts.health.alive().ready
+    assert faults(parts.health.check_ready()) == {"store": "answered 8 s ago"}
+    assert not parts.health.check_ready().ready
+    assert parts.health.check_alive().ready
 
 
 def test_without_a_session_it_is_not_ready(parts: Parts) -> None:
     parts.keeper.current, parts.silent = None, None
 
-    assert faults(parts.health.readiness()).keys() == {"session", "store"}
+    assert faults(parts.health.check_ready()).keys() == {"session", "store"}
 
 
 @pytest.mark.parametrize("state", [WorkerState.STARTING, WorkerState.DRAINING])
 def test_without_a_worker_that_takes_tasks_it_is_not_ready(parts: Parts, state: WorkerState) -> None:
     parts.worker.state = state
 
-    assert faults(parts.health.readiness()) == {"workers": "default 0/1"}
+    assert faults(parts.health.check_ready()) == {"workers": "default 0/1"}
 
 
-def test_a_pool_that_shall_have_nobody_is_ready(parts: Parts) -> None:
+def test_a_pool_of_size_0_is_ready(parts: Parts) -> None:
     parts.dispatcher.pools["default"].target = 0
     parts.dispatcher.pools["default"].workers.clear()
 
-    assert parts.health.readiness().ready
+    assert parts.health.check_ready().ready
 
 
 def test_a_pool_whose_workers_all_sleep_is_ready(parts: Parts) -> None:
     parts.dispatcher.pools["default"].workers.clear()
     parts.dispatcher.pools["default"].asleep = 1
 
-    assert parts.health.readiness().ready
+    assert parts.health.check_ready().ready
 
 
-def test_a_node_that_drains_is_alive_and_not_ready(parts: Parts) -> None:
+def test_a_draining_node_is_alive_and_not_ready(parts: Parts) -> None:
     parts.dispatcher.draining = True
 
-    assert faults(parts.health.readiness()) == {"workers": "the node is draining"}
-    assert parts.health.alive().ready
+    assert faults(parts.health.check_ready()) == {"workers": "the node is draining"}
+    assert parts.health.check_alive().ready
 
 
 def test_an_app_that_is_not_imported_is_not_ready(parts: Parts) -> None:
     parts.dispatcher.has_parent = False
 
-    assert faults(parts.health.readiness()) == {"workers": "the app is not imported"}
+    assert faults(parts.health.check_ready()) == {"workers": "the app is not imported"}
 
 
 def test_a_degraded_controller_is_shown_and_decides_nothing(parts: Parts) -> None:
     parts.degraded["default"] = "ZeroDivisionError: x"
     parts.clock.sleep(2)
 
-    found = parts.health.readiness()
+    found = parts.health.check_ready()
 
     assert found.ready
     assert faults(found) == {"autoscaler": "last tick 2 s ago, degraded: default: ZeroDivisionError: x"}
 
 
-def test_a_lock_that_nobody_gives_back_is_told_in_time(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_is_never_released_is_reported_in_time(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOCK_SECONDS", 0.01)
     held, done = threading.Event(), threading.Event()
 
@@ -141,8 +141,8 @@ def test_a_lock_that_nobody_gives_back_is_told_in_time(parts: Parts, monkeypatch
     thread.start()
     held.wait(10)
     try:
-        assert faults(parts.health.readiness()) == {"workers": "the node is too busy to check them"}
-        assert parts.health.alive().ready
+        assert faults(parts.health.check_ready()) == {"workers": "the node is too busy to check them"}
+        assert parts.health.check_alive().ready
     finally:
         done.set()
         thread.join()

@@ -15,7 +15,7 @@ def a_claim(waited: float = 0.0, **rules: object) -> Claim:
     return Claim(lease, task)
 
 
-def test_a_start_is_late_when_the_task_has_waited_longer_than_the_goal() -> None:
+def test_a_start_is_late_if_the_task_waited_longer_than_the_goal() -> None:
     counters = PoolCounters(goal=2.0)
 
     for waited in (0.0, 1.9, 2.1):
@@ -36,7 +36,7 @@ def test_a_start_is_late_when_the_task_has_waited_longer_than_the_goal() -> None
         (Released(5_000_000), 0, 0, 0, 0),
     ],
 )
-def test_every_end_is_counted_for_what_it_does_to_the_queue(
+def test_every_outcome_is_counted_by_its_effect_on_the_queue(
     outcome: Outcome, ended: int, errors: int, retrying: int, returned: int
 ) -> None:
     counters = PoolCounters(goal=2.0)
@@ -52,17 +52,17 @@ def test_every_end_is_counted_for_what_it_does_to_the_queue(
     assert counters.busy == 1.5
 
 
-def test_the_start_delay_is_what_most_of_the_latest_starts_took() -> None:
+def test_the_start_delay_covers_most_of_the_latest_starts() -> None:
     counters = PoolCounters(goal=2.0)
     assert counters.start_delay == FIRST_START
 
     for seconds in [9.0, *[0.1] * 15, *[0.5] * 4, 3.0]:
         counters.record_worker_start(seconds)
 
-    assert counters.start_delay == 0.5, "of the last 20, 80 % took no longer; the 9 s are forgotten"
+    assert counters.start_delay == 0.5, "80 % of the last 20 took no longer; the 9 s are too old"
 
 
-def test_a_pool_stands_behind_a_downstream_if_all_its_latest_tasks_need_it() -> None:
+def test_a_pool_has_a_downstream_if_all_its_latest_tasks_need_it() -> None:
     counters = PoolCounters(goal=2.0)
     counters.record_started(a_claim())
     assert counters.downstream == ""

@@ -35,7 +35,7 @@ class QuietStore:
     ],
     ids=["soon", "later", "just now", "a clock that is ahead of the store's"],
 )
-def test_the_sweeper_sleeps_until_something_is_due(due_in: timedelta, waits: float) -> None:
+def test_the_sweeper_waits_until_something_is_due(due_in: timedelta, waits: float) -> None:
     clock = ManualClock()
     started = clock.monotonic()
 
@@ -44,19 +44,19 @@ def test_the_sweeper_sleeps_until_something_is_due(due_in: timedelta, waits: flo
     assert clock.monotonic() - started == pytest.approx(waits, abs=1e-5)
 
 
-def test_the_sweeper_comes_at_once_when_a_settle_has_left_something_to_it() -> None:
+def test_the_sweeper_runs_at_once_when_a_settle_has_left_work_for_it() -> None:
     store = MemoryStore()
     sweeper = Sweeper(store, Events(), ManualClock())
     swept: list[Swept] = []
     sweep = store.sweep
 
-    def settled_meanwhile() -> Swept:
+    def sweep_during_settle() -> Swept:
         swept.append(sweep())
         if len(swept) == 1:
             store.unresolved.set()
         return swept[-1]
 
-    store.sweep = settled_meanwhile  # type: ignore[method-assign]
+    store.sweep = sweep_during_settle  # type: ignore[method-assign]
 
     sweeper.step()
     assert store.unresolved.wait(0)

@@ -4,7 +4,7 @@ from tests.unit.values import an_id
 from windlass.worker.worker_main import Validity
 
 
-def test_an_attempt_starts_only_while_its_session_is_surely_valid() -> None:
+def test_an_attempt_starts_only_while_its_session_is_certainly_valid() -> None:
     validity = Validity()
     validity.extend(an_id(1), 100.0)
 

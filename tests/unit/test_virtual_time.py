@@ -27,7 +27,7 @@ from windlass.worker.breakers import Breakers
 from windlass.worker.claimer import FAST_POLL, NO_ROOM_SECONDS, POLL_FAST_SECONDS, Claimer
 from windlass.worker.dispatcher import Dispatcher
 from windlass.worker.session_keeper import MARGIN_SECONDS, RENEW_SECONDS, SessionKeeper
-from windlass.worker.settler import MOST_SECONDS, STEP_SECONDS, Settler
+from windlass.worker.settler import GAP_STEP_SECONDS, MAX_GAP_SECONDS, Settler
 from windlass.worker.wire import Done, Hello
 
 PRECISE = 1e-5
@@ -104,7 +104,7 @@ class SimulatedNode:
         )
         self.keeper.on_lost = self.dispatcher.drop_session
         self.keeper.in_use = self.dispatcher.sessions
-        self.keeper.mark, self.keeper.written = self.settler.mark, self.settler.written
+        self.keeper.mark, self.keeper.written = self.settler.mark, self.settler.is_written
         self.autoscaler = Autoscaler(self.store, hub, self.keeper, self.breakers, events, BudgetSettings(), self.clock)
         [self.pool] = self.dispatcher.pools.values()
         self.claimer = Claimer(
@@ -260,7 +260,7 @@ def test_claims_are_spaced_while_batches_are_large() -> None:
     gaps = [later - earlier for earlier, later in pairwise(node.store.claimed_at)]
 
     assert node.store.waits == [], "every claim brought as much as it asked for"
-    assert gaps == pytest.approx([min(MOST_SECONDS, n * STEP_SECONDS) for n in range(1, 8)], abs=PRECISE)
+    assert gaps == pytest.approx([min(MAX_GAP_SECONDS, n * GAP_STEP_SECONDS) for n in range(1, 8)], abs=PRECISE)
 
 
 def test_the_claimer_polls_fast_after_work_and_slowly_without() -> None:

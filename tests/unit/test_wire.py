@@ -26,9 +26,9 @@ from windlass.worker.wire import (
     Run,
     ToWorker,
     Valid,
-    done,
-    frame,
-    outcome_of,
+    decode_outcome,
+    encode_frame,
+    encode_outcome,
 )
 
 ORDER = Assignment(task=an_id(1), fence=2, session=an_id(3), handler="work", args="{}", slots=3)
@@ -43,15 +43,20 @@ MESSAGES: list[Message] = [
 
 
 @given(sizes=st.lists(st.integers(1, 60), min_size=1))
-def test_messages_arrive_whole_however_the_bytes_are_cut(sizes: list[int]) -> None:
-    data, frames, heard, place = b"".join(map(frame, MESSAGES)), Frames[ToWorker](ToWorker), list[ToWorker](), 0
+def test_messages_are_decoded_however_the_bytes_are_split(sizes: list[int]) -> None:
+    data, frames, received, place = (
+        b"".join(map(encode_frame, MESSAGES)),
+        Frames[ToWorker](ToWorker),
+        list[ToWorker](),
+        0,
+    )
 
     for size in sizes:
-        heard += frames.feed(data[place : place + size])
+        received += frames.feed(data[place : place + size])
         place += size
-    heard += frames.feed(data[place:])
+    received += frames.feed(data[place:])
 
-    assert heard == MESSAGES
+    assert received == MESSAGES
 
 
 @pytest.mark.parametrize(
@@ -68,31 +73,31 @@ def test_messages_arrive_whole_however_the_bytes_are_cut(sizes: list[int]) -> No
         Stopped(State.CANCELLED, "stopped while running"),
     ],
 )
-def test_an_outcome_survives_its_journey(outcome: Outcome) -> None:
-    [said] = Frames[Done](Done).feed(frame(done(1, 0.5, outcome, "log")))
+def test_an_outcome_survives_encoding(outcome: Outcome) -> None:
+    [sent] = Frames[Done](Done).feed(encode_frame(encode_outcome(1, 0.5, outcome, "log")))
 
-    assert outcome_of(said) == outcome
-    assert (said.ticket, said.seconds, said.log) == (1, 0.5, "log")
+    assert decode_outcome(sent) == outcome
+    assert (sent.ticket, sent.seconds, sent.log) == (1, 0.5, "log")
 
 
 def test_a_worker_does_not_report_its_own_crash() -> None:
     with pytest.raises(AssertionError):
-        done(1, 0.5, Crashed(OOPS), None)
+        encode_outcome(1, 0.5, Crashed(OOPS), None)
 
 
-def test_whatever_a_handler_says_can_be_sent() -> None:
+def test_any_text_of_a_handler_can_be_sent() -> None:
     name = b"caf\xe9.txt".decode(errors="surrogateescape")
     outcome = Raised(Error(kind="OSError", message=f"no {name}", traceback=f"\0 {name}"))
 
-    [said] = Frames[FromWorker](FromWorker).feed(frame(done(1, 0.5, outcome, f"reading {name}")))
+    [sent] = Frames[FromWorker](FromWorker).feed(encode_frame(encode_outcome(1, 0.5, outcome, f"reading {name}")))
 
-    assert isinstance(said, Done)
-    assert said.log == "reading caf?.txt"
-    assert said.error is not None
-    assert said.error.message == "no caf?.txt"
+    assert isinstance(sent, Done)
+    assert sent.log == "reading caf?.txt"
+    assert sent.error is not None
+    assert sent.error.message == "no caf?.txt"
 
 
-GOOD = frame(RequestStop(7))
+GOOD = encode_frame(RequestStop(7))
 WRONG = {
     "a byte": b"x",
     "the beginning of the mark, then another byte": MARK[:2] + b"x",
@@ -101,25 +106,25 @@ WRONG = {
     "not UTF-8": MARK + b"\0\0\0\x0f\x94\xa4Done\x01\xca\0\0\0\0\xa2\xff\xfe",
     "nested too deeply": MARK + (100_008).to_bytes(4, "big") + b"\x94\xa5Hello\x01" + b"\x91" * 100_000,
     "a message for somebody else": GOOD,
-    "an attempt that took less than no time": frame(Done(1, -1.0)),
-    "an attempt that took no number of seconds": frame(Done(1, float("nan"))),
-    "a retry later than anybody may ask for": frame(Done(1, 0.0, error=OOPS, retry_in=1 << 60)),
-    "progress beyond the end": frame(Heartbeat(1, 2.0, None)),
+    "an attempt that took less than no time": encode_frame(Done(1, -1.0)),
+    "an attempt that took no number of seconds": encode_frame(Done(1, float("nan"))),
+    "a retry later than anybody may ask for": encode_frame(Done(1, 0.0, error=OOPS, retry_in=1 << 60)),
+    "progress beyond the end": encode_frame(Heartbeat(1, 2.0, None)),
 }
 
 
 @pytest.mark.parametrize("data", WRONG.values(), ids=WRONG)
-def test_what_is_no_message_ends_the_conversation_after_the_messages_before_it(data: bytes) -> None:
-    frames, good = Frames[FromWorker](FromWorker), frame(Hello(1))
+def test_invalid_bytes_end_the_connection_after_the_messages_before_them(data: bytes) -> None:
+    frames, good = Frames[FromWorker](FromWorker), encode_frame(Hello(1))
 
     before = frames.feed(good + data + good)
 
     assert before == [Hello(1)]
     assert frames.broken
-    assert frames.feed(good) == [], "nothing that comes later can be trusted"
+    assert frames.feed(good) == [], "later bytes are ignored"
 
 
-def test_half_a_message_is_known_to_be_one() -> None:
+def test_half_a_message_is_detected() -> None:
     frames = Frames[ToWorker](ToWorker)
 
     assert frames.feed(GOOD[:-1]) == []
@@ -128,8 +133,8 @@ def test_half_a_message_is_known_to_be_one() -> None:
     assert not frames.partial
 
 
-def test_a_message_that_is_too_large_is_refused_where_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_that_is_too_large_is_refused_by_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "MAX_FRAME", 1_000)
 
     with pytest.raises(InvalidPayload, match="exceeds 1,000 bytes"):
-        frame(Answer(1, b"x" * 1_000))
+        encode_frame(Answer(1, b"x" * 1_000))

@@ -12,8 +12,8 @@ from windlass.worker.worker_parent import WorkerParent
 LEFT_BEHIND = 4_711
 
 
-def test_an_orphan_that_has_become_another_user_does_not_end_the_nursery(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The node's end of the socket is closed from the start, so `run` only cleans up."""
+def test_an_orphan_of_another_user_does_not_end_the_worker_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node's end of the socket is already closed, so `run` only cleans up."""
     children: list[set[int]] = [set(), {LEFT_BEHIND}, {LEFT_BEHIND}]
 
     def refuse(_pid: int, _signal: int) -> None:
@@ -34,7 +34,7 @@ def test_an_orphan_that_has_become_another_user_does_not_end_the_nursery(monkeyp
 
 
 class Untouched:
-    """Stands for what the nursery changes of its process, which is the tests' own here."""
+    """Replaces the process settings that the worker parent changes, because here they are the test's own."""
 
     def __getattr__(self, _name: str) -> Untouched:
         return self

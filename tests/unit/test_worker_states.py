@@ -9,23 +9,23 @@ from windlass.worker.worker import MOVES, Worker, WorkerState
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(WorkerState, WorkerState)))
-def test_a_worker_makes_the_moves_of_the_table_and_no_others(before: WorkerState, after: WorkerState) -> None:
-    heard: list[Event] = []
-    worker = Worker(1, "default", 1, 0.0, Events(heard.append))
+def test_a_worker_changes_its_state_only_as_the_table_allows(before: WorkerState, after: WorkerState) -> None:
+    events: list[Event] = []
+    worker = Worker(1, "default", 1, 0.0, Events(events.append))
     worker.state = before
 
     if after in MOVES[before]:
         worker.move(after, 2.0, "because")
-        assert heard == [
+        assert events == [
             WorkerStateChanged(pool="default", worker=1, pid=0, before=before, after=after, why="because", seconds=2.0)
         ]
     else:
         with pytest.raises(AssertionError):
             worker.move(after, 2.0)
-        assert (heard, worker.state) == ([], before)
+        assert (events, worker.state) == ([], before)
 
 
-def test_from_everywhere_but_the_end_a_worker_may_fail() -> None:
+def test_a_worker_can_fail_in_every_state_before_its_end() -> None:
     assert {state for state, after in MOVES.items() if WorkerState.FAILED in after} == {
         state for state in WorkerState if not state.over
     }

@@ -16,9 +16,11 @@ from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.errors import InvalidTask
 from windlass.operations import workflows
-from windlass.operations.workflows import Slice, Summary, UnknownWorkflow, Workflow, page, step_name, workflow
+from windlass.operations.access import Access
+from windlass.operations.workflow_graph import Summary, Workflow, step_name
+from windlass.operations.workflows import Slice, UnknownWorkflow
 from windlass.stores.memory import MemoryStore
-from windlass.stores.protocol import TaskReader
+from windlass.stores.protocol import Store, TaskReader
 from windlass.stores.workflow_reads import Edge, EdgePage
 
 
@@ -45,7 +47,7 @@ class Counted:
 
 
 def whole(store: TaskReader, name: str = "w") -> Workflow:
-    found = workflow(store, name)
+    found = workflows.get(Access(cast("Store", store)), name)
     assert isinstance(found, Workflow)
     return found
 
@@ -59,9 +61,9 @@ def submit_graph(store: MemoryStore, graph: dict[str, list[str]]) -> None:
 
 
 def slices(store: TaskReader, found: Workflow | Summary, limit: int) -> list[Slice]:
-    pages = [page(store, found, limit=limit, now=0)]
+    pages = [workflows.page(Access(cast("Store", store)), found, limit=limit)]
     while pages[-1].next is not None:
-        pages.append(page(store, found, limit=limit, now=0, after=pages[-1].next))
+        pages.append(workflows.page(Access(cast("Store", store)), found, limit=limit, after=pages[-1].next))
     return pages
 
 
@@ -149,8 +151,8 @@ def test_order_critical_path_and_slack_agree_with_their_definitions(
 def test_pages_hold_every_step_once_with_all_its_prerequisites(
     store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, limit: int, most: int
 ) -> None:
-    monkeypatch.setattr(workflows, "MOST_STEPS", most)
-    monkeypatch.setattr(workflows, "MOST_LINKS", 20)
+    monkeypatch.setattr(workflows, "MAX_STEPS", most)
+    monkeypatch.setattr(workflows, "MAX_LINKS", 20)
     graph: dict[str, list[str]] = {}
     for n in range(40):
         graph[f"s{n}"] = [f"s{before}" for before in range(n)]
@@ -158,7 +160,7 @@ def test_pages_hold_every_step_once_with_all_its_prerequisites(
         submit_one(store, key=key, workflow="w", prerequisites=before)
         clock.advance(SECOND)
 
-    found = workflow(store, "w")
+    found = workflows.get(Access(store), "w")
     pages = slices(store, found, limit)
 
     assert isinstance(found, Summary) is (most == 10)
@@ -173,11 +175,11 @@ def test_pages_hold_every_step_once_with_all_its_prerequisites(
 def test_a_summary_counts_all_steps_in_pages(
     store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workflows, "MOST_STEPS", 100)
+    monkeypatch.setattr(workflows, "MAX_STEPS", 100)
     submit(store, *(a_task(workflow="w", handler=f"h{n % 3}") for n in range(12_000)))
     counted = Counted(store)
 
-    found = workflow(cast("TaskReader", counted), "w")
+    found = workflows.get(Access(cast("Store", counted)), "w")
 
     assert isinstance(found, Summary)
     assert (found.tasks, found.states) == (12_000, {State.RUNNABLE: 12_000})
@@ -187,12 +189,12 @@ def test_a_summary_counts_all_steps_in_pages(
 
 
 def test_too_many_edges_make_a_summary_as_well(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workflows, "MOST_EDGES", 3)
+    monkeypatch.setattr(workflows, "MAX_EDGES", 3)
     submit_graph(store, {"a": [], "b": ["a"], "c": ["a", "b"]})
-    exact = workflow(store, "w")
+    exact = workflows.get(Access(store), "w")
     submit_one(store, key="d", workflow="w", prerequisites=["c"])
 
-    assert (isinstance(exact, Workflow), isinstance(workflow(store, "w"), Summary)) == (True, True)
+    assert (isinstance(exact, Workflow), isinstance(workflows.get(Access(store), "w"), Summary)) == (True, True)
 
 
 def test_a_step_is_found_by_id_key_or_shown_name(store: MemoryStore) -> None:
@@ -201,11 +203,11 @@ def test_a_step_is_found_by_id_key_or_shown_name(store: MemoryStore) -> None:
     other = submit_one(store, key="k", workflow="v")
 
     def found(text: str) -> TaskId:
-        return workflows.find_step(store, "w", "default", text).id
+        return workflows.find_step(Access(store), "w", text, tenant="default").id
 
     assert (found("k"), found(str(keyed)), found(f"work-{str(plain)[-6:]}")) == (keyed, keyed, plain)
     for text in (str(other), "fly", ""):
-        with pytest.raises(InvalidTask, match="names no step"):
+        with pytest.raises(InvalidTask, match="matches no step"):
             found(text)
     with pytest.raises(UnknownWorkflow):
-        workflows.find_step(store, "none", "default", "k")
+        workflows.find_step(Access(store), "none", "k", tenant="default")

@@ -19,7 +19,7 @@ from windlass.cli.shapes import GLYPHS
 from windlass.cli.time_options import length
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros
-from windlass.operations.workflows import Workflow, step_name
+from windlass.operations.legacy_workflows import Workflow, step_name
 
 WAITED, WORKED = "░", "▓"
 CRITICAL = "◆"

@@ -27,7 +27,7 @@ from windlass.operations.handler_catalog import UnknownHandler
 from windlass.stores.protocol import Store
 from windlass.stores.read_only import read_only
 from windlass.worker.node import AppBroken
-from windlass.worker.worker_parent import import_failure, load
+from windlass.worker.worker_parent import describe_import_failure, load_app
 
 NOBODY = SessionId(UUID(int=0))
 
@@ -45,9 +45,9 @@ def imported(target: str, store: Store) -> App:
     shut = read_only(store)
     bind_all(lambda: shut)
     try:
-        return load(target)
+        return load_app(target)
     except (Exception, SystemExit) as error:
-        raise AppBroken(import_failure(target, error).rstrip()) from error
+        raise AppBroken(describe_import_failure(target, error).rstrip()) from error
 
 
 def run(app: App, store: Store, task: Task) -> Ran:

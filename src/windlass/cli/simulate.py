@@ -113,10 +113,10 @@ def _own_deciders(names: Sequence[str], target: str | None) -> dict[str, AppDeci
     if target is None:
         raise click.UsageError(f"--policy {names[0]} is a function of an app: say which by --app, as in --app shop:app")
     from windlass.client.app_store import forbid_stores
-    from windlass.worker.worker_parent import load
+    from windlass.worker.worker_parent import load_app
 
     forbid_stores("the app is imported to simulate its deciders: they cannot use its store")
-    known = load(target).deciders
+    known = load_app(target).deciders
     unknown = [name for name in names if name.removeprefix(PREFIX) not in known]
     if unknown:
         raise click.UsageError(f"{target} has no decider {unknown[0]}; it has {', '.join(known) or 'none'}")

@@ -22,8 +22,8 @@ from windlass.core.submission import MAX_BATCH
 from windlass.core.task import NewTask
 from windlass.errors import InvalidTask, StoreError, WindlassError
 from windlass.operations.access import Access
-from windlass.server.http.problems import problem_of
 from windlass.stores.protocol import Receipt, Store
+from windlass.wire.problems import problem_of
 from windlass.wire.strict_json import decode_json
 from windlass.wire.tasks import LineReceipt, SubmitTask, new_task
 

@@ -22,7 +22,7 @@ from windlass.core.task import TaskId
 from windlass.core.times import to_datetime
 from windlass.errors import NotAllowed
 from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.operations.workflows import (
+from windlass.operations.legacy_workflows import (
     Listed,
     Slice,
     StepView,

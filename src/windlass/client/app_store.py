@@ -7,23 +7,18 @@ imports the app, stores are forbidden. So a task never writes to a stray SQLite 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, cast
 from weakref import WeakSet
 
 from windlass.client.committer import Committer
-from windlass.client.context import current_lease
 from windlass.client.result_waiter import ResultWaiter
-from windlass.client.tracing import submit_span
-from windlass.core.task import NewTask, Task
-from windlass.errors import NotAllowed, WindlassError
-from windlass.refused_submits import refused_submits
-from windlass.stores.protocol import Receipt, Store
-from windlass.wiring import DEFAULT_URL, asubmit_in, is_async, open_store
-
-_NOT_TRACED: nullcontext[None] = nullcontext()
+from windlass.core.task import Task
+from windlass.errors import NotAllowed
+from windlass.stores.protocol import Store
+from windlass.wiring import DEFAULT_URL, open_store
 
 
 class _ProcessBinding:
@@ -74,7 +69,6 @@ class AppStore:
     def __init__(self, url: str | None, store: Store | None, decode: Callable[[Task], Any]) -> None:
         self._url = url
         self._given = store
-        self._is_direct = False
         self.decode = decode
         """Decodes a finished task's result by its handler's return annotation."""
         self._opened: Store | None = None
@@ -84,7 +78,7 @@ class AppStore:
     def reset(self) -> None:
         """Forget all callers and waiters, as a forked child must. Stores reset their own connections."""
         self._opening = Lock()
-        self._committer = Committer(lambda: self.store)
+        self.committer = Committer(lambda: self.store)
         self.waiter = ResultWaiter(lambda: self.store)
 
     @property
@@ -115,14 +109,14 @@ class AppStore:
     def replaced_by(self, store: Store, *, direct: bool = False) -> Generator[None]:
         """Use this store inside the block.
 
-        With `direct` every submit runs in its caller's thread without group commit, for tests that run tasks in it.
+        With `direct`, submits skip the group commit (`Committer.is_direct`).
         """
-        before = self._given, self._is_direct
-        self._given, self._is_direct = store, direct
+        before = self._given, self.committer.is_direct
+        self._given, self.committer.is_direct = store, direct
         try:
             yield
         finally:
-            self._given, self._is_direct = before
+            self._given, self.committer.is_direct = before
 
     def close(self) -> None:
         """Close the store if it was opened here."""
@@ -130,38 +124,6 @@ class AppStore:
             store, self._opened = self._opened, None
         if store is not None:
             store.close()
-
-    def submit(self, tasks: Sequence[NewTask], conn: Any = None) -> list[Receipt]:
-        """Submit tasks, in a commit shared with concurrent callers or in the transaction of the caller's `conn`."""
-        span = submit_span(tasks)
-        try:
-            with span or _NOT_TRACED:
-                tasks = tasks if span is None else span.tasks
-                if conn is None and not self._is_direct:
-                    receipts = self._committer.submit(tasks, current_lease())
-                else:
-                    receipts = self.store.submit(tasks, conn=conn, lease=current_lease())
-                return receipts if span is None else span.record(receipts)
-        except WindlassError as error:
-            refused_submits.count(error)
-            raise
-
-    async def asubmit(self, tasks: Sequence[NewTask], conn: Any = None) -> list[Receipt]:
-        """Submit tasks from a coroutine. A synchronous `conn` is used in this thread, to which it may belong."""
-        span = submit_span(tasks)
-        try:
-            with span or _NOT_TRACED:
-                tasks = tasks if span is None else span.tasks
-                if conn is None and not self._is_direct:
-                    receipts = await self._committer.asubmit(tasks, current_lease())
-                elif conn is not None and is_async(conn):
-                    receipts = await asubmit_in(conn, tasks, current_lease())
-                else:
-                    receipts = self.store.submit(tasks, conn=conn, lease=current_lease())
-                return receipts if span is None else span.record(receipts)
-        except WindlassError as error:
-            refused_submits.count(error)
-            raise
 
 
 class SharedStore:

@@ -14,18 +14,26 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from threading import Lock, get_ident
+from typing import Any
 
 from windlass.client.async_bridge import start_writer
+from windlass.client.context import current_lease
+from windlass.client.tracing import submit_span
 from windlass.core.task import Lease, NewTask
-from windlass.errors import CommitUnknown, InvalidTask, KeyConflict, NotAllowed, QueueFull
+from windlass.errors import CommitUnknown, InvalidTask, KeyConflict, NotAllowed, QueueFull, WindlassError
+from windlass.refused_submits import refused_submits
 from windlass.stores.protocol import Receipt, Store
+from windlass.wiring import asubmit_in, is_async
 
 MAX_TASKS = 2_000
 """Maximum number of tasks in a shared commit. A call with more tasks gets a commit of its own."""
 
 REFUSALS = (InvalidTask, KeyConflict, QueueFull, NotAllowed)
 """Errors caused by the tasks of one call. The tasks of the other calls may still be accepted."""
+
+_NOT_TRACED: nullcontext[None] = nullcontext()
 
 
 class _Call:
@@ -57,17 +65,50 @@ class _Call:
 
 
 class Committer:
-    """Groups the submits of one app into shared commits, except those in a caller's own transaction."""
+    """Submits the tasks of one app, in shared commits or in a caller's own transaction."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
+        self.is_direct = False
+        """Submit in the caller's thread without group commit, for tests that run tasks inside the call."""
         self._store = store
         self._lock = Lock()
         self._pending: deque[_Call] = deque()
         self._leader = 0
         """The id of the thread that writes; 0 if there is none, -1 while the next one is being chosen."""
 
-    def submit(self, tasks: Sequence[NewTask], lease: Lease | None = None) -> list[Receipt]:
-        """Submit tasks and wait until they are durable or refused."""
+    def submit(self, tasks: Sequence[NewTask], conn: Any = None) -> list[Receipt]:
+        """Submit tasks and wait until they are durable, or join the transaction of the caller's `conn`."""
+        span = submit_span(tasks)
+        try:
+            with span or _NOT_TRACED:
+                tasks = tasks if span is None else span.tasks
+                if conn is None and not self.is_direct:
+                    receipts = self._commit(tasks, current_lease())
+                else:
+                    receipts = self._store().submit(tasks, conn=conn, lease=current_lease())
+                return receipts if span is None else span.record(receipts)
+        except WindlassError as error:
+            refused_submits.count(error)
+            raise
+
+    async def asubmit(self, tasks: Sequence[NewTask], conn: Any = None) -> list[Receipt]:
+        """Submit tasks from a coroutine. A synchronous `conn` is used in this thread, to which it may belong."""
+        span = submit_span(tasks)
+        try:
+            with span or _NOT_TRACED:
+                tasks = tasks if span is None else span.tasks
+                if conn is None and not self.is_direct:
+                    receipts = await self._acommit(tasks, current_lease())
+                elif conn is not None and is_async(conn):
+                    receipts = await asubmit_in(conn, tasks, current_lease())
+                else:
+                    receipts = self._store().submit(tasks, conn=conn, lease=current_lease())
+                return receipts if span is None else span.record(receipts)
+        except WindlassError as error:
+            refused_submits.count(error)
+            raise
+
+    def _commit(self, tasks: Sequence[NewTask], lease: Lease | None) -> list[Receipt]:
         call = _Call(tasks, lease, is_async=False)
         if self._leader == get_ident():
             return self._store().submit(tasks, lease=lease)  # A submit inside a submit, as from a signal handler.
@@ -81,8 +122,8 @@ class Committer:
             raise
         return call.result()
 
-    async def asubmit(self, tasks: Sequence[NewTask], lease: Lease | None = None) -> list[Receipt]:
-        """Submit tasks from a coroutine; a thread of ours writes if no caller does. Cancelling early writes nothing."""
+    async def _acommit(self, tasks: Sequence[NewTask], lease: Lease | None) -> list[Receipt]:
+        """Commit for a coroutine; a thread of ours writes if no caller does. Cancelling early writes nothing."""
         import asyncio
 
         call = _Call(tasks, lease, is_async=True)

@@ -60,13 +60,13 @@ class Using(Generic[P, R_co]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R_co]:
         """Enqueue a call, to run in a worker. When this returns, the task is durable."""
         task = NewTask(args=self.signature.encode(args, kwargs), **self.fields)
-        [receipt] = self._app_store.submit((task,), self._conn)
+        [receipt] = self._app_store.committer.submit((task,), self._conn)
         return Handle(self._app_store, receipt.id)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R_co]:
         """Async version of `enqueue`."""
         task = NewTask(args=self.signature.encode(args, kwargs), **self.fields)
-        [receipt] = await self._app_store.asubmit((task,), self._conn)
+        [receipt] = await self._app_store.committer.asubmit((task,), self._conn)
         return Handle(self._app_store, receipt.id)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
@@ -114,10 +114,10 @@ def enqueue_many(app_store: AppStore, calls: Iterable[Bound[R]]) -> list[Handle[
     with chunks.noting_progress():
         for call in calls:
             if chunks.is_full_before(call):
-                chunks.keep(app_store.submit(chunks.tasks, chunks.conn))
+                chunks.keep(app_store.committer.submit(chunks.tasks, chunks.conn))
             chunks.add(call)
         if chunks.tasks:
-            chunks.keep(app_store.submit(chunks.tasks, chunks.conn))
+            chunks.keep(app_store.committer.submit(chunks.tasks, chunks.conn))
     return chunks.handles
 
 
@@ -128,10 +128,10 @@ async def aenqueue_many(app_store: AppStore, calls: Iterable[Bound[R]] | AsyncIt
     with chunks.noting_progress():
         async for call in _iterate(calls):
             if chunks.is_full_before(call):
-                chunks.keep(await app_store.asubmit(chunks.tasks, chunks.conn))
+                chunks.keep(await app_store.committer.asubmit(chunks.tasks, chunks.conn))
             chunks.add(call)
         if chunks.tasks:
-            chunks.keep(await app_store.asubmit(chunks.tasks, chunks.conn))
+            chunks.keep(await app_store.committer.asubmit(chunks.tasks, chunks.conn))
     return chunks.handles
 
 

@@ -99,7 +99,7 @@ class Workflow:
         if kind is not None or not self._tasks:
             return
         if len(self._tasks) <= MAX_BATCH:
-            await self._app_store.asubmit(self._tasks, self._conn)
+            await self._app_store.committer.asubmit(self._tasks, self._conn)
         else:
             await in_thread(self._submit)
 
@@ -110,7 +110,7 @@ class Workflow:
 
     def _submit(self) -> None:
         if len(self._tasks) <= MAX_BATCH:
-            self._app_store.submit(self._tasks, self._conn)
+            self._app_store.committer.submit(self._tasks, self._conn)
             return
         if self._conn is not None:
             raise NotAllowed(f"conn= works for up to {MAX_BATCH:,} tasks; a larger workflow is submitted in parts.")
@@ -119,7 +119,7 @@ class Workflow:
         written = 0
         try:
             for written in range(0, len(self._tasks), _PART):
-                self._app_store.submit(self._tasks[written : written + _PART])
+                self._app_store.committer.submit(self._tasks[written : written + _PART])
         except BaseException:
             # Its roots wait for the seal, so nothing has started: cancelling what was written undoes the submit.
             ids = [step.id for step in self.steps[:written]]

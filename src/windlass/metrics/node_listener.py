@@ -44,10 +44,10 @@ class NodeListener:
         self._listener.close()
 
     def _alive(self) -> Response:
-        return _response(ALIVE if self._health is None else self._health.alive())
+        return _response(ALIVE if self._health is None else self._health.check_alive())
 
     def _ready(self) -> Response:
-        return _response(STARTING if self._health is None else self._health.readiness())
+        return _response(STARTING if self._health is None else self._health.check_ready())
 
     def _metrics(self) -> Response:
         return Response(200, MEDIA_TYPE, render(self._counted.registry, self._calls.registry, RefusedSubmitMetrics()))

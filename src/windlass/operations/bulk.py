@@ -57,6 +57,8 @@ class BulkAction:
         """What the store is given: the filter, or ids where the store cannot judge the filter itself."""
         self.total = 0
         """How many tasks matched when they were counted."""
+        self.exact = True
+        """False if more than `total` tasks match."""
 
     def count(self) -> int:
         """Count the tasks to which the action applies."""
@@ -74,14 +76,17 @@ class BulkAction:
         filter = self._filter(self._which)
         if filter is None:
             return
-        plain = filter.query is None or is_plain(filter.query)
-        ids: list[TaskId] = []
-        for page in pages(lambda after: find_stored(self._access, filter, limit=BATCH, after=after)):
-            self.total += len(page.tasks)
-            if not plain:
-                ids += [task.id for task in page.tasks]
+        if filter.query is None or is_plain(filter.query):
+            found = self._access.store.count(filter)
+            self._selection, self.total, self.exact = filter, found.tasks, found.exact
             yield self.total
-        self._selection = filter if plain else ids
+            return
+        ids: list[TaskId] = []
+        self._selection = ids
+        for page in pages(lambda after: find_stored(self._access, filter, limit=BATCH, after=after)):
+            ids += [task.id for task in page.tasks]
+            self.total = len(ids)
+            yield self.total
 
     def run_steps(self) -> Iterator[int]:
         """Act step by step; yield the number of changed tasks so far after each step."""
@@ -123,7 +128,8 @@ class BulkAction:
                 yield selection[start : start + BATCH]
 
     def _entry(self) -> Entry:
-        which, number = self._which, f"{self.total:,} task{'s' * (self.total != 1)}"
+        which, least = self._which, "" if self.exact else "at least "
+        number = f"{least}{self.total:,} task{'s' * (self.total != 1)}"
         if isinstance(which, Filter):
             subject, text = "tasks", f"{self._verb.done} {number} that matched {_describe(which)}"
         else:

@@ -30,6 +30,7 @@ from windlass.operations.handler_catalog import unchecked_handler
 from windlass.operations.paging import pages
 from windlass.operations.redact import redact_attempt, redact_log, redact_progress, redact_task, redact_why
 from windlass.stores.protocol import Cursor, Filter, Log, Neighbourhood, Page, ProgressSeen, Receipt
+from windlass.stores.totals import COUNTED, Total
 
 MAX_SCANNED = 10_000
 """How many tasks one `find` compares with conditions that may touch secrets. A page may be short because of it."""
@@ -95,14 +96,19 @@ def each(access: Access, filter: Filter, *, page_size: int = PAGE) -> Iterator[T
         yield from page.tasks
 
 
-def count(access: Access, filter: Filter, *, most: int | None = None) -> int:
-    """Return how many tasks match. Stop counting above `most`."""
+def count(access: Access, filter: Filter) -> Total:
+    """Count the tasks that match, at bounded cost."""
+    narrowed = access.narrow(filter)
+    if narrowed is None:
+        return Total(0, exact=True)
+    if narrowed.query is None or is_plain(narrowed.query):
+        return access.store.count(narrowed)
     found = 0
-    for page in pages(lambda after: find_stored(access, filter, limit=PAGE, after=after)):
+    for page in pages(lambda after: find_stored(access, narrowed, limit=PAGE, after=after)):
         found += len(page.tasks)
-        if most is not None and found > most:
-            return most + 1
-    return found
+        if found >= COUNTED:
+            return Total(found, page.after is None)
+    return Total(found, exact=True)
 
 
 def is_plain(query: Query) -> bool:

@@ -1,246 +1,64 @@
-"""A workflow as people see it: its steps in order, their times, and the path that decides when it ends.
+"""Workflows as people see and change them.
 
-One place for the command line and the API. A workflow of up to `MOST_STEPS` steps and `MOST_EDGES` edges is read whole
-(`Workflow`), in time and memory proportional to its size. A larger one is counted (`Summary`) at constant memory: its
-steps can be seen page by page, but not in the order of the graph, and nobody computes its critical path.
+A workflow of up to `MAX_STEPS` steps and `MAX_EDGES` edges is read as a graph (`Workflow`), in time and memory
+proportional to its size. A larger one is only counted (`Summary`): its steps are listed page by page in submit order,
+without a critical path.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import timedelta
+from itertools import islice
 from uuid import UUID
 
 from msgspec import Struct
 
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
-from windlass.core.task import Task, TaskId
+from windlass.core.task import NewTask, Task, TaskId
 from windlass.core.times import Micros
-from windlass.errors import InvalidTask, WindlassError
-from windlass.stores.protocol import TaskReader
-from windlass.stores.workflow_reads import EdgeCursor, Step, StepCursor, StepGroup, WorkflowCursor
+from windlass.errors import InvalidTask, NotAllowed, Refused, UnknownTask, WindlassError
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.operations.paging import pages
+from windlass.operations.redact import redact_step, redact_task
+from windlass.operations.workflow_graph import Links, StepView, Summary, Workflow, sort_steps, step_name
+from windlass.stores.protocol import Filter, Receipt, TaskReader
+from windlass.stores.workflow_reads import (
+    SCANNED,
+    EdgeCursor,
+    EdgePage,
+    Step,
+    StepCursor,
+    StepGroup,
+    WorkflowCursor,
+)
 
-MOST_STEPS = 100_000
-"""Up to so many steps are read whole."""
-MOST_EDGES = 1_000_000
-"""Up to so many edges are read whole."""
-MOST_LINKS = 10_000
-"""A page ends early once its steps have so many prerequisites; it has one step at least."""
+MAX_STEPS = 100_000
+"""How many steps are read as a graph."""
+MAX_EDGES = 1_000_000
+"""How many edges are read as a graph."""
+MAX_LINKS = 10_000
+"""A page ends early once its steps have this many prerequisites. It has at least one step."""
 _PAGE = 10_000
 
 
 class UnknownWorkflow(WindlassError, LookupError):
-    """No task belongs to a workflow of this name."""
+    """No task belongs to a workflow of this name, or the caller may not see it."""
 
     code = "unknown_workflow"
 
-
-class StepView(Struct, frozen=True, kw_only=True):
-    """One step, with its times put in order."""
-
-    step: Step
-    prerequisites: list[TaskId]
-    """Those of the same workflow, all of them."""
-    ready: Micros
-    """When it could have run: submitted, and its prerequisites ended."""
-    critical: bool | None = None
-    """Whether it is on the critical path; None in a summary, where that is not known."""
-    slack: Micros | None = None
-    """How much longer it could have taken without the end coming later; None in a summary."""
-
-    @property
-    def name(self) -> str:
-        """Its key, or its handler and the end of its id."""
-        return step_name(self.step)
-
-    @property
-    def began(self) -> Micros | None:
-        """When the attempt began that runs now or was the last; None for a step that is to run, also to run again."""
-        state = self.step.state
-        if self.step.claimed is None or not (state.final or state is State.LEASED):
-            return None
-        return max(self.step.claimed, self.ready)
-
-    @property
-    def ended(self) -> Micros | None:
-        """When it ended."""
-        return self.step.finished
-
-    def waited(self, now: Micros) -> Micros:
-        """How long it was ready before its latest attempt began; 0 while a prerequisite is open."""
-        return 0 if self.step.state is State.WAITING else max(0, (self.began or self.ended or now) - self.ready)
-
-    def worked(self, now: Micros) -> Micros:
-        """How long its latest attempt has run."""
-        return 0 if self.began is None else max(0, (self.ended or now) - self.began)
-
-
-class Links:
-    """For each step the places of others: `links[step]`. Two flat arrays, whatever the number of links."""
-
-    def __init__(self, steps: int, keys: Sequence[int], values: Sequence[int]) -> None:
-        """Group `values` by `keys`; within a group they keep their order."""
-        starts = array("l", bytes((steps + 1) * array("l").itemsize))
-        for key in keys:
-            starts[key + 1] += 1
-        for place in range(steps):
-            starts[place + 1] += starts[place]
-        ends, places = starts[:], array("l", values)
-        for key, value in zip(keys, values, strict=True):
-            places[ends[key]] = value
-            ends[key] += 1
-        self._starts, self._places = starts, places
-
-    def __getitem__(self, place: int) -> array[int]:
-        return self._places[self._starts[place] : self._starts[place + 1]]
-
-    def number(self, place: int) -> int:
-        """How many a step has."""
-        return self._starts[place + 1] - self._starts[place]
-
-    @property
-    def pairs(self) -> Iterator[tuple[int, int]]:
-        """All of them, by step."""
-        for place in range(len(self._starts) - 1):
-            for index in range(self._starts[place], self._starts[place + 1]):
-                yield place, self._places[index]
-
-
-class Workflow:
-    """A workflow read whole. Steps are named by their place in an order in which prerequisites come first.
-
-    The steps of a cycle, which nothing can order, come last; links between them that point ahead are left aside where
-    the graph is walked.
-    """
-
-    def __init__(self, name: str, tenant: str, steps: Sequence[Step], prerequisites: Links) -> None:
-        self.name, self.tenant = name, tenant
-        self.steps = steps
-        self.prerequisites = prerequisites
-        self.places = {step.id: place for place, step in enumerate(steps)}
-        self.ready = array("q", (self._ready(place) for place in range(len(steps))))
-        self.critical = self._critical_path()
-        """The steps that decide when it ends: of each the prerequisite that ended last."""
-        self.is_critical = bytearray(len(steps))
-        for place in self.critical:
-            self.is_critical[place] = True
-        self._slack: tuple[Micros, array[int]] | None = None
-
-    @property
-    def tasks(self) -> int:
-        """How many steps it has."""
-        return len(self.steps)
-
-    @property
-    def states(self) -> dict[State, int]:
-        """How many steps are in each state."""
-        return tally(step.state for step in self.steps)
-
-    @property
-    def submitted(self) -> Micros:
-        """When its first step was submitted."""
-        return min(step.submitted for step in self.steps)
-
-    @property
-    def ended(self) -> Micros | None:
-        """When its last step ended; None while one is open."""
-        ends = [step.finished for step in self.steps if step.finished is not None]
-        return max(ends) if len(ends) == len(self.steps) else None
-
-    def view(self, place: int, now: Micros | None = None) -> StepView:
-        """One step; with its slack if `now` is given."""
-        return StepView(
-            step=self.steps[place],
-            prerequisites=[self.steps[above].id for above in self.prerequisites[place]],
-            ready=self.ready[place],
-            critical=bool(self.is_critical[place]),
-            slack=None if now is None else self.slack(now)[place],
-        )
-
-    def slack(self, now: Micros) -> array[int]:
-        """By how much longer each step could have taken without the end coming later; 0 for those that decide it.
-
-        As if every step began when its prerequisites had ended: the waiting in between counts as its own. What is open
-        ends now, as far as anybody knows.
-        """
-        if self._slack is None or self._slack[0] != now:
-            self._slack = (now, self._slack_at(now))
-        return self._slack[1]
-
-    def _slack_at(self, now: Micros) -> array[int]:
-        ends = array("q", (now if step.finished is None else step.finished for step in self.steps))
-        end = max(ends, default=now)
-        latest = array("q", [end]) * len(ends)
-        for place in range(len(ends) - 1, -1, -1):
-            limit = latest[place] - max(0, ends[place] - self.ready[place])
-            for above in self.prerequisites[place]:
-                latest[above] = min(latest[above], limit)
-        return array("q", (max(0, latest[place] - ends[place]) for place in range(len(ends))))
-
-    def _ready(self, place: int) -> Micros:
-        ready = self.steps[place].submitted
-        for above in self.prerequisites[place]:
-            ready = max(ready, self.steps[above].finished or 0)
-        return ready
-
-    def _critical_path(self) -> list[int]:
-        """From the step that ends last back along the prerequisite that ended last, from the beginning."""
-        if not self.steps:
-            return []
-
-        def late(place: int) -> tuple[bool, int, int]:
-            """What is open ends after all that has ended, and after the open steps that come before it."""
-            finished = self.steps[place].finished
-            return (finished is None, finished or 0, place)
-
-        places = (place for place, step in enumerate(self.steps) if step.state is not State.CANCELLED)
-        path = [max(places, key=late, default=len(self.steps) - 1)]
-        while above := [before for before in self.prerequisites[path[-1]] if before < path[-1]]:
-            path.append(max(above, key=late))
-        return path[::-1]
-
-
-class Summary(Struct, frozen=True, kw_only=True):
-    """A workflow too large to be read whole, counted."""
-
-    name: str
-    tenant: str
-    groups: list[StepGroup]
-    """Its steps by queue, handler and state."""
-
-    @property
-    def tasks(self) -> int:
-        """How many steps it has."""
-        return sum(group.tasks for group in self.groups)
-
-    @property
-    def states(self) -> dict[State, int]:
-        """How many steps are in each state."""
-        found = Counter[State]()
-        for group in self.groups:
-            found[group.state] += group.tasks
-        return {state: found[state] for state in State if found[state]}
-
-    @property
-    def submitted(self) -> Micros:
-        """When its first step was submitted."""
-        return min(group.submitted for group in self.groups)
-
-    @property
-    def ended(self) -> Micros | None:
-        """When its last step ended; None while one is open."""
-        if any(not group.state.final for group in self.groups):
-            return None
-        return max(group.finished or 0 for group in self.groups)
+    def __init__(self, name: str) -> None:
+        super().__init__(f"unknown workflow: {name!r} has no tasks; `windlass workflows ls` lists those that have")
 
 
 class Slice(Struct, frozen=True):
-    """Some steps, and where to go on: the last of them; None at the end.
+    """Some steps, and the last of them if there are more; else None.
 
-    In the order of the graph, or of a summary in the order in which they were submitted.
+    They are in the order of the graph; those of a summary are in submit order.
     """
 
     steps: list[StepView]
@@ -253,9 +71,9 @@ class Listed(Struct, frozen=True, kw_only=True):
     name: str
     tenant: str
     tasks: dict[State, int]
-    """How many of its steps are in each state."""
+    """The number of steps in each state."""
     complete: bool
-    """False: only its first steps were counted, and there are more."""
+    """False if only its first steps were counted."""
     submitted: Micros
     """When its first step was submitted."""
     latest: Micros
@@ -263,47 +81,33 @@ class Listed(Struct, frozen=True, kw_only=True):
 
 
 class ListPage(Struct, frozen=True):
-    """Some workflows, the latest submit first, and where to go on; `next` is None on the last page."""
+    """Some workflows, the latest submit first. `after` is None on the last page."""
 
     workflows: list[Listed]
-    next: WorkflowCursor | None
+    after: WorkflowCursor | None
 
 
-def step_name(step: Step) -> str:
-    """Its key, or its handler and the end of its id."""
-    return step.key or f"{step.handler}-{str(step.id)[-6:]}"
-
-
-def tally(states: Iterator[State]) -> dict[State, int]:
-    """Count states, in their own order."""
-    found = Counter(states)
-    return {state: found[state] for state in State if found[state]}
-
-
-def list_workflows(
-    store: TaskReader,
-    *,
-    tenant: str | None = None,
-    queue: str | None = None,
-    limit: int = 100,
-    after: WorkflowCursor | None = None,
+def find(
+    access: Access, *, tenant: str | None = None, limit: int = 100, after: WorkflowCursor | None = None
 ) -> ListPage:
-    """A page of workflows. With `queue` those that have a task in it; only these tasks are counted then."""
+    """Return a page of workflows. A caller who is limited to a queue sees only the tasks in it."""
+    where = access.narrow(Filter(tenant=tenant))
+    if where is None:
+        return ListPage([], None)
+    page = access.store.workflows(tenant=where.tenant, limit=limit, after=after)
     found: list[Listed] = []
-    page = store.workflows(tenant=tenant, limit=limit, after=after)
     for seen in page.workflows:
         groups, complete = seen.groups, seen.complete
-        if queue is not None:
-            if not complete and not any(group.queue == queue for group in groups):
-                groups, complete = count_groups(store, seen.workflow, seen.tenant), True
-            groups = [group for group in groups if group.queue == queue]
+        if where.queue is not None:
+            if not complete and not any(group.queue == where.queue for group in groups):
+                groups, complete = count_groups(access.store, seen.workflow, seen.tenant), True
+            groups = [group for group in groups if group.queue == where.queue]
         if groups:
-            counted = Summary(name=seen.workflow, tenant=seen.tenant, groups=groups)
             found.append(
                 Listed(
                     name=seen.workflow,
                     tenant=seen.tenant,
-                    tasks=counted.states,
+                    tasks=Summary(name=seen.workflow, tenant=seen.tenant, groups=groups).states,
                     complete=complete,
                     submitted=seen.submitted,
                     latest=seen.latest,
@@ -312,104 +116,181 @@ def list_workflows(
     return ListPage(found, page.after)
 
 
-def workflow(store: TaskReader, name: str, *, tenant: str | None = None) -> Workflow | Summary:
-    """Read a workflow, whole if it is not too large. `UnknownWorkflow` if it has no task."""
-    tenant = tenant_of(store, name, tenant)
-    found = _read(store, name, tenant)
+def find_tenant(access: Access, name: str, tenant: str | None = None) -> str:
+    """Return whose workflow is meant. Refuse one that the caller may not see as a whole, and an ambiguous name."""
+    caller = access.caller
+    if caller.tenant not in (None, tenant or caller.tenant):
+        raise UnknownWorkflow(name)
+    found = tenant or caller.tenant
     if found is None:
-        return Summary(name=name, tenant=tenant, groups=count_groups(store, name, tenant))
-    if not found.steps:
-        raise unknown(name)
+        found = _only_tenant(access.store, name)
+        if caller.queue is None:
+            return found
+    if caller.queue is None:
+        groups = access.store.workflow_groups(name, tenant=found, limit=1).groups
+    else:
+        groups = count_groups(access.store, name, found)
+    if not groups or (caller.queue is not None and {group.queue for group in groups} != {caller.queue}):
+        raise UnknownWorkflow(name)
     return found
 
 
-def unknown(name: str) -> UnknownWorkflow:
-    """The refusal of a workflow without tasks."""
-    return UnknownWorkflow(f"workflow={name!r} has no task; `windlass workflows ls` shows those that have")
+def get(access: Access, name: str, *, tenant: str | None = None) -> Workflow | Summary:
+    """Return a workflow: as a graph, or counted if it is too large."""
+    tenant = find_tenant(access, name, tenant)
+    found = _read_graph(access.store, name, tenant)
+    return (
+        Summary(name=name, tenant=tenant, groups=count_groups(access.store, name, tenant)) if found is None else found
+    )
 
 
-def tenant_of(store: TaskReader, name: str, tenant: str | None) -> str:
-    """Whose workflow is meant. Refuse a name that several tenants have, or none."""
-    if tenant is not None:
-        return tenant
-    tenants = store.workflow_tenants(name, limit=20)
-    if not tenants:
-        raise unknown(name)
-    if len(tenants) > 1:
-        raise InvalidTask(f"workflow={name!r} is a name of several tenants; give one of {', '.join(tenants)}")
-    return tenants[0]
-
-
-def page(
-    store: TaskReader, found: Workflow | Summary, *, limit: int, now: Micros, after: TaskId | None = None
-) -> Slice:
-    """The next steps after one of them, or the first ones."""
+def page(access: Access, found: Workflow | Summary, *, limit: int, after: TaskId | None = None) -> Slice:
+    """Return the next steps of a workflow after one of them, or the first ones."""
     if isinstance(found, Summary):
-        return submitted_page(store, found.name, found.tenant, limit=limit, after=after)
+        return _page_by_submit(access, found.name, found.tenant, limit=limit, after=after)
     if after is not None and after not in found.places:
-        raise _no_step(found.name, after)
+        raise _unknown_step(found.name, after)
     first = 0 if after is None else found.places[after] + 1
     end, links = first, 0
-    while end < len(found.steps) and end - first < limit and (end == first or links < MOST_LINKS):
+    while end < len(found.steps) and end - first < limit and (end == first or links < MAX_LINKS):
         links += found.prerequisites.number(end)
         end += 1
-    steps = [found.view(place, now) for place in range(first, end)]
+    steps = [found.view(place, access.now) for place in range(first, end)]
     return Slice(steps, steps[-1].step.id if end < len(found.steps) else None)
 
 
-def find_step(store: TaskReader, name: str, tenant: str, text: str) -> Task:
-    """A step by its id, its key, or the name under which it is shown."""
+def steps(access: Access, name: str, *, tenant: str | None = None, limit: int, after: TaskId | None = None) -> Slice:
+    """Return the next steps of a workflow of any size, in submit order."""
+    return _page_by_submit(access, name, find_tenant(access, name, tenant), limit=limit, after=after)
+
+
+def edges(
+    access: Access, name: str, *, tenant: str | None = None, limit: int = SCANNED, after: EdgeCursor | None = None
+) -> EdgePage:
+    """Return a page of the edges of a workflow of any size."""
+    tenant = find_tenant(access, name, tenant)
+    return access.store.workflow_edges(name, tenant=tenant, limit=limit, after=after)
+
+
+def find_step(access: Access, name: str, text: str, *, tenant: str | None = None) -> Task:
+    """Return a step by its id, its key, or the name under which it is shown."""
+    return redact_task(_find_step(access, name, find_tenant(access, name, tenant), text), access.catalog)
+
+
+def find_first(access: Access, found: Summary, states: Sequence[State], limit: int) -> list[Step]:
+    """Return the first steps of a large workflow that are in some states."""
+    if not any(found.states.get(state) for state in states):
+        return []
+    chosen = pages(
+        lambda after: access.store.workflow_steps(
+            found.name, tenant=found.tenant, states=states, limit=limit, after=after
+        )
+    )
+    return [redact_step(step) for step in islice((step for page in chosen for step in page.steps), limit)]
+
+
+def submit(
+    access: Access,
+    name: str,
+    tasks: Sequence[NewTask],
+    *,
+    tenant: str,
+    sealed: bool = True,
+    forward: timedelta | None = None,
+) -> list[Receipt]:
+    """Submit tasks of a workflow, all of them or none. Unless it is sealed, it waits for `seal` before it runs."""
+    if not sealed:
+        access.store.open_workflow(name, tenant=tenant, sealed=False, forward=forward)
+    return access.store.submit(tasks)
+
+
+def seal(access: Access, name: str, author: Author, *, tenant: str | None = None, missing: bool = False) -> str:
+    """Run a workflow whose tasks have all been submitted. Return its tenant.
+
+    With `missing`, tasks that were named but never submitted count as ended badly.
+    """
+    tenant = choose_tenant(access, tenant)
+    _check_all_queues(access)
+    entry = author.entry(f"workflow/{name}", "sealed", f"sealed workflow {name} of {tenant}", missing=missing)
+    try:
+        access.store.seal_workflow(name, tenant=tenant, missing=missing, entries=[entry])
+    except UnknownTask:
+        raise UnknownWorkflow(name) from None
+    return tenant
+
+
+def retry(
+    access: Access, name: str, step: str, author: Author, *, tenant: str | None = None, dry_run: bool = False
+) -> int:
+    """Retry a step that ended badly, and everything that was cancelled because of it. Return how many tasks it is."""
+    _check_all_queues(access)
+    tenant = find_tenant(access, name, tenant)
+    task = _find_step(access, name, tenant, step)
+    if not task.state.ended_badly:
+        text = f"step {step} is {task.state.value}; only a failed, cancelled or expired step can be retried"
+        raise NotAllowed(text)
+    text = f"retried workflow {name} of {tenant} from {step}"
+    entry = author.entry(f"workflow/{name}", "retried", text, step=step)
+    return access.store.retry([task.id], dependents=True, dry_run=dry_run, entries=[entry])
+
+
+def choose_tenant(access: Access, given: str | None) -> str:
+    """Return the tenant for which a caller submits: the given one, the token's own, or the default."""
+    own = access.caller.tenant
+    if given is not None and own not in (None, given):
+        raise Refused("forbidden", f"tenant={given!r}: this token submits for {own} only", field="tenant")
+    return given or own or "default"
+
+
+def count_groups(store: TaskReader, name: str, tenant: str) -> list[StepGroup]:
+    """Count all steps of a workflow by queue, handler and state."""
+    found: dict[tuple[str, str, State], StepGroup] = {}
+    for page in pages(lambda after: store.workflow_groups(name, tenant=tenant, after=after)):
+        for group in page.groups:
+            key = (group.queue, group.handler, group.state)
+            found[key] = _add(found[key], group) if key in found else group
+    return [found[key] for key in sorted(found)]
+
+
+def _only_tenant(store: TaskReader, name: str) -> str:
+    tenants = store.workflow_tenants(name, limit=20)
+    if not tenants:
+        raise UnknownWorkflow(name)
+    if len(tenants) > 1:
+        raise InvalidTask(f"workflow={name!r} exists for several tenants; choose one of {', '.join(tenants)}")
+    return tenants[0]
+
+
+def _check_all_queues(access: Access) -> None:
+    if access.caller.queue is not None:
+        raise Refused("forbidden", "a workflow may use many queues, and this token is limited to one of them")
+
+
+def _find_step(access: Access, name: str, tenant: str, text: str) -> Task:
+    store = access.store
     ids = [keyed_id(tenant, name, text)] if text else []
     with suppress(ValueError):
         ids.append(TaskId(UUID(text)))
     for task in store.get(ids):
         if task is not None and (task.tenant, task.workflow) == (tenant, name):
             return task
-    named: list[TaskId] = []
-    some: list[str] = []
-    for step in _steps(store, name, tenant):
+    matching: list[TaskId] = []
+    names: list[str] = []
+    for step in _each_step(store, name, tenant):
         if step_name(step) == text:
-            named.append(step.id)
-        if len(some) < 20:
-            some.append(step_name(step))
-    for task in store.get(named) if len(named) == 1 else ():
+            matching.append(step.id)
+        if len(names) < 20:
+            names.append(step_name(step))
+    for task in store.get(matching) if len(matching) == 1 else ():
         if task is not None:
             return task
-    if not some:
-        raise unknown(name)
-    raise InvalidTask(f"step={text!r} names {len(named) or 'no'} step(s) of {name}; there are {', '.join(some)}")
+    if not names:
+        raise UnknownWorkflow(name)
+    number = len(matching) or "no"
+    raise InvalidTask(f"step={text!r} matches {number} step(s) of {name}; its steps are {', '.join(names)}")
 
 
-def count_groups(store: TaskReader, name: str, tenant: str) -> list[StepGroup]:
-    """Count all steps of a workflow by queue, handler and state."""
-    found: dict[tuple[str, str, State], StepGroup] = {}
-    after = None
-    while True:
-        page = store.workflow_groups(name, tenant=tenant, after=after)
-        for group in page.groups:
-            key = (group.queue, group.handler, group.state)
-            found[key] = _added(found[key], group) if key in found else group
-        after = page.after
-        if after is None:
-            return [found[key] for key in sorted(found)]
-
-
-def first_in(store: TaskReader, found: Summary, states: Sequence[State], limit: int) -> list[Step]:
-    """The first steps in some states."""
-    steps: list[Step] = []
-    if not any(found.states.get(state) for state in states):
-        return steps
-    after = None
-    while len(steps) < limit:
-        page = store.workflow_steps(found.name, tenant=found.tenant, states=states, limit=limit, after=after)
-        steps += page.steps
-        after = page.after
-        if after is None:
-            break
-    return steps[:limit]
-
-
-def _added(one: StepGroup, other: StepGroup) -> StepGroup:
+def _add(one: StepGroup, other: StepGroup) -> StepGroup:
     claimed = [time for time in (one.claimed, other.claimed) if time is not None]
     finished = [time for time in (one.finished, other.finished) if time is not None]
     return StepGroup(
@@ -423,104 +304,80 @@ def _added(one: StepGroup, other: StepGroup) -> StepGroup:
     )
 
 
-def _steps(store: TaskReader, name: str, tenant: str) -> Iterator[Step]:
-    after = None
-    while True:
-        page = store.workflow_steps(name, tenant=tenant, limit=_PAGE, after=after)
+def _each_step(store: TaskReader, name: str, tenant: str) -> Iterator[Step]:
+    for page in pages(lambda after: store.workflow_steps(name, tenant=tenant, limit=_PAGE, after=after)):
         yield from page.steps
-        after = page.after
-        if after is None:
-            return
 
 
-def _read(store: TaskReader, name: str, tenant: str) -> Workflow | None:
-    """All of a workflow; None if it is too large."""
-    steps: list[Step] = []
-    for step in _steps(store, name, tenant):
-        if len(steps) == MOST_STEPS:
-            return None
-        steps.append(step)
-    steps.sort(key=lambda step: (step.submitted, step.key or "", step.id))
-    places = {step.id: place for place, step in enumerate(steps)}
+def _read_graph(store: TaskReader, name: str, tenant: str) -> Workflow | None:
+    """Return a workflow as a graph; None if it is too large."""
+    found = [redact_step(step) for step in islice(_each_step(store, name, tenant), MAX_STEPS + 1)]
+    if len(found) > MAX_STEPS:
+        return None
+    if not found:
+        raise UnknownWorkflow(name)
+    found.sort(key=lambda step: (step.submitted, step.key or "", step.id))
+    places = {step.id: place for place, step in enumerate(found)}
     children, parents = array("l"), array("l")
-    after = None
-    while True:
-        page = store.workflow_edges(name, tenant=tenant, after=after)
+    for page in pages(lambda after: store.workflow_edges(name, tenant=tenant, after=after)):
         for edge in page.edges:
             child, parent = places.get(edge.child), places.get(edge.parent)
-            if child is not None and parent is not None:  # A step of after the first look.
+            if child is not None and parent is not None:  # Steps that were submitted after the first read are left out.
                 children.append(child)
                 parents.append(parent)
-        if len(children) > MOST_EDGES:
+        if len(children) > MAX_EDGES:
             return None
-        after = page.after
-        if after is None:
-            break
-    order = _in_order(Links(len(steps), children, parents), len(steps))
-    moved = array("l", bytes(len(steps) * array("l").itemsize))
+    order = sort_steps(Links(len(found), children, parents), len(found))
+    moved = array("l", bytes(len(found) * array("l").itemsize))
     for place, old in enumerate(order):
         moved[old] = place
-    prerequisites = Links(len(steps), [moved[child] for child in children], [moved[parent] for parent in parents])
-    return Workflow(name, tenant, [steps[old] for old in order], prerequisites)
+    prerequisites = Links(len(found), [moved[child] for child in children], [moved[parent] for parent in parents])
+    return Workflow(name, tenant, [found[old] for old in order], prerequisites)
 
 
-def _in_order(prerequisites: Links, steps: int) -> list[int]:
-    """Prerequisites first, and otherwise as they come; what is in a cycle, or behind one, last."""
-    pairs = list(prerequisites.pairs)
-    dependents = Links(steps, [parent for _, parent in pairs], [child for child, _ in pairs])
-    left = array("l", (prerequisites.number(place) for place in range(steps)))
-    order = [place for place in range(steps) if not left[place]]
-    for place in order:  # It grows while it is gone through.
-        for below in dependents[place]:
-            left[below] -= 1
-            if not left[below]:
-                order.append(below)
-    return order + [place for place in range(steps) if left[place]]
-
-
-def _no_step(name: str, id: TaskId) -> InvalidTask:
+def _unknown_step(name: str, id: TaskId) -> InvalidTask:
     return InvalidTask(f"after={str(id)!r} is not a step of {name}; use the `next` value of the previous page")
 
 
-def submitted_page(store: TaskReader, name: str, tenant: str, *, limit: int, after: TaskId | None = None) -> Slice:
-    """The next steps in submit order, at a cost that does not grow with the workflow.
+def _page_by_submit(access: Access, name: str, tenant: str, *, limit: int, after: TaskId | None) -> Slice:
+    """Return the next steps in submit order, at a cost that does not grow with the workflow.
 
-    Their prerequisites are read beside them, and bound the page as well.
+    Their prerequisites are read with them and also limit the page.
     """
-    start = None
+    store, start = access.store, None
     if after is not None:
         [last] = store.get([after])
         if last is None or (last.tenant, last.workflow) != (tenant, name):
-            raise _no_step(name, after)
+            raise _unknown_step(name, after)
         start = StepCursor(last.submitted, last.id)
     chosen = store.workflow_steps(name, tenant=tenant, limit=limit, after=start)
-    steps, more = chosen.steps, chosen.after is not None
-    above: dict[TaskId, list[TaskId]] = {step.id: [] for step in steps}
+    found, more = chosen.steps, chosen.after is not None
+    above: dict[TaskId, list[TaskId]] = {step.id: [] for step in found}
     cursor = None if start is None else EdgeCursor(start.submitted, start.id, None)
     links = 0
-    while steps:
-        page = store.workflow_edges(name, tenant=tenant, limit=MOST_LINKS, after=cursor)
+    while found:
+        page = store.workflow_edges(name, tenant=tenant, limit=MAX_LINKS, after=cursor)
         for edge in page.edges:
             if edge.child in above:
                 above[edge.child].append(edge.parent)
                 links += 1
-        cursor, last_step = page.after, steps[-1]
+        cursor, last_step = page.after, found[-1]
         if cursor is None or (cursor.submitted, cursor.child) > (last_step.submitted, last_step.id):
             break
-        if links >= MOST_LINKS:
-            # What comes after the cursor's child has not been read; of the child itself perhaps only a part.
-            whole = [step for step in steps if (step.submitted, step.id) < (cursor.submitted, cursor.child)]
+        if links >= MAX_LINKS:
+            # Edges after the cursor's child were not read, and perhaps not all edges of the child itself.
+            whole = [step for step in found if (step.submitted, step.id) < (cursor.submitted, cursor.child)]
             if whole:
-                steps, more = whole, True
+                found, more = whole, True
                 break
-    parents = {id for step in steps for id in above[step.id]}
+    parents = {id for step in found for id in above[step.id]}
     ends = {task.id: task.finished or 0 for task in store.get(sorted(parents)) if task is not None}
     views = [
         StepView(
-            step=step,
+            step=redact_step(step),
             prerequisites=above[step.id],
             ready=max([step.submitted, *(ends.get(id, 0) for id in above[step.id])]),
         )
-        for step in steps
+        for step in found
     ]
-    return Slice(views, steps[-1].id if more and steps else None)
+    return Slice(views, found[-1].id if more and found else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
@@ -170,10 +171,11 @@ class ByFilter(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Done(Struct, frozen=True, kw_only=True):
-    """Progress of a bulk action: `done` of the `total` tasks that matched when it began."""
+    """Progress of a bulk action."""
 
     done: int
     total: int
+    """How many tasks matched when it began. Above 100,000 there may be more."""
 
 
 class ErrorShape(Struct, frozen=True, kw_only=True):
@@ -299,6 +301,11 @@ def parse_when(value: object, field: str) -> datetime | timedelta | None:
 def receipt_shape(receipt: StoreReceipt) -> Receipt:
     """Convert a receipt."""
     return Receipt(id=receipt.id, created=receipt.created, state=receipt.state)
+
+
+def receipts_shape(receipts: Sequence[StoreReceipt]) -> Receipts:
+    """Convert the receipts of a batch."""
+    return Receipts(receipts=[receipt_shape(receipt) for receipt in receipts])
 
 
 def task_shape(task: Task) -> TaskShape:

@@ -1,4 +1,4 @@
-"""The JSON shapes of workflows: submitted whole or in parts, listed, and seen as a graph."""
+"""The JSON shapes of workflows."""
 
 from __future__ import annotations
 
@@ -10,59 +10,60 @@ from msgspec import Meta, Struct
 
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros, to_datetime
-from windlass.operations.workflows import Listed, Slice, StepView, Summary, Workflow
+from windlass.operations.workflow_graph import StepView, Summary, Workflow
+from windlass.operations.workflows import Listed, ListPage, Slice
 from windlass.stores.workflow_reads import EdgePage, StepGroup
 from windlass.wire.cursors import next_text
 from windlass.wire.fields import MAX_BATCH, Length, Name, Reason, Text, as_datetime
 from windlass.wire.tasks import SubmitTask
 
 MOST_PATH = 1_000
-"""How many steps of the critical path one answer has."""
+"""How many steps of the critical path one response has."""
 Tasks = Annotated[list[SubmitTask], Meta(max_length=MAX_BATCH)]
 
 
 class SubmitWorkflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Tasks that belong together. They name each other by key in `after`."""
+    """A workflow to submit. Its tasks name each other by key in `after`."""
 
     name: Text
     tenant: Name | None = None
     tasks: Tasks = []
     sealed: bool = True
-    """False: it waits, and takes more tasks, until it is sealed."""
+    """False: it waits, and accepts more tasks, until it is sealed."""
     forward: Length | None = None
-    """How long a key may be named in `after` before its task comes; only with `sealed` false."""
+    """How long a key in `after` may wait for its task to be submitted; only with `sealed` false."""
 
 
 class AppendTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """More tasks of a workflow."""
+    """Tasks to add to a workflow."""
 
     tasks: Annotated[list[SubmitTask], Meta(min_length=1, max_length=MAX_BATCH)]
     tenant: Name | None = None
 
 
 class SealWorkflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """All of its tasks have come."""
+    """How to seal a workflow."""
 
     tenant: Name | None = None
     missing: bool = False
-    """End what was named and never came: its dependents' own policy decides what that means for them."""
+    """Count tasks that were named but never submitted as ended badly; `on_failure` of their dependents decides."""
 
 
 class SealedShape(Struct, frozen=True, kw_only=True):
-    """A workflow that is complete, and may run."""
+    """A sealed workflow, which may run."""
 
     workflow: str
     tenant: str
 
 
 class WorkflowRow(Struct, frozen=True, kw_only=True):
-    """A workflow in a list, with how many of its tasks are in each state."""
+    """A workflow in a list, with its tasks by state."""
 
     workflow: str
     tenant: str
     tasks: dict[str, int]
     complete: bool
-    """False: only its first 10,000 tasks were counted, and there are more."""
+    """False if only its first 10,000 tasks were counted."""
     submitted: datetime
     """When its first task was submitted."""
     latest: datetime
@@ -70,14 +71,14 @@ class WorkflowRow(Struct, frozen=True, kw_only=True):
 
 
 class WorkflowList(Struct, frozen=True, kw_only=True):
-    """Some workflows, the latest submit first. With `next` there may be more: pass it on as `after`."""
+    """Some workflows, the latest submit first. If `next` is not null there may be more: pass it as `after`."""
 
     workflows: list[WorkflowRow]
     next: str | None
 
 
 class StepShape(Struct, frozen=True, kw_only=True):
-    """One task of a workflow, with its times put in order."""
+    """A task of a workflow, with its times."""
 
     id: UUID
     name: str
@@ -85,43 +86,43 @@ class StepShape(Struct, frozen=True, kw_only=True):
     handler: str
     state: State
     prerequisites: list[UUID]
-    """Those of the same workflow."""
+    """Prerequisites in the same workflow."""
     ready: datetime
-    """When it could have run: submitted, and its prerequisites ended."""
+    """When it could have run: when it was submitted, or its last prerequisite ended."""
     began: datetime | None
     ended: datetime | None
     waited_seconds: float
     worked_seconds: float
     slack_seconds: float | None
-    """How much longer it could have taken without the end coming later; null where steps come in submit order."""
+    """How much longer it could have taken without delaying the end; null if steps are in submit order."""
     critical: bool | None
-    """Whether it is on the critical path; null where steps come in submit order."""
+    """Whether it is on the critical path; null if steps are in submit order."""
     reason: str | None
 
 
 class StepList(Struct, frozen=True, kw_only=True):
-    """Some steps of a workflow in the order of their submit. With `next` there are more: pass it on as `after`."""
+    """Some steps of a workflow in submit order. If `next` is not null there are more: pass it as `after`."""
 
     steps: list[StepShape]
     next: UUID | None
 
 
 class EdgeShape(Struct, frozen=True, kw_only=True):
-    """One step that waits for another."""
+    """An edge: `after` waits for `before`."""
 
     before: UUID
     after: UUID
 
 
 class EdgeList(Struct, frozen=True, kw_only=True):
-    """Some edges of a workflow. With `next` there may be more: pass it on as `after`."""
+    """Some edges of a workflow. If `next` is not null there may be more: pass it as `after`."""
 
     edges: list[EdgeShape]
     next: str | None
 
 
 class StepGroupShape(Struct, frozen=True, kw_only=True):
-    """How many tasks of a workflow have one queue, handler and state."""
+    """The number of tasks of a workflow with one queue, handler and state."""
 
     queue: str
     handler: str
@@ -130,7 +131,7 @@ class StepGroupShape(Struct, frozen=True, kw_only=True):
 
 
 class WorkflowShape(Struct, frozen=True, kw_only=True):
-    """A workflow, with a page of its steps in an order in which prerequisites come first."""
+    """A workflow with a page of its steps, in an order in which prerequisites come first."""
 
     workflow: str
     tenant: str
@@ -138,40 +139,40 @@ class WorkflowShape(Struct, frozen=True, kw_only=True):
     submitted: datetime
     ended: datetime | None
     aggregated: bool
-    """True: it has too many steps or edges for an order and a critical path. It is counted, and has no steps here."""
+    """True if it has too many steps or edges for an order and a critical path. Then `steps` is empty."""
     groups: list[StepGroupShape]
     """If `aggregated`: its tasks by queue, handler and state."""
     critical_path: list[UUID]
-    """The steps that decide when it ends, the first 1,000 of them; empty if `aggregated`."""
+    """The first 1,000 steps of the path that decides when it ends; empty if `aggregated`."""
     critical_steps: int | None
     """How many steps are on the critical path; null if `aggregated`."""
     steps: list[StepShape]
     edges: list[EdgeShape]
-    """Those that lead to these steps."""
+    """The edges that lead to these steps."""
     next: UUID | None
-    """With it there are more steps: pass it on as `after`."""
+    """If not null there are more steps: pass it as `after`."""
 
 
 class RetryWorkflow(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """From which step to go on."""
+    """Which step to retry."""
 
     step: Text
-    """A step that ended badly: its key, its name or its id."""
+    """A step that failed, expired or was cancelled: its key, its name or its id."""
     tenant: Name | None = None
     dry_run: bool = False
     """Only count."""
 
 
 class RetriedWorkflow(Struct, frozen=True, kw_only=True):
-    """How many tasks came back."""
+    """How many tasks were retried."""
 
     retried: int
     matching: int
     """With `dry_run`: how many it would be."""
 
 
-def row_shape(found: Listed) -> WorkflowRow:
-    """A workflow in a list."""
+def _row_shape(found: Listed) -> WorkflowRow:
+    """Convert a workflow in a list."""
     return WorkflowRow(
         workflow=found.name,
         tenant=found.tenant,
@@ -182,13 +183,18 @@ def row_shape(found: Listed) -> WorkflowRow:
     )
 
 
+def workflow_list(page: ListPage) -> WorkflowList:
+    """Convert a page of workflows."""
+    return WorkflowList(workflows=[_row_shape(each) for each in page.workflows], next=next_text(page.after))
+
+
 def step_list(some: Slice, now: Micros) -> StepList:
-    """Some steps."""
+    """Convert a page of steps."""
     return StepList(steps=[_step_shape(view, now) for view in some.steps], next=some.next)
 
 
 def workflow_shape(found: Workflow | Summary, some: Slice, now: Micros) -> WorkflowShape:
-    """A workflow with some of its steps."""
+    """Convert a workflow with some of its steps."""
     whole = isinstance(found, Workflow)
     return WorkflowShape(
         workflow=found.name,
@@ -207,7 +213,7 @@ def workflow_shape(found: Workflow | Summary, some: Slice, now: Micros) -> Workf
 
 
 def edge_list(page: EdgePage) -> EdgeList:
-    """Some edges."""
+    """Convert a page of edges."""
     edges = [EdgeShape(before=edge.parent, after=edge.child) for edge in page.edges]
     return EdgeList(edges=edges, next=next_text(page.after))
 

@@ -14,7 +14,7 @@ from windlass.client.execution import arun_attempt, interrupt
 from windlass.core.assignment import Assignment
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Raised
-from windlass.worker.interrupts import Interruption, Interrupts, outcome_of_interruption
+from windlass.worker.interrupts import Interruption, Interrupts, describe_interruption
 
 _BY_ITSELF = Raised(Error(kind="CancelledError", message="the handler cancelled itself"))
 
@@ -42,7 +42,7 @@ class AsyncRunner:
             try:
                 over.set_result(await arun_attempt(app, assignment, channel))
             except asyncio.CancelledError:
-                over.set_result(outcome_of_interruption(reasons[-1]) if reasons else _BY_ITSELF)
+                over.set_result(describe_interruption(reasons[-1]) if reasons else _BY_ITSELF)
             except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
                 over.set_exception(error)
 

@@ -93,7 +93,7 @@ class Autoscaler:
             self._session = ""  # The session keeper notices it too, and opens another.
         except StoreError as error:
             self._events.emit(StoreCallFailed(doing="size the pools", error=str(error)))
-            self._breakers.looked = True  # If the breakers cannot be read, claim anyway.
+            self._breakers.is_known = True  # If the breakers cannot be read, claim anyway.
         if self._keeper.current is None:
             self._next_tick = self._clock.monotonic() + NO_SESSION_SECONDS
         self._clock.wait(self.wake, max(0.01, self._next_tick - self._clock.monotonic()))

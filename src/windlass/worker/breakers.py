@@ -45,7 +45,7 @@ class Breakers:
     def __init__(self, store: Store, events: Events, node: str) -> None:
         self.shut: tuple[str, ...] = ()
         """The downstreams whose tasks are not to be claimed."""
-        self.looked = False
+        self.is_known = False
         """Whether `shut` was read, or cannot be read. A node that has just started must not call an open downstream."""
         self._store = store
         self._events = events
@@ -106,7 +106,7 @@ class Breakers:
             before, version = stored.get(name, (Breaker(), 0))
             stored[name] = self._update(name, before, version, look.now, me, alive | {me}, want), version
         self.shut = tuple(name for name, (breaker, _) in stored.items() if breaker.state is not BreakerState.CLOSED)
-        self.looked = True
+        self.is_known = True
 
     def _update(
         self, name: str, before: Breaker, version: int, now: Micros, me: str, alive: Collection[str], want: int

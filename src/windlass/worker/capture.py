@@ -21,14 +21,15 @@ class Log:
 
     def __init__(self) -> None:
         self._head = io.StringIO()
+        self._head_size = 0
         self._tail = ""
         self._left_out = 0
         self._token: Token[Log | None] | None = _current.set(self)
 
     def write(self, text: str) -> None:
-        room = MAX_HEAD - self._head.tell()
+        room = MAX_HEAD - self._head_size
         if room > 0:
-            self._head.write(text[:room])
+            self._head_size += self._head.write(text[:room])
             text = text[room:]
         if text:
             tail = self._tail + text

@@ -34,7 +34,7 @@ POLL_FAST_SECONDS = 0.1
 FAST_POLL = 0.01
 NO_ROOM_SECONDS = 0.05
 """How long the claimer waits for room, or for a store that is unavailable, before it looks again."""
-MOST_HELD = 2_000
+MAX_HELD_LEASES = 2_000
 """How many leases a pool may hold beyond what its workers can run at once: waiting to start, or ended and not yet
 written. Twice what the settler writes at once, so that a store that keeps up never delays a claim."""
 
@@ -75,7 +75,7 @@ class Claimer:
         """Claim for the room there is and assign the tasks. Wait if nothing can be claimed."""
         limit = self._limit()
         with self._hub.lock:
-            self.claiming = session = self._keeper.current if limit and self._breakers.looked else None
+            self.claiming = session = self._keeper.current if limit and self._breakers.is_known else None
         if session is None:
             self._wait_for_room()
             return
@@ -187,7 +187,7 @@ class Claimer:
 
 def limit_claim(room: int, slots: int, held: int) -> int:
     """Return how many tasks a pool may claim: what its workers have room for, within the bound on its leases."""
-    return max(0, min(room, slots + MOST_HELD - held))
+    return max(0, min(room, slots + MAX_HELD_LEASES - held))
 
 
 class HeldLeases:

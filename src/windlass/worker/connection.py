@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from windlass.clock import Clock
-from windlass.worker.wire import Frames, Message, frame
+from windlass.worker.wire import Frames, Message, encode_frame
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Connection(Generic[T]):
     def send(self, message: Message, *descriptors: int) -> bool:
         """Send now or later. Return True if something is left to flush. Descriptors are closed once they are sent."""
         with self._sending:
-            self._unsent.append((memoryview(frame(message)), list(descriptors)))
+            self._unsent.append((memoryview(encode_frame(message)), list(descriptors)))
             return self._flush()
 
     def flush(self) -> bool:

@@ -27,7 +27,7 @@ from windlass.stores.protocol import CronState, Store
 LATE = timedelta(minutes=1)
 """How late a firing may come before it counts as missed."""
 
-MOST_MISSED = 100
+MAX_MISSED = 100
 
 REFUSALS = (QueueFull, InvalidTask, KeyConflict, UnknownCron)
 """Errors of a single cron, not of the store."""
@@ -72,7 +72,7 @@ class Crons:
         if cron.fired is None:  # It is new, so nothing was missed.
             self._store.fire(cron.info.name, now, [])
             return 0
-        missed = list(deque(nominal_times(cron.info, cron.fired, now), maxlen=10 * MOST_MISSED))
+        missed = list(deque(find_nominal_times(cron.info, cron.fired, now), maxlen=10 * MAX_MISSED))
         submitted = 0
         for nominal, runs in apply_misfire(cron.info.misfire, missed, now):
             receipts = self._store.fire(cron.info.name, nominal, [self._task(cron.info, nominal)] if runs else [])
@@ -84,7 +84,7 @@ class Crons:
         return self.handlers[cron.handler].new_task(msgspec.json.decode(cron.args), {"key": key})
 
 
-def nominal_times(cron: CronInfo, after: Micros, until: Micros) -> Iterable[Micros]:
+def find_nominal_times(cron: CronInfo, after: Micros, until: Micros) -> Iterable[Micros]:
     """Yield the times at which a cron should fire, later than `after` and not later than `until`."""
     zone = ZoneInfo(cron.timezone)
     end = to_datetime(until)
@@ -102,7 +102,7 @@ def apply_misfire(misfire: str, due: Sequence[Micros], now: Micros) -> list[tupl
     punctual = [(moment, True) for moment in due if now - moment <= micros(LATE)]
     match misfire:
         case "all":
-            return [(moment, True) for moment in late[-MOST_MISSED:]] + punctual
+            return [(moment, True) for moment in late[-MAX_MISSED:]] + punctual
         case "last" if late and not punctual:
             return [(late[-1], True)]
         case _:

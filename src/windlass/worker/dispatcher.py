@@ -22,7 +22,7 @@ from windlass.custom_decider import PoolSituation
 from windlass.events import Events, PoolResized, WorkerParentFailed
 from windlass.worker.breakers import Breakers
 from windlass.worker.pool import Pool
-from windlass.worker.tickets import LEAVE
+from windlass.worker.tickets import EXIT_TICKET
 from windlass.worker.wire import (
     Call,
     Done,
@@ -37,7 +37,7 @@ from windlass.worker.wire import (
     Run,
     ToWorker,
     Valid,
-    outcome_of,
+    decode_outcome,
 )
 from windlass.worker.worker import RunningAttempt, Worker, WorkerState
 
@@ -233,7 +233,7 @@ class Dispatcher:
             if worker.kill_reason is None:  # Otherwise its session was lost, and the worker is being killed.
                 self.protocol_error(worker, f"the result of an attempt that it does not have ({done.ticket})", now)
             return
-        outcome = outcome_of(done)
+        outcome = decode_outcome(done)
         if isinstance(outcome, Stopped):
             outcome = Stopped(attempt.stop_state, outcome.reason)
         self._offer(worker)
@@ -413,7 +413,7 @@ class Dispatcher:
         """Let a worker finish what it has started, then exit."""
         worker.move(WorkerState.DRAINING, now, why)
         self._take_back(worker, now)
-        self._transport.offer(worker, [LEAVE])
+        self._transport.offer(worker, [EXIT_TICKET])
 
     def cancel(self, leases: Iterable[Lease], now: float) -> None:
         """Ask the handlers of these attempts to stop."""

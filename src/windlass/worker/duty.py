@@ -16,7 +16,7 @@ from windlass.clock import Clock
 
 logger = logging.getLogger("windlass.node")
 
-MOST_FAILURES = 10
+MAX_FAILURES = 10
 """How many failures of one duty within `WITHIN_SECONDS` end the node."""
 WITHIN_SECONDS = 60.0
 SHORTEST_WAIT, LONGEST_WAIT = 0.1, 1.0
@@ -41,7 +41,7 @@ class Failures:
         self._moments.append(now)
         while self._moments[0] < now - WITHIN_SECONDS:
             self._moments.popleft()
-        if len(self._moments) >= MOST_FAILURES:
+        if len(self._moments) >= MAX_FAILURES:
             return None
         return min(LONGEST_WAIT, SHORTEST_WAIT * 2.0 ** (len(self._moments) - 1))
 

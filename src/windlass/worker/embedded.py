@@ -36,7 +36,7 @@ class EmbeddedNode(WorkerNode):
     """Runs a `Node` in this process."""
 
     def __init__(self, app: App, options: WorkerOptions) -> None:
-        self.settings = settings_from(app, options)
+        self.settings = make_settings(app, options)
         self.events = Events(log_event)
         if "on_event" in options:
             self.events.listen(options["on_event"])
@@ -116,17 +116,17 @@ class EmbeddedNode(WorkerNode):
             raise NodeFailed(f"The node has ended: {self.failure}")
 
 
-def settings_from(app: App, options: WorkerOptions) -> NodeSettings:
+def make_settings(app: App, options: WorkerOptions) -> NodeSettings:
     """Return the settings of a node with these options. Raise an error that lists everything that is wrong."""
     _check_options(options)
     ttl, limit = options.get("session_ttl"), options.get("drain_timeout", timedelta(seconds=30))
     settings = NodeSettings(
-        app=options.get("app_path") or locate(app),
+        app=options.get("app_path") or find_app_path(app),
         pools=_pools(options),
         tags=tuple(options.get("tags", ())),
         drain_timeout=None if limit is None else duration(limit, "drain_timeout"),
         path=tuple(sys.path),
-        imports=modules_of(app),
+        imports=find_modules(app),
         name=options.get("name", ""),
         session_ttl=SESSION_TTL if ttl is None else duration(ttl, "session_ttl"),
         pass_store_url=options.get("pass_store_url", False),
@@ -192,14 +192,14 @@ class AppNotFound(WindlassError, ImportError):
     code = "app_not_found"
 
 
-def locate(app: App) -> str:
+def find_app_path(app: App) -> str:
     """Return the import path of the app, as in `shop:app`."""
     variables = list(_find_variables(app))
-    found = [(module, name) for module, name in variables if module != MAIN and importable(module)]
+    found = [(module, name) for module, name in variables if module != MAIN and is_importable(module)]
     if found:
         return "{}:{}".format(*found[0])
     mains = [name for module, name in variables if module == MAIN]
-    if mains and main_importable():
+    if mains and is_main_importable():
         return f"{main_name()}:{mains[0]}"
     if mains:
         raise AppNotFound(
@@ -212,16 +212,16 @@ def locate(app: App) -> str:
     )
 
 
-def modules_of(app: App) -> tuple[str, ...]:
+def find_modules(app: App) -> tuple[str, ...]:
     """Return the modules that define the app's handlers, hooks and signals, so that workers import them all."""
     functions = [handler.function for handler in app.handlers.values()]
     used = [*functions, *app.start_hooks, *app.stop_hooks, *app.signals.values(), *app.deciders.values()]
     names = dict.fromkeys(str(getattr(each, "__module__", "")) for each in used)
     resolved = (main_name() if name == MAIN else name for name in names)
-    return tuple(name for name in resolved if importable(name))
+    return tuple(name for name in resolved if is_importable(name))
 
 
-def importable(module: str) -> bool:
+def is_importable(module: str) -> bool:
     """Return True if a new process with the same import path finds the module."""
     try:
         return bool(module) and module != MAIN and importlib.util.find_spec(module) is not None
@@ -229,7 +229,7 @@ def importable(module: str) -> bool:
         return False
 
 
-def main_importable() -> bool:
+def is_main_importable() -> bool:
     """Return True if the main module can be imported by its own name, from the same file."""
     file = getattr(sys.modules[MAIN], "__file__", None)
     if file is None:

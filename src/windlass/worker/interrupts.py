@@ -122,7 +122,7 @@ class Interrupts:
             raise pending[1]
 
 
-def outcome_of_interruption(error: Interruption) -> Outcome:
+def describe_interruption(error: Interruption) -> Outcome:
     """Return the outcome of an attempt that did not catch the exception raised in it."""
     if error is SoftTimeout:
         return Raised(Error(kind="SoftTimeout", message="the handler ran into its soft time limit"))

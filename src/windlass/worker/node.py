@@ -30,7 +30,7 @@ from windlass.worker.breakers import Breakers
 from windlass.worker.claimer import Claimer
 from windlass.worker.crons import Crons
 from windlass.worker.dispatcher import Dispatcher
-from windlass.worker.duty import MOST_FAILURES, WITHIN_SECONDS, Duty, NotRestartable
+from windlass.worker.duty import MAX_FAILURES, WITHIN_SECONDS, Duty, NotRestartable
 from windlass.worker.external_signals import ExternalSignals
 from windlass.worker.handler_calls import HandlerCalls
 from windlass.worker.node_status import NodeHealth, WorkerListing
@@ -103,8 +103,8 @@ class Node:
         )
         self._keeper.on_cancel, self._keeper.on_lost = self._cancel, self._drop_session
         self._keeper.in_use = self._sessions
-        self._keeper.workers = WorkerListing(self._hub, clock).text
-        self._keeper.mark, self._keeper.written = self._settler.mark, self._settler.written
+        self._keeper.workers = WorkerListing(self._hub, clock).encode
+        self._keeper.mark, self._keeper.written = self._settler.mark, self._settler.is_written
         self._autoscaler = Autoscaler(
             store, self._hub, self._keeper, self._breakers, self.events, settings.budget, clock
         )
@@ -190,7 +190,7 @@ class Node:
             self._hub.dispatcher.drain(self._clock.monotonic())
         self._hub.wake()
 
-    def hasten_drain(self) -> None:
+    def shorten_drain(self) -> None:
         """Stop sooner: what still runs in a few seconds is stopped and released."""
         self._stop_by(self._clock.monotonic() + HURRY_SECONDS)
 
@@ -265,7 +265,7 @@ class Node:
         session = self._keeper.current
         if again_in is None:
             at_once = duty == "hub" or isinstance(error, NotRestartable)
-            often = "failed" if at_once else f"failed {MOST_FAILURES} times within {WITHIN_SECONDS:.0f} s"
+            often = "failed" if at_once else f"failed {MAX_FAILURES} times within {WITHIN_SECONDS:.0f} s"
             self.failure = f"the duty {duty} {often}; the latest error is {text}"
             self.ended.set()
         elif session is not None and duty.startswith("claimer-"):
@@ -306,10 +306,10 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopOnSignal:
-    """A signal handler: the first signal drains the node, the second hurries it, the third kills its workers."""
+    """A signal handler: the first signal drains the node, the second shortens that, the third kills its workers."""
 
     def __init__(self, node: Node) -> None:
-        self._steps = (node.drain, node.hasten_drain, node.kill)
+        self._steps = (node.drain, node.shorten_drain, node.kill)
         self._signals = 0
 
     def __call__(self, _number: int, _frame: FrameType | None) -> None:

@@ -55,12 +55,12 @@ class NodeHealth:
 
         return watched
 
-    def alive(self) -> Health:
+    def check_alive(self) -> Health:
         """Return whether the threads of the node run. The store does not matter: a restart would not bring it back."""
         part = self._threads()
         return Health(ready=part.ready, parts=[part, self._controller()])
 
-    def readiness(self) -> Health:
+    def check_ready(self) -> Health:
         """Return whether the node would run a task that arrived now."""
         parts = [self._threads(), self._session(), self._store(), self._workers()]
         return Health(ready=all(part.ready for part in parts), parts=[*parts, self._controller()])
@@ -80,10 +80,10 @@ class NodeHealth:
         return Part(name="session", ready=held, text="open" if held else "none")
 
     def _store(self) -> Part:
-        silent = self._keeper.silent_for(self._clock.monotonic())
+        silent = self._keeper.measure_silence(self._clock.monotonic())
         if silent is None:
             return Part(name="store", ready=False, text="has not answered yet")
-        late = silent > self._keeper.silence_allowed
+        late = silent > self._keeper.max_silence
         return Part(name="store", ready=not late, text=f"answered {silent:.0f} s ago")
 
     def _workers(self) -> Part:
@@ -136,7 +136,7 @@ class WorkerListing:
         self._clock = clock
         self._offset = 0
 
-    def text(self) -> str:
+    def encode(self) -> str:
         """Return the list as a store keeps it."""
         self._follow_wall_clock()
         with self._hub.lock:

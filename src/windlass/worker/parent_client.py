@@ -75,7 +75,7 @@ class ParentClient:
             return self.process.wait()
 
 
-def without_store_url(environment: Mapping[str, str], store_url: str) -> dict[str, str]:
+def hide_store_url(environment: Mapping[str, str], store_url: str) -> dict[str, str]:
     """Return the environment without the variables that contain the URL of the store."""
     return {
         name: value
@@ -84,13 +84,13 @@ def without_store_url(environment: Mapping[str, str], store_url: str) -> dict[st
     }
 
 
-def own_environment(store_url: str, *, pass_store_url: bool) -> dict[str, str]:
+def parent_environment(store_url: str, *, pass_store_url: bool) -> dict[str, str]:
     """Return the environment of the worker parent."""
-    found = dict(os.environ) if pass_store_url else without_store_url(os.environ, store_url)
+    found = dict(os.environ) if pass_store_url else hide_store_url(os.environ, store_url)
     return {**found, "WINDLASS_NODE_PID": str(os.getpid())}
 
 
-def hidden_message(environment: Mapping[str, str]) -> str:
+def describe_hidden(environment: Mapping[str, str]) -> str:
     """Return a hint about hidden variables, for an app that could not be imported."""
     hidden = sorted(os.environ.keys() - environment.keys())
     if not hidden:

@@ -65,10 +65,10 @@ class RemoteStore:
             from windlass.wiring import submit_in
 
             return submit_in(conn, tasks, lease)
-        return self._call("submit", ([portable(task) for task in tasks],), {"lease": lease})
+        return self._call("submit", ([make_portable(task) for task in tasks],), {"lease": lease})
 
     def update(self, task: TaskId, change: Change) -> Any:
-        return self._call("update", (task, portable(change)), {})
+        return self._call("update", (task, make_portable(change)), {})
 
     def close(self) -> None:
         """Do nothing: the socket belongs to the worker."""
@@ -94,7 +94,7 @@ class RemoteStore:
         return None if answer.value is None else decode_answer(method, answer.value)
 
 
-def portable(value: Any) -> Any:
+def make_portable(value: Any) -> Any:
     """Return a `NewTask` or `Change` with its loosely typed fields encoded as extensions."""
     loose = [field for field in ("id", "deadline", "at", "expires") if field in value.__struct_fields__]
     changes: dict[str, Any] = {field: _to_extension(getattr(value, field)) for field in loose}

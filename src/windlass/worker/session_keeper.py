@@ -76,11 +76,11 @@ class SessionKeeper:
         return session in self._valid_until
 
     @property
-    def silence_allowed(self) -> float:
+    def max_silence(self) -> float:
         """Seconds without a renewal after which the store counts as unavailable; far fewer than end the session."""
         return 2 * self._renew_every + 1.0
 
-    def silent_for(self, now: float) -> float | None:
+    def measure_silence(self, now: float) -> float | None:
         """Return how many seconds ago the latest successful renewal was sent; None without a session."""
         session = self.current
         until = None if session is None else self._valid_until.get(session)

@@ -19,12 +19,12 @@ from windlass.errors import CommitUnknown, StoreError, StoreUnavailable
 from windlass.events import AttemptEnded, Events, ReportRefused, StoreCallFailed
 from windlass.stores.protocol import LeaseLost, Store, Verdict
 
-MOST = 1_000
+MAX_BATCH = 1_000
 SECOND = 1_000_000
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.1, 2.0
 """Seconds between two tries to write to a store that is unavailable."""
-MOST_SECONDS = 0.004
-STEP_SECONDS = 0.001
+MAX_GAP_SECONDS = 0.004
+GAP_STEP_SECONDS = 0.001
 
 _random = partial(jitter, 0.0, 1.0)
 
@@ -63,7 +63,7 @@ class Settler:
         """Return how many results were put so far."""
         return self._put
 
-    def written(self, mark: int) -> bool:
+    def is_written(self, mark: int) -> bool:
         """Return True if the results up to this mark are written. They are written in order."""
         return self._written >= mark
 
@@ -100,7 +100,7 @@ class Settler:
         first = self._results.get()
         self._delay.wait()
         batch = [] if first is None else [first]
-        while len(batch) < MOST and not self._results.empty():  # No other thread takes from it.
+        while len(batch) < MAX_BATCH and not self._results.empty():  # No other thread takes from it.
             if (more := self._results.get()) is not None:
                 batch.append(more)
         self._delay.record(len(batch))
@@ -193,7 +193,7 @@ class BatchDelay:
     def record(self, tasks: int) -> None:
         """Lengthen the gap after a call with several tasks, and halve it after a call with one."""
         if tasks > 1:
-            self._gap = min(MOST_SECONDS, self._gap + STEP_SECONDS)
+            self._gap = min(MAX_GAP_SECONDS, self._gap + GAP_STEP_SECONDS)
         elif tasks == 1:
             self._gap /= 2
 

@@ -21,7 +21,7 @@ from windlass.core.manifest import Manifest
 from windlass.events import Events, WorkerParentFailed
 from windlass.worker.connection import Connection
 from windlass.worker.dispatcher import Dispatcher
-from windlass.worker.parent_client import Imports, ParentClient, hidden_message, own_environment
+from windlass.worker.parent_client import Imports, ParentClient, describe_hidden, parent_environment
 from windlass.worker.tickets import TicketQueue
 from windlass.worker.wire import (
     Answer,
@@ -79,7 +79,7 @@ class SocketHub:
         """Why the app could not be imported, if the latest try failed."""
         self._app = settings.app
         self._imports = Imports(settings.app, settings.path, settings.imports)
-        self._environment = own_environment(store_url, pass_store_url=settings.pass_store_url)
+        self._environment = parent_environment(store_url, pass_store_url=settings.pass_store_url)
         self._listener = listener
         self._events = events
         self._clock = clock
@@ -162,7 +162,7 @@ class SocketHub:
         self._connections[worker.number] = connection
         self._selector.register(mine, selectors.EVENT_READ, worker)
         queue = self._queues[worker.number] = TicketQueue()
-        self._parent.fork(worker.number, worker.threads, theirs, queue.for_worker())
+        self._parent.fork(worker.number, worker.threads, theirs, queue.duplicate_reader())
 
     def offer(self, worker: Worker, tickets: list[int]) -> bool:
         queue = self._queues.get(worker.number)
@@ -248,7 +248,7 @@ class SocketHub:
                 self.broken, self._failed_starts, self.dispatcher.has_parent = None, 0, True
                 self._listener.ready(manifest)
             case ParentFailed(text):
-                self.broken = text + hidden_message(self._environment)
+                self.broken = text + describe_hidden(self._environment)
             case WorkerStarted(number, pid):
                 if number in self.dispatcher.workers:
                     self.dispatcher.workers[number].pid = pid

@@ -13,7 +13,7 @@ import select
 import struct
 from contextlib import suppress
 
-LEAVE = 0
+EXIT_TICKET = 0
 """The ticket that asks the worker to exit."""
 
 _TICKET = struct.Struct("=q")
@@ -27,7 +27,7 @@ class TicketQueue:
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
-    def for_worker(self) -> int:
+    def duplicate_reader(self) -> int:
         """Return a descriptor for the worker to read from."""
         return os.dup(self._reader)
 
@@ -46,9 +46,9 @@ class TicketQueue:
         with suppress(BlockingIOError):
             while data := os.read(self._reader, 1 << 16):
                 tickets.frombytes(data)
-        if LEAVE in tickets:
-            tickets.remove(LEAVE)
-            self.offer([LEAVE])
+        if EXIT_TICKET in tickets:
+            tickets.remove(EXIT_TICKET)
+            self.offer([EXIT_TICKET])
         return tickets.tolist()
 
     def close(self) -> None:
@@ -66,4 +66,4 @@ def take(reader: int) -> int:
             poll.register(reader, select.POLLIN)
             poll.poll()
             continue
-        return _TICKET.unpack(data)[0] if data else LEAVE
+        return _TICKET.unpack(data)[0] if data else EXIT_TICKET

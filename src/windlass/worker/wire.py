@@ -211,7 +211,7 @@ class Measured(Message, frozen=True):
 FromWorker: TypeAlias = Hello | ParentFailed | Done | Heartbeat | Call | Measured
 
 
-def done(ticket: int, seconds: float, outcome: Outcome, log: str | None) -> Done:
+def encode_outcome(ticket: int, seconds: float, outcome: Outcome, log: str | None) -> Done:
     """Return the message for an outcome, with text that cannot be stored replaced."""
     log = None if log is None else storable(log)
     match outcome:
@@ -227,7 +227,7 @@ def done(ticket: int, seconds: float, outcome: Outcome, log: str | None) -> Done
             raise AssertionError(f"a worker cannot report {outcome}")
 
 
-def outcome_of(message: Done) -> Outcome:
+def decode_outcome(message: Done) -> Outcome:
     """Return the outcome that a message reports."""
     if message.error is not None:
         return Raised(message.error, message.retry_in, message.give_up)
@@ -236,7 +236,7 @@ def outcome_of(message: Done) -> Outcome:
     return Returned(message.result) if message.stopped is None else Stopped(State.CANCELLED, message.stopped)
 
 
-def frame(message: Message) -> bytes:
+def encode_frame(message: Message) -> bytes:
     """Encode a message as a frame; raise `InvalidPayload` if it is too large to be sent."""
     body = _encoder.encode(message)
     if len(body) > MAX_FRAME:

@@ -33,9 +33,9 @@ from windlass.errors import NotAllowed
 from windlass.stores.protocol import Store
 from windlass.worker.async_runner import AsyncRunner
 from windlass.worker.capture import Capture
-from windlass.worker.interrupts import Interrupts, outcome_of_interruption
+from windlass.worker.interrupts import Interrupts, describe_interruption
 from windlass.worker.remote import RemoteStore
-from windlass.worker.tickets import LEAVE, take
+from windlass.worker.tickets import EXIT_TICKET, take
 from windlass.worker.wire import (
     Answer,
     Call,
@@ -51,8 +51,8 @@ from windlass.worker.wire import (
     Run,
     ToWorker,
     Valid,
-    done,
-    frame,
+    encode_frame,
+    encode_outcome,
 )
 
 _PROGRESS_SECONDS = 0.05
@@ -122,7 +122,7 @@ class WorkerMain:
         """Send a message to the node."""
         if os.getpid() != self._pid:
             raise NotAllowed("This process was forked by a handler. Only the worker process can call its node.")
-        data = frame(message)
+        data = encode_frame(message)
         with self._sending:
             if not self._socket_guard.intact():
                 self._abandon("a handler closed or replaced the socket to the node")
@@ -174,7 +174,7 @@ class WorkerMain:
     def _next(self) -> tuple[int, Assignment] | None:
         """Take the next ticket and return its assignment. Return None if the worker shall exit."""
         ticket = take(self._tickets)
-        if ticket == LEAVE:
+        if ticket == EXIT_TICKET:
             return None
         with self._arrived:
             while ticket not in self._waiting:
@@ -196,9 +196,9 @@ class WorkerMain:
         self._stop_requested.discard(ticket)
         self._progress_at.pop(ticket, None)
         try:
-            self.send(done(ticket, seconds, outcome, text))
+            self.send(encode_outcome(ticket, seconds, outcome, text))
         except (TypeError, ValueError, MemoryError, RecursionError) as error:  # It cannot be encoded.
-            self.send(done(ticket, seconds, Raised(describe_error(error)), None))
+            self.send(encode_outcome(ticket, seconds, Raised(describe_error(error)), None))
 
     def _run_handler(self, ticket: int, assignment: Assignment) -> Outcome:
         handler = self._app.handlers.get(assignment.handler)
@@ -208,7 +208,7 @@ class WorkerMain:
             with self._interrupts.thread(ticket):
                 return run_attempt(self._app, assignment, self)
         except (SoftTimeout, Cancelled) as error:
-            return outcome_of_interruption(type(error))
+            return describe_interruption(type(error))
 
     def _call(self, call: Call) -> None:
         with self._interrupts.shield():

@@ -42,7 +42,7 @@ from windlass.worker.wire import (
     WorkerExited,
     WorkerNotStarted,
     WorkerStarted,
-    frame,
+    encode_frame,
 )
 from windlass.worker.worker_main import run_worker
 
@@ -68,19 +68,19 @@ def main(descriptor: str, encoded: str) -> int:
             forbid_stores("the app is being imported: enqueue from a function, not from the module itself")
             if imports.path:
                 sys.path[:] = imports.path
-            app = load(imports.app)
+            app = load_app(imports.app)
             for module in imports.modules:
                 importlib.import_module(module)
             ready = ParentReady(app.manifest(), monotonic() - started)
         except BaseException as error:  # noqa: BLE001 - the node reports whatever the app raises
-            _send(node, ParentFailed(import_failure(imports.app, error)))
+            _send(node, ParentFailed(describe_import_failure(imports.app, error)))
             return 1
         _send(node, ready)
         WorkerParent(node, app).run()
     return 0
 
 
-def load(target: str) -> App:
+def load_app(target: str) -> App:
     """Import and return the app that `module:name` names. The name defaults to `app`."""
     module, _, name = target.partition(":")
     if os.getcwd() not in sys.path:  # noqa: PTH109 - compared with text
@@ -268,7 +268,7 @@ def _closing(descriptor: int) -> Generator[None]:
 
 def _send(node: socket.socket, message: Message) -> None:
     with suppress(BrokenPipeError, ConnectionResetError):  # The next read finds that the node is gone.
-        node.sendall(frame(message))
+        node.sendall(encode_frame(message))
 
 
 def _ignore_signals() -> None:
@@ -316,7 +316,7 @@ def _kill_group(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def import_failure(target: str, error: BaseException) -> str:
+def describe_import_failure(target: str, error: BaseException) -> str:
     """Return why the app could not be imported, with a traceback of the app's own frames."""
     frames = error.__traceback__
     while frames is not None and _is_machinery(frames.tb_frame.f_code.co_filename):

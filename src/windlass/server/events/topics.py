@@ -14,7 +14,8 @@ from windlass.core.task import TaskId
 from windlass.operations.handler_catalog import HandlerCatalog
 from windlass.operations.pools import describe_all, look_at
 from windlass.operations.redact import redact_progress, redact_task
-from windlass.operations.workflows import Summary, count_groups
+from windlass.operations.workflow_graph import Summary
+from windlass.operations.workflows import count_groups
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.protocol import Count, Store
 from windlass.wire.events import (

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from windlass.errors import Refused
+from windlass.operations.access import Access
 from windlass.operations.caller import Scope as TokenScope
 from windlass.refused_submits import refused_submits
 from windlass.server.http.call import Call
@@ -50,14 +51,8 @@ async def _respond(service: Service, route: Route, request: Request) -> Response
     caller = await service.auth.admit(request, route)
     if route.mode is not Mode.INLINE:
         service.rate_limiter.take(caller)
-    call = Call(
-        store=service.store,
-        handlers=service.handlers,
-        workers=service.workers,
-        caller=caller,
-        headers=request.headers,
-        clock=service.clock,
-    )
+    access = Access(service.store, caller, catalog=service.handlers, clock=service.clock)
+    call = Call(access, request.headers, service.workers)
     arguments = await _arguments(service, route, request)
     match route.mode:
         case Mode.JSON | Mode.TEXT:

@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 
 from windlass.server.http.event_stream import EVENT_STREAM
-from windlass.server.http.problems import status_of
 from windlass.server.http.routing import Mode, Route
-from windlass.wire.problems import Problem
+from windlass.wire.problems import Problem, status_of
 
 _REFERENCE = "#/components/schemas/{name}"
 _HEADERS: Mapping[str, str] = {

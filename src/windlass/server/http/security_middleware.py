@@ -20,8 +20,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from windlass.clock import entropy
 from windlass.errors import Refused, StoreError, WindlassError
 from windlass.server.http import error_page
-from windlass.server.http.problems import headers_of, problem_of
+from windlass.server.http.problems import headers_of
 from windlass.server.settings import MAX_HEADERS, ServerSettings
+from windlass.wire.problems import problem_of
 
 logger = logging.getLogger("windlass.server")
 

@@ -8,13 +8,14 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from windlass.core.task import TaskId
-from windlass.errors import Refused
+from windlass.errors import UnknownQueue
 from windlass.operations.caller import Scope
+from windlass.operations.workflows import find_tenant
 from windlass.server.events.topics import Overview, TaskTopic, WorkflowTopic
 from windlass.server.http.call import Call
 from windlass.server.http.event_stream import EventStream
 from windlass.server.http.routing import Routes
-from windlass.server.routes.workflows import visible_tenant
+from windlass.stores.protocol import Filter
 from windlass.wire.events import AuditEvent, CountsEvent, PoolsEvent, ProgressEvent, TaskEvent, WorkflowEvent
 from windlass.wire.fields import Name, Text
 
@@ -51,12 +52,10 @@ def stream_events(call: Call, query: StreamEvents) -> EventStream[CountsEvent | 
     you missed (the newest 1,000). A client that does not keep up is disconnected. A token limited to a tenant or a
     queue gets only the counts of its own tasks.
     """
-    caller = call.caller
-    if caller.queue not in (None, query.queue or caller.queue):
-        raise Refused("unknown_queue", f"Unknown queue: {query.queue}")
-    topic = Overview(
-        tenant=caller.tenant, queue=query.queue or caller.queue, pool=query.pool, unrestricted=not caller.limited
-    )
+    which = call.access.narrow(Filter(queue=query.queue))
+    if which is None:
+        raise UnknownQueue(str(query.queue))
+    topic = Overview(tenant=which.tenant, queue=which.queue, pool=query.pool, unrestricted=not call.caller.limited)
     return EventStream(topic=topic, seconds=query.seconds)
 
 
@@ -88,6 +87,6 @@ def stream_workflow_events(call: Call, name: Text, query: StreamWorkflow) -> Eve
     changed; less often for a workflow of many thousand tasks. `audit` carries one audit entry about the workflow, whose
     number is the event's id, and resumes as in `/events`; tokens limited to a tenant or a queue do not get it.
     """
-    tenant = visible_tenant(call, name, query.tenant)
+    tenant = find_tenant(call.access, name, query.tenant)
     topic = WorkflowTopic(name=name, tenant=tenant, unrestricted=not call.caller.limited)
     return EventStream(topic=topic, seconds=query.seconds)

@@ -23,12 +23,12 @@ from windlass.core.times import duration, micros
 from windlass.errors import InvalidPayload, InvalidTask, Refused, StaleLease, WindlassError
 from windlass.operations.caller import Scope
 from windlass.server.http.call import Call
-from windlass.server.http.problems import problem_of
 from windlass.server.http.routing import Routes
 from windlass.server.http.streaming import Live
 from windlass.server.workers import breaker_probes
 from windlass.server.workers.http_workers import Capabilities
 from windlass.stores.protocol import LeaseLost, Verdict
+from windlass.wire.problems import problem_of
 from windlass.wire.sessions import (
     MAX_REPORTS,
     AttemptReport,

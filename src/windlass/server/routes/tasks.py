@@ -19,11 +19,11 @@ from windlass.operations import tasks
 from windlass.operations.access import Access
 from windlass.operations.caller import Scope
 from windlass.server.http.call import Call
-from windlass.server.http.problems import problem_of
 from windlass.server.http.routing import Routes
 from windlass.stores.protocol import Filter
 from windlass.wire.cursors import parse_cursor
 from windlass.wire.fields import MAX_BATCH, NO_REASON, Name, Reason, Text
+from windlass.wire.problems import problem_of
 from windlass.wire.tasks import (
     AttemptShape,
     Cancelled,
@@ -46,6 +46,7 @@ from windlass.wire.tasks import (
     new_task,
     progress_shape,
     receipt_shape,
+    receipts_shape,
     retried_shape,
     task_change,
     task_page,
@@ -105,7 +106,7 @@ def submit_batch(call: Call, query: SubmitQuery, body: list[SubmitTask]) -> Rece
     """Submit up to 10,000 tasks, all of them or none. They may depend on each other."""
     if len(body) > MAX_BATCH:
         raise Refused("too_many_tasks", f"{len(body):,} tasks in one batch; the limit is {MAX_BATCH:,}")
-    return submit_all(call, body, unchecked=query.unchecked)
+    return receipts_shape(tasks.submit(call.access, new_batch(call, body, unchecked=query.unchecked)))
 
 
 @route("GET", "/tasks", Scope.READ, errors=["invalid_filter", "invalid_cursor"])
@@ -202,12 +203,6 @@ def get_graph(call: Call, id: UUID) -> GraphShape:
 def get_why(call: Call, id: UUID) -> WhyShape:
     """Explain what a task waits for, and what would let it run."""
     return why_shape(tasks.why(call.access, TaskId(id)))
-
-
-def submit_all(call: Call, given: list[SubmitTask], *, unchecked: bool) -> Receipts:
-    """Submit a batch, all of it or nothing."""
-    new = new_batch(call, given, unchecked=unchecked)
-    return Receipts(receipts=[receipt_shape(receipt) for receipt in tasks.submit(call.access, new)])
 
 
 def new_batch(call: Call, given: list[SubmitTask], *, unchecked: bool) -> list[NewTask]:

@@ -18,12 +18,12 @@ from windlass.operations import tasks
 from windlass.operations.caller import Scope
 from windlass.refused_submits import refused_submits
 from windlass.server.http.call import Call
-from windlass.server.http.problems import problem_of
 from windlass.server.http.routing import Routes
 from windlass.server.http.streaming import LineReader
 from windlass.server.routes.tasks import SUBMIT_ERRORS
 from windlass.stores.protocol import Receipt
 from windlass.wire.fields import MAX_BATCH
+from windlass.wire.problems import problem_of
 from windlass.wire.strict_json import decode_json
 from windlass.wire.tasks import LineReceipt, SubmitTask, new_task
 

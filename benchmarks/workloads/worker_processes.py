@@ -1,4 +1,4 @@
-"""The workers of a system as processes of their own, and their end."""
+"""Start and kill the worker processes of a system."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _libc = ctypes.CDLL(None)
 
 
-class Crew:
-    """Started when it is made; the end of the `with` block kills all of it, and only it."""
+class WorkerProcesses:
+    """The worker processes of a system. Leaving the `with` block kills them."""
 
     def __init__(self, system: System, url: str, effects: Path, commands: Sequence[Sequence[str]] = ()) -> None:
         self.log = effects.with_suffix(".log")
-        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # what they leave behind is ours to bury, and its time counts as ours
+        _libc.prctl(
+            _PR_SET_CHILD_SUBREAPER, 1
+        )  # so that orphans become our children, and their CPU time counts as ours
         environment = {
             **os.environ,
             URL: url,
@@ -45,7 +47,7 @@ class Crew:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    preexec_fn=_end_with_the_harness,  # noqa: PLW1509  # the harness has one thread
+                    preexec_fn=_die_with_parent,  # noqa: PLW1509  # the harness has one thread
                 )
                 for command in commands or system.commands
             ]
@@ -57,7 +59,7 @@ class Crew:
         self.kill()
 
     def kill(self) -> None:
-        """End every process of it as a crash would, also what it has started itself."""
+        """Kill all processes and their children, as in a crash."""
         found = [psutil.Process(one.pid) for one in self.processes if one.poll() is None]
         below = [child for one in found for child in one.children(recursive=True)]
         for process in below + found:
@@ -69,17 +71,17 @@ class Crew:
             with suppress(ChildProcessError):
                 os.waitpid(process.pid, 0)
 
-    def holds(self, pid: int) -> bool:
-        """Whether this process is one of it."""
+    def owns(self, pid: int) -> bool:
+        """Return True if this process is one of the workers or their children."""
         with suppress(psutil.NoSuchProcess):
             ours = {one.pid for one in self.processes}
             return pid in ours or any(parent.pid in ours for parent in psutil.Process(pid).parents())
         return False
 
-    def last_words(self) -> str:
-        """The end of what they wrote, for whoever looks for a fault."""
+    def read_log(self) -> str:
+        """Return the end of the workers' log."""
         return self.log.read_text(errors="replace")[-1500:]
 
 
-def _end_with_the_harness() -> None:
+def _die_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

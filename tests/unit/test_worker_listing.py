@@ -28,7 +28,7 @@ def a_worker(number: int, *, threads: int = 1, tasks: int = 0, pool: str = "mail
 
 
 def listing(*workers: Worker, memory: int = 5 << 20) -> WorkerListing:
-    """Describes these workers."""
+    """Return the listing of these workers."""
     dispatcher = SimpleNamespace(workers={worker.number: worker for worker in workers})
     hub = SimpleNamespace(lock=threading.RLock(), dispatcher=dispatcher, memory=lambda _worker: memory)
     return WorkerListing(cast("Any", hub), SystemClock())
@@ -38,7 +38,7 @@ def test_a_worker_is_described_with_the_tasks_that_it_runs() -> None:
     worker = a_worker(7, threads=2, tasks=3)
     before = SystemClock().now()
 
-    [found] = decode_workers(listing(worker).text()).workers
+    [found] = decode_workers(listing(worker).encode()).workers
 
     assert (found.number, found.pid, found.pool, found.state) == (7, 1_007, "mail", "busy")
     assert (found.memory, found.running, len(found.tasks)) == (5 << 20, 2, 2), "the third waits for a slot"
@@ -49,20 +49,20 @@ def test_a_worker_is_described_with_the_tasks_that_it_runs() -> None:
 def test_an_idle_node_reports_the_same_text_again() -> None:
     described = listing(a_worker(1), a_worker(2), memory=(5 << 20) + 17)
 
-    first = described.text()
+    first = described.encode()
 
-    assert first == described.text()
+    assert first == described.encode()
     assert decode_workers(first).workers[0].memory == 5 << 20
 
 
 def test_a_node_without_workers_has_an_empty_list() -> None:
-    assert decode_workers(listing().text()).workers == ()
+    assert decode_workers(listing().encode()).workers == ()
 
 
-def test_the_list_is_bounded_and_says_what_it_leaves_out() -> None:
+def test_the_list_is_bounded_and_counts_what_it_omits() -> None:
     workers = [a_worker(number, threads=10, tasks=10, pool="p" * 128) for number in range(MAX_WORKERS + 44)]
 
-    text = listing(*workers).text()
+    text = listing(*workers).encode()
     found = decode_workers(text)
 
     assert (len(found.workers), found.more) == (MAX_WORKERS, 44)
@@ -72,7 +72,7 @@ def test_the_list_is_bounded_and_says_what_it_leaves_out() -> None:
 
 
 def test_one_worker_may_list_many_tasks() -> None:
-    [found] = decode_workers(listing(a_worker(1, threads=100, tasks=100)).text()).workers
+    [found] = decode_workers(listing(a_worker(1, threads=100, tasks=100)).encode()).workers
 
     assert len(found.tasks) == 100
 

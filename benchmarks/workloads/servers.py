@@ -1,4 +1,4 @@
-"""Where every measurement finds empty data: a new database, a new file, a Redis with nothing in it."""
+"""Provide empty data for each measurement: a new database, a new file, or an empty Redis."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from tests.support.servers import HOST, Daemon, PostgresServer, ServerMissing, f
 
 
 class RedisServer:
-    """One Redis without persistence, on a free loopback port, which ends with this process."""
+    """A Redis server without persistence on a free loopback port. It ends with this process."""
 
     def __init__(self) -> None:
         binary = shutil.which("redis-server")
         if binary is None:
-            raise ServerMissing("no redis-server on this machine (Debian: apt-get install redis-server)")
+            raise ServerMissing("No redis-server found. On Debian, run apt-get install redis-server.")
         self._folder = make_folder("windlass-redis-")
         self.port = free_port()
         settings = ["--port", str(self.port), "--bind", HOST, "--save", "", "--appendonly", "no"]
         command = [binary, *settings, "--dir", str(self._folder)]
         self._daemon = Daemon(command, self._folder / "log", os.getpid(), guard_signal=signal.SIGKILL)
-        self._daemon.await_ready(self._answers)
+        self._daemon.await_ready(self._is_ready)
 
     @property
     def url(self) -> str:
         return f"redis://{HOST}:{self.port}/0"
 
     def empty(self) -> None:
-        assert self._ask("FLUSHALL") == "+OK", "Redis did not empty itself"
+        assert self._ask("FLUSHALL") == "+OK", "FLUSHALL failed"
 
     def close(self) -> None:
         self._daemon.stop(signal.SIGKILL)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         try:
             return self._ask("PING") == "+PONG"
         except OSError:
@@ -51,8 +51,8 @@ class RedisServer:
             return connection.recv(100).decode().strip()
 
 
-class Places:
-    """All servers of a run, each started when it is first needed."""
+class Servers:
+    """The servers of a run. Each starts when it is first needed."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="windlass-bench-"))
@@ -72,8 +72,8 @@ class Places:
             self._redis.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def fresh(self, store: str) -> str:
-        """The address of a store of this kind with nothing in it."""
+    def create(self, store: str) -> str:
+        """Return the address of an empty store of this kind."""
         match store:
             case "postgres":
                 if self._postgres is None:
@@ -85,10 +85,10 @@ class Places:
                 self._redis.empty()
                 return self._redis.url
             case _:
-                return f"sqlite:///{self.file('db')}"
+                return f"sqlite:///{self.create_path('db')}"
 
     def release(self, url: str) -> None:
-        """Remove what a measurement has left at an address that `fresh` gave."""
+        """Remove the data at an address that `create` returned."""
         if url.startswith("postgresql:"):
             assert self._postgres is not None
             self._postgres.drop_database(url.rpartition("/")[2])
@@ -100,7 +100,7 @@ class Places:
             for file in path.parent.glob(f"{path.name}*"):
                 file.unlink()
 
-    def file(self, kind: str) -> Path:
-        """A path that nobody has used."""
+    def create_path(self, kind: str) -> Path:
+        """Return a new path."""
         self._number += 1
         return self.folder / f"{self._number}.{kind}"

@@ -1,4 +1,4 @@
-"""Where the measured data live: one home for each kind of store, emptied and filled as a measurement needs it."""
+"""One database for each kind of store, which a measurement empties and fills."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import psycopg
 from benchmarks.bare import Bare
 from benchmarks.bare_postgres import BarePostgres
 from benchmarks.bare_sqlite import BareSQLite
-from benchmarks.drain import drain, through
+from benchmarks.drain import drain, make_cycle
 from benchmarks.fill import fill_postgres, fill_sqlite
 from tests.support.servers import PostgresServer
 from windlass.core.task import NewTask
@@ -25,28 +25,28 @@ from windlass.stores.protocol import Store
 from windlass.stores.sqlite import SQLiteStore
 
 KEPT = ("meta", "migration", "queue")
-"""The tables whose rows are no tasks."""
+"""The tables that are not emptied."""
 
 FILLED_AT_ONCE = 50_000
 
 
-class Home(Protocol):
-    """One place for data."""
+class Database(Protocol):
+    """A database for measurements."""
 
     name: str
     shared: bool
-    """Whether other processes reach the same data."""
+    """True if other processes can use the same data."""
     fastest: int
-    """More tasks a second than a claim loop will ever take: what has to be there for a second of it."""
+    """Tasks per second that no claim loop exceeds: the tasks to fill in for each second."""
     largest: int
-    """More finished rows than these are not asked of it."""
+    """The most finished rows to measure with."""
 
     def empty(self) -> None:
         """Remove every task."""
         ...
 
     def fill(self, many: int, *, finished: bool) -> None:
-        """Put so many tasks more into the tables, and let everything come to rest."""
+        """Add this many tasks to the tables, and wait until the database is idle."""
         ...
 
     def store(self) -> Store:
@@ -58,20 +58,20 @@ class Home(Protocol):
         ...
 
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run one statement by itself; its rows."""
+        """Run one statement and return its rows."""
         ...
 
-    def pinned(self) -> AbstractContextManager[None]:
-        """Hold the snapshot of one idle reader open meanwhile."""
+    def hold_snapshot(self) -> AbstractContextManager[None]:
+        """Keep the snapshot of an idle reader open."""
         ...
 
     def close(self) -> None:
-        """Remove everything."""
+        """Remove the database."""
         ...
 
 
-class MemoryHome:
-    """Data in this process."""
+class MemoryDatabase:
+    """A memory store in this process."""
 
     name, shared, fastest, largest = "memory", False, 120_000, 100_000
 
@@ -85,7 +85,7 @@ class MemoryHome:
         for start in range(0, many, FILLED_AT_ONCE):
             self._store.submit([NewTask(handler="bench.noop")] * min(FILLED_AT_ONCE, many - start))
         if finished:
-            drain(through(self._store), 10_000)
+            drain(make_cycle(self._store), 10_000)
 
     def store(self) -> Store:
         return self._store
@@ -97,15 +97,15 @@ class MemoryHome:
         raise NotImplementedError("the memory store has no statements")
 
     @contextmanager
-    def pinned(self) -> Generator[None]:
+    def hold_snapshot(self) -> Generator[None]:
         yield
 
     def close(self) -> None:
         self._store.close()
 
 
-class SQLiteHome:
-    """A file in a folder of its own, on the disk of the temporary files."""
+class SQLiteDatabase:
+    """A file in its own temporary directory."""
 
     name, shared, fastest, largest = "sqlite", True, 120_000, 10**9
 
@@ -135,7 +135,7 @@ class SQLiteHome:
             connection.close()
 
     @contextmanager
-    def pinned(self) -> Generator[None]:
+    def hold_snapshot(self) -> Generator[None]:
         connection: Any = apsw.Connection(self._path)  # its stubs are partly unknown
         connection.execute("BEGIN").fetchall()
         connection.execute("SELECT count(*) FROM meta").fetchall()
@@ -148,8 +148,8 @@ class SQLiteHome:
         shutil.rmtree(self._folder)
 
 
-class PostgresHome:
-    """A database on a server of its own: as installed, so with fsync and 128 MB of shared buffers."""
+class PostgresDatabase:
+    """A database on its own server with default settings: fsync on, 128 MB of shared buffers."""
 
     name, shared, fastest, largest = "postgres", True, 50_000, 10**9
 
@@ -179,7 +179,7 @@ class PostgresHome:
             return cursor.fetchall() if cursor.description else []
 
     @contextmanager
-    def pinned(self) -> Generator[None]:
+    def hold_snapshot(self) -> Generator[None]:
         with psycopg.connect(self.url) as connection:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.execute("SELECT count(*) FROM windlass.meta")
@@ -190,4 +190,4 @@ class PostgresHome:
         self._server.close()
 
 
-HOMES = {"memory": MemoryHome, "sqlite": SQLiteHome, "postgres": PostgresHome}
+DATABASES = {"memory": MemoryDatabase, "sqlite": SQLiteDatabase, "postgres": PostgresDatabase}

@@ -1,4 +1,4 @@
-"""The adapter of Windlass itself: the app that its nodes serve, and its client."""
+"""The adapter of Windlass: the app that its nodes serve, and its client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from os import environ
 import windlass
 from benchmarks.workloads.adapter import URL
 from benchmarks.workloads.adapter import Client as Caller
-from benchmarks.workloads.effects import leave, linger
+from benchmarks.workloads.effects import record_and_sleep, record_start
 from windlass.core.lifecycle import UNFINISHED
 
 app = windlass.App(environ.get(URL, "memory:"))  # workers do not see the address of the store
@@ -17,12 +17,12 @@ app = windlass.App(environ.get(URL, "memory:"))  # workers do not see the addres
 
 @app.task(name="noop")
 def noop(number: int) -> None:
-    leave(number)
+    record_start(number)
 
 
 @app.task(name="long")
 def long(number: int, seconds: float) -> None:
-    linger(number, seconds)
+    record_and_sleep(number, seconds)
 
 
 class Client(Caller):
@@ -35,7 +35,7 @@ class Client(Caller):
     def enqueue_many(self, numbers: Sequence[int]) -> None:
         app.enqueue_many(noop.bind(number) for number in numbers)
 
-    def in_tasks(self, numbers: Sequence[int], callers: int) -> None:
+    def enqueue_in_tasks(self, numbers: Sequence[int], callers: int) -> None:
         async def some(share: Sequence[int]) -> None:
             for number in share:
                 await noop.aenqueue(number)
@@ -66,5 +66,5 @@ def prepare() -> None:
     app.close()
 
 
-def waiting() -> int:
+def count_unfinished() -> int:
     return sum(count.tasks for count in app.store.counts() if count.state in UNFINISHED)
