@@ -123,7 +123,7 @@ def test_a_queue_takes_exactly_as_many_as_it_may_hold(store: Store) -> None:
     assert len(store.submit([a_task() for _ in range(10)])) == 10
 
 
-def test_tasks_that_end_at_birth_end_those_that_wait_in_other_chunks(store: Store) -> None:
+def test_tasks_that_end_at_once_end_their_dependents_in_other_chunks(store: Store) -> None:
     batch = [a_task(key=f"e{n}", expires=-SECOND) for n in range(7)]
 
     receipts = store.submit([*(after(f"w{n}", f"e{n}") for n in range(7)), *batch])

@@ -31,7 +31,7 @@ def leased_now(store: Store) -> set[tuple[TaskId, int]]:
 
 
 def granted(claims: list[Claim]) -> set[tuple[TaskId, int]]:
-    """The same, as those who claimed were told."""
+    """Return the tasks and fences of these claims."""
     return {(claim.lease.task, claim.lease.fence) for claim in claims}
 
 

@@ -145,17 +145,17 @@ def forker_while_busy(test: Controller, path: str) -> tuple[int, str]:
     thread = threading.Thread(target=work)
     thread.start()
     inside.wait()
-    heard, said = os.pipe()
+    reader, writer = os.pipe()
 
     def child() -> None:
         try:
             submit(store, a_task(key="child"))
         except StoreError as error:
-            os.write(said, str(error).encode())
+            os.write(writer, str(error).encode())
 
     pid = _fork(child)
-    os.close(said)
-    with os.fdopen(heard) as words:
+    os.close(writer)
+    with os.fdopen(reader) as words:
         text = words.read()
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     leave.set()
@@ -176,7 +176,7 @@ def _fork(work: Callable[[], object]) -> int:
         return pid
     try:
         work()
-    except BaseException:  # noqa: BLE001 - the end of the child: whoever reads its errors must see this
+    except BaseException:  # noqa: BLE001 - the end of the child: its errors must be visible
         traceback.print_exc()
         os._exit(1)
     os._exit(0)

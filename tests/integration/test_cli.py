@@ -107,7 +107,7 @@ def test_tasks_are_cancelled_and_brought_back(windlass: Callable[..., Result], s
     assert [task.state for task in store.get([first, second]) if task] == [State.RUNNABLE] * 2
 
 
-def test_why_tells_by_its_status_whether_a_task_waits_or_will_not_run(
+def test_the_exit_code_of_why_says_whether_a_task_waits_or_will_not_run(
     windlass: Callable[..., Result], store: Store
 ) -> None:
     id = str(submit_one(store, handler="mail"))
@@ -120,7 +120,7 @@ def test_why_tells_by_its_status_whether_a_task_waits_or_will_not_run(
     report(store, claim, GAVE_UP)
     failed = windlass("why", id, "--json")
 
-    statuses = [said.exit_code for said in (stuck, later, ready, runs, failed)]
+    statuses = [result.exit_code for result in (stuck, later, ready, runs, failed)]
 
     assert statuses == [4, 3, 0, 0, 4]
     assert "no node is alive" in stuck.stdout

@@ -117,22 +117,22 @@ def test_the_status_names_the_database_and_what_it_holds(url: str, store: Store)
     store.submit([a_task(), a_task()])
 
     status = read(windlass("db", "status", "--store", url, "--json"))
-    said = windlass("db", "status", "--store", url).stdout
+    result = windlass("db", "status", "--store", url).stdout
 
     assert (status["tasks"], status["schema"] == status["newest"]) == ({"runnable": 2}, True)
     assert status["bytes"] > 0
     assert status["facts"].get("journal_mode", "wal") == "wal"
     assert status["facts"].get("fsync", "on") == "on"
-    assert "2 runnable" in said
-    assert said.startswith(status["kind"])
+    assert "2 runnable" in result
+    assert result.startswith(status["kind"])
 
 
 def test_a_sound_database_passes_every_check(url: str, store: Store) -> None:
     fill(store)
 
-    said = windlass("db", "check", "--store", url)
+    result = windlass("db", "check", "--store", url)
 
-    assert (said.exit_code, said.stdout) == (0, "✓ nothing is wrong\n")
+    assert (result.exit_code, result.stdout) == (0, "✓ nothing is wrong\n")
     sweep_until_quiet(store)
     assert windlass("db", "check", "--store", url).exit_code == 0
 
@@ -158,10 +158,10 @@ def test_each_broken_promise_is_found(url: str, store: Store, check: str) -> Non
     claim_one(store, queue="z")
     execute(url, DAMAGE[check])
 
-    said = windlass("db", "check", "--store", url, "--json")
+    result = windlass("db", "check", "--store", url, "--json")
 
-    assert said.exit_code == 1
-    assert check in {finding["check"] for finding in json.loads(said.stdout)}
+    assert result.exit_code == 1
+    assert check in {finding["check"] for finding in json.loads(result.stdout)}
     assert f"✗ {check}: {PROMISES[check]}" in windlass("db", "check", "--store", url).stdout
 
 
@@ -214,10 +214,10 @@ def test_a_backup_of_a_file_in_use_can_be_opened(tmp_path: Path) -> None:
     store.close()
 
 
-def test_for_postgres_the_command_of_its_own_tool_is_told(migrated_url: str) -> None:
-    said = windlass("db", "backup", "x.dump", "--store", migrated_url)
+def test_a_backup_of_postgres_prints_the_command_of_its_own_tool(migrated_url: str) -> None:
+    result = windlass("db", "backup", "x.dump", "--store", migrated_url)
 
-    assert (said.exit_code, "pg_dump --format=custom --schema=windlass" in said.stderr) == (5, True)
+    assert (result.exit_code, "pg_dump --format=custom --schema=windlass" in result.stderr) == (5, True)
 
 
 @pytest.mark.parametrize("there_and_back", [False, True])
@@ -306,12 +306,12 @@ def test_what_is_copied_is_all_there_is(tmp_path: Path, migrated_url: str) -> No
 
 
 @pytest.mark.parametrize("words", [["db", "status"], ["db", "check"], ["doctor"], ["db", "backup", "x.db"]])
-def test_a_file_that_is_no_database_is_said_so(tmp_path: Path, words: list[str]) -> None:
+def test_a_file_that_is_not_a_database_is_reported(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "odd.db").write_text("not a database at all\n" * 100)
 
-    said = windlass(*words, "--store", file_url(tmp_path / "odd.db"))
+    result = windlass(*words, "--store", file_url(tmp_path / "odd.db"))
 
-    assert (said.exit_code, "file is not a database" in said.stderr) == (1, True), said.output
+    assert (result.exit_code, "file is not a database" in result.stderr) == (1, True), result.output
 
 
 def test_damage_to_the_file_itself_is_found(tmp_path: Path) -> None:
@@ -326,6 +326,6 @@ def test_damage_to_the_file_itself_is_found(tmp_path: Path) -> None:
         file.seek(path.stat().st_size // 2)
         file.write(b"\xff" * 8_192)
 
-    said = windlass("db", "check", "--store", file_url(path))
+    result = windlass("db", "check", "--store", file_url(path))
 
-    assert (said.exit_code, "✗ integrity_check: the file is damaged" in said.stdout) == (1, True), said.output
+    assert (result.exit_code, "✗ integrity_check: the file is damaged" in result.stdout) == (1, True), result.output

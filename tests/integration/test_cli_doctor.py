@@ -26,10 +26,10 @@ def doctor(url: str, *words: str) -> Result:
 
 
 def test_a_fresh_store_has_nothing_bad(url: str) -> None:
-    said = doctor(url)
+    result = doctor(url)
     found = {each["name"]: each["mark"] for each in json.loads(doctor(url, "--json").stdout)}
 
-    assert (said.exit_code, "✗" in said.stdout) == (0, False), said.stdout
+    assert (result.exit_code, "✗" in result.stdout) == (0, False), result.stdout
     assert {"version", "schema", "durability", "clock", "session", "runs"} <= found.keys()
     assert (found["version"], found["durability"], found["clock"]) == ("✓", "✓", "✓")
 
@@ -41,10 +41,10 @@ def test_tables_of_a_newer_release_are_bad_and_left_alone(tmp_path: Path) -> Non
     connection.pragma("user_version", 99)
     connection.close()
 
-    said = doctor(f"sqlite:///{path}")
+    result = doctor(f"sqlite:///{path}")
 
-    assert (said.exit_code, "✗ schema" in said.stdout, "→ upgrade Windlass" in said.stdout) == (1, True, True)
+    assert (result.exit_code, "✗ schema" in result.stdout, "→ upgrade Windlass" in result.stdout) == (1, True, True)
 
 
-def test_a_store_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+def test_a_missing_store_is_reported(tmp_path: Path) -> None:
     assert doctor(f"sqlite:///{tmp_path / 'none.db'}").exit_code == 8

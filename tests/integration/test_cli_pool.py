@@ -65,7 +65,7 @@ def shown(windlass: Callable[..., Result]) -> Any:
     return read(windlass("pool", "show", "mail", "--json"))
 
 
-def test_pools_are_listed_and_one_is_told_with_its_reasons(windlass: Callable[..., Result], store: Store) -> None:
+def test_pools_are_listed_and_one_is_shown_with_its_reasons(windlass: Callable[..., Result], store: Store) -> None:
     submit_one(store, queue="mail")
 
     [listed] = read(windlass("pool", "show", "--json"))
@@ -93,19 +93,19 @@ def test_without_any_pool_it_says_what_to_do(tmp_path: Path) -> None:
 def test_a_pool_is_set_for_some_time_and_resumed(windlass: Callable[..., Result]) -> None:
     ordered = windlass("pool", "set", "mail", "12", "--for", "30m", "--why", "a sale", "--by", "ann")
     override = shown(windlass)["override"]
-    told = windlass("pool", "show", "mail").stdout
+    output = windlass("pool", "show", "mail").stdout
     resumed = windlass("pool", "resume", "mail")
 
     assert (ordered.exit_code, ordered.stdout) == (0, "")
     assert "mail is set to 12 for 30m; `windlass pool resume mail` ends it" in ordered.stderr
     assert (override["least"], override["most"], override["author"], override["why"]) == (12, 12, "ann", "a sale")
     assert 1_790 < override["until"] - SystemClock().now() / 1e6 <= 1_800
-    assert "set to 12 by ann: a sale, until" in told
-    assert "(set by hand)" in told
+    assert "set to 12 by ann: a sale, until" in output
+    assert "(set by hand)" in output
     assert (resumed.exit_code, shown(windlass)["override"]) == (0, None)
 
 
-def test_a_range_is_set_for_an_hour_unless_it_is_said(windlass: Callable[..., Result]) -> None:
+def test_a_range_is_set_for_an_hour_by_default(windlass: Callable[..., Result]) -> None:
     windlass("pool", "set", "mail", "2-8")
 
     override = shown(windlass)["override"]
@@ -122,12 +122,12 @@ def test_a_freeze_keeps_what_was_decided(windlass: Callable[..., Result]) -> Non
 
 def test_a_pause_is_seen_and_ended(windlass: Callable[..., Result]) -> None:
     windlass("pool", "pause", "mail", "--by", "ann", "--why", "a migration")
-    paused, told = shown(windlass)["paused"], windlass("pool", "show", "mail").stdout
+    paused, output = shown(windlass)["paused"], windlass("pool", "show", "mail").stdout
     windlass("pool", "resume", "mail")
 
     assert (paused["by"], paused["why"]) == ("ann", "a migration")
-    assert "(paused)" in told
-    assert "by ann: a migration" in told
+    assert "(paused)" in output
+    assert "by ann: a migration" in output
     assert shown(windlass)["paused"] is None
 
 
@@ -144,7 +144,7 @@ def test_settings_are_tuned_and_put_back(windlass: Callable[..., Result]) -> Non
     assert (shown(windlass)["tuned"], shown(windlass)["ceiling"]) == ({}, 8)
 
 
-def test_history_tells_who_did_what_the_newest_last(windlass: Callable[..., Result]) -> None:
+def test_history_lists_who_did_what_newest_last(windlass: Callable[..., Result]) -> None:
     windlass("pool", "set", "mail", "5", "--by", "ann", "--why", "a sale")
     windlass("pool", "pause", "mail", "--by", "bob")
     windlass("pool", "resume", "mail", "--by", "bob")
@@ -254,7 +254,7 @@ def test_a_breaker_is_held_closed_for_some_time(windlass: Callable[..., Result],
     assert [(entry.subject, entry.action, entry.by) for entry in store.audit()] == [("breaker/bank", "held", "ann")]
 
 
-def test_why_tells_of_a_breaker_that_is_held_open(windlass: Callable[..., Result], store: Store) -> None:
+def test_why_names_a_breaker_that_is_held_open(windlass: Callable[..., Result], store: Store) -> None:
     id = submit_one(store, queue="mail", downstream="bank")
     windlass("breaker", "open", "bank", "--by", "ann", "--why", "it is down")
 

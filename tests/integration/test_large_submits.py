@@ -1,4 +1,4 @@
-"""Submitting a large batch needs little memory beside the caller's own list, and commits once."""
+"""Submitting a large batch needs little memory in addition to the caller's own list, and commits once."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_large_batch_needs_less_memory_than_its_callers_list(any_store: Store)
         tracemalloc.stop()
 
     assert len({receipt.id for receipt in receipts}) == TASKS
-    assert peak - own < 0.75 * own, f"{(peak - own) / 1e6:.1f} MB beside the caller's {own / 1e6:.1f} MB"
+    assert peak - own < 0.75 * own, f"{(peak - own) / 1e6:.1f} MB in addition to the caller's {own / 1e6:.1f} MB"
 
 
 @pytest.fixture

@@ -154,7 +154,7 @@ def database_of(store: SqlStore) -> Any:
 class Gate:
     """Stops one transaction of a store before one of its statements, or before its end (`COMMIT`).
 
-    What was asked before has been answered, and what was told before a commit has been done.
+    Earlier queries have been answered, and earlier statements have been executed.
     """
 
     def __init__(self, store: SqlStore, statement: str) -> None:
@@ -199,7 +199,7 @@ def intercept(store: SqlStore, before: Callable[[str], None]) -> None:
     def intercepted(work: Callable[[Transaction], T], **options: Any) -> T:
         def watched(tx: Transaction) -> T:
             result = work(Intercepted(tx, before))
-            tx.query("now", now=None).rows()  # Whoever waits for an answer waits for everything that was sent before.
+            tx.query("now", now=None).rows()  # Waiting for an answer waits for everything sent before.
             before(COMMIT)
             return result
 
@@ -209,7 +209,7 @@ def intercept(store: SqlStore, before: Callable[[str], None]) -> None:
 
 
 class Intercepted:
-    """A transaction in which somebody hears of each statement before it is sent."""
+    """A transaction that calls a function before it sends a statement."""
 
     def __init__(self, tx: Transaction, before: Callable[[str], None]) -> None:
         self._tx = tx

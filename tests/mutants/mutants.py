@@ -303,11 +303,11 @@ def a_merge_that_looks_for_its_target_first(lab: Laboratory) -> None:
     lab.rewrite("merge_lot", lambda text: text.replace("(SELECT windlass.open_lot(:queue))", open_now), folder="upkeep")
 
 
-def a_failed_prerequisite_told_to_the_nearest_alone(lab: Laboratory) -> None:
-    hear = graph.Resolver.apply
+def a_failure_applied_only_to_direct_dependents(lab: Laboratory) -> None:
+    apply = graph.Resolver.apply
 
     def to_the_nearest_alone(self: Any, rows: Any, reached: Any) -> Any:
-        hear(self, rows, reached)
+        apply(self, rows, reached)
         return {}
 
     lab.patch(graph.Resolver, "apply", to_the_nearest_alone)
@@ -468,8 +468,8 @@ MUTANTS = [
     Mutant("X1 claims that wait for locked rows", claims_that_wait, scenarios.a_claim_waits_for_nobody, POSTGRES),
     Mutant("X2 claims without a lock", claims_without_a_lock, scenarios.no_task_is_in_two_leases, POSTGRES),
     Mutant(
-        "X3 a bad end told to the nearest alone",
-        a_failed_prerequisite_told_to_the_nearest_alone,
+        "X3 a failure applied only to direct dependents",
+        a_failure_applied_only_to_direct_dependents,
         scenarios.a_failed_prerequisite_ends_those_that_wait,
     ),
     Mutant(

@@ -82,7 +82,7 @@ class Watch:
         """Hold a task's count against its edges."""
         open_edges = [edge for edge in around.prerequisites if not edge.resolved]
         for edge in open_edges:
-            assert edge.state is None or not edge.state.final, f"P7, P8: {edge.id} has ended, {task.id} was not told"
+            assert edge.state is None or not edge.state.final, f"P7, P8: {edge.id} has ended, {task.id} still waits"
         seal = task.waiting - len(open_edges)
         assert seal == 0 or (seal == 1 and not sealed), f"P7: {task.id} waits for {task.waiting}, {open_edges}"
         if task.state is State.WAITING:
