@@ -67,7 +67,7 @@ class BarePostgres:
             if rows:
                 many = len(rows)
                 self._run("lease", _ids(rows), repeat("1", many), session=self._session, now=rows[0][1])
-                self._run("count", *_deltas("runnable", "leased", many))
+                self._run("count", *_deltas("runnable", "leased", many, rows[0][1], "1"))
         return rows
 
     def _settle(self, claimed: Lines) -> None:
@@ -83,7 +83,7 @@ class BarePostgres:
             settled = self._run(
                 "settle", ids, ones, session, completed, ones, finished, ones, zeros, zeros, nulls, nulls
             )
-            self._run("count", *_deltas("leased", "completed", many))
+            self._run("count", *_deltas("leased", "completed", many, now, "NULL"))
             self._run("announce", ids, completed)
         assert settled.rowcount == many, "the store sends other statements now"
 
@@ -115,6 +115,7 @@ def repeat(value: str, many: int) -> str:
     return "{" + ",".join([value] * many) + "}"
 
 
-@cache
-def _deltas(before: str, after: str, many: int) -> tuple[str, str, str, str]:
-    return repeat(QUEUE, 2), repeat("default", 2), f"{{{before},{after}}}", f"{{{-many},{many}}}"
+def _deltas(before: str, after: str, many: int, at: int, wait: str) -> tuple[str, ...]:
+    moved = repeat(QUEUE, 2), repeat("default", 2), f"{{{before},{after}}}", f"{{{-many},{many}}}"
+    waits = f"{{NULL,{wait}}}"
+    return *moved, f"{{NULL,{at}}}", repeat("NULL", 2), waits, waits

@@ -89,7 +89,9 @@ class BareSQLite:
         assert settled == len(claimed), "the store sends other statements now"
 
     def _count(self, deltas: Sequence[tuple[str, int]], many: int) -> None:
-        self._many("count", [(QUEUE, "default", state, sign * many) for state, sign in deltas])
+        at = SystemClock().now()
+        rows = [(QUEUE, "default", state, sign * many, at if sign > 0 else None) for state, sign in deltas]
+        self._many("count", [(*row, None, None, None) for row in rows])
 
     def _one(self, statement: str, **scalars: object) -> Lines:
         values = tuple(scalars[name] for name in self._scalars[statement])

@@ -12,6 +12,7 @@ from msgspec import Struct
 from windlass.clock import SystemClock
 from windlass.core.task import NewTask
 from windlass.stores.protocol import RETENTION
+from windlass.stores.series import SERIES_KEPT
 from windlass.stores.sql.database import Transaction, Values
 from windlass.stores.sql.store import SqlStore
 
@@ -88,5 +89,5 @@ class Recorder:
 def record_submit(tasks: Sequence[NewTask]) -> list[Call]:
     """Return the statements that a SQL store sends to submit these tasks."""
     recorder = Recorder()
-    SqlStore(recorder, RETENTION).submit(tasks)
+    SqlStore(recorder, RETENTION, SERIES_KEPT).submit(tasks)
     return recorder.calls

@@ -14,11 +14,18 @@ from windlass.core.task import Lease, NewTask
 from windlass.errors import StoreError
 from windlass.stores.admin import Admin
 from windlass.stores.protocol import RETENTION, Receipt, Store, Verdict
+from windlass.stores.series import SERIES_KEPT
 
 DEFAULT_URL = "sqlite:///windlass.db"
 
 
-def open_store(url: str | None = None, *, clock: Clock | None = None, retention: timedelta = RETENTION) -> Store:
+def open_store(
+    url: str | None = None,
+    *,
+    clock: Clock | None = None,
+    retention: timedelta = RETENTION,
+    series_kept: timedelta = SERIES_KEPT,
+) -> Store:
     """Open the store at a URL. The default is `$WINDLASS_URL`, else a SQLite file in the current directory.
 
     - `memory:` lives as long as the process.
@@ -34,13 +41,13 @@ def open_store(url: str | None = None, *, clock: Clock | None = None, retention:
         case "memory":
             from windlass.stores.memory import MemoryStore
 
-            return MemoryStore(clock=clock, retention=retention)
+            return MemoryStore(clock=clock, retention=retention, series_kept=series_kept)
         case "sqlite":
             from windlass.stores.sqlite import SQLiteStore
 
-            return SQLiteStore(_file(url), clock=clock, retention=retention)
+            return SQLiteStore(_file(url), clock=clock, retention=retention, series_kept=series_kept)
         case "postgresql" | "postgres":
-            return _open_postgres(url, clock, retention)
+            return _open_postgres(url, clock, retention, series_kept)
         case _:
             raise StoreError(f"Unknown store URL scheme {scheme!r}. Use memory:, sqlite: or postgresql:.")
 
@@ -107,7 +114,7 @@ def _file(url: str) -> str:
     return path
 
 
-def _open_postgres(url: str, clock: Clock | None, retention: timedelta) -> Store:
+def _open_postgres(url: str, clock: Clock | None, retention: timedelta, series_kept: timedelta) -> Store:
     try:
         from windlass.stores.postgres import PostgresStore
     except ModuleNotFoundError as error:
@@ -117,6 +124,7 @@ def _open_postgres(url: str, clock: Clock | None, retention: timedelta) -> Store
         server,
         clock=clock,
         retention=retention,
+        series_kept=series_kept,
         pooler=pooler is not None,
         listen_url=os.environ.get("WINDLASS_LISTEN_URL"),
     )

@@ -28,6 +28,7 @@ from windlass.core.retry import Error
 from windlass.core.task import NewTask, OnFailure, TaskId
 from windlass.errors import CycleFound
 from windlass.stores.protocol import Filter, Store
+from windlass.stores.series import Resolution
 
 
 def after(key: str, *prerequisites: Any, **changes: Any) -> NewTask:
@@ -110,6 +111,7 @@ def test_a_cycle_too_long_for_the_submit_is_failed_by_the_sweep(store: Store, cl
     assert (task.state, task.finished) == (State.FAILED, clock.now())
     assert task.reason is not None
     assert "cycle" in task.reason
+    assert [point.failed for point in store.series("default", Resolution.SECOND, clock.now())] == [longest + 1]
     [group] = store.dead_groups().groups
     assert (group.count, group.error) == (longest + 1, Error(kind="Ended", message=task.reason))
 

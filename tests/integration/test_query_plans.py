@@ -30,9 +30,10 @@ BATCH = 100
 KINDS = 10
 """How many kinds are asked for, of 20 that there are."""
 NOBODY = "00000000-0000-0000-0000-000000000000"
-LARGE = ("task", "body", "edge", "result", "attempt", "audit", "bulk_task")
-"""The tables that grow with the number of tasks, and of decisions; none of them may ever be read whole."""
+LARGE = ("task", "body", "edge", "result", "attempt", "audit", "bulk_task", "series")
+"""The tables that grow with the number of tasks, decisions, or queues; none of them may ever be read whole."""
 ENTRIES = 100_000
+SERIES_QUEUES = 20
 
 # Tasks are numbered, and stand in the table by their states. Two in three are in the queue `default`, one in two is in
 # a workflow, one in ten has a downstream. A waiting task waits for two runnable ones, a scheduled one for the hub; all
@@ -101,6 +102,12 @@ FILL = [
     SELECT '{NOBODY}'::uuid, id, n % 200 = 0,
            CASE WHEN n <= {100 * BATCH} THEN 'walk' WHEN n <= {200 * BATCH} THEN 'out' ELSE 'in' END
       FROM numbered WHERE state IN ('failed', 'completed') AND n % 5 = 0
+    """,
+    f"""
+    INSERT INTO windlass.series (queue, width, at, arrived, started, completed, failed, retried, waited, longest)
+    SELECT 'queue' || q, width, {NOW} + n::bigint * width, 1, 1, 1, 0, 0, 1, 1
+      FROM generate_series(1, {SERIES_QUEUES}) AS q, (VALUES (1000000, 900), (60000000, 2880)) AS w (width, many),
+           generate_series(1, many) AS n
     """,
     *(f"VACUUM (ANALYZE) windlass.{table}" for table in (*LARGE, "ended")),
 ]
@@ -214,6 +221,10 @@ PLANS = {
     "count_ahead": Expected("task_pkey task_runnable", rows=BATCH + 1),
     "first_entries": Expected("audit_pkey"),
     "forget_entries": Expected("audit_pkey"),
+    "record_series": WRITES,
+    "roll_up_series": Expected("series_at", rows=2 * BATCH),
+    "series": Expected("series_at", rows=2 * SERIES_QUEUES * BATCH),
+    "series_of": Expected("series_queue", rows=2 * BATCH),
 }
 ABOUT = {
     "lease": "runnable",
@@ -391,6 +402,9 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement, **give
         by_name = {"queue": ["default"] * KINDS, "kind": list(range(KINDS)), **by_name}
     if statement.name.startswith("step"):
         scalars |= {"workflow": "w0", "tenant": "tenant0", "submitted": 0, "end": 2 * NOW, "states": None, "skip": 10}
+    if statement.name.startswith(("series", "roll_up")):
+        scalars |= {"queue": "queue1", "width": 60_000_000, "widths": "{1000000,60000000}"}
+        scalars |= {"since": NOW + (2880 - BATCH) * 60_000_000, "before": NOW + (BATCH + 1) * 60_000_000}
     if statement.name in ("dead_scanned", "dead_letters"):
         scalars |= {"finished": NOW + FINISHED, "skip": 10, "end": NOW, "queue": None, "tenant": None, "limit": BATCH}
     if statement.name == "last_errors":
@@ -472,6 +486,9 @@ SEARCHES = {
     "step_scanned": "body USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?))",
     "step_groups": f"b USING INDEX body_workflow {STEPS_BETWEEN}",
     "step_edges": "body USING INDEX body_workflow (workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?))",
+    "series": "series USING INDEX series_at (width=? AND at>?)",
+    "series_of": "series USING INDEX series_queue (queue=? AND width=? AND at>?)",
+    "roll_up_series": "series USING INDEX series_at (width=? AND at<?)",
     "workflow_list": "body USING INDEX body_workflow_newest ((submitted,workflow,workflow_tenant)<(?,?,?))",
     "workflow_tenants": "body USING INDEX body_workflow (workflow=?)",
 }

@@ -1,4 +1,4 @@
-"""Who may do what: every route × method, with no token, the wrong scope, and the eyes of another tenant."""
+"""Access control: every route with no token, with the wrong scope, and as another tenant or queue."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def named(route: Route) -> str:
     return f"{route.method} {route.path}"
 
 
-class Furnished:
-    """A store with something for every route, all of it the tenant beta's and in the queue bulk: how to call one."""
+class Prepared:
+    """A store with data for every route, all of tenant beta and queue bulk, and how to call each route."""
 
     def __init__(self, store: Store) -> None:
         self.session = a_session(store)
@@ -78,7 +78,7 @@ class Furnished:
         self.group = fingerprint(OOPS)
 
     async def ask(self, client: Client, route: Route, id: object, name: str = "daily") -> httpx.Response:
-        """Call a route as it wants to be called."""
+        """Call a route with valid parameters."""
         places = {"id": id, "name": name, "session": self.session, "group": self.group}
         path = route.path.format(**{place: places[place] for place in route.path_params})
         if route.mode is Mode.LINES:
@@ -90,26 +90,26 @@ class Furnished:
 
 
 @pytest.fixture
-def furnished(store: Store) -> Furnished:
-    return Furnished(store)
+def prepared(store: Store) -> Prepared:
+    return Prepared(store)
 
 
 @pytest.mark.parametrize("route", CLOSED, ids=named)
-async def test_without_a_token_nothing_is_served_once_there_are_tokens(
-    route: Route, connect: Connect, store: Store, token: Token, furnished: Furnished
+async def test_once_there_are_tokens_every_route_needs_one(
+    route: Route, connect: Connect, store: Store, token: Token, prepared: Prepared
 ) -> None:
     token(Scope.ADMIN)
     id = submit_one(store, queue="mail")
     before = (store.counts(), store.queues(), store.audit())
 
     answers = [
-        await furnished.ask(connect(), route, id),
-        await furnished.ask(connect("wdl_" + "A" * 43), route, id),
-        await furnished.ask(connect(""), route, id),
+        await prepared.ask(connect(), route, id),
+        await prepared.ask(connect("wdl_" + "A" * 43), route, id),
+        await prepared.ask(connect(""), route, id),
     ]
     with_cookie = connect()
     with_cookie.cookies.set("session", "anything")
-    answers.append(await furnished.ask(with_cookie, route, id))
+    answers.append(await prepared.ask(with_cookie, route, id))
 
     for answer in answers:
         problem(answer, 401, "unauthorized")
@@ -119,13 +119,13 @@ async def test_without_a_token_nothing_is_served_once_there_are_tokens(
 
 @pytest.mark.parametrize("scope", Scope)
 @pytest.mark.parametrize("route", CLOSED, ids=named)
-async def test_a_token_does_what_its_scope_says_and_no_more(
-    route: Route, scope: Scope, connect: Connect, store: Store, token: Token, furnished: Furnished
+async def test_a_token_allows_exactly_what_its_scope_says(
+    route: Route, scope: Scope, connect: Connect, store: Store, token: Token, prepared: Prepared
 ) -> None:
     id = submit_one(store, queue="mail")
     client = connect(token(scope))
 
-    answer = await furnished.ask(client, route, id)
+    answer = await prepared.ask(client, route, id)
 
     assert route.scope is not None
     if route.scope in INCLUDED[scope]:
@@ -139,13 +139,13 @@ async def test_a_token_does_what_its_scope_says_and_no_more(
 
 
 @pytest.mark.parametrize("route", CLOSED, ids=named)
-async def test_another_tenants_task_is_answered_as_one_that_is_not_there(
-    route: Route, connect: Connect, store: Store, token: Token, furnished: Furnished
+async def test_a_task_of_another_tenant_looks_like_one_that_does_not_exist(
+    route: Route, connect: Connect, store: Store, token: Token, prepared: Prepared
 ) -> None:
     theirs, missing = submit_one(store, tenant="beta"), "01a1e1fd-4c42-73de-a2f4-24ee3fbe7468"
     client = connect(token(Scope.ADMIN, tenant="acme"))
 
-    other, nothing = await furnished.ask(client, route, theirs), await furnished.ask(client, route, missing)
+    other, nothing = await prepared.ask(client, route, theirs), await prepared.ask(client, route, missing)
 
     assert other.status_code == nothing.status_code
     assert other.headers.keys() == nothing.headers.keys()
@@ -175,13 +175,13 @@ async def test_another_tenants_task_is_answered_as_one_that_is_not_there(
 
 
 @pytest.mark.parametrize("route", CLOSED, ids=named)
-async def test_another_queues_task_is_answered_as_one_that_is_not_there(
-    route: Route, connect: Connect, store: Store, token: Token, furnished: Furnished
+async def test_a_task_of_another_queue_looks_like_one_that_does_not_exist(
+    route: Route, connect: Connect, store: Store, token: Token, prepared: Prepared
 ) -> None:
     theirs = submit_one(store, queue="bulk")
     client = connect(token(Scope.ADMIN, queue="default"))
 
-    answer = await furnished.ask(client, route, theirs, name="bulk")
+    answer = await prepared.ask(client, route, theirs, name="bulk")
 
     if "{id}" in route.path:
         problem(answer, 404, "unknown_task")
@@ -202,7 +202,7 @@ async def test_another_queues_task_is_answered_as_one_that_is_not_there(
     assert task_of(store, theirs).state is State.RUNNABLE
 
 
-async def test_a_token_of_a_tenant_submits_for_it_alone(connect: Connect, store: Store, token: Token) -> None:
+async def test_a_token_of_a_tenant_submits_only_for_it(connect: Connect, store: Store, token: Token) -> None:
     client = connect(token(Scope.SUBMIT, tenant="acme"))
 
     own = await client.post(f"{API}/tasks", json={"handler": "work"})
@@ -215,7 +215,7 @@ async def test_a_token_of_a_tenant_submits_for_it_alone(connect: Connect, store:
     assert [(count.tenant, count.tasks) for count in store.counts()] == [("acme", 1)]
 
 
-async def test_a_token_of_a_queue_submits_to_it_alone(connect: Connect, token: Token) -> None:
+async def test_a_token_of_a_queue_submits_only_to_it(connect: Connect, token: Token) -> None:
     client = connect(token(Scope.SUBMIT, queue="post"))
 
     own = await client.post(f"{API}/tasks", json={"handler": "mail", "args": {"to": "ann"}})
@@ -225,7 +225,7 @@ async def test_a_token_of_a_queue_submits_to_it_alone(connect: Connect, token: T
     problem(other, 403, "forbidden")
 
 
-async def test_another_tenants_results_cannot_be_referred_to(connect: Connect, store: Store, token: Token) -> None:
+async def test_results_of_another_tenant_cannot_be_referenced(connect: Connect, store: Store, token: Token) -> None:
     theirs = submit_one(store, tenant="beta")
     client = connect(token(Scope.SUBMIT, tenant="acme"))
     body = {"handler": "work", "args": {"x": {"$result": str(theirs)}}}
@@ -237,7 +237,7 @@ async def test_another_tenants_results_cannot_be_referred_to(connect: Connect, s
     problem(waiting, 422, "unknown_prerequisite")
 
 
-async def test_lists_show_a_tenant_its_own_alone(connect: Connect, store: Store, token: Token) -> None:
+async def test_lists_show_a_tenant_only_its_own_data(connect: Connect, store: Store, token: Token) -> None:
     submit(store, a_task(tenant="acme", queue="q"), a_task(tenant="beta", queue="q"), a_task(tenant="beta", queue="r"))
     client = connect(token(Scope.READ, tenant="acme"))
 
@@ -251,7 +251,7 @@ async def test_lists_show_a_tenant_its_own_alone(connect: Connect, store: Store,
     assert queues == {"q": {"runnable": 1}}
 
 
-async def test_a_token_expires_and_does_not_open_what_it_locked(
+async def test_an_expired_token_is_refused_and_still_counts_as_a_token(
     connect: Connect, clock: ManualClock, token: Token
 ) -> None:
     client = connect(token(Scope.READ, lasts=timedelta(hours=1)))
@@ -264,7 +264,7 @@ async def test_a_token_expires_and_does_not_open_what_it_locked(
     problem(await connect().get(f"{API}/tasks"), 401, "unauthorized")
 
 
-async def test_a_revoked_token_is_worth_nothing(
+async def test_a_revoked_token_is_refused(
     connect: Connect, store: Store, token: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token(Scope.ADMIN)
@@ -280,7 +280,7 @@ async def test_a_revoked_token_is_worth_nothing(
     assert [entry.action for entry in store.audit("token/read")] == ["revoked", "created"]
 
 
-def test_a_token_has_256_bits_and_only_its_hash_is_kept(store: Store) -> None:
+def test_a_token_has_256_bits_and_only_its_hash_is_stored(store: Store) -> None:
     first, second = (create_token(store, name, [Scope.READ]) for name in ("a", "b"))
 
     kept = "".join(control.value for control in store.controls("token"))
@@ -292,13 +292,13 @@ def test_a_token_has_256_bits_and_only_its_hash_is_kept(store: Store) -> None:
 
 
 @pytest.mark.parametrize("text", ["Bearer", "Basic abc", "bearer  ", "Bearer x y", "Bearer \x80"])
-async def test_a_header_that_is_no_token_opens_nothing(connect: Connect, text: str) -> None:
+async def test_a_malformed_authorization_header_is_refused(connect: Connect, text: str) -> None:
     answer = await connect().get(f"{API}/tasks", headers={"Authorization": text.encode("latin-1")})
 
     problem(answer, 401, "unauthorized")
 
 
-async def test_a_caller_that_asks_too_often_is_told_to_wait(connect: Connect, token: Token) -> None:
+async def test_a_caller_above_its_rate_limit_is_refused(connect: Connect, token: Token) -> None:
     client = connect(token(Scope.READ, rate=0.001))
 
     first = await client.get(f"{API}/queues")
@@ -312,11 +312,11 @@ async def test_a_caller_that_asks_too_often_is_told_to_wait(connect: Connect, to
 
 @pytest.mark.parametrize("route", CLOSED, ids=named)
 async def test_a_read_only_server_changes_nothing(
-    route: Route, connect: Connect, store: Store, furnished: Furnished
+    route: Route, connect: Connect, store: Store, prepared: Prepared
 ) -> None:
     id = submit_one(store)
 
-    answer = await furnished.ask(connect(read_only=True), route, id)
+    answer = await prepared.ask(connect(read_only=True), route, id)
 
     if route.scope is Scope.READ:
         assert answer.status_code == REACHED.get(route.name, (200, ""))[0]
@@ -324,7 +324,7 @@ async def test_a_read_only_server_changes_nothing(
         problem(answer, 403, "read_only")
 
 
-async def test_what_is_open_to_all_needs_no_token(connect: Connect, token: Token) -> None:
+async def test_public_routes_need_no_token(connect: Connect, token: Token) -> None:
     token(Scope.ADMIN)
     client = connect()
 
@@ -345,9 +345,7 @@ async def test_what_is_open_to_all_needs_no_token(connect: Connect, token: Token
         ({"tls_cert": "c"}, True, "tls_key"),
     ],
 )
-def test_a_server_that_would_be_open_to_everybody_is_refused(
-    settings: dict[str, Any], has_tokens: bool, named: str
-) -> None:
+def test_settings_that_expose_the_store_are_refused(settings: dict[str, Any], has_tokens: bool, named: str) -> None:
     with pytest.raises(InvalidSettings, match=named):
         ServerSettings(**settings).check(has_tokens=has_tokens)
 
@@ -362,5 +360,5 @@ def test_a_server_that_would_be_open_to_everybody_is_refused(
         ({"hosts": ("windlass.example",)}, True),
     ],
 )
-def test_a_server_that_is_closed_enough_is_let_be(settings: dict[str, Any], has_tokens: bool) -> None:
+def test_settings_that_protect_the_store_are_accepted(settings: dict[str, Any], has_tokens: bool) -> None:
     ServerSettings(**settings).check(has_tokens=has_tokens)

@@ -1,4 +1,4 @@
-"""What people do over HTTP: each deed and its entry are one write, and a change is of what was seen."""
+"""Each change over HTTP and its audit entry are one write, and a change fails if its subject changed meanwhile."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ACTS: list[tuple[str, Prepare, str, dict[str, Any], str]] = [
 
 @pytest.fixture
 def no_notes(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store in which nothing can be written down afterwards."""
+    """Make separate audit writes fail, so that only entries written with the change itself succeed."""
 
     def refuse(entries: object) -> None:
         raise StoreUnavailable("away")
@@ -63,21 +63,21 @@ def no_notes(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     ACTS,
     ids=[" ".join(part for part in act if isinstance(part, str)) for act in ACTS],
 )
-async def test_a_deed_is_written_down_in_the_same_stroke_and_only_if_it_is_one(
+async def test_a_change_and_its_audit_entry_are_one_write(
     client: Client, store: Store, method: str, prepare: Prepare, path: str, body: dict[str, Any], action: str
 ) -> None:
     url = f"{API}{path.format(prepare(store))}"
 
     done = await client.request(method, url, json=body)
-    told = [(entry.action, entry.by) for entry in store.audit()]
+    entries = [(entry.action, entry.by) for entry in store.audit()]
     await client.request(method, url, json=body)
 
     assert done.status_code == 200, done.text
-    assert told == [(action, "local")]
+    assert entries == [(action, "local")]
     assert len(store.audit()) == 1
 
 
-async def test_a_change_between_the_look_and_the_write_is_seen(
+async def test_a_change_between_read_and_write_is_detected(
     client: Client, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id = submit_one(store)
@@ -97,7 +97,7 @@ async def test_a_change_between_the_look_and_the_write_is_seen(
     assert [entry.action for entry in store.audit()] == ["changed"]
 
 
-async def test_a_queue_that_another_changes_at_the_same_time_keeps_both_changes(
+async def test_two_concurrent_changes_of_a_queue_are_both_kept(
     client: Client, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, others = store.queues, [Queue(name="mail", weight=9)]

@@ -1,4 +1,4 @@
-"""A secret that is put everywhere is looked for everywhere."""
+"""A secret placed everywhere must appear nowhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ URL = f"postgresql://ann:{CANARY}@db.example/shop"
 TEXT = f"could not reach {URL} with password={CANARY}"
 
 
-async def test_a_secret_is_in_no_answer_and_in_no_log(
+async def test_no_response_and_no_log_contains_a_secret(
     client: Client, connect: Connect, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

@@ -21,14 +21,14 @@ OTHER = Raised(Error(kind="KeyError", message="'to', password=hunter2", tracebac
 
 
 def failed(store: Store, number: int, outcome: Raised = GAVE_UP, **changes: Any) -> list[TaskId]:
-    """So many tasks that ended alike, the newest first."""
+    """Submit tasks that all fail alike; returns them newest first."""
     ids = submit(store, *[a_task(retry=NO_RETRY, **changes) for _ in range(number)])
     for _ in ids:
         run(store, outcome)
     return ids[::-1]
 
 
-async def test_bugs_are_listed_by_how_often_they_strike(client: Client, store: Store) -> None:
+async def test_groups_are_listed_by_size(client: Client, store: Store) -> None:
     failed(store, 1, OTHER, tenant="acme")
     failed(store, 4)
 
@@ -45,7 +45,9 @@ async def test_bugs_are_listed_by_how_often_they_strike(client: Client, store: S
     problem(await client.get(f"{API}/dead/ffffffffffff"), 404, "unknown_group")
 
 
-async def test_a_tenant_sees_and_retries_its_own_share_of_a_bug(connect: Connect, store: Store, token: Any) -> None:
+async def test_a_tenant_sees_and_retries_only_its_own_tasks_of_a_group(
+    connect: Connect, store: Store, token: Any
+) -> None:
     [mine], [theirs] = failed(store, 1, tenant="acme"), failed(store, 1, tenant="beta")
     client = connect(token(Scope.OPERATE, tenant="acme"))
 
@@ -57,7 +59,7 @@ async def test_a_tenant_sees_and_retries_its_own_share_of_a_bug(connect: Connect
     assert states_of(store, [mine, theirs]) == [State.RUNNABLE, State.FAILED]
 
 
-async def test_a_bug_is_dropped(client: Client, store: Store) -> None:
+async def test_a_group_is_dropped(client: Client, store: Store) -> None:
     ids = failed(store, 3)
     [found] = (await client.get(f"{API}/dead")).json()
 
@@ -70,7 +72,7 @@ async def test_a_bug_is_dropped(client: Client, store: Store) -> None:
 
 
 async def work(store: Store, outcome: Returned | Raised, number: int) -> None:
-    """End so many tasks as they come."""
+    """Settle this number of tasks as they become runnable."""
     ended = 0
     while ended < number:
         if any(count.state is State.RUNNABLE and count.tasks for count in store.counts()):
@@ -79,7 +81,7 @@ async def work(store: Store, outcome: Returned | Raised, number: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_a_canary_that_lives_is_followed_by_the_rest(client: Client, store: Store) -> None:
+async def test_the_rest_of_a_group_follows_a_canary_that_succeeds(client: Client, store: Store) -> None:
     ids = failed(store, 13)
     [found] = (await client.get(f"{API}/dead")).json()
 
@@ -89,8 +91,8 @@ async def test_a_canary_that_lives_is_followed_by_the_rest(client: Client, store
     )
     await working
 
-    told = [json.loads(line) for line in answer.text.splitlines()]
-    assert [(line["retried"], line["left"], line["fixed"]) for line in told] == [
+    progress = [json.loads(line) for line in answer.text.splitlines()]
+    assert [(line["retried"], line["left"], line["fixed"]) for line in progress] == [
         (1, 12, None),
         (11, 2, None),
         (13, 0, True),
@@ -98,7 +100,7 @@ async def test_a_canary_that_lives_is_followed_by_the_rest(client: Client, store
     assert states_of(store, ids).count(State.RUNNABLE) == 2
 
 
-async def test_a_canary_that_dies_is_not_followed(client: Client, store: Store) -> None:
+async def test_nothing_follows_a_canary_that_fails(client: Client, store: Store) -> None:
     ids = failed(store, 5)
     [found] = (await client.get(f"{API}/dead")).json()
 
@@ -111,7 +113,7 @@ async def test_a_canary_that_dies_is_not_followed(client: Client, store: Store) 
     assert [task_of(store, id).generation for id in ids] == [1, 0, 0, 0, 0]
 
 
-async def test_patience_has_bounds(client: Client, store: Store) -> None:
+async def test_patience_is_limited(client: Client, store: Store) -> None:
     failed(store, 1)
     [found] = (await client.get(f"{API}/dead")).json()
 
@@ -120,7 +122,7 @@ async def test_patience_has_bounds(client: Client, store: Store) -> None:
     problem(answer, 422, "invalid_task")
 
 
-async def test_a_failed_task_is_submitted_once_more_with_other_arguments(client: Client, store: Store) -> None:
+async def test_a_failed_task_is_submitted_again_with_other_arguments(client: Client, store: Store) -> None:
     [id] = failed(store, 1, handler="mail", args={"to": "an", "pin": "1234"})
     path = f"{API}/tasks/{id}/edit-and-retry"
 

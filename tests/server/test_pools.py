@@ -18,14 +18,14 @@ pytestmark = pytest.mark.anyio
 
 
 def a_pool(store: Store, **decided: Any) -> None:
-    """A pool called mail, with one node, of which the controller has decided this."""
+    """Store a pool named mail with one node and this sizing decision."""
     report = NodeReport(pools={"mail": PoolReport(queues=("mail",), threads=4, ceiling=8, target=3)})
     store.report(a_session(store), msgspec.json.encode(report).decode())
     given: dict[str, Any] = {"tick": 1, "target": 3, "threads": 4, "queues": ("mail",), **decided}
     store.put_control(POOL, "mail", encode_document(PoolDecision(**given)), expect=0)
 
 
-async def test_whoever_starts_machines_learns_how_many_are_wanted(client: Client, store: Store) -> None:
+async def test_the_desired_size_is_published_for_external_scalers(client: Client, store: Store) -> None:
     report = NodeReport(pools={"mail": PoolReport(queues=("mail",), threads=4, ceiling=8)})
     store.report(a_session(store), msgspec.json.encode(report).decode())
     store.put_control(POOL, "mail", encode_document(PoolDecision(tick=1, target=3, threads=4)), expect=0)
@@ -35,11 +35,11 @@ async def test_whoever_starts_machines_learns_how_many_are_wanted(client: Client
     assert answer.json() == {"pool": "mail", "workers": 3, "slots": 12}
 
 
-async def test_a_pool_that_nobody_has_is_unknown(client: Client) -> None:
+async def test_a_pool_that_does_not_exist_is_unknown(client: Client) -> None:
     problem(await client.get(f"{API}/pools/mail/desired"), 404, "unknown_pool")
 
 
-async def test_all_pools_are_asked_for_at_once_as_keda_does(client: Client, store: Store) -> None:
+async def test_the_desired_sizes_of_all_pools_come_in_one_response(client: Client, store: Store) -> None:
     a_pool(store)
 
     found = (await client.get(f"{API}/pools:desired")).json()
@@ -51,7 +51,7 @@ async def test_all_pools_are_asked_for_at_once_as_keda_does(client: Client, stor
     assert found["pools"]["mail"]["desired_workers"] == 3
 
 
-async def test_a_pool_says_how_large_it_is_and_why(client: Client, store: Store) -> None:
+async def test_a_pool_shows_its_size_and_the_reason(client: Client, store: Store) -> None:
     a_pool(store, sentence="→ 3", reasons=("2 tasks a second", "each takes 1.5 s"), by="node-1", alerts=("slow",))
     submit(store, a_task(queue="mail"), a_task(queue="mail"))
 
@@ -67,7 +67,7 @@ async def test_a_pool_says_how_large_it_is_and_why(client: Client, store: Store)
         problem(await client.get(f"{API}/pools/unheard-of{path}"), 404, "unknown_pool")
 
 
-async def test_people_overrule_a_pool_and_it_is_written_down(client: Client, store: Store) -> None:
+async def test_overrides_of_a_pool_are_audited(client: Client, store: Store) -> None:
     a_pool(store)
     pool = f"{API}/pools/mail"
 
@@ -104,7 +104,7 @@ async def test_people_overrule_a_pool_and_it_is_written_down(client: Client, sto
         ("POST", "simulate", {}, 422, "invalid_load"),
     ],
 )
-async def test_an_order_that_cannot_be_followed_is_refused(
+async def test_an_invalid_override_is_refused(
     client: Client, store: Store, method: str, path: str, body: Any, status: int, code: str
 ) -> None:
     a_pool(store)
@@ -122,9 +122,7 @@ def worked(store: Store, clock: ManualClock, number: int) -> None:
         complete(store, *claims)
 
 
-async def test_the_last_hour_is_played_again_with_other_bounds(
-    client: Client, store: Store, clock: ManualClock
-) -> None:
+async def test_the_last_hour_is_simulated_with_other_bounds(client: Client, store: Store, clock: ManualClock) -> None:
     a_pool(store)
     worked(store, clock, 30)
 
@@ -136,7 +134,7 @@ async def test_the_last_hour_is_played_again_with_other_bounds(
     assert [result["score"] for result in found["results"]] == sorted(result["score"] for result in found["results"])
 
 
-async def test_more_than_can_be_played_in_time_is_refused(
+async def test_a_history_too_large_to_simulate_in_time_is_refused(
     client: Client, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_pool(store)
@@ -146,7 +144,7 @@ async def test_more_than_can_be_played_in_time_is_refused(
     problem(await client.post(f"{API}/pools/mail/simulate", json={}), 422, "invalid_load")
 
 
-async def test_breakers_are_held_open_and_closed_by_hand(client: Client, store: Store, clock: ManualClock) -> None:
+async def test_breakers_are_held_open_and_closed_manually(client: Client, store: Store, clock: ManualClock) -> None:
     breaker = f"{API}/breakers/bank"
 
     opened = (await client.post(f"{breaker}/open", json={"why": "maintenance", "lasts": "1h", "by": "ann"})).json()

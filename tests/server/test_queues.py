@@ -24,7 +24,7 @@ async def test_queues_show_settings_and_counts(client: Client, store: Store) -> 
     assert (found["idle"]["strategy"], found["idle"]["step_seconds"], found["idle"]["max_waiting"]) == ("aging", 30, 5)
 
 
-async def test_a_queue_is_paused_with_a_reason_and_set_without_losing_it(client: Client, store: Store) -> None:
+async def test_a_pause_and_its_reason_survive_new_settings(client: Client, store: Store) -> None:
     submit_one(store, queue="mail")
 
     paused = (await client.post(f"{API}/queues/mail/pause", json={"why": "nightly import", "by": "ops"})).json()
@@ -40,7 +40,7 @@ async def test_a_queue_is_paused_with_a_reason_and_set_without_losing_it(client:
     assert [entry.action for entry in store.audit("queue/mail")] == ["resumed", "configured", "paused"]
 
 
-async def test_a_queue_is_not_set_to_what_cannot_be(client: Client, store: Store) -> None:
+async def test_invalid_queue_settings_are_refused(client: Client, store: Store) -> None:
     problem(await client.put(f"{API}/queues/a%20b", json={}), 404, "not_found")
     found = problem(await client.put(f"{API}/queues/q", json={"weight": 0}), 400, "invalid_request")
 
@@ -55,7 +55,7 @@ async def test_handlers_are_listed_with_their_schemas(client: Client) -> None:
     assert work["parameters"] == {}
 
 
-async def test_crons_are_paused_and_resumed_and_hide_what_is_secret(client: Client, store: Store) -> None:
+async def test_crons_are_paused_and_resumed_and_hide_secrets(client: Client, store: Store) -> None:
     paused = (await client.post(f"{API}/crons/daily/pause", json={"why": "holiday"})).json()
     [listed] = (await client.get(f"{API}/crons")).json()
     resumed = (await client.post(f"{API}/crons/daily/resume")).json()
@@ -67,7 +67,7 @@ async def test_crons_are_paused_and_resumed_and_hide_what_is_secret(client: Clie
     problem(await client.post(f"{API}/crons/unheard-of/pause"), 404, "unknown_cron")
 
 
-async def test_nodes_say_what_they_serve(client: Client, store: Store) -> None:
+async def test_nodes_show_what_they_serve(client: Client, store: Store) -> None:
     store.open_session("node-1", about='{"queues":["mail"]}')
     store.open_session("node-2", about="no JSON")
 
@@ -96,7 +96,7 @@ async def test_one_node_shows_its_worker_processes(client: Client, store: Store)
     problem(await client.get(f"{API}/nodes/{UUID(int=1)}"), 404, "unknown_node")
 
 
-async def test_the_audit_log_is_read_by_subject_a_page_at_a_time(client: Client) -> None:
+async def test_audit_entries_are_read_by_subject_in_pages(client: Client) -> None:
     for name in ("a", "b", "c"):
         await client.post(f"{API}/queues/{name}/pause")
     await client.post(f"{API}/crons/daily/pause")

@@ -42,7 +42,7 @@ async def test_the_idempotency_key_is_the_tasks_key_when_it_has_none(client: Cli
     assert task_of(store, TaskId(UUID(first.json()["id"]))).key == "order-7"
 
 
-async def test_options_of_the_caller_count_more_than_the_handlers(client: Client, store: Store) -> None:
+async def test_options_of_the_caller_override_those_of_the_handler(client: Client, store: Store) -> None:
     body = {
         "handler": "mail",
         "args": {"to": "ann"},
@@ -94,7 +94,7 @@ async def test_a_task_waits_for_others_by_id_and_by_key(client: Client, store: S
     assert above in [each["id"] for each in graph["prerequisites"]]
 
 
-async def test_a_batch_is_taken_whole_or_not_at_all(client: Client, store: Store) -> None:
+async def test_a_batch_is_submitted_entirely_or_not_at_all(client: Client, store: Store) -> None:
     good = [{"handler": "work", "key": "a"}, {"handler": "work", "key": "b", "after": ["a"]}]
 
     refused = await client.post(f"{API}/tasks:batch", json=[*good, {"handler": "mail"}])
@@ -106,7 +106,7 @@ async def test_a_batch_is_taken_whole_or_not_at_all(client: Client, store: Store
     assert [receipt["state"] for receipt in taken.json()["receipts"]] == ["runnable", "waiting"]
 
 
-async def test_tasks_are_found_by_their_fields_a_page_at_a_time(client: Client, store: Store) -> None:
+async def test_tasks_are_found_by_their_fields_in_pages(client: Client, store: Store) -> None:
     ids = [str(id) for id in submit(store, *[a_task(queue="q", tenant="t") for _ in range(5)])]
     submit(store, a_task(queue="other"))
 
@@ -141,7 +141,7 @@ async def test_tasks_are_found_by_the_filter_language(client: Client, store: Sto
     )
 
 
-async def test_pages_of_a_filter_that_looks_inside_go_on_where_they_ended(client: Client, store: Store) -> None:
+async def test_pages_of_a_filter_on_arguments_continue_where_the_last_one_ended(client: Client, store: Store) -> None:
     submit(store, *[a_task(args={"n": n % 2}) for n in range(10)])
 
     first = (await client.get(f"{API}/tasks", params={"q": "args.n:1", "limit": "3"})).json()
@@ -154,7 +154,7 @@ async def test_pages_of_a_filter_that_looks_inside_go_on_where_they_ended(client
 @pytest.mark.parametrize(
     "q", ["args.password:hunter*", "args.pin:12*", "hunter2", "1234", "args.deep.token~abc", "error~hunter2"]
 )
-async def test_a_filter_finds_nothing_by_what_is_not_shown(client: Client, store: Store, q: str) -> None:
+async def test_a_filter_does_not_match_redacted_values(client: Client, store: Store, q: str) -> None:
     args = {"to": "ann", "pin": "1234", "password": "hunter2", "deep": {"token": "xabcx"}}
     id = submit_one(store, handler="mail", args=args)
     store.cancel([id], reason="postgresql://ann:hunter2@db is away")
@@ -168,7 +168,7 @@ async def test_a_filter_finds_nothing_by_what_is_not_shown(client: Client, store
     assert "1234" not in left_out.text.replace(str(id), "")
 
 
-async def test_a_task_is_changed_only_as_it_was_seen(client: Client, store: Store) -> None:
+async def test_a_task_is_changed_only_if_its_etag_matches(client: Client, store: Store) -> None:
     id = submit_one(store)
     seen = (await client.get(f"{API}/tasks/{id}")).headers["etag"]
 
@@ -181,7 +181,7 @@ async def test_a_task_is_changed_only_as_it_was_seen(client: Client, store: Stor
     assert (fresh.json()["state"], fresh.json()["priority"]) == ("scheduled", 9)
 
 
-async def test_null_takes_a_deadline_away(client: Client, store: Store) -> None:
+async def test_null_removes_a_deadline(client: Client, store: Store) -> None:
     id = submit_one(store, deadline=timedelta(hours=1))
 
     changed = await client.patch(f"{API}/tasks/{id}", json={"deadline": None})
@@ -189,7 +189,7 @@ async def test_null_takes_a_deadline_away(client: Client, store: Store) -> None:
     assert changed.json()["deadline"] is None
 
 
-async def test_tasks_are_cancelled_and_brought_back_and_the_log_says_by_whom(client: Client, store: Store) -> None:
+async def test_tasks_are_cancelled_and_retried_with_audit_entries(client: Client, store: Store) -> None:
     id = submit_one(store)
 
     cancelled = await client.post(f"{API}/tasks/{id}/cancel", json={"why": "a mistake"})
@@ -204,7 +204,7 @@ async def test_tasks_are_cancelled_and_brought_back_and_the_log_says_by_whom(cli
     assert "a mistake" in store.audit()[1].text
 
 
-async def test_what_happened_to_a_task_can_be_read(client: Client, store: Store, clock: ManualClock) -> None:
+async def test_the_history_of_a_task_can_be_read(client: Client, store: Store, clock: ManualClock) -> None:
     id = submit_one(store, handler="work")
     claim = claim_one(store)
     store.progress([Progress(lease=claim.lease, share=0.5, message="half")])
@@ -231,9 +231,9 @@ async def test_a_result_is_shown_as_json(client: Client, store: Store) -> None:
     assert complete(store, claim)
 
 
-@pytest.mark.parametrize("deed", ["", "/attempts", "/logs", "/progress", "/graph", "/why"])
-async def test_a_task_that_is_not_there_has_nothing_to_show(client: Client, deed: str) -> None:
-    problem(await client.get(f"{API}/tasks/{UNKNOWN}{deed}"), 404, "unknown_task")
+@pytest.mark.parametrize("action", ["", "/attempts", "/logs", "/progress", "/graph", "/why"])
+async def test_every_route_of_an_unknown_task_is_not_found(client: Client, action: str) -> None:
+    problem(await client.get(f"{API}/tasks/{UNKNOWN}{action}"), 404, "unknown_task")
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ async def test_a_task_that_is_not_there_has_nothing_to_show(client: Client, deed
         ({"handler": "work", "args": {"a": 2**70}}, 400, "invalid_payload", "a"),
     ],
 )
-async def test_what_cannot_be_is_refused_naming_the_field(
+async def test_an_invalid_field_is_named(
     client: Client, store: Store, body: object, status: int, code: str, field: str | None
 ) -> None:
     found = problem(await client.post(f"{API}/tasks", json=body), status, code)
@@ -264,7 +264,7 @@ async def test_what_cannot_be_is_refused_naming_the_field(
     assert store.counts() == []
 
 
-async def test_a_handler_that_nobody_knows_is_taken_when_the_caller_says_so(client: Client) -> None:
+async def test_an_unknown_handler_is_accepted_when_unchecked(client: Client) -> None:
     made = await client.post(f"{API}/tasks", params={"unchecked": "true"}, json={"handler": "unheard-of"})
 
     assert made.status_code == 201
@@ -280,10 +280,10 @@ async def test_a_key_with_another_body_is_a_conflict(client: Client) -> None:
     assert found["keys"] == ["k"]
 
 
-async def test_a_ring_is_refused_naming_it(client: Client, store: Store) -> None:
-    ring = [{"handler": "work", "key": "a", "after": ["b"]}, {"handler": "work", "key": "b", "after": ["a"]}]
+async def test_a_cycle_is_refused_and_named(client: Client, store: Store) -> None:
+    cycle = [{"handler": "work", "key": "a", "after": ["b"]}, {"handler": "work", "key": "b", "after": ["a"]}]
 
-    found = problem(await client.post(f"{API}/tasks:batch", json=ring), 422, "cycle")
+    found = problem(await client.post(f"{API}/tasks:batch", json=cycle), 422, "cycle")
 
     assert sorted(found["cycle"]) == ["a", "b"]
     assert found["detail"] in ("cycle of prerequisites: a → b → a", "cycle of prerequisites: b → a → b")
@@ -291,7 +291,7 @@ async def test_a_ring_is_refused_naming_it(client: Client, store: Store) -> None
     assert store.counts() == []
 
 
-async def test_refusals_of_a_batch_name_keys_as_the_caller_wrote_them(client: Client, store: Store) -> None:
+async def test_errors_of_a_batch_name_keys_as_the_caller_wrote_them(client: Client, store: Store) -> None:
     async def refused(*tasks: dict[str, object], status: int = 422, code: str) -> dict[str, Any]:
         body = [{"handler": "work", **task} for task in tasks]
         return problem(await client.post(f"{API}/tasks:batch", json=body), status, code)
@@ -309,10 +309,10 @@ async def test_refusals_of_a_batch_name_keys_as_the_caller_wrote_them(client: Cl
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=x", "limit=1001", "state=odd", "colour=red", "limit=1&limit=2"])
-async def test_a_question_that_makes_no_sense_is_refused(client: Client, query: str) -> None:
+async def test_an_invalid_query_is_refused(client: Client, query: str) -> None:
     problem(await client.get(f"{API}/tasks?{query}"), 400, "invalid_request")
 
 
 @pytest.mark.parametrize("after", ["x", "0", "AAAA", "MS4x", "%F0%9F%98%80", "OTk5OTk5OTk5OTk5OTk5OTk5OTk5LjAx"])
-async def test_a_cursor_of_ones_own_making_is_refused(client: Client, after: str) -> None:
+async def test_an_invented_cursor_is_refused(client: Client, after: str) -> None:
     problem(await client.get(f"{API}/tasks?after={after}"), 400, "invalid_cursor")

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 CHAIN = [{"handler": "work", "key": "a"}, {"handler": "work", "key": "b", "after": ["a"]}]
 
 
-async def test_a_workflow_is_submitted_whole(client: Client, store: Store) -> None:
+async def test_a_workflow_is_submitted_at_once(client: Client, store: Store) -> None:
     body = {"name": "nightly", "tenant": "acme", "tasks": CHAIN}
 
     first = await client.post(f"{API}/workflows", json=body)
@@ -30,7 +30,7 @@ async def test_a_workflow_is_submitted_whole(client: Client, store: Store) -> No
     assert {(count.tenant, count.tasks) for count in store.counts()} == {("acme", 1)}
 
 
-async def test_a_workflow_is_refused_whole_and_names_the_task(client: Client, store: Store) -> None:
+async def test_an_invalid_workflow_is_refused_entirely_and_names_the_task(client: Client, store: Store) -> None:
     bad: list[tuple[dict[str, Any], int, str]] = [
         ({"handler": "unheard-of"}, 422, "unknown_handler"),
         ({"handler": "work", "workflow": "another"}, 400, "invalid_request"),
@@ -39,8 +39,8 @@ async def test_a_workflow_is_refused_whole_and_names_the_task(client: Client, st
     for task, status, code in bad:
         answer = await client.post(f"{API}/workflows", json={"name": "w", "tasks": [*CHAIN, task]})
         assert problem(answer, status, code)["index"] == 2
-    ring = [{"handler": "work", "key": "a", "after": ["b"]}, {"handler": "work", "key": "b", "after": ["a"]}]
-    problem(await client.post(f"{API}/workflows", json={"name": "w", "tasks": ring}), 422, "cycle")
+    cycle = [{"handler": "work", "key": "a", "after": ["b"]}, {"handler": "work", "key": "b", "after": ["a"]}]
+    problem(await client.post(f"{API}/workflows", json={"name": "w", "tasks": cycle}), 422, "cycle")
 
     assert store.counts() == []
 
@@ -60,7 +60,7 @@ async def test_an_unsealed_workflow_grows_and_runs_when_it_is_sealed(client: Cli
     problem(await client.post(f"{API}/workflows/unheard-of/seal"), 404, "unknown_workflow")
 
 
-async def test_a_key_may_be_named_ahead_only_where_that_was_opened(client: Client) -> None:
+async def test_a_key_may_be_named_before_its_task_only_with_forward(client: Client) -> None:
     tasks = [{"handler": "work", "key": "b", "after": ["a"]}]
 
     refused = await client.post(f"{API}/workflows", json={"name": "w", "tasks": tasks, "sealed": False})
@@ -77,9 +77,7 @@ async def test_a_key_may_be_named_ahead_only_where_that_was_opened(client: Clien
     assert forced.status_code == 200
 
 
-async def test_a_workflow_shows_its_graph_and_what_decides_its_end(
-    client: Client, store: Store, clock: ManualClock
-) -> None:
+async def test_a_workflow_shows_its_graph_and_critical_path(client: Client, store: Store, clock: ManualClock) -> None:
     tasks = [
         {"handler": "work", "key": "slow"},
         {"handler": "work", "key": "quick"},
@@ -131,7 +129,7 @@ async def test_workflows_are_listed_with_their_counts(client: Client, store: Sto
     problem(await client.get(f"{API}/workflows/unheard-of"), 404, "unknown_workflow")
 
 
-async def test_a_token_of_a_queue_sees_no_workflow_that_is_in_others_too(
+async def test_a_token_of_a_queue_sees_only_workflows_entirely_in_it(
     connect: Connect, store: Store, token: Any
 ) -> None:
     store.submit([a_task(workflow="w", queue="a"), a_task(workflow="w", queue="b"), a_task(workflow="v", queue="a")])
@@ -148,7 +146,7 @@ async def test_a_token_of_a_queue_sees_no_workflow_that_is_in_others_too(
 
 
 async def pages(client: Client, path: str, **params: str) -> list[dict[str, Any]]:
-    """All pages of a list."""
+    """Return all pages of a list."""
     found = [(await client.get(path, params=params)).json()]
     while found[-1]["next"] is not None:
         found.append((await client.get(path, params={**params, "after": found[-1]["next"]})).json())
@@ -195,7 +193,7 @@ async def test_a_fan_in_of_1500_has_all_its_edges(
         assert found[0]["critical_path"] == [str(last.task.id), str(join)]
 
 
-async def test_a_step_that_is_no_cursor_is_refused(client: Client, store: Store) -> None:
+async def test_a_step_that_is_not_a_cursor_is_refused(client: Client, store: Store) -> None:
     [other] = store.submit([a_task(key="a", workflow="v")])
     store.submit([a_task(key="a", workflow="w")])
 
@@ -206,7 +204,7 @@ async def test_a_step_that_is_no_cursor_is_refused(client: Client, store: Store)
     problem(await client.get(f"{API}/workflows/w/edges", params={"tenant": "acme"}), 404, "unknown_workflow")
 
 
-async def test_a_step_is_retried_with_all_that_it_took_down(client: Client, store: Store) -> None:
+async def test_a_step_is_retried_with_the_dependents_it_cancelled(client: Client, store: Store) -> None:
     await client.post(f"{API}/workflows", json={"name": "w", "tasks": CHAIN})
     problem(await client.post(f"{API}/workflows/w/retry", json={"step": "a"}), 409, "not_allowed")
     report(store, claim_one(store), GAVE_UP)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
@@ -13,15 +13,15 @@ from psycopg import sql
 from windlass.clock import Clock
 from windlass.stores.memory import MemoryStore
 from windlass.stores.postgres import PostgresStore
-from windlass.stores.protocol import RETENTION, Store
+from windlass.stores.protocol import Store
 from windlass.stores.sqlite import SQLiteStore
 
 
 class Home(Protocol):
     """One place for data, and the stores opened on it."""
 
-    def open(self, clock: Clock, retention: timedelta = RETENTION) -> Store:
-        """One more store on the same data."""
+    def open(self, clock: Clock, **kept: timedelta) -> Store:
+        """One more store on the same data. `kept` are its `retention` and `series_kept`."""
         ...
 
     def close(self) -> None:
@@ -35,8 +35,8 @@ class MemoryHome:
     def __init__(self) -> None:
         self._store: MemoryStore | None = None
 
-    def open(self, clock: Clock, retention: timedelta = RETENTION) -> Store:
-        self._store = self._store or MemoryStore(clock=clock, retention=retention)
+    def open(self, clock: Clock, **kept: timedelta) -> Store:
+        self._store = self._store or MemoryStore(clock=clock, **kept)
         return self._store
 
     def close(self) -> None:
@@ -47,12 +47,12 @@ class MemoryHome:
 class OpenedHome:
     """Data outside of this process, reached by a constructor."""
 
-    def __init__(self, make: Callable[[Clock, timedelta], Store]) -> None:
+    def __init__(self, make: Callable[[Clock, Mapping[str, timedelta]], Store]) -> None:
         self._make = make
         self._stores: list[Store] = []
 
-    def open(self, clock: Clock, retention: timedelta = RETENTION) -> Store:
-        self._stores.append(self._make(clock, retention))
+    def open(self, clock: Clock, **kept: timedelta) -> Store:
+        self._stores.append(self._make(clock, kept))
         return self._stores[-1]
 
     def close(self) -> None:
@@ -62,12 +62,12 @@ class OpenedHome:
 
 def sqlite_home(path: Path) -> Home:
     """A file."""
-    return OpenedHome(lambda clock, retention: SQLiteStore(path, clock=clock, retention=retention))
+    return OpenedHome(lambda clock, kept: SQLiteStore(path, clock=clock, **kept))
 
 
 def postgres_home(url: str, *, pooler: bool = False) -> Home:
     """A database, which may hold data already: see `PostgresCleaner`."""
-    return OpenedHome(lambda clock, retention: PostgresStore(url, clock=clock, retention=retention, pooler=pooler))
+    return OpenedHome(lambda clock, kept: PostgresStore(url, clock=clock, pooler=pooler, **kept))
 
 
 class PostgresCleaner:

@@ -32,6 +32,7 @@ from windlass.stores.dead_letters import DeadLetterReader
 from windlass.stores.operator import CANCEL_GRACE as CANCEL_GRACE  # noqa: PLC0414 - a name of the protocol too
 from windlass.stores.operator import Filter, Operator
 from windlass.stores.operator import Selection as Selection  # noqa: PLC0414 - the same
+from windlass.stores.series import SeriesReader
 from windlass.stores.totals import COUNTED, Total
 from windlass.stores.workflow_reads import WorkflowReader
 
@@ -299,7 +300,7 @@ class TaskStore(Protocol):
         ...
 
 
-class TaskReader(WorkflowReader, DeadLetterReader, Protocol):
+class TaskReader(WorkflowReader, DeadLetterReader, SeriesReader, Protocol):
     """The read path, for the HTTP API, the CLI and the dashboard. See also `workflow_reads` and `dead_letters`."""
 
     def get(self, tasks: Sequence[TaskId]) -> list[Task | None]:

@@ -13,16 +13,12 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from windlass.clock import entropy
-from windlass.errors import Refused, StoreError, WindlassError
-from windlass.server.http import error_page
-from windlass.server.http.problems import headers_of
+from windlass.errors import Refused
+from windlass.server.http.error_response import send_error
 from windlass.server.settings import MAX_HEADERS, ServerSettings
-from windlass.wire.problems import problem_of
 
 logger = logging.getLogger("windlass.server")
 
@@ -35,7 +31,6 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-PROBLEM = "application/problem+json"
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>\d{1,5}))?")
 
 
@@ -106,24 +101,3 @@ class _Sender:
             for name, value in SECURITY_HEADERS.items():
                 headers.setdefault(name, value)
         await self._send(message)
-
-
-async def send_error(error: Exception, send: Send, *, accept: str = "") -> None:
-    """Send an error as a web page or as problem+json, whichever the client prefers.
-
-    Unexpected errors are logged with their traceback under an id, which is all that the client learns.
-    """
-    id = ""
-    if not isinstance(error, WindlassError) or isinstance(error, StoreError):
-        id = f"{entropy(1)():016x}"
-        level = logging.WARNING if isinstance(error, StoreError) else logging.ERROR
-        logger.log(level, "request failed, id %s", id, exc_info=error)
-    problem = problem_of(error, id=id)
-    headers = {"vary": "Accept", **headers_of(error)}
-    if error_page.prefers_html(accept):
-        headers, body = {**headers, **error_page.HEADERS}, error_page.render(problem)
-    else:
-        headers, body = {**headers, "content-type": PROBLEM}, msgspec.json.encode(problem)
-    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": problem.status, "headers": raw})
-    await send({"type": "http.response.body", "body": body})

@@ -9,6 +9,7 @@ from windlass.clock import Clock, SystemClock
 from windlass.core.times import micros
 from windlass.stores.memory.tables import Tables
 from windlass.stores.protocol import RETENTION, Signal
+from windlass.stores.series import SERIES_KEPT
 
 
 class MemoryBase:
@@ -18,9 +19,12 @@ class MemoryBase:
     call changes nothing.
     """
 
-    def __init__(self, *, clock: Clock | None = None, retention: timedelta = RETENTION) -> None:
+    def __init__(
+        self, *, clock: Clock | None = None, retention: timedelta = RETENTION, series_kept: timedelta = SERIES_KEPT
+    ) -> None:
         self._clock = clock or SystemClock()
         self._retention = micros(retention)
+        self._series_kept = micros(series_kept)
         self._tables = Tables()
         self._lock = RLock()
         self._work = Condition(self._lock)

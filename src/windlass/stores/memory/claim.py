@@ -10,6 +10,7 @@ from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.task import Claim, Lease, SessionId, TaskId
 from windlass.core.times import Micros
 from windlass.stores.memory.base import MemoryBase
+from windlass.stores.series import Point
 
 
 class MemoryClaim(MemoryBase):
@@ -57,5 +58,7 @@ class MemoryClaim(MemoryBase):
     def _lease(self, id: TaskId, session: SessionId, now: Micros) -> Claim:
         task = self._tables.tasks[id]
         fence = next_fence(task.fence, epoch=self._tables.epoch, submitted=task.submitted)
+        wait, point = max(0, now - task.due), self._tables.point(task.queue, now)
+        point.add(Point(at=point.at, started=1, waited=wait, longest_wait=wait))
         task = self._tables.move(id, State.LEASED, fence=fence, session=session, claimed=now)
         return Claim(Lease(id, fence, session), task)

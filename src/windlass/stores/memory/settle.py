@@ -65,6 +65,7 @@ def end_attempt(tables: Tables, task: Task, settlement: Settlement, now: Micros)
     tables.cancel_by.pop(task.id, None)
     if end.state is State.FAILED:
         tables.error_groups[task.id] = error_group(end.error, end.reason)
+    tables.point(task.queue, now).count_moves(end.state, 1)
     tables.move(
         task.id,
         end.state,

@@ -11,6 +11,7 @@ from windlass.stores.memory.dead_letters import MemoryDeadLetters
 from windlass.stores.memory.manifest import MemoryManifest
 from windlass.stores.memory.operate import MemoryOperate
 from windlass.stores.memory.read import MemoryRead
+from windlass.stores.memory.series import MemorySeries
 from windlass.stores.memory.sessions import MemorySessions
 from windlass.stores.memory.settle import MemorySettle
 from windlass.stores.memory.submit import MemorySubmit
@@ -32,6 +33,7 @@ class MemoryStore(
     MemoryCoordination,
     MemoryRead,
     MemoryDeadLetters,
+    MemorySeries,
 ):
     """A store in memory: the specification of all stores, and a fast one for tests.
 

@@ -52,6 +52,7 @@ class MemorySubmit(MemoryBase):
             for one, state in zip(fresh, initial, strict=True):
                 self._tables.placeholders.pop(one.id, None)
                 self._tables.insert(state, one.fingerprint)
+                self._tables.point(one.new.queue, now).arrived += 1
             for above, placeholder in missing.items():
                 self._tables.placeholders.setdefault(above, placeholder)
             resolve(self._tables, [state.task.id for state in initial if state.task.state.final], now)

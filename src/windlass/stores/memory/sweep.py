@@ -17,6 +17,7 @@ from windlass.errors import CycleFound
 from windlass.stores.coordination import AUDIT_KEPT
 from windlass.stores.memory.base import MemoryBase
 from windlass.stores.memory.graph import resolve, resolve_edges
+from windlass.stores.memory.series import roll_up
 from windlass.stores.memory.settle import end_attempt
 from windlass.stores.memory.tables import Tables
 from windlass.stores.protocol import Swept
@@ -27,7 +28,9 @@ class MemorySweep(MemoryBase):
 
     def sweep(self) -> Swept:
         with self._lock:
-            swept = _sweep(self._tables, self._clock.now(), self._retention)
+            now = self._clock.now()
+            roll_up(self._tables, now, self._series_kept)
+            swept = _sweep(self._tables, now, self._retention)
             if not swept.quiet:
                 self._work.notify_all()
             return swept
@@ -107,6 +110,7 @@ def _fail_cycles(tables: Tables, now: Micros) -> int:
             reason = str(CycleFound(members))
             for member in members:
                 tables.error_groups[member] = error_group(None, reason)
+                tables.point(tables.tasks[member].queue, now).failed += 1
                 tables.move(member, State.FAILED, finished=now, reason=reason)
             resolve(tables, members, now)
             failed += len(members)

@@ -22,6 +22,7 @@ from windlass.core.times import Micros
 from windlass.errors import SessionLost, UnknownCron
 from windlass.stores.coordination import Control, Entry, EntrySeen
 from windlass.stores.protocol import Log, ProgressSeen
+from windlass.stores.series import Point, Resolution
 
 
 class StoredSession(Struct, kw_only=True):
@@ -83,6 +84,10 @@ class Tables:
         self.audit: list[EntrySeen] = []
         self.entries = 0
         """The number of audit entries ever written."""
+        self.series: dict[tuple[str, int, Micros], Point] = {}
+        """What happened, by queue, resolution and start."""
+        self.rolled_up: Micros | None = None
+        """The minute in which old seconds were added up last."""
         self.counts: Counter[tuple[str, str, State]] = Counter()
         self.epoch = 0
         self._runnable: defaultdict[str, list[tuple[Place, TaskId]]] = defaultdict(list)
@@ -158,6 +163,11 @@ class Tables:
         for entry in entries:
             self.entries += 1
             self.audit.append(EntrySeen(**asdict(entry), number=self.entries, at=now))
+
+    def point(self, queue: str, now: Micros) -> Point:
+        """Return the point of a queue that counts what happens now."""
+        at = Resolution.SECOND.start(now)
+        return self.series.setdefault((queue, Resolution.SECOND, at), Point(at=at))
 
     def first_runnable(self, queue: str) -> TaskId | None:
         """Take the first runnable task of a queue off the heap, dropping outdated entries. None if there is none."""

@@ -208,12 +208,35 @@ CREATE TABLE windlass.queue (
 );
 
 -- Counts are sums of appended deltas, so that transactions never wait for each other here. The sweep folds them.
+-- Deltas that the time series counts have more columns: when they happened (`at`), the number of new tasks (`arrived`), and
+-- how long started tasks had waited in total and at most. Folding moves these to `series`.
 CREATE TABLE windlass.tally (
-    queue  text COLLATE "C" NOT NULL,
-    tenant text COLLATE "C" NOT NULL,
-    state  text COLLATE "C" NOT NULL,
-    tasks  bigint NOT NULL
+    queue   text COLLATE "C" NOT NULL,
+    tenant  text COLLATE "C" NOT NULL,
+    state   text COLLATE "C" NOT NULL,
+    tasks   bigint NOT NULL,
+    at      bigint,
+    arrived bigint,
+    waited  bigint,
+    longest bigint
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- The time series: one second per row, older ones one minute (docs/decisions/0015-time-series-from-count-deltas.md). Rows
+-- are only appended and removed; readers add up several rows of one queue and time.
+CREATE TABLE windlass.series (
+    queue     text COLLATE "C" NOT NULL,
+    width     bigint NOT NULL,
+    at        bigint NOT NULL,
+    arrived   bigint NOT NULL,
+    started   bigint NOT NULL,
+    completed bigint NOT NULL,
+    failed    bigint NOT NULL,
+    retried   bigint NOT NULL,
+    waited    bigint NOT NULL,
+    longest   bigint NOT NULL
+);
+CREATE INDEX series_at ON windlass.series (width, at);
+CREATE INDEX series_queue ON windlass.series (queue, width, at);
 
 -- The output of handlers, one row per attempt with output.
 CREATE TABLE windlass.log (

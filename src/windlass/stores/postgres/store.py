@@ -11,6 +11,7 @@ from windlass.core.task import Lease
 from windlass.stores.postgres.database import PostgresDatabase
 from windlass.stores.postgres.fast_submit import FastSubmits, SubmitPath
 from windlass.stores.protocol import RETENTION
+from windlass.stores.series import SERIES_KEPT
 from windlass.stores.sql.database import Values
 from windlass.stores.sql.store import SqlStore
 from windlass.stores.sql.submit import Submit, Submitted
@@ -31,12 +32,13 @@ class PostgresStore(SqlStore):
         *,
         clock: Clock | None = None,
         retention: timedelta = RETENTION,
+        series_kept: timedelta = SERIES_KEPT,
         pooler: bool = False,
         listen_url: str | None = None,
         connections: int = 8,
     ) -> None:
         db = PostgresDatabase(url, clock, pooler=pooler, listen_url=listen_url, connections=connections)
-        super().__init__(db, retention)
+        super().__init__(db, retention, series_kept)
         self._postgres = db
         self.fast_submits = FastSubmits(db, pooler=pooler)
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from windlass.core.fence import next_fence
-from windlass.core.lifecycle import State
 from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.submission import decode_rules
 from windlass.core.task import Claim, Lease, SessionId, TaskId
+from windlass.core.times import Micros
 from windlass.errors import SessionLost
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database, Transaction, Values
@@ -29,8 +29,8 @@ REMEMBERED = 1_000
 class SqlClaim(SqlBase):
     """Claim tasks. The store remembers in which queues it found tasks that a claimer does not serve."""
 
-    def __init__(self, db: Database, retention: timedelta) -> None:
-        super().__init__(db, retention)
+    def __init__(self, db: Database, retention: timedelta, series_kept: timedelta) -> None:
+        super().__init__(db, retention, series_kept)
         self._mixed: set[tuple[str, Serves]] = set()
 
     def claim(
@@ -118,10 +118,14 @@ def _claim(db: Database, session: SessionId, line: Values) -> Claim:
 
 def _grant(tx: Transaction, session: SessionId, claims: Sequence[Claim]) -> None:
     """Write the leases of locked tasks."""
-    counts = Counts()
+    waits: dict[tuple[str, str], list[Micros]] = {}
     for claim in claims:
-        counts.add(claim.task.queue, claim.task.tenant, State.RUNNABLE, -1)
-        counts.add(claim.task.queue, claim.task.tenant, State.LEASED, 1)
+        task = claim.task
+        # A task of a batch is due some microseconds after its submit, so it may be claimed before that.
+        waits.setdefault((task.queue, task.tenant), []).append(max(0, (task.claimed or 0) - task.due))
+    counts = Counts()
+    for (queue, tenant), each in waits.items():
+        counts.claim(queue, tenant, len(each), sum(each), max(each))
     grants = [(claim.lease.task, claim.lease.fence) for claim in claims]
     tx.execute("lease", grants, session=session, now=claims[0].task.claimed)
-    counts.write(tx)
+    counts.write(tx, claims[0].task.claimed)

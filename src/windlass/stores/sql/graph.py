@@ -270,7 +270,7 @@ def _fail_one_cycle(db: Database, tx: Transaction, workflow: UUID, tenant: str, 
         moves = Moves()
         for row in part:
             moves.move(row, State.FAILED, finished=now, reason=reason)
-        moves.write(tx)
+        moves.write(tx, now)
         tx.execute("set_error_group", [(row.id, error_group(None, reason)) for row in part])
         tx.query("announce", [(row.id, State.FAILED.value) for row in part]).rows()
     return members

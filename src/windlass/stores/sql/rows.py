@@ -18,6 +18,10 @@ from windlass.stores.sql.database import Dialect, Transaction, Values
 _STATES = {state.value: state for state in State}
 _POLICIES = {policy.value: policy for policy in OnFailure}
 _WIDTH = 22
+_RUNNABLE, _LEASED = State.RUNNABLE.value, State.LEASED.value
+_IN_SERIES = {state.value for state in (State.LEASED, State.COMPLETED, State.FAILED, State.RETRYING)}
+"""The states whose arrivals the time series counts."""
+_NOTHING = None, None, None, None
 
 
 class Row(NamedTuple):
@@ -182,6 +186,7 @@ class Counts:
 
     def __init__(self) -> None:
         self._deltas: Counter[tuple[str, str, str]] = Counter()
+        self._waits: dict[tuple[str, str, str], tuple[Micros, Micros]] = {}
 
     def add(self, queue: str, tenant: str, state: State, tasks: int = 1) -> None:
         """Add tasks to a state; a negative number removes them."""
@@ -192,9 +197,24 @@ class Counts:
         self._deltas[row.queue, row.tenant, row.state.value] -= 1
         self._deltas[row.queue, row.tenant, state.value] += 1
 
-    def write(self, tx: Transaction) -> None:
-        """Write the collected changes."""
-        tx.execute("count", [(*key, tasks) for key, tasks in sorted(self._deltas.items()) if tasks])
+    def claim(self, queue: str, tenant: str, tasks: int, waited: Micros, longest: Micros) -> None:
+        """Move tasks from runnable to leased. `waited` is the sum of their waits."""
+        self._deltas[queue, tenant, _RUNNABLE] -= tasks
+        self._deltas[queue, tenant, _LEASED] += tasks
+        self._waits[queue, tenant, _LEASED] = waited, longest
+
+    def write(self, tx: Transaction, at: Micros | None = None, *, new: bool = False) -> None:
+        """Write the collected changes. With `at` they enter the time series; `new` tasks count as arrived."""
+        deltas = [(key, tasks) for key, tasks in sorted(self._deltas.items()) if tasks]
+        tx.execute("count", [(*key, tasks, *self._happened(key, tasks, at, new)) for key, tasks in deltas])
+
+    def _happened(self, key: tuple[str, str, str], tasks: int, at: Micros | None, new: bool) -> Values:
+        """Return what the time series counts of a delta: when it happened, arrivals, and waits."""
+        if at is not None and new:
+            return at, tasks, None, None
+        if at is None or tasks < 0 or key[2] not in _IN_SERIES:
+            return _NOTHING
+        return at, None, *self._waits.get(key, (None, None))
 
     @property
     def wake(self) -> set[str]:
@@ -236,10 +256,10 @@ class Moves:
             self.counts.move(row, state)
         return new
 
-    def write(self, tx: Transaction) -> None:
-        """Write the collected changes and the counts."""
+    def write(self, tx: Transaction, at: Micros | None = None) -> None:
+        """Write the collected changes and the counts. With `at` they enter the time series."""
         tx.execute("move", self._rows)
-        self.counts.write(tx)
+        self.counts.write(tx, at)
 
 
 def uuids(db: Dialect, values: Sequence[Values]) -> list[UUID]:

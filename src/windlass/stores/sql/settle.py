@@ -222,7 +222,7 @@ class Endings:
         tx.execute("record_attempts", self._attempts)
         tx.execute("record_results", self._results)
         tx.execute("record_logs", self._logs)
-        self.counts.write(tx)
+        self.counts.write(tx, self._now)
 
 
 def _verdict(rows: dict[TaskId, Row], lease: Lease, settlement: Settlement, endings: Endings) -> Verdict:

@@ -13,6 +13,7 @@ from windlass.stores.sql.find import SqlFind
 from windlass.stores.sql.manifest import SqlManifest
 from windlass.stores.sql.operate import SqlOperate
 from windlass.stores.sql.read import SqlRead
+from windlass.stores.sql.series import SqlSeries
 from windlass.stores.sql.sessions import SqlSessions
 from windlass.stores.sql.settle import SqlSettle
 from windlass.stores.sql.submit import SqlSubmit
@@ -36,6 +37,7 @@ class SqlStore(
     SqlFind,
     SqlCount,
     SqlDeadLetters,
+    SqlSeries,
 ):
     """A store in a SQL database. `SQLiteStore` and `PostgresStore` add the database itself."""
 

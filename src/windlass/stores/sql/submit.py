@@ -171,6 +171,7 @@ class Submit:
         self._check_room(tx, queues, fresh)
         initial = self._initial_states(fresh, known, opened, queues, now)
         written = self._write(tx, fresh, initial, sees_commits=sees_commits)
+        written.counts.write(tx, now, new=True)
         self._fill_and_add_placeholders(tx, fresh, opened, ahead)
         tx.execute("note", self._notes if fresh else [], now=self._db.now())
         announced = self._announce(tx, written.ended)
@@ -343,7 +344,6 @@ class Submit:
                 if sent is not None:
                     sent.rows()
                 sent = tx.query("now", now=self._db.now())
-        written.counts.write(tx)
         return written
 
     def _fill_and_add_placeholders(

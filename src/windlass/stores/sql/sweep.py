@@ -18,11 +18,13 @@ from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
 from windlass.stores.coordination import AUDIT_KEPT
 from windlass.stores.protocol import SESSIONS_SHOWN, Swept
+from windlass.stores.series import Resolution
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.bulk import finish_overdue
 from windlass.stores.sql.database import Database, Transaction
 from windlass.stores.sql.graph import fail_cycles, resolve, resolve_joined, resolve_some
 from windlass.stores.sql.rows import Counts, Moves, Row, rows_from, uuids
+from windlass.stores.sql.series import fold_counts, roll_up
 from windlass.stores.sql.settle import end_in_chunk
 
 CHUNK = 1_000
@@ -47,10 +49,11 @@ _FORGET = (
 class SqlSweep(SqlBase):
     """Sweep. Pruning and the stall detector take many sweeps; the store remembers how far they have come."""
 
-    def __init__(self, db: Database, retention: timedelta) -> None:
-        super().__init__(db, retention)
+    def __init__(self, db: Database, retention: timedelta, series_kept: timedelta) -> None:
+        super().__init__(db, retention, series_kept)
         self._pruned_to: tuple[Micros, UUID] = (0, _NOBODY)
         self._edges_seen_to: tuple[UUID, UUID] = (_NOBODY, _NOBODY)
+        self._rolled_up: Micros | None = None
 
     def sweep(self) -> Swept:
         db = self._db
@@ -71,6 +74,7 @@ class SqlSweep(SqlBase):
         )
         self._forget_audit(now)
         self._fold()
+        self._roll_up(now)
         return done
 
     def _mark_lost_sessions(self) -> int:
@@ -192,7 +196,13 @@ class SqlSweep(SqlBase):
     def _fold(self) -> None:
         [(deltas,)] = self._db.read(lambda tx: tx.query("unfolded", limit=FOLD_ABOVE + 1).rows())
         if deltas > FOLD_ABOVE:
-            self._db.transact(_fold_some)
+            self._db.transact(fold_counts)
+
+    def _roll_up(self, now: Micros) -> None:
+        """Once a minute, add up what the time series keeps for too long."""
+        minute = Resolution.MINUTE.start(now)
+        if self._rolled_up != minute and self._db.transact(lambda tx: roll_up(tx, now, self._series_kept)):
+            self._rolled_up = minute
 
     def _look(self, statement: str, now: Micros) -> list[UUID]:
         return uuids(self._db, self._db.read(lambda tx: tx.query(statement, now=now, limit=CHUNK).rows()))
@@ -244,10 +254,3 @@ def _make_runnable(moves: Moves, row: Row, now: Micros) -> bool:
         return False
     moves.move(row, State.RUNNABLE)
     return True
-
-
-def _fold_some(tx: Transaction) -> None:
-    counts = Counts()
-    for queue, tenant, state, tasks in tx.query("fold", limit=100_000).rows():
-        counts.add(queue, tenant, State(state), tasks)
-    counts.write(tx)

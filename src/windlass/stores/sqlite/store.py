@@ -7,6 +7,7 @@ from os import PathLike
 
 from windlass.clock import Clock
 from windlass.stores.protocol import RETENTION
+from windlass.stores.series import SERIES_KEPT
 from windlass.stores.sql.store import SqlStore
 from windlass.stores.sqlite.database import SQLiteDatabase
 
@@ -18,6 +19,11 @@ class SQLiteStore(SqlStore):
     """
 
     def __init__(
-        self, path: str | PathLike[str], *, clock: Clock | None = None, retention: timedelta = RETENTION
+        self,
+        path: str | PathLike[str],
+        *,
+        clock: Clock | None = None,
+        retention: timedelta = RETENTION,
+        series_kept: timedelta = SERIES_KEPT,
     ) -> None:
-        super().__init__(SQLiteDatabase(path, clock), retention)
+        super().__init__(SQLiteDatabase(path, clock), retention, series_kept)

@@ -174,9 +174,31 @@ CREATE TABLE queue (
 ) STRICT, WITHOUT ROWID;
 
 -- Counts are sums of appended deltas, which the sweep folds, as on PostgreSQL.
+-- Deltas that the time series counts have more columns: when they happened (`at`), the number of new tasks (`arrived`), and
+-- how long started tasks had waited in total and at most. Folding moves these to `series`.
 CREATE TABLE tally (
-    queue  TEXT NOT NULL,
-    tenant TEXT NOT NULL,
-    state  TEXT NOT NULL,
-    tasks  INTEGER NOT NULL
+    queue   TEXT NOT NULL,
+    tenant  TEXT NOT NULL,
+    state   TEXT NOT NULL,
+    tasks   INTEGER NOT NULL,
+    at      INTEGER,
+    arrived INTEGER,
+    waited  INTEGER,
+    longest INTEGER
 ) STRICT;
+
+-- The time series, as on PostgreSQL.
+CREATE TABLE series (
+    queue     TEXT NOT NULL,
+    width     INTEGER NOT NULL,
+    at        INTEGER NOT NULL,
+    arrived   INTEGER NOT NULL,
+    started   INTEGER NOT NULL,
+    completed INTEGER NOT NULL,
+    failed    INTEGER NOT NULL,
+    retried   INTEGER NOT NULL,
+    waited    INTEGER NOT NULL,
+    longest   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX series_at ON series (width, at);
+CREATE INDEX series_queue ON series (queue, width, at);

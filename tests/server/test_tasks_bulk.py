@@ -35,32 +35,32 @@ async def lines(client: Client, verb: str, **body: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
-async def test_the_progress_of_a_purge_is_told_line_by_line(
+async def test_the_progress_of_a_purge_is_sent_line_by_line(
     client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "BATCH", 2)
     wanted = submit(store, *[a_task(queue="mail") for _ in range(5)])
     store.cancel(wanted, reason="a mistake")
 
-    told = await lines(client, "purge", q="queue:mail", why="a mistake")
+    progress = await lines(client, "purge", q="queue:mail", why="a mistake")
 
-    assert told == [{"done": done, "total": 5} for done in (0, 2, 4, 5)]
+    assert progress == [{"done": done, "total": 5} for done in (0, 2, 4, 5)]
     assert store.get(wanted) == [None] * 5
     [entry] = store.audit("tasks")
     assert (entry.action, entry.by) == ("purged", "local")
 
 
 @pytest.mark.parametrize("q", ["queue:mail", "queue:mail args.n:1"])
-async def test_a_cancel_counts_what_its_own_cascade_would_have_reached_first(
+async def test_a_cancel_counts_tasks_that_its_own_cascade_reaches_first(
     client: Client, store: Store, monkeypatch: pytest.MonkeyPatch, q: str
 ) -> None:
     monkeypatch.setattr(bulk, "BATCH", 2)
     above = [[] if n == 0 else [str(n - 1)] for n in range(5)]
     ids = submit(store, *[after(str(n), *above[n], queue="mail", args={"n": 1}) for n in range(5)])
 
-    told = await lines(client, "cancel", q=q, why="a mistake")
+    progress = await lines(client, "cancel", q=q, why="a mistake")
 
-    assert told[-1] == {"done": 5, "total": 5}
+    assert progress[-1] == {"done": 5, "total": 5}
     assert {task_of(store, id).reason for id in ids} == {"a mistake"}
 
 
@@ -73,19 +73,19 @@ async def test_tasks_retried_together_wait_for_each_other(
     ids = submit(store, *[after(str(n), *above[n], queue="mail", args={"n": 1}) for n in range(5)])
     store.cancel(ids, reason="a mistake")
 
-    told = await lines(client, "retry", q=q)
+    progress = await lines(client, "retry", q=q)
 
-    assert told[-1] == {"done": 5, "total": 5}
+    assert progress[-1] == {"done": 5, "total": 5}
     assert states_of(store, ids) == [State.RUNNABLE] + [State.WAITING] * 4
 
 
-async def test_a_verb_is_in_the_audit_log_with_what_was_asked(client: Client, store: Store) -> None:
+async def test_a_bulk_change_is_audited_with_its_request(client: Client, store: Store) -> None:
     wanted = submit(store, *[a_task(queue="mail") for _ in range(5)])
     other = submit_one(store)
 
-    told = await lines(client, "cancel", q="queue:mail", why="a mistake")
+    progress = await lines(client, "cancel", q="queue:mail", why="a mistake")
 
-    assert told == [{"done": done, "total": 5} for done in (0, 5)]
+    assert progress == [{"done": done, "total": 5} for done in (0, 5)]
     assert {*states_of(store, wanted)} == {State.CANCELLED}
     assert states_of(store, [other]) == [State.RUNNABLE]
     [entry] = store.audit("tasks")
@@ -93,7 +93,7 @@ async def test_a_verb_is_in_the_audit_log_with_what_was_asked(client: Client, st
     assert entry.text == "cancelled 5 tasks that matched 'queue:mail': a mistake"
 
 
-async def test_without_lines_the_end_alone_is_told(client: Client, store: Store) -> None:
+async def test_without_lines_only_the_total_is_returned(client: Client, store: Store) -> None:
     submit(store, a_task(queue="mail"), a_task(queue="mail"))
 
     answer = await client.post(f"{API}/tasks:cancel", json={"q": "queue:mail"})
@@ -115,7 +115,7 @@ async def test_a_dry_run_counts_and_does_nothing(client: Client, store: Store, v
     assert store.audit("tasks") == []
 
 
-async def test_only_what_ended_badly_is_retried_and_only_what_ended_is_purged(client: Client, store: Store) -> None:
+async def test_only_unsuccessful_tasks_are_retried_and_only_finished_ones_purged(client: Client, store: Store) -> None:
     failed = in_state(store, State.FAILED)
     completed = in_state(store, State.COMPLETED)
 
@@ -129,7 +129,7 @@ async def test_only_what_ended_badly_is_retried_and_only_what_ended_is_purged(cl
 
 
 @pytest.mark.parametrize("q", ["", "   "])
-async def test_a_filter_that_means_everything_is_refused(client: Client, store: Store, q: str) -> None:
+async def test_a_filter_that_matches_everything_is_refused(client: Client, store: Store, q: str) -> None:
     id = submit_one(store)
 
     answer = await client.post(f"{API}/tasks:cancel", json={"q": q})
@@ -139,13 +139,13 @@ async def test_a_filter_that_means_everything_is_refused(client: Client, store: 
     assert states_of(store, [id]) == [State.RUNNABLE]
 
 
-async def test_a_filter_that_cannot_be_understood_is_refused_even_in_lines(client: Client) -> None:
+async def test_an_invalid_filter_is_refused_even_with_lines(client: Client) -> None:
     answer = await client.post(f"{API}/tasks:cancel", json={"q": "colour:red"}, headers=LINES)
 
     problem(answer, 400, "invalid_filter")
 
 
-async def test_no_verb_is_a_way_to_learn_a_secret(client: Client, store: Store) -> None:
+async def test_bulk_changes_do_not_reveal_secrets(client: Client, store: Store) -> None:
     submit_one(store, args={"password": "hunter2"})
 
     answer = await client.post(f"{API}/tasks:cancel", json={"q": "args.password:hunter*", "dry_run": True})
@@ -153,7 +153,7 @@ async def test_no_verb_is_a_way_to_learn_a_secret(client: Client, store: Store) 
     assert answer.json() == {"done": 0, "total": 0}
 
 
-async def test_a_token_reaches_its_own_tasks_alone(connect: Connect, store: Store, token: Any) -> None:
+async def test_a_token_reaches_only_its_own_tasks(connect: Connect, store: Store, token: Any) -> None:
     mine, theirs = submit(store, a_task(tenant="acme"), a_task(tenant="beta"))
     client = connect(token(Scope.OPERATE, tenant="acme"))
 
@@ -163,7 +163,7 @@ async def test_a_token_reaches_its_own_tasks_alone(connect: Connect, store: Stor
     assert states_of(store, [mine, theirs]) == [State.CANCELLED, State.RUNNABLE]
 
 
-async def test_what_comes_while_it_works_is_left_alone(
+async def test_tasks_submitted_meanwhile_are_not_affected(
     client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "BATCH", 1)
@@ -171,6 +171,6 @@ async def test_what_comes_while_it_works_is_left_alone(
     for _ in range(2):
         run(store, GAVE_UP)
 
-    told = await lines(client, "retry", q="state:failed")
+    progress = await lines(client, "retry", q="state:failed")
 
-    assert told[-1] == {"done": 2, "total": 2}
+    assert progress[-1] == {"done": 2, "total": 2}

@@ -19,7 +19,7 @@ NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
 async def stream(client: Client, *lines: Any, **params: str) -> list[dict[str, Any]]:
-    """Send lines; the receipts."""
+    """Send lines, and return the receipts."""
     text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
     answer = await client.post(f"{API}/tasks:stream", content=text, headers=NDJSON, params=params)
     assert answer.status_code == 200, answer.text
@@ -35,7 +35,7 @@ async def test_every_line_gets_its_own_receipt_in_order(client: Client, store: S
     assert sum(count.tasks for count in store.counts()) == 2_500
 
 
-async def test_a_bad_line_harms_none_of_its_neighbours(client: Client, store: Store) -> None:
+async def test_an_invalid_line_does_not_affect_others(client: Client, store: Store) -> None:
     store.configure(Queue(name="full", max_waiting=0))
     await stream(client, {"handler": "work", "key": "taken"})
 
@@ -70,14 +70,14 @@ async def test_a_bad_line_harms_none_of_its_neighbours(client: Client, store: St
     assert sum(count.tasks for count in store.counts()) == 3
 
 
-async def test_empty_lines_are_passed_over_but_counted(client: Client) -> None:
+async def test_empty_lines_are_skipped_but_counted(client: Client) -> None:
     receipts = await stream(client, "", {"handler": "work"}, "  ", {"handler": "work"}, "")
 
     assert [receipt["line"] for receipt in receipts] == [2, 4]
 
 
 @pytest.mark.parametrize("atomic", ["true", "false"])
-async def test_a_stream_of_nothing_has_no_receipts(client: Client, atomic: str) -> None:
+async def test_an_empty_stream_has_no_receipts(client: Client, atomic: str) -> None:
     assert await stream(client, atomic=atomic) == []
 
 
@@ -94,7 +94,7 @@ async def test_an_atomic_stream_is_all_or_nothing_and_names_the_line(client: Cli
     assert [receipt["state"] for receipt in receipts] == ["runnable", "waiting"]
 
 
-async def test_an_atomic_stream_takes_ten_thousand_lines_at_the_most(client: Client) -> None:
+async def test_an_atomic_stream_is_limited_to_ten_thousand_lines(client: Client) -> None:
     content = b'{"handler":"work"}\n' * 10_001
 
     problem(
@@ -102,7 +102,7 @@ async def test_an_atomic_stream_takes_ten_thousand_lines_at_the_most(client: Cli
     )
 
 
-async def test_a_line_that_does_not_end_is_refused(client: Client) -> None:
+async def test_a_line_without_end_is_refused(client: Client) -> None:
     async def parts() -> AsyncIterator[bytes]:
         for _ in range(20):
             yield b"x" * 100_000
@@ -110,13 +110,13 @@ async def test_a_line_that_does_not_end_is_refused(client: Client) -> None:
     problem(await client.post(f"{API}/tasks:stream", content=parts(), headers=NDJSON), 413, "body_too_large")
 
 
-async def test_a_stream_of_something_else_is_refused(client: Client) -> None:
+async def test_another_media_type_is_refused(client: Client) -> None:
     answer = await client.post(f"{API}/tasks:stream", json={"handler": "work"})
 
     problem(answer, 415, "unsupported_media_type")
 
 
-async def test_a_sender_that_falls_silent_is_told_so_and_keeps_what_it_sent(connect: Connect, store: Store) -> None:
+async def test_a_silent_client_gets_an_error_and_its_earlier_lines_are_kept(connect: Connect, store: Store) -> None:
     client = connect(request_seconds=0.05)
 
     async def parts() -> AsyncIterator[bytes]:
@@ -130,8 +130,8 @@ async def test_a_sender_that_falls_silent_is_told_so_and_keeps_what_it_sent(conn
     assert (last["line"], last["error"]["code"]) == (2, "request_too_slow")
 
 
-class DecayingMean(MemoryStore):
-    """A store that goes away after some submits."""
+class FailingStore(MemoryStore):
+    """A store that becomes unavailable after some submits."""
 
     left = 1
 
@@ -142,8 +142,8 @@ class DecayingMean(MemoryStore):
         return super().submit(*args, **options)
 
 
-async def test_a_stream_ends_when_the_store_goes_away(connect: Connect) -> None:
-    client = connect(over=DecayingMean())
+async def test_a_stream_ends_when_the_store_becomes_unavailable(connect: Connect) -> None:
+    client = connect(over=FailingStore())
 
     receipts = await stream(client, *[{"handler": "work"}] * 5_000, unchecked="true")
 
@@ -154,7 +154,7 @@ async def test_a_stream_ends_when_the_store_goes_away(connect: Connect) -> None:
     assert len(receipts) == 2_000
 
 
-async def test_lines_are_whole_wherever_the_chunks_are_cut(client: Client, store: Store) -> None:
+async def test_lines_may_be_split_across_chunks(client: Client, store: Store) -> None:
     text = "\n".join(json.dumps({"handler": "work", "args": {"n": n, "é": "ü"}}) for n in range(50)).encode()
 
     async def parts() -> AsyncIterator[bytes]:

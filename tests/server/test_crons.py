@@ -13,7 +13,7 @@ from windlass.stores.protocol import Store
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_cron_is_run_by_hand_beside_its_schedule(client: Client, store: Store) -> None:
+async def test_a_cron_is_run_manually_without_changing_its_schedule(client: Client, store: Store) -> None:
     answer = await client.post(f"{API}/crons/daily/run", json={"why": "after the outage"})
 
     claim = claim_one(store)
@@ -26,7 +26,7 @@ async def test_a_cron_is_run_by_hand_beside_its_schedule(client: Client, store: 
     problem(await client.post(f"{API}/crons/unheard-of/run"), 404, "unknown_cron")
 
 
-async def test_a_cron_says_when_it_runs_next_in_its_own_zone(client: Client, store: Store) -> None:
+async def test_a_cron_shows_its_next_times_in_its_own_time_zone(client: Client, store: Store) -> None:
     berlin = CronInfo(name="berlin", handler="work", schedule="0 6 * * *", timezone="Europe/Berlin")
     store.publish(Manifest(crons=(berlin,)))
     store.pause_cron("berlin", True)
