@@ -1,4 +1,4 @@
-"""Tasks that must not run a second time, whatever happened to the first."""
+"""Tasks with at_most_once never start a second attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people do is in the audit log when it is done, and only then: the entry is part of the same transaction."""
+"""Changes by people write their audit entries in the same transaction, and only if something changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch that is written in chunks is still one batch: whole or not at all, in order, and checked as a whole."""
+"""A batch that is written in chunks is still atomic, ordered, and checked as a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A refusal names tasks as the caller wrote them: keys as keys, ids as ids, the rest by position in the batch."""
+"""Errors name tasks as the caller did: by key, by id, or by position in the batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changing what was seen: only if it is still so, and of two who have seen the same only one."""
+"""Updates with an expected version: of two that expect the same version, one succeeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the processes do that the integration tests start; see `tests/support/processes.py`."""
+"""Functions that the integration tests run in other processes; see `tests/support/processes.py`."""
 
 from __future__ import annotations
 

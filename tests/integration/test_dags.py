@@ -1,4 +1,4 @@
-"""Whole graphs through every store: made ones always, real ones when their folder is given (`--dags`)."""
+"""Runs whole graphs through every store: generated ones, and real ones if their folder is given (`--dags`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wrong forms that come naturally, each with the scenario that must catch it. `README.md` lists them in words."""
+"""Likely mistakes, each with the scenario that must catch it. `README.md` lists them."""
 
 from __future__ import annotations
 
@@ -239,6 +239,10 @@ def held_tasks_dropped(lab: Laboratory) -> None:
     lab.replace("held", "state = 'leased'", "state = 'forgotten'")
 
 
+def a_cron_that_fires_whatever_fired_before(lab: Laboratory) -> None:
+    lab.replace("fire", " AND (fired IS NULL OR fired < :nominal)", "")
+
+
 def no_tenant_in_the_scope(lab: Laboratory) -> None:
     lab.patch(admission, "in_scope", lambda new, there: there is not None and there.workflow in (None, new.workflow))
 
@@ -442,9 +446,14 @@ MUTANTS = [
         scenarios.a_closed_session_gives_back_what_it_held,
     ),
     Mutant(
+        "M12 a cron that fires whatever fired before",
+        a_cron_that_fires_whatever_fired_before,
+        scenarios.a_cron_fires_once_for_each_time,
+    ),
+    Mutant(
         "M13 no tenant in the scope of prerequisites",
         no_tenant_in_the_scope,
-        scenarios.another_tenants_task_is_no_prerequisite,
+        scenarios.a_task_of_another_tenant_cannot_be_a_prerequisite,
     ),
     Mutant("M13 no tenant in find", no_tenant_in_find, scenarios.a_filter_by_tenant_shows_no_other_tenants_task),
     Mutant(

@@ -1,4 +1,4 @@
-"""What a promise looks like when somebody tries to break it. Every scenario passes on the stores as they are."""
+"""Scenarios that fail if a promise is broken. Every scenario passes on the unmodified stores."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from tests.support.builders import (
 from tests.support.processes import until
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
+from windlass.core.manifest import CronInfo, Manifest
 from windlass.core.settlement import Crashed, Released
 from windlass.core.task import OnFailure, TaskId
 from windlass.errors import CommitUnknown, SessionLost, StoreUnavailable, UnknownPrerequisite
@@ -294,7 +295,22 @@ def a_closed_session_gives_back_what_it_held(lab: Laboratory) -> None:
     promise({task_of(store, task).losses for task in tasks} == {0}, "a release costs nothing")
 
 
-def another_tenants_task_is_no_prerequisite(lab: Laboratory) -> None:
+def a_cron_fires_once_for_each_time(lab: Laboratory) -> None:
+    """Two nodes fire the same cron for the same time, and then one for an earlier time."""
+    one, other = lab.open(), lab.open()
+    one.publish(Manifest(crons=(CronInfo(name="daily", handler="work", schedule="@daily"),)))
+    nominal = lab.clock.now()
+
+    fired = [store.fire("daily", nominal, [a_task()]) for store in (one, other)]
+    earlier = other.fire("daily", nominal - 1, [a_task()])
+
+    promise(fired[0] is not None, "the first node fires")
+    promise(fired[1] is None, "the second node does not fire again")
+    promise(earlier is None, "an earlier time does not fire any more")
+    promise(len(claim_all(one)) == 1, "one firing makes one task")
+
+
+def a_task_of_another_tenant_cannot_be_a_prerequisite(lab: Laboratory) -> None:
     store = lab.open()
     theirs = submit_one(store, tenant="theirs")
 

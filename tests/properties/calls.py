@@ -1,4 +1,4 @@
-"""What the store machine draws: calls with numbers in place of references, so that they shrink and print well.
+"""The calls that the store machine draws, with numbers instead of references, so that they shrink and print well.
 
 A number stands for "one of what there is", counted round: the machine resolves it against the model when it runs.
 """

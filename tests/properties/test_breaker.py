@@ -1,4 +1,4 @@
-"""What holds of a breaker whatever happens to it."""
+"""Properties that hold for every breaker."""
 
 from __future__ import annotations
 

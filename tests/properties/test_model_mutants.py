@@ -1,4 +1,4 @@
-"""The machine is believed because it catches planted bugs: each mutant is the memory store with one promise broken."""
+"""The store machine catches planted bugs: each mutant is the memory store with one promise broken."""
 
 from __future__ import annotations
 

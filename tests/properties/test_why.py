@@ -1,4 +1,4 @@
-"""`why` and the claim never disagree: what all gates are open for is claimed, and nothing else is."""
+"""`why` and the claim agree: exactly the tasks whose gates are all open are claimed."""
 
 from __future__ import annotations
 

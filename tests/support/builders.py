@@ -1,4 +1,4 @@
-"""Small words for tests of stores: tasks with defaults, sessions, claims, and the ends of attempts."""
+"""Helpers for tests of stores: tasks with defaults, sessions, claims, and ends of attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TCP proxy before PostgreSQL that breaks connections on purpose, where it hurts most: around a COMMIT.
+"""A TCP proxy for PostgreSQL that breaks connections on purpose, around a COMMIT.
 
 Bytes go through untouched until a fault is ordered; the next connection that commits gets it, and the ones after that
 are left in peace. One thread serves a connection. Nothing here knows pytest.
