@@ -1,8 +1,8 @@
 """Promises that must hold in any store after every step.
 
 The numbers are those of the promises: at most one lease (2), fences grow (3), one end per generation (4), no task
-starts before its prerequisites (6), edges resolved exactly once (7), no task is forgotten (8, 10), the cancelled never start
-(11), nor the expired (12), attempts are bounded (14).
+starts before its prerequisites (6), edges resolved exactly once (7), no task is forgotten (8, 10), the cancelled
+never start (11), nor the expired (12), attempts are bounded (14).
 """
 
 from __future__ import annotations
