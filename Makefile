@@ -36,7 +36,7 @@ format: $(VENV)/.dev ## Format, and repair what lint can repair by itself.
 bench: $(VENV)/.dev ## Run the benchmarks of the stores; ARGS go to them.
 	$(BIN)/python -m benchmarks $(ARGS)
 
-bench-autoscale: $(VENV)/.dev ## Play the autoscaler and the rules of the field over every load; ARGS="--traces FOLDER".
+bench-autoscale: $(VENV)/.dev ## Compare the autoscaler with models of others in simulated time; ARGS="--traces FOLDER".
 	$(BIN)/python -m benchmarks.autoscale --deciders all --jobs $(WORKERS) $(ARGS)
 
 compare: $(VENV)/.dev ## Run the end-to-end benchmarks, with the peers that are installed (requirements/peers.txt).

@@ -32,7 +32,7 @@ _URL = re.compile(r"""://(?P<user>[^\s/?#@:'"]{0,200}):(?P<word>[^\s/?#'"]{0,500
 _ASSIGNMENT = re.compile(
     r"""(?i)(?P<name>(?:passw(?:or)?d|passphrase|token|secret|authorization|credential|api[_-]?key|dsn)\w{0,20})"""
     r"""(?P<between>["']?\s{0,3}[=:]\s{0,3})"""
-    r"""(?P<value>"[^"]{0,2000}"|'[^']{0,2000}'|(?:Bearer\s|Basic\s)?[^\s,;&)}\]]+)"""
+    r"""(?!\[redacted\](?:[\s,;&)}\]"']|$))(?P<value>\[redacted\][^\s,;&)}\]]+|"[^"]{0,2000}"|'[^']{0,2000}'|(?:Bearer\s|Basic\s)?[^\s,;&)}\]]+)"""
 )
 
 

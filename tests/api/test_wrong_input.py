@@ -147,12 +147,12 @@ def test_a_retry_policy_and_a_number_of_retries_go_together(app: App) -> None:
     ("options", "text"),
     [
         ({"nope": 1}, "Unknown option 'nope'"),
-        ({"tags": "gpu"}, "tags='gpu' is not a list; write tags=['gpu']"),
-        ({"queues": "mail"}, "queues='mail' is not a list; write queues=['mail']"),
+        ({"tags": "gpu"}, "tags='gpu' is not a list. Use tags=['gpu']."),
+        ({"queues": "mail"}, "queues='mail' is not a list. Use queues=['mail']."),
         ({"pools": 3}, "pools=3 is not a list"),
-        ({"size": "2"}, "size='2' is not a whole number"),
-        ({"name": 3}, "name=3 is not text"),
-        ({"on_event": 3}, "on_event=3 cannot be called"),
+        ({"size": "2"}, "size='2' is not an integer"),
+        ({"name": 3}, "name=3 is not a str"),
+        ({"on_event": 3}, "on_event=3 is not callable"),
     ],
 )
 def test_a_node_of_a_program_is_refused_what_means_something_else(app: App, options: dict[str, Any], text: str) -> None:

@@ -1,4 +1,4 @@
-"""A SQLite store with a clock in the test's hand, and commands run on it in this process."""
+"""A SQLite store with a manual clock, and a fixture that runs commands on it in this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOON = 1_800_014_400_000_000
 
 
 class Windlass(Protocol):
-    """Runs a command: its words, and what it is given on standard input."""
+    """Runs a command with arguments and standard input."""
 
     def __call__(self, *words: str, stdin: str | bytes | None = None) -> Result: ...
 
@@ -43,7 +43,7 @@ def url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(url: str, clock: ManualClock) -> Iterator[Store]:
-    """A store that knows one handler, `mail`, and one cron, `nightly`."""
+    """A store with one handler, `mail`, and one cron, `nightly`."""
     store = open_store(url.removeprefix("sqlite:///"), clock)
     store.publish(
         Manifest(
@@ -73,12 +73,12 @@ def windlass(url: str, store: Store, clock: ManualClock) -> Windlass:
 
 
 def read(result: Result) -> Any:
-    """What a command has printed for programs."""
+    """Return the JSON document that a command printed."""
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
 def lines(result: Result) -> list[Any]:
-    """The same, by lines."""
+    """Return the JSON lines that a command printed."""
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]

@@ -9,9 +9,7 @@ from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Store
 
 
-def test_the_log_is_shown_newest_first_with_times_both_ways(
-    windlass: Windlass, store: Store, clock: ManualClock
-) -> None:
+def test_entries_are_listed_newest_first(windlass: Windlass, store: Store, clock: ManualClock) -> None:
     store.note([Entry(subject="pool/mail", action="grew", text="from 2 to 4", by="box-1")])
     clock.advance(2 * HOUR)
     store.note([Entry(subject="queue/bulk", action="paused", text="paused: import", by="ann")])
@@ -23,18 +21,20 @@ def test_the_log_is_shown_newest_first_with_times_both_ways(
     ]
 
 
-def test_the_log_is_cut_by_subject_person_time_and_number(windlass: Windlass, store: Store, clock: ManualClock) -> None:
+def test_entries_are_filtered_by_subject_author_time_and_limit(
+    windlass: Windlass, store: Store, clock: ManualClock
+) -> None:
     store.note([Entry(subject="pool/mail", action="grew", text="a", by="box-1")])
     clock.advance(2 * HOUR)
     store.note([Entry(subject="pool/bulk", action="grew", text="b", by="box-1")])
     store.note([Entry(subject="queue/bulk", action="paused", text="c", by="ann")])
 
     def texts(*words: str) -> list[str]:
-        return [entry["text"] for entry in read(windlass("audit", "ls", *words, "--json"))]
+        return [entry["text"] for entry in read(windlass("audit", "ls", *words, "--json"))["entries"]]
 
     assert texts("pool/") == ["b", "a"]
     assert texts("pool/mail") == ["a"]
-    assert texts("--by", "ann") == ["c"]
+    assert texts("--author", "ann") == ["c"]
     assert texts("--since", "1h") == ["c", "b"]
     assert texts("--limit", "1") == ["c"]
     assert len(lines(windlass("audit", "ls", "--jsonl"))) == 3

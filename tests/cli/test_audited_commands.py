@@ -1,4 +1,4 @@
-"""What people do from the command line stands in the audit log with the deed, or not at all."""
+"""Every change from the command line is written in one transaction with its audit entry."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.cli.conftest import Windlass
-from tests.support.builders import in_state, submit_one
+from tests.support.builders import GAVE_UP, claim_one, in_state, report, submit_one
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.errors import StoreUnavailable
@@ -15,36 +15,44 @@ from windlass.stores.protocol import Store
 from windlass.stores.sql.coordination import SqlCoordination
 
 
-def a_failure(store: Store) -> TaskId:
+def fail_task(store: Store) -> TaskId:
     return in_state(store, State.FAILED)
 
 
-def a_bug(store: Store) -> str:
-    a_failure(store)
+def fail_group(store: Store) -> str:
+    fail_task(store)
     [found] = store.dead_groups().groups
     return found.id
 
 
-ACTS: list[tuple[Callable[[Store], object], str, str]] = [
+def fail_mail(store: Store) -> TaskId:
+    id = submit_one(store, handler="mail", args={"to": "ann"})
+    report(store, claim_one(store), GAVE_UP)
+    return id
+
+
+CHANGES: list[tuple[Callable[[Store], object], str, str]] = [
     (submit_one, "tasks edit {} --priority 4", "changed"),
     (submit_one, "tasks cancel {}", "cancelled"),
     (submit_one, "tasks cancel handler:work --yes", "cancelled"),
-    (a_failure, "tasks retry {}", "retried"),
-    (a_failure, "tasks purge handler:work --yes", "purged"),
-    (a_bug, "dead retry {} --yes", "retried"),
-    (a_bug, "dead drop {} --yes", "dropped"),
+    (fail_task, "tasks retry {}", "retried"),
+    (fail_task, "tasks purge handler:work --yes", "purged"),
+    (fail_group, "dead retry {} --yes", "retried"),
+    (fail_group, "dead drop {} --yes", "dropped"),
     (lambda store: None, "queues pause mail --why down", "paused"),
     (lambda store: None, "queues set mail --weight 3", "configured"),
     (lambda store: None, "cron pause nightly", "paused"),
+    (fail_mail, "dead edit {} copies:=2", "edited"),
+    (lambda store: None, "token create ci --scope read", "created"),
 ]
 
 
 @pytest.mark.parametrize(
     ("prepare", "command", "action"),
-    ACTS,
-    ids=[" ".join(part for part in act if isinstance(part, str)) for act in ACTS],
+    CHANGES,
+    ids=[" ".join(part for part in change if isinstance(part, str)) for change in CHANGES],
 )
-def test_a_deed_is_written_down_in_the_same_stroke_and_only_if_it_is_one(
+def test_a_change_and_its_audit_entry_are_written_together(
     windlass: Windlass,
     store: Store,
     monkeypatch: pytest.MonkeyPatch,
@@ -53,21 +61,34 @@ def test_a_deed_is_written_down_in_the_same_stroke_and_only_if_it_is_one(
     action: str,
 ) -> None:
     def refuse(*_: object) -> None:
-        raise StoreUnavailable("nothing can be written down afterwards")
+        raise StoreUnavailable("a later write fails")
 
     monkeypatch.setattr(SqlCoordination, "note", refuse)
     words = [*command.format(prepare(store)).split(), "--by", "ann"]
 
     done = windlass(*words)
-    told = [(entry.action, entry.by) for entry in store.audit()]
+    entries = [(entry.action, entry.by) for entry in store.audit()]
     windlass(*words)
 
     assert done.exit_code == 0, done.output
-    assert told == [(action, "ann")]
+    assert entries == [(action, "ann")]
     assert len(store.audit()) == 1
 
 
-def test_a_reason_that_cannot_be_written_down_stops_the_deed(windlass: Windlass, store: Store) -> None:
+@pytest.mark.parametrize(
+    ("command", "action"), [("cron run nightly", "ran"), ("breaker open bank", "held"), ("db raise-epoch", "raised")]
+)
+def test_every_run_of_a_repeatable_change_is_audited(
+    windlass: Windlass, store: Store, command: str, action: str
+) -> None:
+    for number in (1, 2):
+        assert windlass(*command.split(), "--by", "ann", "--why", "a test").exit_code == 0
+        entries = [(entry.action, entry.by, "a test" in entry.text) for entry in store.audit()]
+
+        assert entries == [(action, "ann", True)] * number
+
+
+def test_a_reason_that_is_too_long_prevents_the_change(windlass: Windlass, store: Store) -> None:
     refused = windlass("queues", "pause", "mail", "--why", "x" * 3_000)
 
     assert (refused.exit_code, store.queues(), store.audit()) == (2, [], [])

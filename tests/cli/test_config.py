@@ -35,13 +35,13 @@ def show(*words: str, **env: str) -> Result:
 
 
 def settings(*words: str, **env: str) -> dict[str, tuple[str, str]]:
-    """Each setting's value and origin."""
-    said = show("--json", *words, **env)
-    assert said.exit_code == 0, said.output
-    return {each["name"]: (each["value"], each["origin"]) for each in json.loads(said.stdout)}
+    """Return the value and the origin of each setting."""
+    result = show("--json", *words, **env)
+    assert result.exit_code == 0, result.output
+    return {each["name"]: (each["value"], each["origin"]) for each in json.loads(result.stdout)}
 
 
-def test_without_anything_all_is_default() -> None:
+def test_settings_have_defaults() -> None:
     found = settings()
 
     assert found["store"] == ("sqlite:///windlass.db", "default")
@@ -50,7 +50,7 @@ def test_without_anything_all_is_default() -> None:
     assert {origin for _, origin in found.values()} == {"default"}
 
 
-def test_each_setting_says_where_it_comes_from(folder: Path) -> None:
+def test_each_setting_has_its_origin(folder: Path) -> None:
     (folder / "windlass.yaml").write_text(FILE)
 
     found = settings(WINDLASS_TZ="Europe/Berlin")
@@ -64,7 +64,7 @@ def test_each_setting_says_where_it_comes_from(folder: Path) -> None:
     assert found["WINDLASS_TZ"] == ("Europe/Berlin", "$WINDLASS_TZ")
 
 
-def test_a_flag_counts_more_than_the_environment_and_that_more_than_the_file(folder: Path) -> None:
+def test_an_option_overrides_the_environment_which_overrides_the_file(folder: Path) -> None:
     (folder / "windlass.yaml").write_text(FILE)
 
     assert settings("--store", "memory:", WINDLASS_URL="sqlite:///e.db")["store"] == ("memory:", "--store")
@@ -72,33 +72,33 @@ def test_a_flag_counts_more_than_the_environment_and_that_more_than_the_file(fol
     assert settings()["store"] == ("postgresql://u:[redacted]@db/shop", "windlass.yaml")
 
 
-def test_no_password_is_shown(folder: Path) -> None:
+def test_passwords_are_redacted(folder: Path) -> None:
     (folder / "windlass.yaml").write_text(FILE)
     env = {"WINDLASS_URL": "postgresql://u:envsecret@db/x", "WINDLASS_LISTEN_URL": "postgresql://u:listensecret@db/x"}
 
-    said = show("--origin", **env).output + show(**env).output + show().output
+    output = show("--origin", **env).output + show(**env).output + show().output
 
-    assert "secret" not in said
+    assert "secret" not in output
 
 
-def test_the_origin_is_a_column_only_when_asked_for() -> None:
+def test_the_origin_column_is_optional() -> None:
     assert show().stdout.splitlines()[0].split() == ["setting", "value"]
     assert show("--origin").stdout.splitlines()[0].split() == ["setting", "value", "origin"]
 
 
-def test_a_file_that_cannot_be_followed_is_refused(folder: Path) -> None:
+def test_an_invalid_file_is_refused(folder: Path) -> None:
     (folder / "windlass.yaml").write_text("colour: blue\n")
 
-    said = show()
+    result = show()
 
-    assert (said.exit_code, "colour" in said.stderr) == (2, True)
+    assert (result.exit_code, "colour" in result.stderr) == (2, True)
 
 
-def test_the_store_of_the_file_is_the_one_that_commands_use(folder: Path) -> None:
+def test_commands_use_the_store_of_the_file(folder: Path) -> None:
     (folder / "windlass.yaml").write_text("store: sqlite:///tasks.db\n")
 
-    said = CliRunner().invoke(main, ["enqueue", "work", "--unchecked"])
+    result = CliRunner().invoke(main, ["enqueue", "work", "--unchecked"])
 
-    assert (said.exit_code, (folder / "tasks.db").exists()) == (0, True), said.output
+    assert (result.exit_code, (folder / "tasks.db").exists()) == (0, True), result.output
     assert json.loads(CliRunner().invoke(main, ["db", "status", "--json"]).stdout)["tasks"] == {"runnable": 1}
     assert not (folder / "windlass.db").exists()

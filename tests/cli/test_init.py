@@ -25,14 +25,14 @@ def windlass(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """A folder that was begun just now."""
+    """A folder with a new app."""
     folder = tmp_path / "shop"
     result = CliRunner().invoke(main, ["init", str(folder)])
     assert result.exit_code == 0, result.output
     return folder
 
 
-def test_the_files_are_named_and_what_to_do_next_is_said(tmp_path: Path) -> None:
+def test_files_and_next_steps_are_printed(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["init", str(tmp_path / "my-shop")])
     named = [Path(line) for line in result.stdout.splitlines()]
 
@@ -42,7 +42,7 @@ def test_the_files_are_named_and_what_to_do_next_is_said(tmp_path: Path) -> None
     assert read_settings(tmp_path / "my-shop" / "windlass.yaml").app == "my_shop:app"
 
 
-def test_the_test_that_comes_with_it_passes(shop: Path) -> None:
+def test_the_generated_test_passes(shop: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=shop, env=BARE, capture_output=True, text=True, check=False, timeout=120)
 
@@ -50,7 +50,7 @@ def test_the_test_that_comes_with_it_passes(shop: Path) -> None:
     assert "1 passed" in done.stdout
 
 
-def test_the_test_that_comes_with_it_fails_when_the_app_is_wrong(shop: Path) -> None:
+def test_the_generated_test_fails_when_the_app_is_wrong(shop: Path) -> None:
     app = shop / "shop.py"
     app.write_text(app.read_text().replace('key=f"welcome:{address}"', "priority=1"))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -59,22 +59,22 @@ def test_the_test_that_comes_with_it_fails_when_the_app_is_wrong(shop: Path) -> 
     assert "1 failed" in done.stdout
 
 
-def test_a_node_runs_what_the_app_enqueues(shop: Path) -> None:
+def test_a_node_runs_the_tasks_of_the_app(shop: Path) -> None:
     script = subprocess.run([sys.executable, "shop.py"], cwd=shop, env=BARE, capture_output=True, text=True, check=True)
     worker = subprocess.Popen([sys.executable, "-m", "windlass", "worker"], cwd=shop, env=BARE, stderr=subprocess.PIPE)
     try:
         until(lambda: "completed" in windlass("tasks", "ls", folder=shop).stdout, "the welcome is sent")
-        said = windlass("enqueue", "shop.send", "to=bob", "subject=hello", "--wait", folder=shop)
+        result = windlass("enqueue", "shop.send", "to=bob", "subject=hello", "--wait", folder=shop)
         worker.terminate()
-        _, talk = worker.communicate(timeout=60)
+        _, log = worker.communicate(timeout=60)
     finally:
         worker.kill()
 
     assert "enqueued" in script.stdout
-    assert (said.stdout.strip(), worker.returncode) == ("5", 0), talk
+    assert (result.stdout.strip(), worker.returncode) == ("5", 0), log
 
 
-def test_a_folder_with_something_in_it_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_empty_is_refused_and_unchanged(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
 
     result = CliRunner().invoke(main, ["init", str(tmp_path)])
@@ -83,7 +83,7 @@ def test_a_folder_with_something_in_it_is_refused_and_left_as_it_is(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "shop").write_text("mine")
 
     result = CliRunner().invoke(main, ["init", str(tmp_path / "shop")])
@@ -92,7 +92,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "shop").read_text() == "mine"
 
 
-def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+def test_an_empty_folder_is_accepted(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["init", str(tmp_path)]).exit_code == 0
 
 
@@ -105,5 +105,5 @@ def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
         *((name, "tasks") for name in ("json", "windlass", "2nd", "class", "bücher", "", "test")),
     ],
 )
-def test_the_module_is_called_as_its_folder_unless_that_would_hide_another(folder: str, module: str) -> None:
+def test_the_module_has_the_name_of_the_folder_unless_it_is_taken(folder: str, module: str) -> None:
     assert module_name(folder) == module

@@ -1,4 +1,4 @@
-"""How results look: by lines, in columns, in colour only where somebody sees it; and lengths of time in words."""
+"""How results look: JSON lines, tables, colors, durations and times."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 from tests.cli.conftest import Windlass, lines
 from windlass.cli import output
-from windlass.cli.time_options import Times, length, named_zone
+from windlass.cli.options import find_zone
 from windlass.core.lifecycle import State
+from windlass.operations.presentation import Times, format_span
 
 HOUR = 3_600_000_000
 NOON = 1_800_014_400_000_000
@@ -24,27 +25,27 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_older_reads_speak_by_lines_too(windlass: Windlass) -> None:
+def test_jsonl_prints_one_object_per_line(windlass: Windlass) -> None:
     for name in ("a", "b"):
         assert windlass("token", "create", name, "--scope", "read").exit_code == 0
 
     assert [token["name"] for token in lines(windlass("token", "ls", "--jsonl"))] == ["a", "b"]
 
 
-def test_colour_is_for_terminals(terminal: pytest.MonkeyPatch) -> None:
-    assert output.painted("✗ failed", State.FAILED) == click.style("✗ failed", fg="red")
+def test_a_terminal_gets_colors_unless_no_color_is_set(terminal: pytest.MonkeyPatch) -> None:
+    assert output.color("✗ failed", State.FAILED) == click.style("✗ failed", fg="red")
 
     terminal.setenv("NO_COLOR", "1")
 
-    assert output.painted("✗ failed", State.FAILED) == "✗ failed"
+    assert output.color("✗ failed", State.FAILED) == "✗ failed"
 
 
-def test_elsewhere_there_is_no_colour() -> None:
-    assert output.painted("✗ failed", State.FAILED) == "✗ failed"
+def test_a_pipe_gets_no_colors() -> None:
+    assert output.color("✗ failed", State.FAILED) == "✗ failed"
 
 
-def test_columns_are_as_wide_as_what_is_seen(capsys: pytest.CaptureFixture[str]) -> None:
-    output.table(("name", "#tasks"), [[click.style("mail", fg="red"), "1,000"], ["a\nb", "7"]])
+def test_columns_fit_their_visible_text(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_table(("name", "#tasks"), [[click.style("mail", fg="red"), "1,000"], ["a\nb", "7"]])
 
     assert click.unstyle(capsys.readouterr().out).splitlines() == ["name  tasks", "mail  1,000", "a b       7"]
 
@@ -61,8 +62,8 @@ def test_columns_are_as_wide_as_what_is_seen(capsys: pytest.CaptureFixture[str])
         (24 * HOUR * 1_500, "1,500 d"),
     ],
 )
-def test_a_length_of_time_is_told_in_its_largest_unit(span: int, words: str) -> None:
-    assert length(span) == words
+def test_a_duration_is_formatted_in_its_largest_unit(span: int, words: str) -> None:
+    assert format_span(span) == words
 
 
 @pytest.mark.parametrize(
@@ -75,5 +76,5 @@ def test_a_length_of_time_is_told_in_its_largest_unit(span: int, words: str) -> 
         (None, "–"),
     ],
 )
-def test_a_moment_is_told_both_ways(instant: int | None, words: str) -> None:
-    assert Times(now=NOON, zone=named_zone("Europe/Berlin")).both(instant) == words
+def test_a_time_is_formatted_with_its_age(instant: int | None, words: str) -> None:
+    assert Times(now=NOON, zone=find_zone("Europe/Berlin")).format(instant) == words

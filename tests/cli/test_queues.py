@@ -23,9 +23,9 @@ def test_queues_are_listed_with_counts_and_the_oldest_wait(
     submit_one(store, queue="bulk", delay=timedelta(hours=1))
     windlass("queues", "pause", "bulk", "--why", "nightly import", "--by", "ops")
 
-    said = windlass("queues", "ls")
+    result = windlass("queues", "ls")
 
-    assert said.stdout.splitlines() == [
+    assert result.stdout.splitlines() == [
         "queue  runnable  leased  waiting  scheduled  retrying  failed  oldest wait  settings",
         "bulk          0       0        0          1         0       0  –            "
         'PAUSED by ops "nightly import", priority',
@@ -33,17 +33,17 @@ def test_queues_are_listed_with_counts_and_the_oldest_wait(
     ]
 
 
-def test_queues_are_listed_for_programs(windlass: Windlass, store: Store) -> None:
+def test_queues_are_listed_as_json(windlass: Windlass, store: Store) -> None:
     submit_one(store, queue="mail")
 
-    [whole] = read(windlass("queues", "ls", "--json"))
+    [document] = read(windlass("queues", "ls", "--json"))
     [line] = lines(windlass("queues", "ls", "--jsonl"))
 
-    assert whole == line
+    assert document == line
     assert (line["name"], line["tasks"], line["oldest"]) == ("mail", {"runnable": 1}, "2027-01-15T12:00:00Z")
 
 
-def test_a_paused_queue_gives_nothing_until_it_is_resumed(windlass: Windlass, store: Store) -> None:
+def test_a_paused_queue_is_not_claimed_until_it_is_resumed(windlass: Windlass, store: Store) -> None:
     submit_one(store, queue="mail")
     paused = windlass("queues", "pause", "mail", "--why", "import", "--by", "ann")
     claimed = store.claim(store.open_session("n"), ["mail"], 1)
@@ -52,22 +52,22 @@ def test_a_paused_queue_gives_nothing_until_it_is_resumed(windlass: Windlass, st
     again = windlass("queues", "resume", "mail")
 
     assert (paused.exit_code, paused.stdout, claimed) == (0, "", [])
-    assert "is open again" in resumed.stderr
-    assert "not paused" in again.stderr
+    assert "Queue mail is open." in resumed.stderr
+    assert "Queue mail is open." in again.stderr
     assert len(store.claim(store.open_session("n"), ["mail"], 1)) == 1
     assert [(entry.action, entry.by) for entry in store.audit("queue/mail")] == [("resumed", "ann"), ("paused", "ann")]
 
 
-def test_settings_are_changed_one_by_one(windlass: Windlass, store: Store) -> None:
+def test_settings_are_changed_independently(windlass: Windlass, store: Store) -> None:
     windlass("queues", "set", "mail", "--strategy", "aging", "--step", "30s", "--max-waiting", "5")
-    said = windlass("queues", "set", "mail", "--weight", "3", "--horizon", "2h")
+    result = windlass("queues", "set", "mail", "--weight", "3", "--horizon", "2h")
 
     [queue] = store.queues()
 
     assert (queue.strategy, queue.step, queue.max_waiting) == (Strategy.AGING, timedelta(seconds=30), 5)
     assert (queue.weight, queue.horizon) == (3, timedelta(hours=2))
-    assert said.stderr == "mail: weight=3, horizon=2h\n"
-    assert "aging, horizon 2h, step 30s, 0 of at most 5 wait, weight 3" in windlass("queues", "ls").stdout
+    assert result.stderr == "Queue mail: weight=3, horizon=2h\n"
+    assert "aging, horizon 2h, step 30s, 0 of at most 5 waiting, weight 3" in windlass("queues", "ls").stdout
 
     windlass("queues", "set", "mail", "--max-waiting", "none")
 
@@ -77,28 +77,28 @@ def test_settings_are_changed_one_by_one(windlass: Windlass, store: Store) -> No
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ([], "nothing to set"),
+        ([], "Nothing to set"),
         (["--max-waiting", "many"], "max_waiting='many'"),
         (["--weight", "0"], "weight=0"),
         (["--horizon", "soon"], "horizon='soon'"),
         (["--strategy", "chance"], "--strategy"),
     ],
 )
-def test_settings_that_cannot_be_followed_are_refused(windlass: Windlass, words: list[str], named: str) -> None:
+def test_invalid_settings_are_refused(windlass: Windlass, words: list[str], named: str) -> None:
     result = windlass("queues", "set", "mail", *words)
 
     assert (result.exit_code, named in result.stderr) == (2, True), result.output
 
 
-def test_a_store_without_queues_says_so_on_standard_error(windlass: Windlass) -> None:
-    said = windlass("queues", "ls")
+def test_without_queues_a_note_goes_to_standard_error(windlass: Windlass) -> None:
+    result = windlass("queues", "ls")
 
-    assert "no queue yet" in said.stderr
-    assert said.stdout.count("\n") == 1
+    assert "No queue yet" in result.stderr
+    assert result.stdout.count("\n") == 1
     assert read(windlass("queues", "ls", "--json")) == []
 
 
-def test_tenants_are_listed_over_all_queues(windlass: Windlass, store: Store) -> None:
+def test_tenants_are_listed_with_their_queues(windlass: Windlass, store: Store) -> None:
     submit_one(store, queue="mail", tenant="acme")
     submit_one(store, queue="bulk", tenant="acme")
     submit_one(store, tenant="beta")

@@ -1,4 +1,4 @@
-"""`windlass repro`, each time in a process of its own: it binds every app of its process to a store without writes."""
+"""`windlass repro`, in its own process each time: it binds every app of the process to a read-only store."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def enqueues() -> None:
     first.enqueue()
 
 @app.task(retries=1)
-def told() -> list[object]:
+def describe() -> list[object]:
     context = windlass.current()
     return [context.attempt, str(context.task_id), context.cancelled, str(context.lease.session)]
 
@@ -65,7 +65,7 @@ class Shop:
         self.store: Store = open_store(str(folder / "tasks.db"))
 
     def python(self, code: str) -> None:
-        """Run something of the app, and then all that is enqueued."""
+        """Run code of the app, then run all enqueued tasks."""
         command = [sys.executable, "-c", DRAIN.format(code)]
         subprocess.run(command, cwd=self.folder, env=self.env, check=True, capture_output=True, timeout=60)
 
@@ -87,7 +87,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 
 def rows(store: Store) -> object:
-    """All that a repro might have changed."""
+    """Return everything that a repro might change."""
     tasks = store.find(Filter(), limit=1_000).tasks
     sessions = [session.id for session in store.sessions()]
     return tasks, [store.attempts(task.id) for task in tasks], store.counts(), store.audit(), sessions
@@ -105,13 +105,13 @@ def test_the_bug_is_reproduced_and_nothing_is_written(shop: Shop) -> None:
     assert "progress: 50% half" in done.stderr
     assert 'shop.py", line' in done.stderr
     assert "ZeroDivisionError: division by zero" in done.stderr
-    assert "reproduced: the same bug (" in done.stderr
-    assert "capsule.py" not in done.stderr
+    assert "Reproduced: the same bug (" in done.stderr
+    assert "replay.py" not in done.stderr
     assert "hunter2" not in done.stderr
     assert rows(shop.store) == before
 
 
-def test_a_mended_handler_returns_and_the_task_stays_failed(shop: Shop) -> None:
+def test_a_fixed_handler_returns_and_the_task_stays_failed(shop: Shop) -> None:
     shop.python("divide.enqueue(6, 0)")
     source = shop.folder / "shop.py"
     source.write_text(source.read_text().replace("return a / b", "return a / (b or 3)"))
@@ -119,55 +119,55 @@ def test_a_mended_handler_returns_and_the_task_stays_failed(shop: Shop) -> None:
     done = shop.repro(shop.newest(), "shop:app")
 
     assert (done.returncode, done.stdout) == (0, "2.0\n"), done.stderr
-    assert "it returned; the attempt before ended with an error" in done.stderr
+    assert "The handler returned. The last failed attempt ended with an error." in done.stderr
     assert shop.store.find(Filter()).tasks[0].state is State.FAILED
 
 
-def test_another_error_is_not_taken_for_the_same(shop: Shop) -> None:
+def test_another_error_is_not_the_same_bug(shop: Shop) -> None:
     shop.python("divide.enqueue(6, 0)")
     source = shop.folder / "shop.py"
     source.write_text(source.read_text().replace("return a / b", "raise KeyError(a)"))
 
-    assert "it raised, but another error" in shop.repro(shop.newest(), "shop:app").stderr
+    assert "The handler raised another error" in shop.repro(shop.newest(), "shop:app").stderr
 
 
-def test_results_of_other_tasks_stand_in_the_arguments(shop: Shop) -> None:
+def test_results_of_other_tasks_are_filled_into_the_arguments(shop: Shop) -> None:
     shop.python("with app.workflow('w') as wf:\n    wf.add(divide, wf.add(first), 4)")
     [task] = shop.store.find(Filter(handler="shop.divide")).tasks
 
     assert shop.repro(str(task.id), "shop:app").stdout == "5.0\n"
 
 
-def test_a_coroutine_runs_too_after_the_start_hooks(shop: Shop) -> None:
+def test_a_coroutine_runs_after_the_start_hooks(shop: Shop) -> None:
     shop.python("later.enqueue(4)")
 
     assert shop.repro(shop.newest(), "shop:app").stdout == "5\n"
 
 
-def test_a_handler_that_would_enqueue_is_refused_there(shop: Shop) -> None:
+def test_a_handler_cannot_enqueue(shop: Shop) -> None:
     shop.python("enqueues.using(delay='1h').enqueue()")
     before = rows(shop.store)
 
     done = shop.repro(shop.newest(), "shop:app")
 
     assert done.returncode == 1
-    assert "submit: nothing is written to this store here" in done.stderr
-    assert "it came as far as its first write to the store" in done.stderr
+    assert "submit: this store is open for reading only" in done.stderr
+    assert "The handler tried to write to the store" in done.stderr
     assert rows(shop.store) == before
 
 
 def test_the_handler_sees_the_attempt_that_is_reproduced(shop: Shop) -> None:
-    shop.python("told.enqueue()")
+    shop.python("describe.enqueue()")
     id = shop.newest()
 
     shown = json.loads(shop.repro(id, "shop:app", "--json").stdout)
 
-    assert shown["result"] == [1, id, False, str(NOBODY)], "a lease that no store has granted"
-    assert (shown["task"], shown["handler"], shown["attempt"]) == (id, "shop.told", 1)
+    assert shown["result"] == [1, id, False, str(NOBODY)], "a lease that the store never granted"
+    assert (shown["task"], shown["handler"], shown["attempt"]) == (id, "shop.describe", 1)
     assert (shown["returned"], shown["error"], shown["same_bug"]) == (True, None, None)
 
 
-def test_for_programs_an_error_has_its_parts(shop: Shop) -> None:
+def test_json_has_the_parts_of_an_error(shop: Shop) -> None:
     shop.python("divide.enqueue(1, 0)")
 
     done = shop.repro(shop.newest(), "shop:app", "--json")
@@ -177,7 +177,7 @@ def test_for_programs_an_error_has_its_parts(shop: Shop) -> None:
     assert (shown["error"]["kind"], shown["error"]["message"]) == ("ZeroDivisionError", "division by zero")
 
 
-def test_the_debugger_stops_where_it_was_raised(shop: Shop) -> None:
+def test_the_debugger_opens_where_the_error_was_raised(shop: Shop) -> None:
     shop.python("divide.enqueue(7, 0)")
 
     done = shop.repro(shop.newest(), "shop:app", "--pdb", stdin="p (a, b)\nq\n")
@@ -186,7 +186,7 @@ def test_the_debugger_stops_where_it_was_raised(shop: Shop) -> None:
     assert "return a / b" in done.stdout
 
 
-def test_arguments_that_no_longer_fit_are_told(shop: Shop) -> None:
+def test_arguments_that_no_longer_fit_are_reported(shop: Shop) -> None:
     shop.python("divide.enqueue(1, 2)")
     source = shop.folder / "shop.py"
     source.write_text(source.read_text().replace("a: int, b: int, password", "a: int, b: list[int], password"))
@@ -196,38 +196,41 @@ def test_arguments_that_no_longer_fit_are_told(shop: Shop) -> None:
     assert (done.returncode, "The arguments do not fit the handler" in done.stderr) == (1, True), done.stderr
 
 
-def test_the_app_may_come_from_the_settings_file(shop: Shop) -> None:
+def test_the_app_of_the_settings_file_is_the_default(shop: Shop) -> None:
     shop.python("divide.enqueue(1, 2)")
     without = shop.repro(shop.newest())
     (shop.folder / "windlass.yaml").write_text("app: shop:app\n")
 
-    assert (without.returncode, "no app: name it" in without.stderr) == (2, True)
+    assert (without.returncode, "No app. Name it" in without.stderr) == (2, True)
     assert shop.repro(shop.newest()).stdout == "0.5\n"
 
 
 @pytest.mark.parametrize(
-    ("target", "status", "said"),
-    [("nowhere:app", 3, "nowhere:app could not be imported: ModuleNotFoundError"), ("other:app", 2, "is not one of")],
+    ("target", "status", "message"),
+    [
+        ("nowhere:app", 3, "nowhere:app could not be imported: ModuleNotFoundError"),
+        ("other:app", 2, "is not in this app"),
+    ],
 )
-def test_an_app_that_cannot_be_it_is_refused(shop: Shop, target: str, status: int, said: str) -> None:
+def test_a_wrong_app_is_refused(shop: Shop, target: str, status: int, message: str) -> None:
     shop.python("divide.enqueue(1, 2)")
     (shop.folder / "other.py").write_text("import windlass\napp = windlass.App()\n")
 
     done = shop.repro(shop.newest(), target)
 
-    assert (done.returncode, said in done.stderr) == (status, True), done.stderr
+    assert (done.returncode, message in done.stderr) == (status, True), done.stderr
 
 
-def test_an_app_that_enqueues_as_it_is_imported_is_refused(shop: Shop) -> None:
+def test_an_app_that_enqueues_on_import_is_refused(shop: Shop) -> None:
     shop.python("divide.enqueue(1, 2)")
     with (shop.folder / "shop.py").open("a") as source:
         source.write("\ndivide.enqueue(3, 4)\n")
 
     done = shop.repro(shop.newest(), "shop:app")
 
-    assert (done.returncode, "nothing is written to this store here" in done.stderr) == (3, True), done.stderr
+    assert (done.returncode, "this store is open for reading only" in done.stderr) == (3, True), done.stderr
     assert len(shop.store.find(Filter()).tasks) == 1
 
 
-def test_a_task_that_is_not_there_is_told(shop: Shop) -> None:
+def test_an_unknown_task_is_refused(shop: Shop) -> None:
     assert shop.repro("01a31938-0a00-7000-80e6-0c9691e4aab9", "shop:app").returncode == 4

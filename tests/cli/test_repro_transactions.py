@@ -1,4 +1,4 @@
-"""`windlass repro` of handlers that write to the store's database on their own connections while a node runs them."""
+"""`windlass repro` of handlers that write to the database of the store on their own connections."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ async def aenqueues() -> None:
 
 
 @pytest.mark.parametrize(
-    ("handler", "said"),
-    [("completes", "StaleLease"), ("enqueues", "nothing is written to this store here"), ("aenqueues", "StaleLease")],
+    ("handler", "message"),
+    [("completes", "StaleLease"), ("enqueues", "this store is open for reading only"), ("aenqueues", "StaleLease")],
 )
-def test_nothing_is_written_in_the_name_of_an_attempt_that_runs_elsewhere(
-    tmp_path: Path, postgres_url: str, handler: str, said: str
+def test_nothing_is_written_for_an_attempt_that_runs_elsewhere(
+    tmp_path: Path, postgres_url: str, handler: str, message: str
 ) -> None:
     (tmp_path / "shop.py").write_text(APP)
     store = open_store(postgres_url)
@@ -62,6 +62,6 @@ def test_nothing_is_written_in_the_name_of_an_attempt_that_runs_elsewhere(
     with psycopg.connect(postgres_url) as conn:
         invoices = conn.execute("SELECT id FROM invoice").fetchall()
 
-    assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+    assert (done.returncode, message in done.stderr) == (1, True), done.stderr
     assert (state_of(store, id), invoices, len(store.find(Filter()).tasks)) == (State.LEASED, [], 1)
     store.close()

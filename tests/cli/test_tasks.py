@@ -1,4 +1,4 @@
-"""`windlass tasks`: looking, waiting, changing."""
+"""`windlass tasks` and `windlass why`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from windlass.stores.protocol import Store
 UNKNOWN = "01a1e1fd-4c42-73de-a2f4-24ee3fbe7468"
 
 
-def test_tasks_are_listed_with_times_both_ways(windlass: Windlass, store: Store, clock: ManualClock) -> None:
+def test_tasks_are_listed_with_times_and_ages(windlass: Windlass, store: Store, clock: ManualClock) -> None:
     id = submit_one(store, queue="mail", tenant="acme")
     clock.advance(3 * MINUTE)
 
@@ -41,7 +41,7 @@ def test_tasks_are_listed_with_times_both_ways(windlass: Windlass, store: Store,
     assert "07:00:00 -05:00 · 3 min ago" in windlass("tasks", "ls", "--tz", "America/New_York").stdout
 
 
-def test_a_filter_chooses_and_excludes(windlass: Windlass, store: Store) -> None:
+def test_a_filter_includes_and_excludes(windlass: Windlass, store: Store) -> None:
     submit_one(store, queue="mail", tenant="acme", args={"order": {"id": 42}})
     submit_one(store, queue="mail", tenant="demo")
     submit_one(store, queue="bulk")
@@ -57,41 +57,41 @@ def test_a_filter_chooses_and_excludes(windlass: Windlass, store: Store) -> None
     assert tenants("-key:x", "--queue", "bulk") == ["default"]
 
 
-def test_a_filter_that_makes_no_sense_is_refused_with_its_place(windlass: Windlass) -> None:
-    said = windlass("tasks", "ls", "stat:failed")
+def test_an_invalid_filter_is_refused(windlass: Windlass) -> None:
+    result = windlass("tasks", "ls", "stat:failed")
 
-    assert (said.exit_code, "did you mean state?" in said.stderr) == (2, True), said.output
+    assert (result.exit_code, "did you mean state?" in result.stderr) == (2, True), result.output
 
 
-def test_a_list_that_is_cut_says_so(windlass: Windlass, store: Store) -> None:
+def test_a_list_that_is_cut_is_noted(windlass: Windlass, store: Store) -> None:
     for _ in range(3):
         submit_one(store)
 
-    said = windlass("tasks", "ls", "--limit", "2")
+    result = windlass("tasks", "ls", "--limit", "2")
 
-    assert said.stdout.count("\n") == 3
-    assert "the newest 2 are shown" in said.stderr
+    assert result.stdout.count("\n") == 3
+    assert "Only the newest 2 tasks are shown" in result.stderr
     assert windlass("tasks", "ls", "--limit", "3").stderr == ""
 
 
-def test_one_task_is_shown_with_its_attempts_and_output(windlass: Windlass, store: Store) -> None:
+def test_a_task_is_shown_with_its_attempts_and_output(windlass: Windlass, store: Store) -> None:
     id = submit_one(store, args={"to": "ann", "password": "hunter2"}, key="k", priority=3)
     claim = claim_one(store)
     store.settle([(claim.lease, Settlement(state=State.COMPLETED, result='{"sent": 1}', log="hello\n"))])
 
-    said = windlass("tasks", "show", str(id)).stdout
-    whole = read(windlass("tasks", "show", str(id), "--json"))
+    output = windlass("tasks", "show", str(id)).stdout
+    document = read(windlass("tasks", "show", str(id), "--json"))
 
-    assert said.splitlines()[0] == f"✓ completed  work  {id}"
-    assert "  priority   3\n" in said
-    assert '  result     {"sent":1}\n' in said
-    assert "    hello\n" in said
-    assert "hunter2" not in said
-    assert whole["logs"][0]["text"] == "hello\n"
-    assert whole["args"]["password"] == "[redacted]"
+    assert output.splitlines()[0] == f"✓ completed  work  {id}"
+    assert "  priority   3\n" in output
+    assert '  result     {"sent":1}\n' in output
+    assert "    hello\n" in output
+    assert "hunter2" not in output
+    assert document["logs"][0]["text"] == "hello\n"
+    assert document["args"]["password"] == "[redacted]"
 
 
-def test_to_look_at_a_task_a_part_of_its_id_is_enough(windlass: Windlass, store: Store) -> None:
+def test_eight_digits_of_an_id_are_enough_to_read_a_task(windlass: Windlass, store: Store) -> None:
     first, second = (str(submit_one(store, key=key)) for key in ("a", "b"))
 
     by_head, by_tail = windlass("tasks", "show", first[:8]), windlass("tasks", "show", second[-9:].upper())
@@ -103,24 +103,24 @@ def test_to_look_at_a_task_a_part_of_its_id_is_enough(windlass: Windlass, store:
     assert windlass("tasks", "cancel", first[:8]).exit_code == 2
 
 
-def test_a_part_of_several_ids_is_refused_naming_them(windlass: Windlass, store: Store) -> None:
-    """Tasks without a key that are submitted in one minute begin alike."""
+def test_digits_that_match_several_tasks_are_refused(windlass: Windlass, store: Store) -> None:
+    """The ids of tasks without a key that are submitted in one minute have the same first digits."""
     first, second = (str(submit_one(store)) for _ in range(2))
 
-    said = windlass("tasks", "show", first[:8])
+    result = windlass("tasks", "show", first[:8])
 
-    assert (said.exit_code, first in said.stderr, second in said.stderr) == (2, True, True)
+    assert (result.exit_code, first in result.stderr, second in result.stderr) == (2, True, True)
 
 
-def test_what_went_wrong_is_shown(windlass: Windlass, store: Store) -> None:
+def test_the_error_of_an_attempt_is_shown(windlass: Windlass, store: Store) -> None:
     id = in_state(store, State.FAILED)
 
-    said = windlass("tasks", "show", str(id)).stdout
+    output = windlass("tasks", "show", str(id)).stdout
 
-    assert "  attempt 1: failed after 0 s, 13:00:00 +01:00 · now\n    ValueError: oops\n" in said
+    assert "  attempt 1: failed after 0 s, 13:00:00 +01:00 · now\n    ValueError: oops\n" in output
 
 
-def test_logs_are_followed_to_the_end_of_the_task(
+def test_follow_prints_output_and_progress_until_the_task_ends(
     windlass: Windlass, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id = submit_one(store)
@@ -134,42 +134,44 @@ def test_logs_are_followed_to_the_end_of_the_task(
 
     steps: list[Callable[[], None]] = [first, lambda: None, then]
     monkeypatch.setattr(module, "sleep", lambda _: steps.pop(0)())
-    said = windlass("tasks", "logs", str(id), "-f")
+    result = windlass("tasks", "logs", str(id), "-f")
 
-    assert said.stdout == f"  output 1 (fence {claim.lease.fence}):\n    done\n"
-    assert said.stderr == "40% page 2\n"
+    assert result.stdout == f"  output 1 (fence {claim.lease.fence}):\n    done\n"
+    assert result.stderr == "40% page 2\n"
     assert read(windlass("tasks", "logs", str(id), "--json")) == [{"fence": claim.lease.fence, "text": "done\n"}]
     assert windlass("tasks", "logs", str(id), "--jsonl").stdout.count("\n") == 1
 
 
 @pytest.mark.parametrize(("state", "status"), [(State.COMPLETED, 0), (State.FAILED, 1), (State.CANCELLED, 1)])
-def test_waiting_ends_by_how_the_task_ended(windlass: Windlass, store: Store, state: State, status: int) -> None:
+def test_the_exit_status_of_wait_is_that_of_the_task(
+    windlass: Windlass, store: Store, state: State, status: int
+) -> None:
     id = in_state(store, state)
 
-    said = windlass("tasks", "wait", str(id))
+    result = windlass("tasks", "wait", str(id))
 
-    assert (said.exit_code, state.value in said.stdout) == (status, True)
+    assert (result.exit_code, state.value in result.stdout) == (status, True)
 
 
-def test_waiting_ends_when_the_time_is_up(windlass: Windlass, store: Store) -> None:
+def test_wait_ends_after_the_timeout(windlass: Windlass, store: Store) -> None:
     id = submit_one(store)
 
-    assert windlass("tasks", "wait", str(id), "--timeout", "0.05s").exit_code == 7
+    assert windlass("tasks", "wait", str(id), "--wait-timeout", "0.05s").exit_code == 7
 
 
 def test_an_unfinished_task_is_changed(windlass: Windlass, store: Store) -> None:
     id = submit_one(store, deadline=MINUTE)
 
-    said = windlass("tasks", "edit", str(id), "--priority", "7", "--deadline", "none", "--at", "5m", "--by", "ann")
+    result = windlass("tasks", "edit", str(id), "--priority", "7", "--deadline", "none", "--at", "5m", "--by", "ann")
     task = task_of(store, id)
 
-    assert (said.exit_code, task.priority, task.deadline, task.state) == (0, 7, None, State.SCHEDULED)
+    assert (result.exit_code, task.priority, task.deadline, task.state) == (0, 7, None, State.SCHEDULED)
     assert task.due - task.submitted == 300_000_000
-    assert "due        13:05:00 +01:00 · in 5 min" in said.stdout
+    assert "due        13:05:00 +01:00 · in 5 min" in result.stdout
     assert [entry.by for entry in store.audit(f"task/{id}")] == ["ann"]
 
 
-def test_an_ended_task_is_not_changed(windlass: Windlass, store: Store) -> None:
+def test_an_ended_task_cannot_be_changed(windlass: Windlass, store: Store) -> None:
     id = in_state(store, State.COMPLETED)
 
     assert windlass("tasks", "edit", str(id), "--priority", "1").exit_code == 5
@@ -178,7 +180,7 @@ def test_an_ended_task_is_not_changed(windlass: Windlass, store: Store) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "named"),
     [
-        (["edit", UNKNOWN], 2, "nothing to change"),
+        (["edit", UNKNOWN], 2, "Nothing to change"),
         (["edit", UNKNOWN, "--priority", "1"], 4, UNKNOWN),
         (["edit", UNKNOWN, "--at", "none"], 2, "at='none'"),
         (["wait"], 2, "IDS"),
@@ -191,13 +193,13 @@ def test_an_ended_task_is_not_changed(windlass: Windlass, store: Store) -> None:
     ],
 )
 def test_bad_input_is_refused_naming_the_field(windlass: Windlass, words: list[str], status: int, named: str) -> None:
-    said = windlass("tasks", *words)
+    result = windlass("tasks", *words)
 
-    assert (said.exit_code, named in said.stderr) == (status, True), said.output
+    assert (result.exit_code, named in result.stderr) == (status, True), result.output
 
 
-def test_why_tells_by_its_status_whether_a_person_must_act(windlass: Windlass, store: Store) -> None:
-    """4 for what only a person ends, 3 for what passes, 0 for what runs."""
+def test_the_exit_status_of_why_shows_whether_a_person_must_act(windlass: Windlass, store: Store) -> None:
+    """4: only a person can help. 3: the task waits. 0: it runs or did."""
     mail = str(submit_one(store, handler="mail", queue="mail"))
     unknown = str(submit_one(store, handler="nobody"))
     parent = submit_one(store, handler="mail", key="parent", queue="mail")
@@ -207,7 +209,7 @@ def test_why_tells_by_its_status_whether_a_person_must_act(windlass: Windlass, s
     def status(id: str) -> int:
         return windlass("why", id).exit_code
 
-    assert status(mail) == 4  # No node is alive.
+    assert status(mail) == 4  # No node is running.
     session = a_session(store)
     assert [status(id) for id in (mail, unknown, waiting, scheduled)] == [0, 4, 3, 3]
     windlass("queues", "pause", "mail")

@@ -26,33 +26,33 @@ def test_nodes_are_listed_with_their_pools(windlass: Windlass, store: Store, clo
     store.open_session("box-2", about='{"pools": {"p": {"queues": ["q"]}}}')
     clock.advance(2 * SECOND)
 
-    said = windlass("workers", "ls").stdout.splitlines()
+    rows = windlass("workers", "ls").stdout.splitlines()
 
-    assert said[0] == "node   pool  queues      workers  running  heard of  notes"
-    assert sorted(said[1:]) == [
-        "box-1  bulk  bulk            1/1        0  2 s ago   1 worker died",
-        "box-1  mail  mail, news      3/4        2  2 s ago   1 starting, 2 slots each",
-        "box-2  p     q                 –        –  2 s ago   has not reported yet",
+    assert rows[0] == "node   pool  queues      workers  running  last seen  notes"
+    assert sorted(rows[1:]) == [
+        "box-1  bulk  bulk            1/1        0  2 s ago    1 worker died",
+        "box-1  mail  mail, news      3/4        2  2 s ago    1 starting, 2 slots each",
+        "box-2  p     q                 –        –  2 s ago    no report yet",
     ]
 
 
-def test_nodes_that_went_are_shown_when_asked_for(windlass: Windlass, store: Store) -> None:
-    store.close_session(store.open_session("gone"))
+def test_lost_nodes_are_listed_with_all(windlass: Windlass, store: Store) -> None:
+    store.close_session(store.open_session("ended"))
     store.open_session("here")
 
     alive = read(windlass("workers", "ls", "--json"))
-    every = read(windlass("workers", "ls", "--all", "--json"))
+    everything = read(windlass("workers", "ls", "--all", "--json"))
 
     assert [node["node"] for node in alive] == ["here"]
-    assert {node["node"]: node["lost"] for node in every} == {"here": False, "gone": True}
-    assert "gone" in windlass("workers", "ls", "--all").stdout
+    assert {node["node"]: node["lost"] for node in everything} == {"here": False, "ended": True}
+    assert "lost" in windlass("workers", "ls", "--all").stdout
 
 
-def test_without_a_node_it_says_how_to_start_one(windlass: Windlass) -> None:
+def test_without_nodes_a_note_explains_how_to_start_one(windlass: Windlass) -> None:
     assert "windlass worker APP" in windlass("workers", "ls").stderr
 
 
-def test_each_worker_process_is_listed_with_its_tasks(windlass: Windlass, store: Store, clock: ManualClock) -> None:
+def test_worker_processes_are_listed_with_their_tasks(windlass: Windlass, store: Store, clock: ManualClock) -> None:
     session, began = store.open_session("box-1"), clock.now()
     task = RunningTask(id="00000000-0000-7000-8000-000000000001", handler="shop.pay", since=began)
     busy = WorkerProcess(
@@ -98,8 +98,8 @@ def test_each_worker_process_is_listed_with_its_tasks(windlass: Windlass, store:
     }
 
 
-def test_a_node_that_has_gone_has_no_workers(windlass: Windlass, store: Store) -> None:
-    session = store.open_session("gone")
+def test_a_lost_node_has_no_workers(windlass: Windlass, store: Store) -> None:
+    session = store.open_session("ended")
     worker = WorkerProcess(number=1, pool="mail", state="idle", since=0)
     store.renew(session, workers=encode_workers(WorkerList(workers=(worker,))))
     store.close_session(session)

@@ -36,7 +36,7 @@ def shop(store: Store) -> dict[str, TaskId]:
 
 @pytest.fixture
 def half_done(store: Store, clock: ManualClock, shop: dict[str, TaskId]) -> dict[str, TaskId]:
-    """Charge took 2 s after 1 s of waiting, check 1 s, pack 4 s; ship runs since 1 s."""
+    """Charge waited 1 s and took 2 s, check took 1 s, pack 4 s; ship has run for 1 s."""
     session = a_session(store, ttl=60 * SECOND)
     clock.advance(SECOND)
     [charge] = store.claim(session, ["default"], 1)
@@ -59,15 +59,15 @@ def test_workflows_are_listed(windlass: Windlass, half_done: dict[str, TaskId]) 
     ]
     [row] = lines(windlass("workflows", "ls", "--jsonl"))
     assert (row["workflow"], row["tasks"]["completed"]) == ("order-7", 3)
-    assert read(windlass("workflows", "ls", "--tenant", "other", "--json")) == []
+    assert read(windlass("workflows", "ls", "--tenant", "other", "--json")) == {"workflows": [], "next": None}
 
 
-def test_a_graph_is_a_tree_with_its_critical_path_marked(windlass: Windlass, half_done: dict[str, TaskId]) -> None:
-    said = windlass("workflows", "graph", "order-7")
+def test_a_graph_is_a_tree_with_a_marked_critical_path(windlass: Windlass, half_done: dict[str, TaskId]) -> None:
+    result = windlass("workflows", "graph", "order-7")
 
-    assert said.stdout.splitlines() == [
+    assert result.stdout.splitlines() == [
         "order-7  tenant default  ◇ 1, ▶ 1, ✓ 3",
-        "submitted 13:00:00 +01:00 · 8 s ago, still open, 8 s in all",
+        "submitted 13:00:00 +01:00 · 8 s ago, unfinished, 8 s in total",
         "✓ charge  ◆  waited 1 s, worked 2 s",
         "├─ ✓ check  waited 0 s, worked 1 s",
         "└─ ✓ pack  ◆  waited 0 s, worked 4 s",
@@ -90,11 +90,11 @@ def test_a_gantt_chart_fills_the_width_of_the_terminal(windlass: Windlass, half_
     assert max(map(len, rows)) <= 100
 
 
-def test_steps_are_shown_with_what_they_wait_for(windlass: Windlass, half_done: dict[str, TaskId]) -> None:
-    said = windlass("workflows", "show", "order-7").stdout
+def test_steps_are_shown_with_their_prerequisites(windlass: Windlass, half_done: dict[str, TaskId]) -> None:
+    result = windlass("workflows", "show", "order-7").stdout
     whole = read(windlass("workflows", "show", "order-7", "--json"))
 
-    assert str(half_done["thank"]) in said
+    assert str(half_done["thank"]) in result
     steps = {step["name"]: step for step in whole["steps"]}
     assert whole["critical_path"] == [str(half_done[name]) for name in ("charge", "pack", "ship", "thank")]
     assert (steps["charge"]["waited_seconds"], steps["pack"]["worked_seconds"]) == (1, 4)
@@ -104,7 +104,7 @@ def test_steps_are_shown_with_what_they_wait_for(windlass: Windlass, half_done: 
 def test_the_critical_path_goes_through_the_prerequisite_that_ended_last(
     windlass: Windlass, store: Store, clock: ManualClock
 ) -> None:
-    """Whatever the order of names: of two that ran beside each other, the slow one decides."""
+    """Of two steps that ran in parallel, the slower one is on the critical path, whatever their names."""
     ids = {
         key: receipt.id
         for key, receipt in zip(
@@ -125,58 +125,58 @@ def test_the_critical_path_goes_through_the_prerequisite_that_ended_last(
     assert whole["critical_path"] == [str(ids["a"]), str(ids["z"])]
 
 
-def test_very_many_steps_under_one_are_summed_up(windlass: Windlass, store: Store) -> None:
+def test_many_similar_steps_share_a_line(windlass: Windlass, store: Store) -> None:
     batch = [a_task(key="root", workflow="wide")]
     batch += [a_task(key=f"part-{n:03}", workflow="wide", prerequisites=["root"]) for n in range(100)]
     store.submit(batch)
 
-    said = windlass("workflows", "graph", "wide").stdout.splitlines()
+    result = windlass("workflows", "graph", "wide").stdout.splitlines()
 
-    assert said[2:] == ["▸ root  ◆", "├─ ◇ work ×99  (part-000 … part-098)", "└─ ◇ part-099  ◆"]
+    assert result[2:] == ["▸ root  ◆", "├─ ◇ work ×99  (part-000 … part-098)", "└─ ◇ part-099  ◆"]
 
 
-def test_steps_under_one_that_differ_are_cut_with_their_number(windlass: Windlass, store: Store) -> None:
+def test_many_different_steps_are_cut_with_their_number(windlass: Windlass, store: Store) -> None:
     batch = [a_task(key="root", workflow="wide")]
     batch += [a_task(handler=f"h{n}", key=f"p{n:02}", workflow="wide", prerequisites=["root"]) for n in range(40)]
     store.submit(batch)
 
-    said = windlass("workflows", "graph", "wide").stdout.splitlines()
+    result = windlass("workflows", "graph", "wide").stdout.splitlines()
 
-    assert len(said) == 2 + 1 + 12
-    assert (said[-2], said[-1]) == ("├─ ◇ p39  ◆", "└─ … 29 more: ◇ 29")
+    assert len(result) == 2 + 1 + 12
+    assert (result[-2], result[-1]) == ("├─ ◇ p39  ◆", "└─ … 29 more: ◇ 29")
 
 
-def test_subtrees_that_are_alike_are_drawn_once(windlass: Windlass, store: Store) -> None:
+def test_similar_subtrees_are_drawn_once(windlass: Windlass, store: Store) -> None:
     batch = [a_task(handler="list", key="root", workflow="map")]
     for n in range(30):
         batch.append(a_task(handler="fetch", key=f"f{n}", workflow="map", prerequisites=["root"]))
         batch.append(a_task(handler="parse", key=f"p{n}", workflow="map", prerequisites=[f"f{n}"]))
     store.submit([*batch, a_task(key="join", workflow="map", prerequisites=[f"p{n}" for n in range(30)])])
 
-    said = windlass("workflows", "graph", "map").stdout.splitlines()[2:]
+    result = windlass("workflows", "graph", "map").stdout.splitlines()[2:]
 
-    assert len(said) == 6
-    assert said[0] == "▸ root  ◆"
-    assert {"├─ ◇ fetch ×29", "│  └─ ◇ parse ×29"} <= {line.partition("  (")[0] for line in said}
-    assert said[-1].endswith("more)")
+    assert len(result) == 6
+    assert result[0] == "▸ root  ◆"
+    assert {"├─ ◇ fetch ×29", "│  └─ ◇ parse ×29"} <= {line.partition("  (")[0] for line in result}
+    assert result[-1].endswith("more)")
 
 
-def test_many_branches_as_deep_as_the_workflow_are_cut_as_well(windlass: Windlass, store: Store) -> None:
-    """Each step of a chain has one more beside it, so that it is no chain."""
+def test_deep_branches_are_cut(windlass: Windlass, store: Store) -> None:
+    """Each step of the chain has a sibling, so that it is not drawn as a chain."""
     batch = [a_task(key="s0", workflow="comb")]
     for n in range(1, 500):
         batch += [a_task(key=key, workflow="comb", prerequisites=[f"s{n - 1}"]) for key in (f"s{n}", f"t{n}")]
     store.submit(batch)
 
-    said = windlass("workflows", "graph", "comb").stdout.splitlines()[2:]
+    result = windlass("workflows", "graph", "comb").stdout.splitlines()[2:]
 
-    assert len(said) <= 100
-    assert sum("… 939 more: ◇ 939" in line for line in said) == 1
+    assert len(result) <= 100
+    assert sum("… 939 more: ◇ 939" in line for line in result) == 1
 
 
 @pytest.fixture
 def chain(store: Store) -> Store:
-    """One step more than was ever shown before."""
+    """A chain of 10,001 steps."""
     store.submit([a_task(key=f"s{n}", workflow="w", prerequisites=[f"s{n - 1}"] if n else []) for n in range(10_001)])
     return store
 
@@ -189,18 +189,18 @@ def fan(store: Store) -> Store:
 
 
 def pictures(windlass: Windlass) -> dict[str, str]:
-    """A large workflow in each form. None of them is long."""
-    said = {form: windlass("workflows", form, "w") for form in ("show", "graph", "gantt")}
-    assert {form: one.exit_code for form, one in said.items()} == dict.fromkeys(said, 0)
-    assert all(len(one.stdout.encode()) < 20_000 for one in said.values())
-    return {form: one.stdout for form, one in said.items()}
+    """Return a large workflow in each form, and check that each is short."""
+    result = {form: windlass("workflows", form, "w") for form in ("show", "graph", "gantt")}
+    assert {form: one.exit_code for form, one in result.items()} == dict.fromkeys(result, 0)
+    assert all(len(one.stdout.encode()) < 20_000 for one in result.values())
+    return {form: one.stdout for form, one in result.items()}
 
 
 @pytest.mark.usefixtures("chain")
-def test_a_chain_of_10001_steps_is_shown_cut_in_the_middle(windlass: Windlass) -> None:
-    said = pictures(windlass)
+def test_a_chain_of_10001_steps_is_cut_in_the_middle(windlass: Windlass) -> None:
+    result = pictures(windlass)
 
-    assert said["graph"].splitlines()[2:] == [
+    assert result["graph"].splitlines()[2:] == [
         "▸ s0  ◆",
         "└─ ◇ s1  ◆",
         "   └─ ◇ s2  ◆",
@@ -208,19 +208,19 @@ def test_a_chain_of_10001_steps_is_shown_cut_in_the_middle(windlass: Windlass) -
         "         └─ ◇ s9999  ◆",
         "            └─ ◇ s10000  ◆",
     ]
-    assert "… 9,951 more: ◇ 9,951" in said["show"]
-    assert "… 9,951 more: ◇ 9,951" in said["gantt"]
-    assert "s10000" in said["show"]
+    assert "… 9,951 more: ◇ 9,951" in result["show"]
+    assert "… 9,951 more: ◇ 9,951" in result["gantt"]
+    assert "s10000" in result["show"]
 
-    below = windlass("workflows", "graph", "w", "--after", "s9998").stdout.splitlines()[2:]
+    below = windlass("workflows", "graph", "w", "--after-step", "s9998").stdout.splitlines()[2:]
     assert below == ["◇ s9999  ◆", "└─ ◇ s10000  ◆"]
 
 
 @pytest.mark.usefixtures("fan")
-def test_a_fan_of_20000_steps_is_shown_in_one_line(windlass: Windlass) -> None:
-    said = pictures(windlass)
+def test_a_fan_of_20000_steps_shares_a_line(windlass: Windlass) -> None:
+    result = pictures(windlass)
 
-    for form in said.values():
+    for form in result.values():
         assert len(form.splitlines()) <= 6
         assert "resize ×19,999" in form
 
@@ -234,16 +234,16 @@ def test_failed_and_running_steps_of_a_large_workflow_are_shown_first(
     report(store, claims.pop("s0500"), GAVE_UP)
     complete(store, *(claims.pop(f"s{n:04}") for n in range(500)))
 
-    said = windlass("workflows", "show", "w").stdout
+    result = windlass("workflows", "show", "w").stdout
 
-    assert all(name in said for name in ("✗ failed", "s0500", "s0501", "s0502", "s0999"))
-    hidden = [int(number.replace(",", "")) for number in re.findall(r"… ([\d,]+) more", said)]
-    groups = [int(number.replace(",", "")) for number in re.findall(r"×([\d,]+)", said)]
-    steps = len(said.splitlines()) - 3 - len(hidden) - len(groups)
+    assert all(name in result for name in ("✗ failed", "s0500", "s0501", "s0502", "s0999"))
+    hidden = [int(number.replace(",", "")) for number in re.findall(r"… ([\d,]+) more", result)]
+    groups = [int(number.replace(",", "")) for number in re.findall(r"×([\d,]+)", result)]
+    steps = len(result.splitlines()) - 3 - len(hidden) - len(groups)
     assert sum(hidden) + sum(groups) + steps == 1_000
 
 
-def test_a_fan_in_of_1500_has_all_its_edges_and_the_right_critical_path(
+def test_a_fan_in_of_1500_has_all_edges_and_the_right_critical_path(
     windlass: Windlass, store: Store, clock: ManualClock
 ) -> None:
     keys = [f"p{n}" for n in range(1_500)]
@@ -256,7 +256,7 @@ def test_a_fan_in_of_1500_has_all_its_edges_and_the_right_critical_path(
     complete(store, last)
 
     first = read(windlass("workflows", "show", "w", "--json"))
-    rest = read(windlass("workflows", "show", "w", "--json", "--after", first["next"]))
+    rest = read(windlass("workflows", "show", "w", "--json", "--after-step", first["next"]))
     all_lines = lines(windlass("workflows", "show", "w", "--jsonl"))
 
     assert (len(first["steps"]), len(rest["steps"]), rest["next"]) == (1_000, 501, None)
@@ -268,35 +268,35 @@ def test_a_fan_in_of_1500_has_all_its_edges_and_the_right_critical_path(
 
 def test_steps_are_paged_in_order(windlass: Windlass, half_done: dict[str, TaskId]) -> None:
     first = windlass("workflows", "show", "order-7", "--limit", "2")
-    rest = windlass("workflows", "show", "order-7", "--after", "check", "--limit", "5")
+    rest = windlass("workflows", "show", "order-7", "--after-step", "check", "--limit", "5")
 
     def steps(text: str) -> list[str]:
         return [line[3:].split()[0] for line in text.splitlines()[3:]]
 
     assert (steps(first.stdout), steps(rest.stdout)) == (["charge", "check"], ["pack", "ship", "thank"])
-    assert f"--after {half_done['check']}" in first.stderr
+    assert f"--after-step {half_done['check']}" in first.stderr
     assert rest.stderr == ""
 
 
 def test_a_workflow_too_large_for_a_graph_is_counted(
     windlass: Windlass, half_done: dict[str, TaskId], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.operations.legacy_workflows.MOST_STEPS", 3)
+    monkeypatch.setattr("windlass.operations.workflows.MAX_STEPS", 3)
 
     for form in ("show", "graph", "gantt"):
-        said = windlass("workflows", form, "order-7")
-        assert said.stdout.splitlines()[2:] == [
-            "5 steps are too many for a graph and a critical path; here they are counted:",
+        result = windlass("workflows", form, "order-7")
+        assert result.stdout.splitlines()[2:] == [
+            "5 steps are too many for a graph and a critical path. Counts:",
             "handler  tasks  states",
             "work         5  1 waiting, 1 leased, 3 completed",
             "running: ship",
         ]
-        assert "--limit and --after" in said.stderr
+        assert "--limit and --after-step" in result.stderr
     page = windlass("workflows", "show", "order-7", "--limit", "2")
     whole = read(windlass("workflows", "show", "order-7", "--json"))
 
-    assert (len(page.stdout.splitlines()), "--after" in page.stderr) == (5, True)
-    assert (whole["aggregated"], whole["critical_path"], len(whole["steps"])) == (True, None, 5)
+    assert (len(page.stdout.splitlines()), "--after-step" in page.stderr) == (5, True)
+    assert (whole["aggregated"], whole["critical_path"], len(whole["steps"])) == (True, [], 5)
     assert [(group["state"], group["tasks"]) for group in whole["groups"]] == [
         ("completed", 3),
         ("leased", 1),
@@ -305,19 +305,19 @@ def test_a_workflow_too_large_for_a_graph_is_counted(
 
 
 @pytest.mark.usefixtures("half_done")
-def test_a_workflow_is_cancelled_after_its_number_was_said(windlass: Windlass, store: Store) -> None:
+def test_a_workflow_is_cancelled_after_confirmation(windlass: Windlass, store: Store) -> None:
     tried = read(windlass("workflows", "cancel", "order-7", "--dry-run", "--json"))
     refused = windlass("workflows", "cancel", "order-7")
     done = windlass("workflows", "cancel", "order-7", "--yes", "--why", "wrong customer", "--by", "ann")
 
-    assert (tried["matching"], refused.exit_code) == (2, 2)
-    assert done.stdout == "cancelled 2 tasks\n"
+    assert (tried["total"], refused.exit_code) == (2, 2)
+    assert done.stdout == "Cancelled 2 tasks.\n"
     [entry] = store.audit("tasks")
     assert (entry.by, "wrong customer" in entry.text) == ("ann", True)
     assert windlass("workflows", "cancel", "none", "--yes").exit_code == 4
 
 
-def test_a_step_is_retried_with_all_that_it_took_down(
+def test_a_step_is_retried_with_everything_cancelled_because_of_it(
     windlass: Windlass, store: Store, clock: ManualClock, shop: dict[str, TaskId]
 ) -> None:
     session = a_session(store)
@@ -333,7 +333,7 @@ def test_a_step_is_retried_with_all_that_it_took_down(
     refused = windlass("workflows", "retry", "order-7", "--from", "pack")
     done = windlass("workflows", "retry", "order-7", "--from", "pack", "--yes", "--by", "ann")
 
-    assert (tried["matching"], refused.exit_code, done.stdout) == (3, 2, "retried 3 tasks\n")
+    assert (tried["matching"], refused.exit_code, done.stdout) == (3, 2, "Retried 3 tasks.\n")
     states = {name: state_of(store, id) for name, id in shop.items()}
     assert (states["pack"], states["ship"], states["thank"]) == (State.RUNNABLE, State.WAITING, State.WAITING)
     assert states["check"] is State.COMPLETED
@@ -349,7 +349,7 @@ def test_a_chain_of_10001_steps_is_retried_from_its_first(windlass: Windlass, ch
     done = read(windlass("workflows", "retry", "w", "--from", "s0", "--yes", "--json"))
 
     assert before == {State.FAILED: 1, State.CANCELLED: 10_000}
-    assert (tried, done) == ({"retried": 0, "matching": 10_001}, {"retried": 10_001})
+    assert (tried, done) == ({"retried": 0, "matching": 10_001}, {"retried": 10_001, "matching": 10_001})
     after = Counter(task.state for task in chain.get(ids) if task is not None)
     assert after == {State.RUNNABLE: 1, State.WAITING: 10_000}
     assert state_of(chain, ids[0]) is State.RUNNABLE
@@ -360,14 +360,14 @@ def test_a_fan_of_20000_steps_is_retried_from_its_root(windlass: Windlass, fan: 
 
     done = read(windlass("workflows", "retry", "w", "--from", "root", "--yes", "--json"))
 
-    assert done == {"retried": 20_001}
+    assert done == {"retried": 20_001, "matching": 20_001}
     [seen] = fan.workflows().workflows
     assert not seen.complete
     assert sum(group.tasks for group in seen.groups if group.state is State.WAITING) >= 9_999
 
 
 def take_down(url: str, first: TaskId) -> None:
-    """Fail one step, and have everything else cancelled because of it: as the cascade would, but at once."""
+    """Fail one step and cancel everything else because of it, as the cascade would."""
     connection = apsw.Connection(url.removeprefix("sqlite:///"))
     with connection:
         connection.execute(
@@ -388,19 +388,19 @@ def take_down(url: str, first: TaskId) -> None:
     [
         (["graph", "none"], 4, "'none'"),
         (["retry", "order-7", "--from", "fly", "--yes"], 2, "step='fly'"),
-        (["retry", "order-7", "--from", "charge", "--yes"], 5, "charge is runnable"),
+        (["retry", "order-7", "--from", "charge", "--yes"], 5, "step charge is runnable"),
         (["retry", "order-7"], 2, "--from"),
     ],
 )
 def test_bad_input_is_refused(
     windlass: Windlass, shop: dict[str, TaskId], words: list[str], status: int, named: str
 ) -> None:
-    said = windlass("workflows", *words)
+    result = windlass("workflows", *words)
 
-    assert (said.exit_code, named in said.stderr) == (status, True), said.output
+    assert (result.exit_code, named in result.stderr) == (status, True), result.output
 
 
-def test_one_name_of_two_tenants_asks_for_the_tenant(windlass: Windlass, store: Store) -> None:
+def test_a_name_of_two_tenants_needs_the_tenant(windlass: Windlass, store: Store) -> None:
     for tenant in ("acme", "beta"):
         store.submit([a_task(key="a", workflow="w", tenant=tenant)])
 

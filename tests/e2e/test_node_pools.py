@@ -65,14 +65,14 @@ def test_pools_serve_their_own_queues(node: Callable[..., NodeProcess], effects:
     started = node("--pool", "mail:mail,news=1", "--pool", "cpu=1x2", workers=2)
 
     by_queue = {queue: shop.sleep.using(queue=queue).enqueue(0) for queue in ("mail", "news", "cpu")}
-    nobodys = shop.sleep.enqueue(0)
+    unserved = shop.sleep.enqueue(0)
     assert [handle.wait(PATIENCE) for handle in by_queue.values()] == [State.COMPLETED] * 3
 
     pids = {each["task"]: each["pid"] for each in read_effects(effects, "began")}
     mail, news, cpu = (pids[str(handle.id)] for handle in by_queue.values())
     assert mail == news != cpu
-    assert nobodys.state is State.RUNNABLE
-    assert "none serves the queue default" in str(nobodys.why())
+    assert unserved.state is State.RUNNABLE
+    assert "none of the 1 live node(s) serves the queue default" in str(unserved.why())
     pools = {each["pool"]: each["pid"] for each in started.events("WorkerStateChanged")}
     assert pools == {"mail": mail, "cpu": cpu}
 

@@ -85,7 +85,7 @@ def sizes(node: NodeProcess) -> list[int]:
 def test_a_pool_grows_with_load_and_then_shrinks_without_stopping_a_task(
     node: Callable[..., NodeProcess], shop_store: Store, effects: Path
 ) -> None:
-    started = node("--max", "6", "--wait", "4s")
+    started = node("--max", "6", "--wait-goal", "4s")
     await_first_decision(shop_store)
 
     handles = [shop.sleep.enqueue(0.2) for _ in range(110)]
@@ -162,7 +162,7 @@ def test_an_override_on_the_command_line_lasts_for_its_time(
 def test_a_slow_downstream_is_not_overloaded_and_all_tasks_complete_when_it_recovers(
     node: Callable[..., NodeProcess], shop_store: Store, effects: Path
 ) -> None:
-    started = node("--max", "24", "--wait", "4s")
+    started = node("--max", "24", "--wait-goal", "4s")
     await_first_decision(shop_store)
     handles = [shop.look_up.enqueue() for _ in range(60)]
     await_all(shop_store, handles)

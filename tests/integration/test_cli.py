@@ -1,4 +1,4 @@
-"""The command line, on both stores: what it prints, for people and for programs, and with which status it ends."""
+"""Commands on both stores: output, JSON and exit statuses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(url: str) -> Iterator[Store]:
-    """A store that knows one handler, `mail`."""
+    """A store with one handler, `mail`."""
     store = open_store(url.removeprefix("sqlite:///"))
     store.publish(Manifest(handlers=(HandlerInfo(name="mail", parameters=json.dumps(PARAMETERS)),), crons=()))
     yield store
@@ -56,25 +56,25 @@ def windlass(url: str, store: Store) -> Callable[..., Result]:
 
 
 def read(result: Result) -> Any:
-    """What a command has printed for programs."""
+    """Return the JSON document that a command printed."""
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
 def test_a_task_is_submitted_listed_and_shown(windlass: Callable[..., Result]) -> None:
-    made = windlass("enqueue", "mail", "to=ann", "copies:=2", "--priority", "3", "--key", "k")
-    id = made.stdout.strip()
+    created = windlass("enqueue", "mail", "to=ann", "copies:=2", "--priority", "3", "--key", "k")
+    id = created.stdout.strip()
     again = read(windlass("enqueue", "mail", "to=ann", "copies:=2", "--priority", "3", "--key", "k", "--json"))
 
-    [listed] = read(windlass("tasks", "ls", "--json"))
+    [listed] = read(windlass("tasks", "ls", "--json"))["tasks"]
     shown = read(windlass("tasks", "show", id, "--json"))
-    people = windlass("tasks", "ls")
+    table = windlass("tasks", "ls")
 
-    assert made.exit_code == 0
+    assert created.exit_code == 0
     assert (again["id"], again["created"]) == (id, False)
     assert listed["id"] == shown["id"] == id
     assert (shown["args"]["copies"], shown["priority"], shown["state"]) == (2, 3, "runnable")
-    assert id in people.stdout
+    assert id in table.stdout
     assert "mail" in windlass("tasks", "show", id).stdout
 
 
@@ -87,29 +87,27 @@ def test_a_task_is_submitted_to_run_at_most_once(windlass: Callable[..., Result]
 
 
 def test_a_task_waits_for_another_by_its_id(windlass: Callable[..., Result], store: Store) -> None:
-    above = submit_one(store)
+    prerequisite = submit_one(store)
 
-    made = read(windlass("enqueue", "mail", "to=ann", "--after", str(above), "--json"))
+    receipt = read(windlass("enqueue", "mail", "to=ann", "--after", str(prerequisite), "--json"))
 
-    assert made["state"] == "waiting"
+    assert receipt["state"] == "waiting"
 
 
-def test_tasks_are_cancelled_and_brought_back(windlass: Callable[..., Result], store: Store) -> None:
+def test_tasks_are_cancelled_and_retried(windlass: Callable[..., Result], store: Store) -> None:
     first, second = submit_one(store, queue="a"), submit_one(store, queue="b")
 
     cancelled = windlass("tasks", "cancel", str(first))
     by_filter = read(windlass("tasks", "cancel", "--queue", "b", "--yes", "--json"))
     retried = read(windlass("tasks", "retry", "--state", "cancelled", "--yes", "--json"))
 
-    assert (cancelled.exit_code, cancelled.stdout) == (0, "cancelled 1 task\n")
-    assert by_filter == {"cancelled": 1}
-    assert retried == {"retried": 2}
+    assert (cancelled.exit_code, cancelled.stdout) == (0, "Cancelled 1 task.\n")
+    assert by_filter == {"done": 1, "total": 1}
+    assert retried == {"done": 2, "total": 2}
     assert [task.state for task in store.get([first, second]) if task] == [State.RUNNABLE] * 2
 
 
-def test_the_exit_code_of_why_says_whether_a_task_waits_or_will_not_run(
-    windlass: Callable[..., Result], store: Store
-) -> None:
+def test_the_exit_status_of_why_shows_whether_a_task_waits(windlass: Callable[..., Result], store: Store) -> None:
     id = str(submit_one(store, handler="mail"))
     stuck = windlass("why", id)
     later = windlass("why", str(submit_one(store, handler="mail", delay=HOUR)))
@@ -120,14 +118,14 @@ def test_the_exit_code_of_why_says_whether_a_task_waits_or_will_not_run(
     report(store, claim, GAVE_UP)
     failed = windlass("why", id, "--json")
 
-    statuses = [result.exit_code for result in (stuck, later, ready, runs, failed)]
+    statuses = [each.exit_code for each in (stuck, later, ready, runs, failed)]
 
     assert statuses == [4, 3, 0, 0, 4]
     assert "no node is alive" in stuck.stdout
     assert json.loads(failed.stdout)["state"] == "failed"
 
 
-def test_a_task_that_has_run_has_nothing_in_its_way(windlass: Callable[..., Result], store: Store) -> None:
+def test_why_succeeds_for_a_completed_task(windlass: Callable[..., Result], store: Store) -> None:
     id = submit_one(store)
     claim = claim_one(store)
     complete(store, claim)
@@ -154,7 +152,7 @@ def test_a_task_that_has_run_has_nothing_in_its_way(windlass: Callable[..., Resu
         (["enqueue", "mail", "to=ann", "--timeout", "-1s"], 2, "timeout"),
         (["enqueue", "mail", "to=ann", "--after", UNKNOWN], 2, UNKNOWN),
         (["enqueue", "mail", "to=ann", "--at-most-once", "--retries", "3"], 2, "retries=3 and at_most_once=True"),
-        (["enqueue", "mail", "to=ann", "--wait", "--wait-timeout", "0.05s"], 7, "has not ended"),
+        (["enqueue", "mail", "to=ann", "--wait", "--wait-timeout", "0.05s"], 7, "did not finish"),
         (["worker"], 2, "no app"),
         (["worker", "a:b", "--pool", "=3"], 2, "--pool"),
         (["worker", "a:b", "-t", "0"], 2, "threads=0"),
@@ -171,14 +169,14 @@ def test_bad_input_is_refused_naming_the_field(
     assert "Traceback" not in result.output
 
 
-def test_a_store_that_is_not_there_has_a_status_of_its_own() -> None:
+def test_an_unreachable_store_has_its_own_exit_status() -> None:
     result = CliRunner().invoke(main, ["tasks", "ls", "--store", "postgresql://nobody@127.0.0.1:1/none"])
 
     assert result.exit_code == 8
     assert "Traceback" not in result.output
 
 
-def test_the_same_as_a_process(url: str, store: Store) -> None:
+def test_the_command_runs_as_a_process(url: str, store: Store) -> None:
     command = [sys.executable, "-m", "windlass", "enqueue", "mail", "to=ann", "--json", "--store", url]
 
     done = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""`windlass db` on both stores: status, checks, migrations, backup, and copies there and back."""
+"""`windlass db` on both stores: status, checks, migrations, backup and copies."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def opened(url: str) -> Store:
 
 
 def fill(store: Store) -> None:
-    """Something of everything that a store can hold."""
+    """Write rows into every table of a store."""
     store.publish(
         Manifest(
             handlers=(HandlerInfo(name="work", is_async=True, doc="ünïcode"),),
@@ -80,7 +80,7 @@ def fill(store: Store) -> None:
 
 
 def everything(store: Store) -> dict[str, Any]:
-    """Every answer that a store gives about what it holds."""
+    """Return everything that a store contains."""
     tasks = {task.id: task for task in store.find(Filter(), limit=1_000).tasks}
     return {
         "tasks": tasks,
@@ -113,26 +113,26 @@ def store(url: str) -> Iterator[Store]:
     store.close()
 
 
-def test_the_status_names_the_database_and_what_it_holds(url: str, store: Store) -> None:
+def test_the_status_describes_the_database_and_its_tasks(url: str, store: Store) -> None:
     store.submit([a_task(), a_task()])
 
     status = read(windlass("db", "status", "--store", url, "--json"))
-    result = windlass("db", "status", "--store", url).stdout
+    output = windlass("db", "status", "--store", url).stdout
 
     assert (status["tasks"], status["schema"] == status["newest"]) == ({"runnable": 2}, True)
     assert status["bytes"] > 0
     assert status["facts"].get("journal_mode", "wal") == "wal"
     assert status["facts"].get("fsync", "on") == "on"
-    assert "2 runnable" in result
-    assert result.startswith(status["kind"])
+    assert "2 runnable" in output
+    assert output.startswith(status["kind"])
 
 
-def test_a_sound_database_passes_every_check(url: str, store: Store) -> None:
+def test_an_intact_database_passes_every_check(url: str, store: Store) -> None:
     fill(store)
 
     result = windlass("db", "check", "--store", url)
 
-    assert (result.exit_code, result.stdout) == (0, "✓ nothing is wrong\n")
+    assert (result.exit_code, result.stdout) == (0, "✓ No problems found.\n")
     sweep_until_quiet(store)
     assert windlass("db", "check", "--store", url).exit_code == 0
 
@@ -152,7 +152,7 @@ DAMAGE = {
 @pytest.mark.parametrize("check", PROMISES)
 def test_each_broken_promise_is_found(url: str, store: Store, check: str) -> None:
     if check == "out_of_sight" and url.startswith("sqlite"):
-        pytest.skip("SQLite has one place for all that is runnable")
+        pytest.skip("SQLite has no partitions")
     fill(store)
     store.submit([a_task(key="up", queue="z"), a_task(queue="z", prerequisites=["up"])])
     claim_one(store, queue="z")
@@ -166,7 +166,7 @@ def test_each_broken_promise_is_found(url: str, store: Store, check: str) -> Non
 
 
 def execute(url: str, text: str) -> None:
-    """Do to a database what no statement of ours would."""
+    """Run a statement on the database directly."""
     if url.startswith("sqlite"):
         connection = apsw.Connection(url.removeprefix("sqlite:///"))
         connection.execute(text.format(""))
@@ -184,7 +184,7 @@ def test_a_database_is_migrated_once(url: str) -> None:
     assert "is up to date" in third.stdout
 
 
-def test_a_file_that_is_not_there_is_made_by_migrate_and_by_nothing_else(tmp_path: Path) -> None:
+def test_only_migrate_creates_a_missing_file(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
 
     missing = [windlass("db", word, "--store", file_url(path)).exit_code for word in ("status", "check")]
@@ -193,7 +193,7 @@ def test_a_file_that_is_not_there_is_made_by_migrate_and_by_nothing_else(tmp_pat
     made = windlass("db", "migrate", "--store", file_url(path))
 
     assert (missing, there) == ([8, 8], False)
-    assert (tried.stdout, made.stdout) == ("schema 0 → 3; nothing was done\n", "schema 0 → 3\n")
+    assert (tried.stdout, made.stdout) == ("Schema 0 → 3. Nothing was done.\n", "Schema 0 → 3\n")
     assert path.exists()
 
 
@@ -214,14 +214,14 @@ def test_a_backup_of_a_file_in_use_can_be_opened(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_backup_of_postgres_prints_the_command_of_its_own_tool(migrated_url: str) -> None:
+def test_for_postgres_the_pg_dump_command_is_printed(migrated_url: str) -> None:
     result = windlass("db", "backup", "x.dump", "--store", migrated_url)
 
     assert (result.exit_code, "pg_dump --format=custom --schema=windlass" in result.stderr) == (5, True)
 
 
 @pytest.mark.parametrize("there_and_back", [False, True])
-def test_a_copy_answers_every_question_alike(tmp_path: Path, migrated_url: str, there_and_back: bool) -> None:
+def test_a_copy_has_the_same_content(tmp_path: Path, migrated_url: str, there_and_back: bool) -> None:
     first = file_url(tmp_path / "a.db")
     store = opened(first)
     fill(store)
@@ -239,12 +239,12 @@ def test_a_copy_answers_every_question_alike(tmp_path: Path, migrated_url: str, 
     assert everything(copy) == expected
     assert copy.raise_epoch() == (3 if there_and_back else 2)
     assert windlass("db", "check", "--store", last).exit_code == 0
-    copy.note([Entry(subject="x", action="y", text="z")])  # Which needs a number that is free.
+    copy.note([Entry(subject="x", action="y", text="z")])  # This needs an unused number.
     copy.close()
 
 
-def test_what_was_leased_in_the_source_runs_again_in_the_copy(tmp_path: Path, url: str) -> None:
-    """At once: in the copy nobody waits for a session that is another store's."""
+def test_leased_tasks_run_again_in_the_copy(tmp_path: Path, url: str) -> None:
+    """They run at once: the copy does not wait for sessions of the source."""
     source = file_url(tmp_path / "source.db")
     store = opened(source)
     [receipt] = store.submit([a_task()])
@@ -263,7 +263,7 @@ def test_what_was_leased_in_the_source_runs_again_in_the_copy(tmp_path: Path, ur
     copy.close()
 
 
-def test_only_an_empty_database_is_filled_and_only_when_asked(tmp_path: Path, url: str, store: Store) -> None:
+def test_a_copy_needs_confirmation_and_an_empty_target(tmp_path: Path, url: str, store: Store) -> None:
     source = file_url(tmp_path / "source.db")
     other = opened(source)
     other.submit([a_task()])
@@ -275,12 +275,12 @@ def test_only_an_empty_database_is_filled_and_only_when_asked(tmp_path: Path, ur
     full = windlass("db", "copy", url, "--store", source, "--yes")
 
     assert (refused.exit_code, tried.exit_code, full.exit_code) == (2, 0, 5)
-    assert "would copy 3 rows" in tried.stderr
+    assert "Would copy 3 rows" in tried.stderr
     assert [task.key for task in store.find(Filter()).tasks] == ["mine"]
 
 
-def test_what_is_copied_is_all_there_is(tmp_path: Path, migrated_url: str) -> None:
-    """A table or column of a new migration that nobody has named here would be lost on its way."""
+def test_every_table_and_column_is_copied(tmp_path: Path, migrated_url: str) -> None:
+    """A new migration must add its tables and columns to `TABLES`, or a copy would lose them."""
     opened(file_url(tmp_path / "a.db")).close()
     connection = apsw.Connection(str(tmp_path / "a.db"))
     query = "SELECT m.name, c.name FROM sqlite_schema AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table'"
@@ -306,7 +306,7 @@ def test_what_is_copied_is_all_there_is(tmp_path: Path, migrated_url: str) -> No
 
 
 @pytest.mark.parametrize("words", [["db", "status"], ["db", "check"], ["doctor"], ["db", "backup", "x.db"]])
-def test_a_file_that_is_not_a_database_is_reported(tmp_path: Path, words: list[str]) -> None:
+def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "odd.db").write_text("not a database at all\n" * 100)
 
     result = windlass(*words, "--store", file_url(tmp_path / "odd.db"))
@@ -314,7 +314,7 @@ def test_a_file_that_is_not_a_database_is_reported(tmp_path: Path, words: list[s
     assert (result.exit_code, "file is not a database" in result.stderr) == (1, True), result.output
 
 
-def test_damage_to_the_file_itself_is_found(tmp_path: Path) -> None:
+def test_a_damaged_file_is_found(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     store = opened(file_url(path))
     store.submit([a_task(args={"n": n}) for n in range(500)])

@@ -25,7 +25,7 @@ def doctor(url: str, *words: str) -> Result:
     return CliRunner().invoke(main, ["doctor", "--store", url, *words])
 
 
-def test_a_fresh_store_has_nothing_bad(url: str) -> None:
+def test_a_new_store_has_no_problems(url: str) -> None:
     result = doctor(url)
     found = {each["name"]: each["mark"] for each in json.loads(doctor(url, "--json").stdout)}
 
@@ -34,7 +34,7 @@ def test_a_fresh_store_has_nothing_bad(url: str) -> None:
     assert (found["version"], found["durability"], found["clock"]) == ("✓", "✓", "✓")
 
 
-def test_tables_of_a_newer_release_are_bad_and_left_alone(tmp_path: Path) -> None:
+def test_a_newer_schema_is_reported_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "windlass.db"
     open_store(str(path)).close()
     connection = apsw.Connection(str(path))
@@ -46,5 +46,5 @@ def test_tables_of_a_newer_release_are_bad_and_left_alone(tmp_path: Path) -> Non
     assert (result.exit_code, "✗ schema" in result.stdout, "→ upgrade Windlass" in result.stdout) == (1, True, True)
 
 
-def test_a_missing_store_is_reported(tmp_path: Path) -> None:
+def test_a_missing_store_is_refused(tmp_path: Path) -> None:
     assert doctor(f"sqlite:///{tmp_path / 'none.db'}").exit_code == 8

@@ -90,7 +90,7 @@ def test_a_workflow_of_a_million_tasks_is_shown_retried_and_cancelled(migrated_u
 
     listed = run(tmp_path, migrated_url, "ls")
     shown = [run(tmp_path, migrated_url, form, "w") for form in ("show", "graph", "gantt")]
-    paged = run(tmp_path, migrated_url, "show", "w", "--json", "--limit", "100", "--after", id_of(TASKS // 2))
+    paged = run(tmp_path, migrated_url, "show", "w", "--json", "--limit", "100", "--after-step", id_of(TASKS // 2))
     tried = run(tmp_path, migrated_url, "retry", "w", "--from", id_of(1), "--dry-run", "--json")
     retried = run(tmp_path, migrated_url, "retry", "w", "--from", id_of(1), "--yes")
     waiting = run(tmp_path, migrated_url, "show", "w")

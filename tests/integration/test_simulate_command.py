@@ -62,7 +62,7 @@ def test_the_same_command_prints_the_same_twice() -> None:
 
 
 def test_programs_get_numbers_and_the_ledger() -> None:
-    [result] = json.loads(ask("step", "--seconds", "300", "--wait", "2s", "--min", "2", "--json").stdout)
+    [result] = json.loads(ask("step", "--seconds", "300", "--wait-goal", "2s", "--min", "2", "--json").stdout)
 
     assert (result["policy"], result["goal"]) == ("slo", 2.0)
     assert {"late", "wait_p99", "worker_seconds", "cost", "resizes_per_hour", "recovery", "score"} <= result.keys()
@@ -85,7 +85,7 @@ def test_a_file_of_tasks_is_played(tmp_path: Path) -> None:
     trace = tmp_path / "monday.csv"
     trace.write_text("second,run\n" + "".join(f"{n / 2},0.5\n" for n in range(200)))
 
-    result = ask(str(trace), "--wait", "1s", "--start-delay", "100ms", "--max", "4")
+    result = ask(str(trace), "--wait-goal", "1s", "--start-delay", "100ms", "--max", "4")
 
     assert result.stdout.startswith("monday: 200 tasks in 129 s, goal 1 s, 1 to 4 workers that start in 0.1 s")
 
@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_played_is_refused_by_the_row(tmp_path: Path, text
         (["no.csv"], "Cannot read no.csv"),
         (["step", "--policy", "magic"], "policy='magic'"),
         (["step", "--min", "9", "--max", "3"], "floor=9, ceiling=3"),
-        (["step", "--wait", "soon"], "wait='soon'"),
+        (["step", "--wait-goal", "soon"], "wait='soon'"),
         (["step", "--rate", "-1"], "rate=-1"),
         (["step", "--seconds", "60", "--chart", "out.png"], "out.png"),
     ],

@@ -33,6 +33,7 @@ from windlass.errors import QueueFull, SessionLost, StaleLease, WindlassError
 from windlass.stores.coordination import Entry, EntrySeen, Look, Report
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import SESSION_TTL, Cursor, Filter, LeaseLost, Settled, Store, Swept
+from windlass.stores.series import Resolution
 from windlass.stores.sql import bulk
 
 ACT = Entry(subject="act/1", action="did", text="did something", by="ann")
@@ -196,6 +197,11 @@ class StoreMachine(RuleBasedStateMachine):
             self._look_closely(task)
         self.both(lambda side: _pages(side.store, 3))
         self.both(lambda side: side.store.queues())
+        self.both(lambda side: side.store.dead_groups())
+        for queue in (None, *draw.QUEUES):
+            self.both(lambda side, queue=queue: side.store.series(queue, Resolution.SECOND, 0))
+            self.both(lambda side, queue=queue: side.store.series(queue, Resolution.MINUTE, 0))
+            self.both(lambda side, queue=queue: side.store.count(Filter(queue=queue, workflow="ahead")))
 
     def both(self, call: Callable[[Side], Any]) -> Any:
         """Make a call on both sides, compare the answers or refusals, and give the store's own answer."""

@@ -22,8 +22,11 @@ from windlass.core.task import Change, Claim, Lease, NewTask, SessionId, Task, T
 from windlass.core.task_update import Version
 from windlass.core.times import Micros
 from windlass.stores.coordination import Entry
+from windlass.stores.dead_letters import DeadGroups
 from windlass.stores.memory import MemoryStore, graph
 from windlass.stores.protocol import LeaseLost, Receipt, Selection, Settled, Store, Verdict
+from windlass.stores.series import Point, Resolution
+from windlass.stores.totals import COUNTED
 
 CATCH = settings(
     max_examples=1_000,  # most are caught within twenty, the rarest after some hundred
@@ -232,6 +235,21 @@ class ReplayRefused(MemoryStore):
         return super()._settle(lease, settlement, now)
 
 
+class WaitsNotCounted(MemoryStore):
+    """The time series has no waits."""
+
+    def series(self, queue: str | None, resolution: Resolution, since: Micros) -> list[Point]:
+        return [replace(point, waited=0) for point in super().series(queue, resolution, since)]
+
+
+class NewestDeadLetterOnly(MemoryStore):
+    """The groups of dead letters count one task."""
+
+    def dead_groups(self, *, queue: str | None = None, tenant: str | None = None, limit: int = COUNTED) -> DeadGroups:
+        found = super().dead_groups(queue=queue, tenant=tenant, limit=1)
+        return DeadGroups(found.groups, complete=True)
+
+
 MUTANTS = [
     NoFenceInSettle,
     NoSessionInSettle,
@@ -251,6 +269,8 @@ MUTANTS = [
     AttemptNotWritten,
     BadEndIgnored,
     ReplayRefused,
+    WaitsNotCounted,
+    NewestDeadLetterOnly,
 ]
 
 

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -389,3 +390,27 @@ def test_a_topic_that_no_longer_exists_ends_its_streams() -> None:
 
     assert subscriber.update(Snapshot(states={}))
     assert not subscriber.update(Snapshot(states={topic: []}))
+
+
+def test_subscribers_that_join_all_the_time_do_not_cause_more_reads(
+    busy: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broadcaster, "POLL_SECONDS", 60.0)
+    monkeypatch.setattr(broadcaster, "JOIN_SECONDS", 0.3)
+    reads: list[float] = []
+    read = busy.counts
+
+    def counts() -> Any:
+        reads.append(time.monotonic())
+        return read()
+
+    monkeypatch.setattr(busy, "counts", counts)
+    with running(busy) as address, listen(address) as events:
+        events.next("counts")
+        for number in range(20):
+            httpx.get(f"{address}{API}/events", params={"queue": f"q{number}", "seconds": 0.05})
+        with listen(address, queue="last") as late:
+            late.next("counts")
+
+    assert len(reads) > 1
+    assert min(after - before for before, after in pairwise(reads)) >= 0.25

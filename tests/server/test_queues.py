@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 
-from tests.server.conftest import API, Client, problem
+from tests.server.conftest import API, Client, Connect, problem
 from tests.support.builders import a_session, a_task, submit, submit_one
 from windlass.core.ordering import Strategy
 from windlass.core.worker_list import RunningTask, WorkerList, WorkerProcess, encode_workers
+from windlass.operations.caller import Scope
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio
@@ -108,3 +110,67 @@ async def test_audit_entries_are_read_by_subject_in_pages(client: Client) -> Non
     assert [entry["subject"] for entry in rest["entries"]] == ["queue/a"]
     assert rest["before"] is None
     assert first["entries"][0]["by"] == "local"
+
+
+async def test_one_queue_is_read_by_its_name(client: Client, store: Store) -> None:
+    submit_one(store, queue="mail")
+    await client.post(f"{API}/queues/mail/pause", json={"why": "import"})
+
+    found = await client.get(f"{API}/queues/mail")
+
+    [listed] = (await client.get(f"{API}/queues")).json()
+    assert found.json() == listed
+    assert (listed["tasks"], listed["paused_why"]) == ({"runnable": 1}, "import")
+    assert listed["oldest"] == "2027-01-15T08:00:00Z", "by the clock of these tests"
+    problem(await client.get(f"{API}/queues/none"), 404, "unknown_queue")
+
+
+async def test_a_tenant_does_not_see_how_long_others_have_waited(connect: Connect, store: Store, token: Any) -> None:
+    submit_one(store, queue="mail", tenant="beta")
+    submit_one(store, queue="mail", tenant="acme")
+
+    client = connect(token(Scope.READ, tenant="acme"))
+    found = (await client.get(f"{API}/queues/mail")).json()
+
+    assert (found["tasks"], found["oldest"]) == ({"runnable": 1}, None)
+
+
+async def test_one_cron_is_read_by_its_name(client: Client) -> None:
+    found = (await client.get(f"{API}/crons/daily")).json()
+
+    assert [found] == (await client.get(f"{API}/crons")).json()
+    assert (found["name"], found["next"]) == ("daily", "2027-01-16T06:00:00Z")
+    paused = (await client.post(f"{API}/crons/daily/pause")).json()
+    assert paused["next"] is None
+    problem(await client.get(f"{API}/crons/none"), 404, "unknown_cron")
+
+
+async def test_one_tenant_is_read_by_its_name(client: Client, connect: Connect, store: Store, token: Any) -> None:
+    submit_one(store, tenant="acme")
+    submit_one(store, tenant="beta")
+
+    found = (await client.get(f"{API}/tenants/acme")).json()
+    own = connect(token(Scope.READ, tenant="acme"))
+
+    assert found == {"name": "acme", "tasks": {"runnable": 1}, "queues": ["default"]}
+    assert (await own.get(f"{API}/tenants/acme")).json() == found
+    problem(await own.get(f"{API}/tenants/beta"), 404, "unknown_tenant")
+    problem(await own.get(f"{API}/tenants/none"), 404, "unknown_tenant")
+
+
+async def test_one_breaker_is_read_by_its_name(client: Client) -> None:
+    held = (await client.post(f"{API}/breakers/bank/open", json={"why": "maintenance"})).json()
+
+    assert (await client.get(f"{API}/breakers/bank")).json() == held
+    assert held["held_by"] == "local"
+    problem(await client.get(f"{API}/breakers/none"), 404, "unknown_breaker")
+
+
+async def test_a_node_shows_what_it_reported_about_its_pools(client: Client, store: Store) -> None:
+    session = store.open_session("node-1")
+    store.report(session, '{"degraded": "no data", "pools": {"mail": {"queues": ["mail"], "ready": 2}}}')
+
+    found = (await client.get(f"{API}/nodes/{session}")).json()
+
+    assert found["degraded"] == "no data"
+    assert (found["pools"]["mail"]["ready"], found["pools"]["mail"]["queues"]) == (2, ["mail"])

@@ -1,4 +1,4 @@
-"""The terminal pages over a memory store, driven by keys, and their text as a person sees it."""
+"""The terminal pages over a memory store, driven by keys, and the text on the screen."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from windlass.core.manifest import HandlerInfo, Manifest
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store
 from windlass.tui.app import Top
-from windlass.tui.messages import Again
+from windlass.tui.messages import Refresh
 
 NOON = 1_800_014_400_000_000
 """2027-01-15 12:00:00 UTC."""
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 10.0
 NEVER = 3_600.0
 
 Open = Callable[..., Top]
@@ -41,7 +41,7 @@ def store(clock: ManualClock) -> Iterator[MemoryStore]:
 
 @pytest.fixture
 def top(store: Store) -> Open:
-    """Makes the pages over the store; they are read when something is pressed, not by the clock."""
+    """Makes the app over the store. It reads the store after keys, not every second."""
 
     def make(opened: Callable[[], Store] | None = None, **options: Any) -> Top:
         given: dict[str, Any] = {"by": "ann", "every": NEVER, **options}
@@ -50,29 +50,29 @@ def top(store: Store) -> Open:
     return make
 
 
-def seen(pilot: Pilot[None]) -> str:
-    """What stands on the screen."""
+def screen_text(pilot: Pilot[None]) -> str:
+    """Return the text on the screen."""
     strips = pilot.app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage] - no public way to text
     return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
 
 
 async def until(pilot: Pilot[None], text: str, *, gone: bool = False) -> str:
-    """Wait until a text, given as a pattern, stands on the screen, or is gone from it; all that stands there then."""
-    give_up_at = monotonic() + PATIENCE_SECONDS
-    while bool(re.search(text, seen(pilot))) is gone:
-        assert monotonic() < give_up_at, f"{'still' if gone else 'not'} seen: {text}\n{seen(pilot)}"
+    """Wait until a pattern matches the screen, or with `gone` no longer matches. Return the text on the screen."""
+    give_up_at = monotonic() + TIMEOUT_SECONDS
+    while bool(re.search(text, screen_text(pilot))) is gone:
+        assert monotonic() < give_up_at, f"{'still' if gone else 'not'} on the screen: {text}\n{screen_text(pilot)}"
         await pilot.pause(0.01)
-    return seen(pilot)
+    return screen_text(pilot)
 
 
 async def read_again(pilot: Pilot[None], text: str, *, gone: bool = False) -> str:
-    """Have the store read once more, as the passing second would, and wait for what comes of it."""
-    pilot.app.post_message(Again())
+    """Read the store again, as every second, and wait for a pattern on the screen."""
+    pilot.app.post_message(Refresh())
     return await until(pilot, text, gone=gone)
 
 
-def with_pool(store: Store) -> None:
-    """A node that is alive, with a pool called `mail`."""
+def add_pool(store: Store) -> None:
+    """Add a running node with a pool `mail`."""
     session = store.open_session("node-a", about="{}")
     pool = PoolReport(queues=("mail",), target=3, ready=2, running=1, floor=1, ceiling=8, most=8, deaths=1)
     store.report(session, msgspec.json.encode(NodeReport(pools={"mail": pool})).decode())

@@ -11,7 +11,7 @@ from windlass.cli.main import main
 from windlass.tui.app import Top
 
 
-def test_without_textual_it_is_said_how_to_install_it() -> None:
+def test_without_textual_an_error_explains_how_to_install_it() -> None:
     code = "import sys; sys.modules['textual'] = None; from windlass.cli.main import main; main(['top'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
@@ -19,7 +19,7 @@ def test_without_textual_it_is_said_how_to_install_it() -> None:
     assert "pip install windlass[tui]" in done.stderr
 
 
-def test_the_command_hands_over_the_store_and_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_passes_its_options_to_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[Top] = []
 
     def run(top: Top) -> None:

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.builders import GAVE_UP, SECOND, in_state, run, state_of, submit_one
-from tests.tui.conftest import Open, until, with_pool
+from tests.tui.conftest import Open, add_pool, until
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
-from windlass.operations import pools
+from windlass.operations import audit
 from windlass.operations.access import Access
 from windlass.stores.memory import MemoryStore
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 SIZE = (140, 40)
 
 
-async def test_the_filter_is_the_one_language(top: Open, store: MemoryStore) -> None:
+async def test_tasks_are_filtered(top: Open, store: MemoryStore) -> None:
     submit_one(store, queue="mail")
     submit_one(store, queue="bulk")
 
@@ -27,7 +27,7 @@ async def test_the_filter_is_the_one_language(top: Open, store: MemoryStore) -> 
     assert [line.split()[3] for line in page.splitlines() if "▸ runnable" in line] == ["mail"]
 
 
-async def test_a_filter_that_cannot_be_understood_is_told_and_the_old_one_stays(top: Open, store: MemoryStore) -> None:
+async def test_an_invalid_filter_is_reported_and_the_old_one_stays(top: Open, store: MemoryStore) -> None:
     submit_one(store)
 
     async with top().run_test(size=SIZE) as pilot:
@@ -38,7 +38,7 @@ async def test_a_filter_that_cannot_be_understood_is_told_and_the_old_one_stays(
     assert "no task matches" not in page
 
 
-async def test_a_page_and_a_filter_can_be_said_in_words(top: Open, store: MemoryStore) -> None:
+async def test_a_command_opens_a_page_with_a_filter(top: Open, store: MemoryStore) -> None:
     in_state(store, State.FAILED)
     submit_one(store)
 
@@ -46,46 +46,45 @@ async def test_a_page_and_a_filter_can_be_said_in_words(top: Open, store: Memory
         await pilot.press("colon", *"tasks", "space", *"state:dead", "enter")
         page = await until(pilot, "1 shown")
         await pilot.press("colon", *"lab", "enter")
-        await until(pilot, "lab is no page; give one of now, tasks, queues, pool, nodes")
+        await until(pilot, "'lab' is not a page. Use one of now, tasks, queues, pool, nodes.")
 
     assert "✗ failed" in page
 
 
-async def test_a_retry_waits_for_a_yes(top: Open, store: MemoryStore) -> None:
+async def test_a_retry_needs_confirmation_and_takes_a_reason(top: Open, store: MemoryStore) -> None:
     id = in_state(store, State.FAILED)
 
     async with top().run_test(size=SIZE) as pilot:
         await pilot.press("2")
         await until(pilot, "✗ failed")
         await pilot.press("r")
-        await until(pilot, f"Retry {id}?")
-        await pilot.press("n")
-        await until(pilot, "nothing was changed")
+        await until(pilot, f"Retry task {id}?")
+        await pilot.press("escape")
+        await until(pilot, "Nothing was changed.")
         refused = state_of(store, id)
-        await pilot.press("r", "y")
-        await until(pilot, f"retried {id}")
+        await pilot.press("r", *"fixed", "enter")
+        await until(pilot, f"Retried task {id}.")
         await until(pilot, "▸ runnable")
 
     assert (refused, state_of(store, id)) == (State.FAILED, State.RUNNABLE)
-    assert [(entry.action, entry.by) for entry in store.audit(f"task/{id}")] == [("retried", "ann")]
+    [entry] = store.audit(f"task/{id}")
+    assert (entry.action, entry.by, entry.text) == ("retried", "ann", f"retried work {id}: fixed")
 
 
-async def test_a_retry_of_what_has_not_ended_badly_says_so(top: Open, store: MemoryStore) -> None:
+async def test_a_retry_of_a_runnable_task_is_refused(top: Open, store: MemoryStore) -> None:
     submit_one(store)
 
     async with top().run_test(size=SIZE) as pilot:
         await pilot.press("2")
         await until(pilot, "▸ runnable")
-        await pilot.press("r", "y")
+        await pilot.press("r", "enter")
 
         await until(pilot, "was not retried")
 
     assert store.audit() == []
 
 
-async def test_the_task_under_the_cursor_is_the_one_that_is_cancelled(
-    top: Open, store: MemoryStore, clock: ManualClock
-) -> None:
+async def test_the_task_under_the_cursor_is_cancelled(top: Open, store: MemoryStore, clock: ManualClock) -> None:
     older = submit_one(store)
     clock.advance(SECOND)
     newer = submit_one(store)
@@ -93,13 +92,13 @@ async def test_the_task_under_the_cursor_is_the_one_that_is_cancelled(
     async with top().run_test(size=SIZE) as pilot:
         await pilot.press("2")
         await until(pilot, "2 shown")
-        await pilot.press("j", "c", "y")
-        await until(pilot, f"cancelled {older}")
+        await pilot.press("j", "c", "enter")
+        await until(pilot, f"Cancelled task {older}")
 
     assert (state_of(store, older), state_of(store, newer)) == (State.CANCELLED, State.RUNNABLE)
 
 
-async def test_the_cursor_stays_on_its_task_when_newer_ones_come(
+async def test_the_cursor_stays_on_its_task_when_newer_tasks_appear(
     top: Open, store: MemoryStore, clock: ManualClock
 ) -> None:
     older = submit_one(store)
@@ -111,13 +110,13 @@ async def test_the_cursor_stays_on_its_task_when_newer_ones_come(
         submit_one(store)
         await pilot.press("2")
         await until(pilot, "2 shown")
-        await pilot.press("c", "y")
-        await until(pilot, f"cancelled {older}")
+        await pilot.press("c", "enter")
+        await until(pilot, f"Cancelled task {older}")
 
     assert state_of(store, older) is State.CANCELLED
 
 
-async def test_a_task_is_retried_from_its_own_page(top: Open, store: MemoryStore) -> None:
+async def test_a_task_is_retried_from_its_screen(top: Open, store: MemoryStore) -> None:
     submit_one(store)
     id = run(store, GAVE_UP)
 
@@ -126,7 +125,7 @@ async def test_a_task_is_retried_from_its_own_page(top: Open, store: MemoryStore
         await until(pilot, "✗ failed")
         await pilot.press("enter")
         await until(pilot, "Attempt 1")
-        await pilot.press("r", "y")
+        await pilot.press("r", "enter")
 
         await until(pilot, f"▸ runnable  work  {id}")
 
@@ -140,31 +139,31 @@ async def test_a_queue_is_paused_with_a_reason_and_resumed(top: Open, store: Mem
         await pilot.press("p", *"import", "enter")
         await until(pilot, '⏸ queue mail paused by ann "import"')
         await pilot.press("u", "enter")
-        await until(pilot, "mail is open again")
+        await until(pilot, "Queue mail is open.")
 
     assert [(entry.action, entry.text) for entry in store.audit("queue/mail")] == [
-        ("resumed", "resumed the queue mail"),
-        ("paused", "paused the queue mail: import"),
+        ("resumed", "resumed queue mail"),
+        ("paused", "paused queue mail: import"),
     ]
     assert not store.queues()[0].paused
 
 
 async def test_a_pool_is_set_frozen_paused_and_resumed(top: Open, store: MemoryStore) -> None:
-    with_pool(store)
+    add_pool(store)
 
     async with top().run_test(size=SIZE) as pilot:
         await pilot.press("4")
         await until(pilot, "sizes itself")
         await pilot.press("s", *"2-6", "space", *"sale", "enter")
-        await until(pilot, "mail is set to 2 to 6 for 1h")
+        await until(pilot, "Pool mail has size 2 to 6 for 1h.")
         await pilot.press("f", "enter")
-        await until(pilot, "mail stays at 3")
+        await until(pilot, "Pool mail stays at 3")
         await pilot.press("p", *"fire", "enter")
         await until(pilot, '⏸ pool mail paused by ann "fire"')
         await pilot.press("u", "enter")
-        await until(pilot, "mail sizes itself again")
+        await until(pilot, "Pool mail sizes itself again")
 
-    assert [entry.action for entry in pools.history(Access(store), "mail").entries] == [
+    assert [entry.action for entry in audit.find(Access(store), "pool/mail").entries] == [
         "resumed",
         "paused",
         "set",
@@ -172,29 +171,29 @@ async def test_a_pool_is_set_frozen_paused_and_resumed(top: Open, store: MemoryS
     ]
 
 
-async def test_a_size_that_is_none_is_refused(top: Open, store: MemoryStore) -> None:
-    with_pool(store)
+async def test_an_invalid_size_is_refused(top: Open, store: MemoryStore) -> None:
+    add_pool(store)
 
     async with top().run_test(size=SIZE) as pilot:
         await pilot.press("4")
         await until(pilot, "sizes itself")
         await pilot.press("s", *"many", "enter")
-        await until(pilot, "size='many' is no size")
+        await until(pilot, "size='many' is not a size")
 
-    assert pools.history(Access(store), "mail").entries == []
+    assert store.audit("pool/mail") == []
 
 
 @pytest.mark.parametrize("keys", ["2r", "2c", "3p", "3u", "4s", "4f", "4p", "4u"])
 async def test_read_only_refuses_every_change(top: Open, store: MemoryStore, keys: str) -> None:
     id = in_state(store, State.FAILED)
-    with_pool(store)
+    add_pool(store)
     page, key = keys
 
     async with top(writable=False).run_test(size=SIZE) as pilot:
         await pilot.press(page)
         await until(pilot, {"2": "✗ failed", "3": "open", "4": "sizes itself"}[page])
         await pilot.press(key)
-        said = await until(pilot, "read-only: nothing is changed from here")
+        page_text = await until(pilot, "Read-only: changes are not allowed.")
 
-    assert "   read-only" in said.splitlines()[0]
+    assert "   read-only" in page_text.splitlines()[0]
     assert (state_of(store, id), store.audit()) == (State.FAILED, [])

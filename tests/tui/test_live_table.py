@@ -4,7 +4,7 @@ import pytest
 from rich.text import Text
 from textual.app import App, ComposeResult
 
-from tests.tui.conftest import seen, until
+from tests.tui.conftest import screen_text, until
 from windlass.tui.live_table import LiveTable
 
 pytestmark = pytest.mark.anyio
@@ -15,7 +15,7 @@ class Page(App[None]):
         yield LiveTable(("state", "note"), id="rows")
 
 
-async def test_a_wider_cell_is_shown_whole_even_when_it_is_drawn_at_once() -> None:
+async def test_a_wider_cell_is_not_clipped() -> None:
     async with Page().run_test(size=(60, 6)) as pilot:
         rows = pilot.app.query_one(LiveTable)
         rows.show([("a", (Text("failed"), Text("x")))])
@@ -42,5 +42,5 @@ async def test_a_column_shrinks_to_its_head() -> None:
         rows.show([])
         await until(pilot, "ok", gone=True)
 
-        assert "state  note" in seen(pilot)
+        assert "state  note" in screen_text(pilot)
     assert "ok     y" in page

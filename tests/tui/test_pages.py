@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.support.builders import GAVE_UP, HOUR, MINUTE, SECOND, a_session, in_state, run, run_all, submit_one
-from tests.tui.conftest import Open, read_again, seen, until, with_pool
+from tests.tui.conftest import Open, add_pool, read_again, screen_text, until
 from windlass.clock import ManualClock
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
@@ -23,57 +23,56 @@ SIZE = (140, 40)
 
 
 @pytest.mark.parametrize("key", list("12345"))
-async def test_an_empty_store_has_pages_too(top: Open, key: str) -> None:
+async def test_an_empty_store_has_pages(top: Open, key: str) -> None:
     async with top().run_test(size=SIZE) as pilot:
         await pilot.press(key)
-        said = {
-            "1": "nothing here yet",
+        texts = {
+            "1": "Nothing here yet",
             "2": "no task matches",
             "3": "oldest wait",
-            "4": "no pool yet",
-            "5": "heard of",
+            "4": "No pool yet",
+            "5": "last seen",
         }
 
-        await until(pilot, said[key])
+        await until(pilot, texts[key])
 
 
 @pytest.mark.parametrize("size", [(20, 6), (40, 12), (300, 90)])
-async def test_no_size_of_the_terminal_is_too_small_or_too_large(
-    top: Open, store: MemoryStore, size: tuple[int, int]
-) -> None:
+async def test_the_pages_fit_terminals_of_any_size(top: Open, store: MemoryStore, size: tuple[int, int]) -> None:
     in_state(store, State.FAILED)
-    with_pool(store)
+    add_pool(store)
 
     async with top().run_test(size=size) as pilot:
         for key in "12345":
             await pilot.press(key)
-        await pilot.press("2", "enter", "escape", "r", "n", "question_mark", "x", "1")
+        await pilot.press("2", "enter", "escape", "r", "escape", "question_mark", "x", "1")
 
         await until(pilot, "windlass")
 
 
-async def test_the_first_page_counts_by_state_and_says_what_needs_a_person(
+async def test_the_first_page_shows_counts_alerts_and_the_audit_log(
     top: Open, store: MemoryStore, clock: ManualClock
 ) -> None:
     in_state(store, State.FAILED)
     submit_one(store, queue="mail")
     clock.advance(3 * MINUTE)
-    store.note([Entry(subject="queue/bulk", action="resumed", text="resumed the queue bulk", by="ops")])
-    breakers.hold(Access(store, clock=clock), "payments", BreakerState.OPEN, author=Author("ops", "their word"))
+    store.note([Entry(subject="queue/bulk", action="resumed", text="resumed queue bulk", by="ops")])
+    access = Access(store, clock=clock)
+    breakers.hold(access, "payments", BreakerState.OPEN, author=Author("ops", "it is down"))
 
     async with top().run_test(size=SIZE) as pilot:
-        page = await until(pilot, "Latest")
+        page = await until(pilot, "Audit log")
 
     assert "▸ runnable 1   ▶ leased 0   ↻ retrying 0   ◷ scheduled 0   ◇ waiting 0" in page
     assert "✓ completed 0   ✗ failed 1   – cancelled 0   ⧗ expired 0" in page
     assert "oldest wait 3 min" in page
-    assert "⚠ tasks are runnable and no node reports" in page
-    assert "✗ 1 failed: `windlass dead ls`" in page
+    assert "⚠ Tasks are runnable but no node is running" in page
+    assert "✗ 1 failed. `windlass dead ls`" in page
     assert "⚠ payments" in page
-    assert "queue/bulk  resumed  resumed the queue bulk" in page
+    assert "queue/bulk  resumed  resumed queue bulk" in page
 
 
-async def test_the_pace_is_what_was_completed_between_two_readings(
+async def test_the_completion_rate_is_measured_between_snapshots(
     top: Open, store: MemoryStore, clock: ManualClock
 ) -> None:
     for _ in range(10):
@@ -86,18 +85,18 @@ async def test_the_pace_is_what_was_completed_between_two_readings(
 
         page = await read_again(pilot, "completed 10")
 
-    assert "5/s done █" in page
+    assert "5/s completed █" in page
 
 
-async def test_pools_show_what_they_have_and_are_to_have_on_the_first_page(top: Open, store: MemoryStore) -> None:
-    with_pool(store)
+async def test_the_first_page_shows_pools_with_their_targets(top: Open, store: MemoryStore) -> None:
+    add_pool(store)
 
     async with top().run_test(size=SIZE) as pilot:
-        await until(pilot, r"mail  2/3 workers, 1 tasks run, 0 runnable  \(sizes itself\)")
+        await until(pilot, r"mail  2/3 workers, 1 running, 0 runnable  \(sizes itself\)")
 
 
 @pytest.mark.parametrize("key", list("12345"))
-async def test_a_paused_queue_is_told_on_every_page_with_who_and_why(top: Open, store: MemoryStore, key: str) -> None:
+async def test_every_page_shows_who_paused_a_queue_and_why(top: Open, store: MemoryStore, key: str) -> None:
     store.configure(Queue(name="bulk", paused=True, paused_by="ops", paused_why="nightly import"))
 
     async with top().run_test(size=SIZE) as pilot:
@@ -106,10 +105,10 @@ async def test_a_paused_queue_is_told_on_every_page_with_who_and_why(top: Open, 
         await until(pilot, '⏸ queue bulk paused by ops "nightly import"')
 
 
-async def test_tasks_have_a_line_each_with_glyph_and_word(top: Open, store: MemoryStore, clock: ManualClock) -> None:
+async def test_the_page_of_tasks_has_a_row_per_task(top: Open, store: MemoryStore, clock: ManualClock) -> None:
     submit_one(store, tenant="acme", priority=4)
     run(store, GAVE_UP)
-    clock.advance(timedelta(seconds=1))  # The newest is first; of the same moment, chance decides.
+    clock.advance(timedelta(seconds=1))  # Newest first; tasks of the same moment have no order.
     late = submit_one(store, queue="bulk", delay=HOUR)
     clock.advance(3 * MINUTE)
 
@@ -124,7 +123,7 @@ async def test_tasks_have_a_line_each_with_glyph_and_word(top: Open, store: Memo
     ]
 
 
-async def test_details_show_attempts_errors_output_and_why_without_secrets(top: Open, store: MemoryStore) -> None:
+async def test_a_task_is_shown_with_attempts_errors_and_why_without_secrets(top: Open, store: MemoryStore) -> None:
     submit_one(store, args={"to": "ann", "password": "hunter2"})
     run(store, GAVE_UP)
 
@@ -139,10 +138,10 @@ async def test_details_show_attempts_errors_output_and_why_without_secrets(top: 
     assert '"to":"ann"' in page
     assert "hunter2" not in page
     assert "ValueError: oops" in page
-    assert "● end: it is failed" in page
+    assert "● end: failed: ValueError: oops" in page
 
 
-async def test_why_shows_the_gates_alone(top: Open, store: MemoryStore) -> None:
+async def test_why_shows_only_the_gates(top: Open, store: MemoryStore) -> None:
     submit_one(store)
 
     async with top().run_test(size=SIZE) as pilot:
@@ -154,8 +153,8 @@ async def test_why_shows_the_gates_alone(top: Open, store: MemoryStore) -> None:
     assert "args" not in page
 
 
-async def test_text_of_others_cannot_steer_the_terminal(top: Open, store: MemoryStore) -> None:
-    store.note([Entry(subject="pool/x", action="said", text="\x1b[2J[red]boo[/red]", by="x")])
+async def test_control_characters_do_not_reach_the_terminal(top: Open, store: MemoryStore) -> None:
+    store.note([Entry(subject="pool/x", action="set", text="\x1b[2J[red]boo[/red]", by="x")])
 
     async with top().run_test(size=SIZE) as pilot:
         page = await until(pilot, "boo")
@@ -178,21 +177,21 @@ async def test_queues_show_counts_oldest_waits_and_pauses(top: Open, store: Memo
     assert mail == ["mail", "2", "0", "0", "0", "0", "0", "1.5", "min", "priority", "open"]
 
 
-async def test_a_pool_shows_its_order_and_its_ledger(top: Open, store: MemoryStore) -> None:
-    with_pool(store)
+async def test_a_pool_shows_its_override_and_its_audit_log(top: Open, store: MemoryStore) -> None:
+    add_pool(store)
     pools.set_size(Access(store), "mail", 4, author=Author("ops", "sale"))
 
     async with top().run_test(size=SIZE) as pilot:
         await pilot.press("4")
-        page = await until(pilot, "Ledger")
+        page = await until(pilot, "Audit log")
 
-    assert "1 to 8, goal" in page
+    assert "1 to 8, wait goal" in page
     assert "set by hand" in page
     assert "pool/mail  set  set to 4 by ops for 1:00:00: sale" in page
 
 
-async def test_nodes_show_their_pools_and_those_that_went(top: Open, store: MemoryStore, clock: ManualClock) -> None:
-    with_pool(store)
+async def test_nodes_are_shown_with_their_pools(top: Open, store: MemoryStore, clock: ManualClock) -> None:
+    add_pool(store)
     store.close_session(a_session(store, "node-b"))
     clock.advance(2 * SECOND)
 
@@ -202,12 +201,12 @@ async def test_nodes_show_their_pools_and_those_that_went(top: Open, store: Memo
 
     rows = {line.split()[0]: line.split()[1:] for line in page.splitlines() if line.startswith(" node-")}
     assert rows["node-a"] == ["mail", "mail", "2/3", "1", "2", "s", "ago", "1", "died"]
-    assert rows["node-b"][-2:] == ["✗", "gone"]
+    assert rows["node-b"][-2:] == ["✗", "lost"]
 
 
 @pytest.mark.parametrize(
     ("keys", "text"),
-    [("gn", "done"), ("gt", "shown|matches"), ("gq", "oldest wait"), ("gp", "decides"), ("go", "heard of")],
+    [("gn", "completed"), ("gt", "shown|matches"), ("gq", "oldest wait"), ("gp", "size by"), ("go", "last seen")],
 )
 async def test_a_page_is_reached_by_its_letter(top: Open, keys: str, text: str) -> None:
     async with top().run_test(size=SIZE) as pilot:
@@ -216,30 +215,30 @@ async def test_a_page_is_reached_by_its_letter(top: Open, keys: str, text: str) 
         await until(pilot, text)
 
 
-async def test_the_keys_are_told_and_go_away_with_the_next_key(top: Open) -> None:
+async def test_the_list_of_keys_closes_with_the_next_key(top: Open) -> None:
     async with top().run_test(size=SIZE) as pilot:
         await pilot.press("question_mark")
-        await until(pilot, "these keys")
+        await until(pilot, "show these keys")
         await pilot.press("x")
 
-        await until(pilot, "these keys", gone=True)
+        await until(pilot, "show these keys", gone=True)
 
 
-async def test_light_and_dark_have_their_own_colours_of_the_same_words(top: Open, store: MemoryStore) -> None:
+async def test_light_and_dark_have_different_colors(top: Open, store: MemoryStore) -> None:
     submit_one(store)
     app = top()
 
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("2")
         dark = await until(pilot, "▸ runnable")
-        before = colours(app)
+        before = state_colors(app)
         await pilot.press("d")
         await pilot.pause()
 
-        assert (before, colours(app)) == ({"#50e6f0"}, {"#1463d0"})
-        assert seen(pilot) == dark
+        assert (before, state_colors(app)) == ({"#50e6f0"}, {"#1463d0"})
+        assert screen_text(pilot) == dark
 
 
-def colours(app: Top) -> set[str]:
-    """In which colours the states of tasks are written."""
+def state_colors(app: Top) -> set[str]:
+    """Return the colors of the states in the table of tasks."""
     return {str(cell.style).lower() for cell in app.query_one("#task-rows", LiveTable).get_column("state")}

@@ -11,7 +11,7 @@ from windlass.tui.app import Top
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
-async def test_the_pages_come_back_with_the_server(own_postgres_server: PostgresServer) -> None:
+async def test_the_pages_recover_with_the_server(own_postgres_server: PostgresServer) -> None:
     url = own_postgres_server.url(own_postgres_server.create_database())
     store = open_store(url)
     submit_one(store)
@@ -20,8 +20,8 @@ async def test_the_pages_come_back_with_the_server(own_postgres_server: Postgres
     async with Top(lambda: open_store(url), by="ann", every=0.5).run_test(size=(140, 30)) as pilot:
         await until(pilot, "runnable 1")
         own_postgres_server.stop("immediate")
-        away = await until(pilot, "✗ (no answer from the store|the store has not answered)")
+        away = await until(pilot, "✗ The store (is unavailable|has not answered)")
         own_postgres_server.start()
-        await until(pilot, "✗ (no answer|the store has not)", gone=True)
+        await until(pilot, "✗ The store (is unavailable|has not)", gone=True)
 
         assert "runnable 1" in away

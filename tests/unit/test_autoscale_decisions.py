@@ -59,7 +59,7 @@ def test_the_summary_of_a_veto_has_the_wanted_size() -> None:
     assert decision.limited_by == "veto:errors"
     assert decision.wanted > decision.target
     assert decision.summarize(decision.target).startswith(
-        f"= {decision.target} (wanted {decision.wanted}): veto: most attempts fail"
+        f"= {decision.target} (wanted {decision.wanted}): veto: too many attempts fail"
     )
 
 

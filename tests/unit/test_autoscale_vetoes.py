@@ -19,7 +19,7 @@ def test_a_pool_with_failing_attempts_is_held() -> None:
     decisions = played(storm, healthy(), SETTINGS)
 
     assert {decision.target for decision in decisions[5:]} == {decisions[5].target}
-    assert any("most attempts fail" in reason for reason in decisions[-1].reasons)
+    assert any("too many attempts fail" in reason for reason in decisions[-1].reasons)
 
 
 def test_growth_resumes_when_the_errors_end() -> None:

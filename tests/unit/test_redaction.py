@@ -144,6 +144,15 @@ def test_text_is_shown_without_passwords(text: str, shown: str) -> None:
     assert redact_text(text) == shown
 
 
+@pytest.mark.parametrize("text", ["password=x", "token: abc, next", '{"secret": "x"}', "at https://u:p@host/x"])
+def test_redacting_twice_changes_nothing(text: str) -> None:
+    assert redact_text(redact_text(text)) == redact_text(text)
+
+
+def test_a_secret_cannot_hide_behind_the_mark() -> None:
+    assert "hunter2" not in redact_text("password=[redacted]hunter2")
+
+
 def test_long_text_is_read_in_time() -> None:
     redact_text("a" * 1_000_000)
     redact_text("password" * 100_000)

@@ -224,7 +224,7 @@ class Estimates(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def failing(self) -> bool:
-        """True if most attempts fail, so that more workers would only cause more failures."""
+        """True if over 30 % of recent attempts fail, so that more workers would only cause more failures."""
         return self.tried >= 10 and self.failed > 0.3 * self.tried
 
     @property

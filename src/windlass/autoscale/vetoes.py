@@ -1,7 +1,7 @@
 """Lower a recommendation when more workers would not help, or would do harm.
 
-`errors`: most attempts fail. `futile`: all workers are busy, tasks take longer than usual, and the last growth did not
-raise the throughput, so the bottleneck is elsewhere. `limit`: a signal limits the workers. `stalled`: no task has
+`errors`: too many attempts fail. `futile`: all workers are busy, tasks take longer than usual, and the last growth did
+not raise the throughput, so the bottleneck is elsewhere. `limit`: a signal limits the workers. `stalled`: no task has
 finished for a long time. `crashes`: workers keep dying. `breaker`: the circuit breaker of the downstream is open.
 
 While a breaker is open, the pool is idle. Its size is held for a moment, since most outages are short, then it shrinks
@@ -62,16 +62,16 @@ class GrowthTest(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def apply_load_vetoes(
-    moment: Moment, recommendation: Recommendation, futility: GrowthTest
+    moment: Moment, recommendation: Recommendation, growth: GrowthTest
 ) -> tuple[Recommendation, list[Step], GrowthTest]:
     """Apply the vetoes for errors, futile growth and limits. Return their steps and the new test state."""
     steps: list[Step] = []
     if moment.estimates.failing:
         recommendation = hold_at(recommendation, moment.current)
-        why = "veto: most attempts fail, so the size is held"
+        why = "veto: too many attempts fail, so the size is held"
         steps.append(make_step(recommendation, moment.current, "veto:errors", why))
-    futility = watch_throughput(moment, futility)
-    most = compute_cap(moment, futility)
+    growth = watch_throughput(moment, growth)
+    most = compute_cap(moment, growth)
     if max(recommendation.want, recommendation.keep) > most:
         recommendation = cap_at(recommendation, most)
         why = f"veto: all busy but slower than usual, so at most {most} until growth helps"
@@ -80,68 +80,64 @@ def apply_load_vetoes(
     if allowed is not None and max(recommendation.want, recommendation.keep) > allowed:
         recommendation = cap_at(recommendation, allowed)
         steps.append(make_step(recommendation, moment.current, "veto:limit", f"veto: the downstream allows {allowed}"))
-    return recommendation, steps, futility
+    return recommendation, steps, growth
 
 
-def compute_cap(moment: Moment, futility: GrowthTest) -> float:
+def compute_cap(moment: Moment, growth: GrowthTest) -> float:
     """Return the most workers until growth is known to help."""
-    if futility.since is None:
+    if growth.since is None:
         return inf
-    load = ceil(STEP * moment.estimates.rates.rate * futility.usual)
-    if futility.cap is not None:
-        return max(futility.cap, load, 1)
+    load = ceil(STEP * moment.estimates.rates.rate * growth.usual)
+    if growth.cap is not None:
+        return max(growth.cap, load, 1)
     # The run time has not settled yet. Allow one growth, or a real change of the run time would be missed.
-    if moment.now < futility.onset + moment.observed.start_delay + SETTLING:
-        return min(max(load, SHIFT * futility.found), ceil(STEP * max(futility.watched, moment.load)))
-    return max(load, ceil(futility.step * futility.size) if futility.size == futility.watched else futility.watched)
+    if moment.now < growth.onset + moment.observed.start_delay + SETTLING:
+        return min(max(load, SHIFT * growth.found), ceil(STEP * max(growth.watched, moment.load)))
+    return max(load, ceil(growth.step * growth.size) if growth.size == growth.watched else growth.watched)
 
 
-def watch_throughput(moment: Moment, futility: GrowthTest) -> GrowthTest:
+def watch_throughput(moment: Moment, growth: GrowthTest) -> GrowthTest:
     """Learn the usual run time while the pool is healthy, and test each growth while it is not."""
     observed, service = moment.observed, moment.service
-    rate = futility.throughput + (observed.completions - futility.throughput) * THROUGHPUT_MEMORY
-    usual = (
-        futility.usual + (min(service, 2 * futility.usual) - futility.usual) * USUAL_MEMORY
-        if futility.usual
-        else service
-    )
+    rate = growth.throughput + (observed.completions - growth.throughput) * THROUGHPUT_MEMORY
+    usual = growth.usual + (min(service, 2 * growth.usual) - growth.usual) * USUAL_MEMORY if growth.usual else service
     if moment.estimates.seen < 20:
         return GrowthTest()
     slow = service > SLOWER * usual
     # If the arrivals would fill the pool at the usual run time too, the pool is just busy.
     enough = moment.estimates.rates.rate * usual < observed.alive
     saturated = observed.queued > 0 and observed.running >= 0.95 * observed.ready and enough
-    if not slow or (futility.since is None and not saturated):
+    if not slow or (growth.since is None and not saturated):
         return GrowthTest(usual=usual, throughput=rate)
-    if futility.since is None:
-        futility = replace(futility, onset=moment.now, found=max(1, observed.alive))
-    if futility.since is None or observed.alive != futility.watched:
+    if growth.since is None:
+        growth = replace(growth, onset=moment.now, found=max(1, observed.alive))
+    if growth.since is None or observed.alive != growth.watched:
         # Every resize restarts the clock, because only a settled size has a throughput of its own.
-        return replace(futility, usual=usual, throughput=rate, since=moment.now, watched=observed.alive)
-    return evaluate_growth(moment, replace(futility, usual=usual, throughput=rate), service)
+        return replace(growth, usual=usual, throughput=rate, since=moment.now, watched=observed.alive)
+    return evaluate_growth(moment, replace(growth, usual=usual, throughput=rate), service)
 
 
-def evaluate_growth(moment: Moment, futility: GrowthTest, service: float) -> GrowthTest:
+def evaluate_growth(moment: Moment, growth: GrowthTest, service: float) -> GrowthTest:
     """Compare the throughput of a settled size with that of the previous size."""
-    since = futility.since if futility.since is not None else moment.now
+    since = growth.since if growth.since is not None else moment.now
     if moment.now < since + moment.observed.start_delay + service + max(15.0, 2 * service):
-        return futility
-    if futility.cap is not None and moment.now < futility.until:
-        return futility
-    size, rate = futility.watched, futility.throughput
-    if futility.cap is not None and size > futility.cap:
-        return replace(futility, until=moment.now + futility.wait)
-    if futility.cap is not None:
+        return growth
+    if growth.cap is not None and moment.now < growth.until:
+        return growth
+    size, rate = growth.watched, growth.throughput
+    if growth.cap is not None and size > growth.cap:
+        return replace(growth, until=moment.now + growth.wait)
+    if growth.cap is not None:
         # The cap has lasted long enough. Test one more step.
         return replace(
-            futility, cap=None, size=size, reached=rate, step=RETEST_STEP, wait=min(RETEST_MOST, 2 * futility.wait)
+            growth, cap=None, size=size, reached=rate, step=RETEST_STEP, wait=min(RETEST_MOST, 2 * growth.wait)
         )
-    if futility.size and size > futility.size and futility.reached > 0:
-        growth, gain = size / futility.size - 1, rate / futility.reached - 1
-        if gain < GAIN * growth:
-            cap = ceil(futility.size * max(1.0, rate / futility.reached))
-            return replace(futility, cap=cap, until=moment.now + futility.wait)
-    return replace(futility, size=size, reached=rate)
+    if growth.size and size > growth.size and growth.reached > 0:
+        added, gained = size / growth.size - 1, rate / growth.reached - 1
+        if gained < GAIN * added:
+            cap = ceil(growth.size * max(1.0, rate / growth.reached))
+            return replace(growth, cap=cap, until=moment.now + growth.wait)
+    return replace(growth, size=size, reached=rate)
 
 
 class Health(Struct, frozen=True, kw_only=True, gc=False):

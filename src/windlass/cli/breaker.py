@@ -1,62 +1,59 @@
-"""`windlass breaker`: the circuit breakers of downstreams."""
+"""`windlass breaker`: show and control the circuit breakers of downstreams."""
 
 from __future__ import annotations
 
 import click
 
-from windlass.cli.pool import by_option, for_option, somebody, why_option
-from windlass.cli.shapes import print_json
-from windlass.cli.stores import json_option, opened, store_option
-from windlass.clock import SystemClock
+from windlass.cli.options import author_options, for_option, json_options, store_option
+from windlass.cli.output import print_json, print_note
 from windlass.core.breaker import BreakerState
-from windlass.operations import legacy_breakers as breakers
+from windlass.operations import breakers
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.wire.breakers import breaker_shape
 
 
 @click.group()
 def breaker() -> None:
-    """Look at the circuit breakers of downstreams, hold them open or closed."""
+    """Show and control the circuit breakers of downstreams."""
 
 
 @breaker.command("ls")
 @store_option
-@json_option
-def ls(store_url: str | None, as_json: bool) -> None:
-    """Every downstream whose tasks have failed lately, or that somebody holds."""
-    found = breakers.downstreams(opened(store_url), SystemClock().now())
-    if as_json:
-        print_json(found)
-        return
-    for each in found:
-        click.echo(each.sentence)
+@json_options
+def ls(access: Access, form: str | None) -> None:
+    """List the breakers of downstreams that failed recently or are held by a person."""
+    found = breakers.get_all(access)
+    if not print_json(form, [breaker_shape(each) for each in found]):
+        for each in found:
+            click.echo(each.sentence)
 
 
 @breaker.command("open")
 @store_option
+@json_options
 @click.argument("name")
 @for_option
-@why_option
-@by_option
-def open_(store_url: str | None, name: str, lasts: str | None, why: str, by: str | None) -> None:
-    """Let no task of this downstream start, until it is closed or for some time."""
-    now = SystemClock().now()
-    breakers.hold(opened(store_url), name, BreakerState.OPEN, now, by=somebody(by), why=why, lasts=lasts)
-    click.echo(f"{name} is held open; `windlass breaker close {name}` ends it", err=True)
+@author_options
+def open_(access: Access, form: str | None, name: str, lasts: str | None, author: Author) -> None:
+    """Hold a breaker open, so that no task of the downstream starts."""
+    found = breakers.hold(access, name, BreakerState.OPEN, author=author, lasts=lasts)
+    if not print_json(form, breaker_shape(found)):
+        print_note(f"Breaker {name} is held open. `windlass breaker close {name}` closes it.")
 
 
 @breaker.command()
 @store_option
+@json_options
 @click.argument("name")
-@click.option(
-    "--hold", is_flag=True, help="Keep it closed whatever its tasks say, for --for or until it is closed again."
-)
+@click.option("--hold", is_flag=True, help="Keep the breaker closed, even if tasks fail.")
 @for_option
-@why_option
-@by_option
-def close(store_url: str | None, name: str, hold: bool, lasts: str | None, why: str, by: str | None) -> None:
-    """Let its tasks start again."""
-    store, now = opened(store_url), SystemClock().now()
-    if hold or lasts:
-        breakers.hold(store, name, BreakerState.CLOSED, now, by=somebody(by), why=why, lasts=lasts)
+@author_options
+def close(access: Access, form: str | None, name: str, hold: bool, lasts: str | None, author: Author) -> None:
+    """Close a breaker, so that the tasks of the downstream start again."""
+    if hold or lasts is not None:
+        found = breakers.hold(access, name, BreakerState.CLOSED, author=author, lasts=lasts)
     else:
-        breakers.close(store, name, now, by=somebody(by))
-    click.echo(f"{name} is closed", err=True)
+        found = breakers.close(access, name, author=author)
+    if not print_json(form, breaker_shape(found)):
+        print_note(f"Breaker {name} is closed.")

@@ -1,53 +1,40 @@
-"""Which runs of a cron fall into a change of the clocks, and what happens to them then. Pure, but for the zone's data.
+"""Find runs of a cron that a change of the clocks skips, moves or repeats.
 
-On the day the clocks go forward some local times do not exist; on the day they go back some come twice. What is told
-here is not a rule written a second time: the same library that fires crons is asked for the days in question.
+When the clocks go forward, some local times do not exist; when they go back, some occur twice. The runs come from the
+library that also fires crons, so they cannot differ from what happens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import takewhile
 
 from cronsim import CronSim
-from msgspec import Struct
+
+from windlass.cli.output import format_few
+from windlass.wire.commands import ClockChange
 
 _DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
 
 
-class Change(Struct, frozen=True, kw_only=True):
-    """One change of the clocks, and what it does to a schedule."""
-
-    day: date
-    kind: str
-    """`missing` or `twice`."""
-    changed: str
-    """From when to when the clocks go."""
-    times: list[str]
-    """The local times of the schedule that do not exist, or come twice."""
-    runs: list[datetime]
-    """When it runs in their place."""
-    text: str
-
-
-def changes(schedule: str, zone: tzinfo, start: datetime, years: int) -> list[Change]:
-    """Every change of the clocks that touches the schedule, in order."""
-    found = (_touched(schedule, zone, moment) for moment in _turns(zone, start, start + years * 365 * _DAY))
+def find_clock_changes(schedule: str, zone: tzinfo, start: datetime, years: int) -> list[ClockChange]:
+    """Return the changes of the clocks that affect the schedule, in order."""
+    found = (_affect(schedule, zone, moment) for moment in _transitions(zone, start, start + years * 365 * _DAY))
     return [each for each in found if each is not None]
 
 
-def _turns(zone: tzinfo, start: datetime, end: datetime) -> Iterator[datetime]:
-    """The moments at which the zone's offset changes: found by days, then by halving down to the minute."""
+def _transitions(zone: tzinfo, start: datetime, end: datetime) -> Iterator[datetime]:
+    """Yield when the offset of the zone changes: search day by day, then by bisection to the minute."""
     low = start.astimezone(UTC).replace(second=0, microsecond=0)
     while low < end:
         high = low + _DAY
         if _offset(low, zone) != _offset(high, zone):
-            yield _turn(low, high, zone)
+            yield _bisect(low, high, zone)
         low = high
 
 
-def _turn(low: datetime, high: datetime, zone: tzinfo) -> datetime:
+def _bisect(low: datetime, high: datetime, zone: tzinfo) -> datetime:
     before = _offset(low, zone)
     while high - low > _MINUTE:
         middle = low + (high - low) // _MINUTE // 2 * _MINUTE
@@ -59,10 +46,10 @@ def _offset(moment: datetime, zone: tzinfo) -> timedelta:
     return moment.astimezone(zone).utcoffset() or timedelta(0)
 
 
-def _touched(schedule: str, zone: tzinfo, moment: datetime) -> Change | None:
+def _affect(schedule: str, zone: tzinfo, moment: datetime) -> ClockChange | None:
     before, after = _offset(moment - _MINUTE, zone), _offset(moment, zone)
     width = abs(after - before)
-    # By the wall clock: what is between these two either never comes or comes twice.
+    # The local times from here on, for the width of the change, either do not exist or occur twice.
     first = moment.replace(tzinfo=None) + min(before, after)
     hit = list(takewhile(lambda each: each < first + width, CronSim(schedule, first - timedelta(seconds=1))))
     if not hit:
@@ -70,12 +57,12 @@ def _touched(schedule: str, zone: tzinfo, moment: datetime) -> Change | None:
     forward = after > before
     begin = moment if forward else moment - width
     runs = _runs(schedule, zone, begin, moment + width)
-    stands, goes = (moment.replace(tzinfo=None) + offset for offset in (before, after))
+    old, new = (moment.replace(tzinfo=None) + offset for offset in (before, after))
     times = [f"{each:%H:%M}" for each in hit]
-    return Change(
-        day=stands.date(),
+    return ClockChange(
+        day=old.date(),
         kind="missing" if forward else "twice",
-        changed=f"{stands:%H:%M} → {goes:%H:%M}",
+        changed=f"{old:%H:%M} → {new:%H:%M}",
         times=times,
         runs=runs,
         text=_missing(times, runs) if forward else _twice(times, runs),
@@ -83,28 +70,23 @@ def _touched(schedule: str, zone: tzinfo, moment: datetime) -> Change | None:
 
 
 def _runs(schedule: str, zone: tzinfo, begin: datetime, end: datetime) -> list[datetime]:
-    """When the schedule really runs within some time."""
+    """Return when the schedule runs between two times."""
     start = (begin - timedelta(seconds=1)).astimezone(zone)
     return list(takewhile(lambda each: each < end, CronSim(schedule, start)))
 
 
 def _missing(times: list[str], runs: list[datetime]) -> str:
     verb = "does" if len(times) == 1 else "do"
-    head = f"{few(times)} {verb} not exist"
-    return f"{head}: it runs at {few([_shown(each) for each in runs])}" if runs else f"{head}, and is left out"
+    head = f"{format_few(times, 6)} {verb} not exist"
+    return f"{head}: it runs at {format_few([_format(each) for each in runs], 6)}" if runs else f"{head} and is skipped"
 
 
 def _twice(times: list[str], runs: list[datetime]) -> str:
-    head = f"{few(times)} {'comes' if len(times) == 1 else 'come'} twice"
+    head = f"{format_few(times, 6)} {'occurs' if len(times) == 1 else 'occur'} twice"
     how = "once" if len(runs) <= len(times) else "both times"
-    return f"{head}: it runs {how}, at {few([_shown(each) for each in runs])}"
+    return f"{head}: it runs {how}, at {format_few([_format(each) for each in runs], 6)}"
 
 
-def _shown(moment: datetime) -> str:
+def _format(moment: datetime) -> str:
     offset = moment.strftime("%z")
     return f"{moment:%H:%M} {offset[:3]}:{offset[3:5]}"
-
-
-def few(words: list[str]) -> str:
-    """Some of them, and how many more there are."""
-    return ", ".join(words[:6]) + (f" and {len(words) - 6} more" if len(words) > 6 else "")

@@ -1,6 +1,6 @@
-"""`windlass completion`: the words that a shell offers, those that only the store knows included.
+"""`windlass completion`: shell completion for commands, options and names in the store.
 
-Whoever presses tab does not wait: after half a second, or when the store cannot be reached, nothing is offered.
+Completion offers nothing if the store does not answer within half a second.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import get_completion_class
 
-from windlass.cli.output import print_note
-
 if TYPE_CHECKING:
     from windlass.stores.protocol import Store
 
-PATIENCE = 0.5
-"""Seconds."""
+TIMEOUT_SECONDS = 0.5
 _HINTS = {
     "bash": 'eval "$(windlass completion bash)"    # in ~/.bashrc',
     "zsh": 'eval "$(windlass completion zsh)"    # in ~/.zshrc',
@@ -31,77 +28,77 @@ _HINTS = {
 @click.command()
 @click.argument("shell", type=click.Choice(sorted(_HINTS)))
 def completion(shell: str) -> None:
-    """Print what makes SHELL complete commands, options, and the names of queues, pools, handlers and crons."""
+    """Print the shell code that enables completion."""
     from windlass.cli.main import main
 
     found = get_completion_class(shell)
     assert found is not None, shell
     click.echo(found(main, {}, "windlass", "_WINDLASS_COMPLETE").source())
-    print_note(_HINTS[shell])
+    click.echo(_HINTS[shell], err=True)
 
 
 def complete_queue(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The names of queues."""
+    """Complete names of queues."""
 
     def names(url: str | None) -> Iterable[str]:
-        store = _opened(url)
+        store = _open(url)
         return {queue.name for queue in store.queues()} | {count.queue for count in store.counts()}
 
-    return _offered(context, incomplete, names)
+    return _complete(context, incomplete, names)
 
 
 def complete_handler(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The names of handlers."""
-    return _offered(context, incomplete, lambda url: {handler.name for handler in _opened(url).handlers()})
+    """Complete names of handlers."""
+    return _complete(context, incomplete, lambda url: {handler.name for handler in _open(url).handlers()})
 
 
 def complete_cron(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The names of crons."""
-    return _offered(context, incomplete, lambda url: {cron.info.name for cron in _opened(url).crons()})
+    """Complete names of crons."""
+    return _complete(context, incomplete, lambda url: {cron.info.name for cron in _open(url).crons()})
 
 
 def complete_pool(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The names of pools that were ever sized."""
-    return _offered(context, incomplete, lambda url: {control.name for control in _opened(url).controls("pool")})
+    """Complete names of pools."""
+    return _complete(context, incomplete, lambda url: {control.name for control in _open(url).controls("pool")})
 
 
 def complete_task(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The ids of the newest tasks."""
+    """Complete the ids of the newest tasks."""
 
     def ids(url: str | None) -> Iterable[str]:
         from windlass.stores.protocol import Filter
 
-        return {str(task.id) for task in _opened(url).find(Filter(), limit=100).tasks}
+        return {str(task.id) for task in _open(url).find(Filter(), limit=100).tasks}
 
-    return _offered(context, incomplete, ids)
+    return _complete(context, incomplete, ids)
 
 
-def _offered(context: click.Context, incomplete: str, names: Callable[[str | None], Iterable[str]]) -> list[str]:
+def _complete(context: click.Context, incomplete: str, names: Callable[[str | None], Iterable[str]]) -> list[str]:
     url: str | None = context.params.get("store_url") or os.environ.get("WINDLASS_URL")
-    return [name for name in _in_time(lambda: names(url)) if name.startswith(incomplete)]
+    return [name for name in _read_in_time(lambda: names(url)) if name.startswith(incomplete)]
 
 
-def _in_time(names: Callable[[], Iterable[str]]) -> list[str]:
-    """The names, if they come soon. A thread that is late is left behind: the process ends at once."""
+def _read_in_time(names: Callable[[], Iterable[str]]) -> list[str]:
+    """Return the names, or nothing after the timeout. A thread that is late ends with the process."""
     found: list[str] = []
 
-    def ask() -> None:
+    def read() -> None:
         try:
             found.extend(sorted(names()))
-        except Exception:  # noqa: BLE001 - at the prompt there is nobody to tell, and no words are a fair answer
+        except Exception:  # noqa: BLE001 - an error at the prompt would only disturb; offer nothing
             found.clear()
 
-    asking = threading.Thread(target=ask, daemon=True)
-    asking.start()
-    asking.join(PATIENCE)
-    return [] if asking.is_alive() else found
+    reading = threading.Thread(target=read, daemon=True)
+    reading.start()
+    reading.join(TIMEOUT_SECONDS)
+    return [] if reading.is_alive() else found
 
 
-def _opened(url: str | None) -> Store:
-    from windlass.cli.stores import chosen
+def _open(url: str | None) -> Store:
+    from windlass.config import read_settings
     from windlass.wiring import DEFAULT_URL, open_store
 
-    url = chosen(url) or DEFAULT_URL
+    url = url or read_settings().store or DEFAULT_URL
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
-        raise FileNotFoundError(url)  # To look for names must not make a file.
+        raise FileNotFoundError(url)  # Completion must not create a database.
     return open_store(url)

@@ -1,4 +1,4 @@
-"""`windlass config`: every setting, and where it comes from."""
+"""`windlass config`: show all settings and their origin."""
 
 from __future__ import annotations
 
@@ -11,52 +11,43 @@ from typing import Any, cast
 import click
 import yaml
 from click.core import ParameterSource
-from msgspec import Struct
 from msgspec.structs import asdict
 
-from windlass.cli.output import form_options, print_json_form, table
-from windlass.cli.stores import store_option
+from windlass.cli.options import config_option, json_options, url_option
+from windlass.cli.output import print_json, print_table
 from windlass.config import FileSettings, PoolSettings, read_settings
 from windlass.core.times import format_duration, micros
 from windlass.redaction import HIDDEN, is_secret, redact_text
+from windlass.wire.commands import Setting
 from windlass.wiring import DEFAULT_URL
 
 _FROM_ENVIRONMENT = ("WINDLASS_LISTEN_URL", "WINDLASS_TZ", "NO_COLOR")
 
 
-class Setting(Struct, frozen=True, kw_only=True):
-    """One setting as it is in force, and who said so."""
-
-    name: str
-    value: str
-    origin: str
-    """`default`, the name of the file, `$VARIABLE`, or the flag."""
-
-
 @click.group()
 def config() -> None:
-    """See every setting, and where it comes from."""
+    """Show all settings and their origin."""
 
 
 @config.command()
-@store_option
-@form_options
-@click.option("--config", "path", type=click.Path(path_type=Path), help="Settings file.  [default: windlass.yaml]")
-@click.option("--origin", is_flag=True, help="Also where each comes from.")
-def show(store_url: str | None, form: str | None, path: Path | None, origin: bool) -> None:
-    """Every setting of the file, the environment and the flags, without what is secret."""
+@url_option
+@json_options
+@config_option
+@click.option("--origin", is_flag=True, help="Show where each setting comes from.")
+def show(store_url: str | None, form: str | None, config_path: Path | None, origin: bool) -> None:
+    """Show the settings of the file, the environment and the flags, without secrets."""
     source = click.get_current_context().get_parameter_source("store_url")
-    settings = read_settings(path)
-    chosen = path or Path("windlass.yaml")
-    found = [_store(store_url, source, settings, chosen), *_of_file(settings, chosen), *_of_environment()]
-    if print_json_form(form, found):
+    settings = read_settings(config_path)
+    file = config_path or Path("windlass.yaml")
+    found = [_store(store_url, source, settings, file), *_file_settings(settings, file), *_environment()]
+    if print_json(form, found):
         return
     heads = ("setting", "value", "origin") if origin else ("setting", "value")
-    table(heads, [[each.name, each.value, each.origin][: len(heads)] for each in found])
+    print_table(heads, [[each.name, each.value, each.origin][: len(heads)] for each in found])
 
 
 def _store(url: str | None, source: ParameterSource | None, settings: FileSettings, file: Path) -> Setting:
-    """A flag counts more than the environment, that more than the file, that more than the default."""
+    """Return the store in use. A flag overrides the environment, then the file, then the default."""
     if url is not None:
         origin = "--store" if source is ParameterSource.COMMANDLINE else "$WINDLASS_URL"
         return _setting("store", url, origin)
@@ -65,7 +56,7 @@ def _store(url: str | None, source: ParameterSource | None, settings: FileSettin
     return _setting("store", DEFAULT_URL, "default")
 
 
-def _of_file(settings: FileSettings, file: Path) -> Iterator[Setting]:
+def _file_settings(settings: FileSettings, file: Path) -> Iterator[Setting]:
     raw = _raw(file)
     for name, value in asdict(settings).items():
         if name in ("store", "pools", "budget"):
@@ -74,32 +65,32 @@ def _of_file(settings: FileSettings, file: Path) -> Iterator[Setting]:
     for name, value in asdict(settings.budget).items():
         yield _setting(f"budget.{name}", value, str(file) if name in _inside(raw, "budget") else "default")
     for pool in settings.pools or (PoolSettings(),):
-        yield from _of_pool(pool, _inside(_inside(raw, "pools"), pool.name), file)
+        yield from _pool_settings(pool, _inside(_inside(raw, "pools"), pool.name), file)
 
 
-def _of_pool(pool: PoolSettings, raw: Mapping[str, Any], file: Path) -> Iterator[Setting]:
+def _pool_settings(pool: PoolSettings, raw: Mapping[str, Any], file: Path) -> Iterator[Setting]:
     for name, value in asdict(pool).items():
         if name == "name":
             continue
         if name == "scale":
-            said = _inside(raw, "scale")
+            scale = _inside(raw, "scale")
             for field, part in asdict(value).items():
                 # The bounds of a pool are its own min and max.
                 if field not in ("floor", "ceiling"):
-                    origin = str(file) if field in said else "default"
+                    origin = str(file) if field in scale else "default"
                     yield _setting(f"pools.{pool.name}.scale.{field}", part, origin)
             continue
         yield _setting(f"pools.{pool.name}.{name}", value, str(file) if name in raw else "default")
 
 
-def _of_environment() -> Iterator[Setting]:
+def _environment() -> Iterator[Setting]:
     for name in _FROM_ENVIRONMENT:
         if name in os.environ:
             yield _setting(name, os.environ[name], f"${name}")
 
 
 def _raw(file: Path) -> Mapping[str, Any]:
-    """The file as it is written; it has been read and checked already."""
+    """Return the raw content of the file, which has been checked already."""
     found: object = yaml.safe_load(file.read_text()) if file.exists() else None
     return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
 
@@ -110,10 +101,10 @@ def _inside(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _setting(name: str, value: object, origin: str) -> Setting:
-    return Setting(name=name, value=HIDDEN if is_secret(name) else redact_text(_shown(value)), origin=origin)
+    return Setting(name=name, value=HIDDEN if is_secret(name) else redact_text(_format(value)), origin=origin)
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     match value:
         case None:
             return "–"

@@ -1,169 +1,145 @@
-"""`windlass cron`: when schedules run next, what the clocks' changes do to them, and their switches."""
+"""`windlass cron`: list, run, pause, resume and check crons."""
 
 from __future__ import annotations
 
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from itertools import islice
-from typing import Any
 
 import click
-import msgspec
 from cronsim import CronSim
-from msgspec import to_builtins
 
-from windlass.cli.audit_options import because, by_option, entry, note, somebody, why_option
-from windlass.cli.clock_changes import changes
+from windlass.cli.clock_changes import find_clock_changes
 from windlass.cli.completion import complete_cron
-from windlass.cli.output import form_options, print_json_form, print_note, table
-from windlass.cli.shapes import task_json
-from windlass.cli.stores import clock, opened, store_option
-from windlass.cli.task_selection import task_of
-from windlass.cli.time_options import Times, named_zone, tz_option
+from windlass.cli.options import (
+    TZ_HELP,
+    author_options,
+    find_zone,
+    json_options,
+    limit_option,
+    store_option,
+    tz_option,
+)
+from windlass.cli.output import format_pause, print_json, print_note, print_table
 from windlass.client.options import check_schedule
-from windlass.core.manifest import CronState
 from windlass.core.times import to_datetime, to_instant
-from windlass.errors import UnknownCron
-from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.stores.protocol import TaskReader
-from windlass.wire.shapes import cron_shape
+from windlass.operations import crons
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.operations.crons import CronView
+from windlass.operations.presentation import Times
+from windlass.wire.crons import NextTimes, cron_shape
+from windlass.wire.tasks import receipt_shape
+
+zone_option = click.option("--tz", "zone_name", metavar="ZONE", help=TZ_HELP)
 
 
 @click.group()
 def cron() -> None:
-    """See when schedules run, run one now, pause and resume them."""
+    """List, run, pause, resume and check crons."""
 
 
 @cron.command("ls")
 @store_option
-@form_options
+@json_options
 @tz_option
-def ls(store_url: str | None, form: str | None, times: Times) -> None:
-    """Every schedule: what it runs and when next, and who paused it."""
-    store = opened(store_url)
-    found, offers = store.crons(), HandlerCatalog(store)
-    if form is not None:
-        print_json_form(form, [_document(each, offers, times) for each in found])
+def ls(access: Access, form: str | None, times: Times) -> None:
+    """List crons with their next and last run."""
+    found = crons.get_all(access)
+    if print_json(form, [cron_shape(each) for each in found]):
         return
     heads = ("cron", "handler", "schedule", "in words", "zone", "next", "last")
-    table(heads, [_row(each, times) for each in found])
+    print_table(heads, [_row(each, times) for each in found])
     if not found:
-        print_note("no cron yet: nodes publish those of their app when they start")
+        print_note("No cron yet. Nodes publish the crons of their app when they start.")
 
 
 @cron.command("next")
 @store_option
-@form_options
+@json_options
 @click.argument("what", metavar="NAME|EXPRESSION", shell_complete=complete_cron)
-@click.option("-n", "--number", default=5, show_default=True, type=click.IntRange(1, 1_000))
-@click.option("--tz", metavar="ZONE", help="The zone of an expression, or to show times in.")
-def next_(store_url: str | None, form: str | None, what: str, number: int, tz: str | None) -> None:
-    """When a cron, or an expression such as "30 2 * * *", runs next."""
-    schedule, zone = _schedule(store_url, what, tz)
-    now = clock().now()
-    times = Times(now=now, zone=named_zone(tz) if tz else zone)
-    found = list(islice(CronSim(schedule, to_datetime(now).astimezone(zone)), number))
-    if not print_json_form(form, [{"at": each, "local": each.isoformat()} for each in found]):
+@limit_option(5, 1_000)
+@zone_option
+def next_(access: Access, form: str | None, what: str, limit: int, zone_name: str | None) -> None:
+    """Show when a cron, or an expression such as "30 2 * * *", runs next."""
+    schedule, zone, paused = _find_schedule(access, what, zone_name)
+    times = Times(now=access.now, zone=find_zone(zone_name) if zone_name else zone)
+    found = list(islice(CronSim(schedule, to_datetime(access.now).astimezone(zone)), limit))
+    if not print_json(form, NextTimes(cron=what, paused=paused, times=found), found):
         for each in found:
-            click.echo(f"{each.astimezone(times.zone):%a} {times.both(to_instant(each))}")
+            click.echo(f"{each.astimezone(times.zone):%a} {times.format(to_instant(each))}")
 
 
 @cron.command()
 @store_option
-@form_options
+@json_options
 @click.argument("name", shell_complete=complete_cron)
-@why_option
-@by_option
-def run(store_url: str | None, form: str | None, name: str, why: str, by: str | None) -> None:
-    """Submit its task now, beside its schedule, which goes on as if nothing had been."""
-    store = opened(store_url)
-    info = _known(store, name).info
-    offers = HandlerCatalog(store)
-    [receipt] = store.submit([offers.info(info.handler).new_task(msgspec.json.decode(info.args))])
-    note(store, f"cron/{name}", "ran", f"ran the cron {name} by hand{because(why)}", by=by, task=str(receipt.id))
-    if not print_json_form(form, task_json(task_of(store, str(receipt.id)), offers)):
+@author_options
+def run(access: Access, form: str | None, name: str, author: Author) -> None:
+    """Submit the task of a cron now; its schedule stays as it is."""
+    receipt = crons.run(access, name, author)
+    if not print_json(form, receipt_shape(receipt)):
         click.echo(str(receipt.id))
 
 
 @cron.command()
 @store_option
+@json_options
 @click.argument("name", shell_complete=complete_cron)
-@why_option
-@by_option
-def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
-    """Let it fire no more, until it is resumed."""
-    store = opened(store_url)
-    told = entry(f"cron/{name}", "paused", f"paused the cron {name}{because(why)}", by=by)
-    store.pause_cron(name, True, by=somebody(by), why=why, entries=[told])
-    print_note(f"{name} is paused; `windlass cron resume {name}` ends it")
+@author_options
+def pause(access: Access, form: str | None, name: str, author: Author) -> None:
+    """Pause a cron until it is resumed."""
+    found = crons.pause(access, name, author)
+    if not print_json(form, cron_shape(found)):
+        print_note(f"Cron {name} is paused. `windlass cron resume {name}` resumes it.")
 
 
 @cron.command()
 @store_option
+@json_options
 @click.argument("name", shell_complete=complete_cron)
-@why_option
-@by_option
-def resume(store_url: str | None, name: str, why: str, by: str | None) -> None:
-    """Let it fire again. What becomes of the times it missed is its misfire policy's to say."""
-    store = opened(store_url)
-    told = entry(f"cron/{name}", "resumed", f"resumed the cron {name}{because(why)}", by=by)
-    store.pause_cron(name, False, entries=[told])
-    print_note(f"{name} fires again; missed times: {_known(store, name).info.misfire}")
+@author_options
+def resume(access: Access, form: str | None, name: str, author: Author) -> None:
+    """Resume a paused cron; its misfire policy decides about missed runs."""
+    found = crons.resume(access, name, author)
+    if not print_json(form, cron_shape(found)):
+        print_note(f"Cron {name} is resumed. Misfire policy for missed runs: {found.state.info.misfire}.")
 
 
 @cron.command()
 @store_option
-@form_options
+@json_options
 @click.argument("what", metavar="NAME|EXPRESSION", shell_complete=complete_cron)
-@click.option("--tz", metavar="ZONE", help="The zone of an expression.  [default: UTC]")
-@click.option("--years", default=3, show_default=True, type=click.IntRange(1, 50))
-def lint(store_url: str | None, form: str | None, what: str, tz: str | None, years: int) -> None:
-    """Say which of its local times do not exist or come twice when the clocks change, and what happens then."""
-    schedule, zone = _schedule(store_url, what, tz)
-    now = to_datetime(clock().now()).astimezone(zone)
-    found = changes(schedule, zone, now, years)
-    if print_json_form(form, found):
+@zone_option
+@click.option("--years", default=3, show_default=True, type=click.IntRange(1, 50), help="How many years to check.")
+def lint(access: Access, form: str | None, what: str, zone_name: str | None, years: int) -> None:
+    """Show runs that a change of the clocks skips, moves or repeats."""
+    schedule, zone, _ = _find_schedule(access, what, zone_name)
+    now = to_datetime(access.now).astimezone(zone)
+    found = find_clock_changes(schedule, zone, now, years)
+    if print_json(form, found):
         return
     click.echo(f'"{CronSim(schedule, now).explain()}" in {zone}')
     for change in found:
         click.echo(f"⚠ {change.day:%a %d %b %Y}, clocks {change.changed}: {change.text}")
     if not found:
-        click.echo(f"✓ no run of it is missing or comes twice in the next {years} years")
+        click.echo(f"✓ No run is skipped or repeated in the next {years} years.")
 
 
-def _schedule(store_url: str | None, what: str, tz: str | None) -> tuple[str, tzinfo]:
-    """An expression as it is, or a cron by its name."""
+def _find_schedule(access: Access, what: str, zone_name: str | None) -> tuple[str, tzinfo, bool]:
+    """Return the schedule and the zone of a cron or an expression, and whether the cron is paused."""
     if len(what.split()) > 1:
-        zone = tz or "UTC"
-        check_schedule(what, zone, "last")
-        return what, named_zone(zone)
-    info = _known(opened(store_url), what).info
-    return info.schedule, named_zone(info.timezone)
+        zone_name = zone_name or "UTC"
+        check_schedule(what, zone_name, "last")
+        return what, find_zone(zone_name), False
+    state = crons.get(access, what).state
+    return state.info.schedule, find_zone(state.info.timezone), state.paused
 
 
-def _known(store: TaskReader, name: str) -> CronState:
-    found = next((each for each in store.crons() if each.info.name == name), None)
-    if found is None:
-        raise UnknownCron(name)
-    return found
-
-
-def _next(state: CronState, times: Times) -> datetime | None:
-    if state.paused:
-        return None
-    return next(CronSim(state.info.schedule, to_datetime(times.now).astimezone(named_zone(state.info.timezone))))
-
-
-def _document(state: CronState, offers: HandlerCatalog, times: Times) -> dict[str, Any]:
-    shape = cron_shape(state, offers.parameters(state.info.handler))
-    return {**to_builtins(shape), "next": _next(state, times)}
-
-
-def _row(state: CronState, times: Times) -> list[str]:
-    info, moment = state.info, _next(state, times)
-    if moment is None:
-        by = f" by {state.paused_by}" if state.paused_by else ""
-        shown = f"PAUSED{by}" + (f' "{state.paused_why}"' if state.paused_why else "")
-    else:
-        shown = times.both(to_instant(moment))
+def _row(view: CronView, times: Times) -> list[str]:
+    state = view.state
+    info = state.info
+    next_run = (
+        format_pause(state.paused_by, state.paused_why) if view.next is None else times.format(to_instant(view.next))
+    )
     words = CronSim(info.schedule, to_datetime(times.now)).explain()
-    return [info.name, info.handler, info.schedule, words, info.timezone, shown, times.both(state.fired)]
+    return [info.name, info.handler, info.schedule, words, info.timezone, next_run, times.format(state.fired)]

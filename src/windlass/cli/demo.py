@@ -1,4 +1,4 @@
-"""`windlass demo`: a small shop on the embedded store, or on another one."""
+"""`windlass demo`: run a demo shop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from windlass.cli.stores import store_option
+from windlass.cli.options import seconds_option, url_option
 from windlass.config import InvalidSettings
 from windlass.wiring import open_store
 
@@ -14,15 +14,17 @@ FILE = Path("windlass-demo.db")
 
 
 @click.command()
-@store_option
-@click.option("--seconds", type=click.FloatRange(1), help="End by itself after so long.  [default: at Ctrl-C]")
-@click.option("--resume", is_flag=True, help="Go on with the tasks of the last demo.")
+@url_option
+@seconds_option(click.FloatRange(1))
+@click.option("--resume", is_flag=True, help="Continue with the tasks of the last demo.")
 def demo(store_url: str | None, seconds: float | None, resume: bool) -> None:
-    """See the engine at work on a small shop: a rush, a bug, a killed worker, a drain that loses nothing."""
+    """Run a demo shop: a rush, a bug, a killed worker and a drain."""
     from windlass.demo.demo_run import DemoRun
 
     if store_url is not None and store_url.startswith("memory"):
-        raise InvalidSettings("settings: store=memory: lives in one process; a node needs a file or PostgreSQL")
+        raise InvalidSettings(
+            "settings: store=memory: a memory store lives in one process. Use a SQLite file or PostgreSQL."
+        )
     if store_url is None and not resume:
         for part in FILE.parent.glob(f"{FILE.name}*"):
             part.unlink()

@@ -1,16 +1,16 @@
-"""`windlass deploy`: files for those who run it, printed, or written to a folder."""
+"""`windlass deploy`: print or write files for deployment and monitoring."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
+from windlass.cli.options import STORE_HELP, app_option, drain_timeout_option, max_option
 from windlass.config import InvalidSettings
 from windlass.core.times import duration
 from windlass.deploy import render
@@ -18,19 +18,15 @@ from windlass.deploy.plan import Plan
 
 Decorated = Callable[..., Any]
 
-app_option = click.option("--app", default="shop:app", show_default=True, help="What `windlass worker` runs.")
-image_option = click.option("--image", default="shop:latest", show_default=True, help="The image with your app in it.")
-pool_option = click.option("--pool", default="default", show_default=True, help="The pool, and the queue of its name.")
-most_option = click.option("--max", "most", default=8, show_default=True, help="The most workers on one node.")
-nodes_option = click.option("--nodes", default=10, show_default=True, help="The most nodes.")
-namespace_option = click.option("--namespace", default="default", show_default=True, help="Where in Kubernetes.")
-drain_option = click.option(
-    "--drain-timeout", "drain", default="60s", show_default=True, metavar="TIME", help="For how long tasks may end."
-)
+image_option = click.option("--image", default="shop:latest", show_default=True, help="Container image with your app.")
+pool_option = click.option("--pool", default="default", show_default=True, help="Pool of the node.")
+nodes_option = click.option("--nodes", default=10, show_default=True, help="Most nodes.")
+namespace_option = click.option("--namespace", default="default", show_default=True, help="Kubernetes namespace.")
 folder_option = click.option(
     "-o", "--output", "output", type=click.Path(path_type=Path, file_okay=False), help="Write into this folder."
 )
-force_option = click.option("--force", is_flag=True, help="Overwrite files that are there.")
+force_option = click.option("--force", is_flag=True, help="Overwrite existing files.")
+node_options = (app_option("shop:app"), pool_option, max_option(8), drain_timeout_option("60s"))
 
 
 def _together(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
@@ -43,89 +39,86 @@ def _together(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated
 
 
 output_options = _together(folder_option, force_option)
-cluster_options = _together(
-    app_option, image_option, pool_option, most_option, nodes_option, namespace_option, drain_option
-)
+cluster_options = _together(*node_options, image_option, nodes_option, namespace_option)
 
 
 @click.group()
 def deploy() -> None:
-    """Print the files that it takes to run and watch Windlass elsewhere."""
+    """Print files for deployment and monitoring."""
 
 
 @deploy.command()
 @output_options
 def grafana(output: Path | None, force: bool) -> None:
-    """A dashboard: import it into Grafana."""
-    _give(render.grafana(Plan()), output, force)
+    """Print a Grafana dashboard."""
+    _output(render.grafana(Plan()), output, force)
 
 
 @deploy.command()
 @output_options
 def alerts(output: Path | None, force: bool) -> None:
-    """Alert rules for Prometheus."""
-    _give(render.alerts(Plan()), output, force)
+    """Print Prometheus alert rules."""
+    _output(render.alerts(Plan()), output, force)
 
 
 @deploy.command()
 @click.argument("role", type=click.Choice(["worker", "server"]), default="worker")
-@_together(app_option, pool_option, most_option, drain_option, output_options)
-@click.option("--store", metavar="URL", help="Where the tasks live, without a password.")
-@click.option("--bin", "command", help="The command `windlass`.  [default: this one]")
-@click.option("--folder", default="/opt/windlass", show_default=True, help="Where the app is.")
-def systemd(role: str, command: str | None, drain: str, output: Path | None, force: bool, **given: Any) -> None:
-    """A unit for systemd: of a node, or of the HTTP server."""
-    _give(render.systemd(_plan(drain, command=command or _here(), **given), role), output, force)
+@_together(*node_options, output_options)
+@click.option("--store", metavar="URL", help=STORE_HELP)
+@click.option("--bin", "command", help="Path of the windlass command.  [default: this one]")
+@click.option("--folder", default="/opt/windlass", show_default=True, help="Folder of the app.")
+def systemd(role: str, command: str | None, drain_timeout: str, output: Path | None, force: bool, **given: Any) -> None:
+    """Print a systemd unit for a node or the HTTP server.
+
+    Do not put a password into --store: the unit is readable by everyone.
+    """
+    _output(render.systemd(_plan(drain_timeout, command=command or _find_command(), **given), role), output, force)
 
 
 @deploy.command()
-@_together(app_option, image_option, pool_option, most_option, drain_option, output_options)
-def compose(drain: str, output: Path | None, force: bool, **given: Any) -> None:
-    """A compose file: PostgreSQL, the HTTP server and nodes on one machine."""
-    _give(render.compose(_plan(drain, **given)), output, force)
-
-
-@deploy.command()
-@_together(cluster_options, output_options)
-@click.option("--hpa", "plain", is_flag=True, help="A plain HorizontalPodAutoscaler in KEDA's place.")
-def keda(drain: str, plain: bool, output: Path | None, force: bool, **given: Any) -> None:
-    """Manifests for Kubernetes: the server, nodes, and KEDA to say how many."""
-    _give(render.keda(_plan(drain, **given), plain=plain), output, force)
+@_together(*node_options, image_option, output_options)
+def compose(drain_timeout: str, output: Path | None, force: bool, **given: Any) -> None:
+    """Print a compose file with PostgreSQL, the HTTP server and nodes."""
+    _output(render.compose(_plan(drain_timeout, **given)), output, force)
 
 
 @deploy.command()
 @_together(cluster_options, output_options)
-def helm(drain: str, output: Path | None, force: bool, **given: Any) -> None:
-    """The same as a Helm chart, in a folder."""
+@click.option("--hpa", "plain", is_flag=True, help="Use a HorizontalPodAutoscaler instead of KEDA.")
+def keda(drain_timeout: str, plain: bool, output: Path | None, force: bool, **given: Any) -> None:
+    """Print Kubernetes manifests with KEDA autoscaling."""
+    _output(render.keda(_plan(drain_timeout, **given), plain=plain), output, force)
+
+
+@deploy.command()
+@_together(cluster_options, output_options)
+def helm(drain_timeout: str, output: Path | None, force: bool, **given: Any) -> None:
+    """Write a Helm chart to a folder."""
     if output is None:
-        raise click.UsageError("a chart is a folder: say which, as in `windlass deploy helm -o chart`")
-    _give(render.helm(_plan(drain, **given)), output, force)
+        raise click.UsageError("A chart is a folder. Name it, as in `windlass deploy helm -o chart`.")
+    _output(render.helm(_plan(drain_timeout, **given)), output, force)
 
 
-def _plan(drain: str, **given: Any) -> Plan:
-    plan = Plan(**given, drain=_length(drain))
+def _plan(drain_timeout: str, *, ceiling: int, **given: Any) -> Plan:
+    plan = Plan(**given, most=ceiling, drain=duration(drain_timeout, "drain_timeout"))
     plan.check()
     return plan
 
 
-def _here() -> str:
-    """The command that stands beside this Python."""
-    beside = Path(sys.executable).with_name("windlass")
-    return str(beside) if beside.exists() else shutil.which("windlass") or Plan().command
+def _find_command() -> str:
+    """Return the path of the windlass command of this Python."""
+    found = Path(sys.executable).with_name("windlass")
+    return str(found) if found.exists() else shutil.which("windlass") or Plan().command
 
 
-def _length(text: str) -> timedelta:
-    return duration(text, "drain_timeout")
-
-
-def _give(found: Mapping[str, str], output: Path | None, force: bool) -> None:
-    """Print the files, or write them. Files are told apart as YAML does it: only manifests come in several."""
+def _output(found: Mapping[str, str], output: Path | None, force: bool) -> None:
+    """Print the files, separated as YAML documents, or write them into a folder."""
     if output is None:
         click.echo("---\n".join(found.values()), nl=False)
         return
     there = [name for name in found if (output / name).exists()]
     if there and not force:
-        raise InvalidSettings(f"deploy: {', '.join(there)}: there already in {output}; --force overwrites")
+        raise InvalidSettings(f"deploy: {', '.join(there)} already exists in {output}. Use --force to overwrite.")
     for name, text in found.items():
         (output / name).parent.mkdir(parents=True, exist_ok=True)
         (output / name).write_text(text)

@@ -1,4 +1,4 @@
-"""`windlass doctor`: what may be wrong with the store and its surroundings, and what to do about it."""
+"""`windlass doctor`: check the store and its machine for problems."""
 
 from __future__ import annotations
 
@@ -8,44 +8,49 @@ from typing import Any
 
 import click
 
-from windlass.cli.db import admin_of
-from windlass.cli.doctor_checks import Diagnosis, Mark, Measured, diagnose
-from windlass.cli.output import coloured, form_options, print_json_form
-from windlass.cli.stores import clock, opened, store_option
+from windlass.cli.db import open_database
+from windlass.cli.doctor_checks import Facts, run_checks
+from windlass.cli.options import clock, config_option, json_options, open_access, url_option
+from windlass.cli.output import has_color, print_json
 from windlass.config import read_settings
 from windlass.core.lifecycle import State
 from windlass.core.times import micros
+from windlass.operations import tasks
 from windlass.stores.admin import Admin, Status
 from windlass.stores.protocol import Filter
+from windlass.wire.commands import CheckResult, Mark
 
-_COLOURS = {Mark.GOOD: "green", Mark.DOUBT: "yellow", Mark.BAD: "red"}
-_LOOKED_AT = 1_000
+_COLORS = {Mark.GOOD: "green", Mark.WARNING: "yellow", Mark.BAD: "red"}
+_MOST_LEASED = 1_000
 
 
 @click.command()
-@store_option
-@form_options
-@click.option("--config", type=click.Path(path_type=Path), help="Settings file.  [default: windlass.yaml if there]")
-def doctor(store_url: str | None, form: str | None, config: Path | None) -> None:
-    """Look at versions, durability, disk, clocks, limits and long runs. Exit status 1 if something is ✗."""
-    found = list(diagnose(measured(store_url, admin_of(store_url), config)))
-    if not print_json_form(form, found):
+@url_option
+@json_options
+@config_option
+def doctor(store_url: str | None, form: str | None, config_path: Path | None) -> None:
+    """Check versions, durability, disk, clocks, limits and long runs.
+
+    Exit status 1 if a check fails (✗).
+    """
+    found = list(run_checks(gather_facts(store_url, open_database(store_url), config_path)))
+    if not print_json(form, found):
         for each in found:
             click.echo(_line(each))
     if any(each.mark is Mark.BAD for each in found):
         raise SystemExit(1)
 
 
-def measured(url: str | None, admin: Admin, config: Path | None) -> Measured:
-    """What there is to be seen. A store whose tables are not of this version is not opened: that would change them."""
+def gather_facts(url: str | None, admin: Admin, config_path: Path | None) -> Facts:
+    """Read what the checks need. A store with another schema is not opened, because that would migrate it."""
     status = admin.status()
     before = clock().now()
     there = admin.clock()
     now = clock().now()
-    return Measured(
+    return Facts(
         status=status,
         skew=there - (before + now) // 2,
-        ttl=micros(read_settings(config).session_ttl),
+        ttl=micros(read_settings(config_path).session_ttl),
         nodes=status.sessions,
         now=now,
         **_disk(status),
@@ -57,7 +62,7 @@ def _leased(url: str | None, status: Status) -> dict[str, Any]:
     if status.schema != status.newest:
         return {}
     filter = Filter(states=frozenset({State.LEASED}))
-    return {"leased": opened(url).find(filter, limit=_LOOKED_AT).tasks}
+    return {"leased": tasks.find(open_access(url), filter, limit=_MOST_LEASED).tasks}
 
 
 def _disk(status: Status) -> dict[str, Any]:
@@ -65,7 +70,7 @@ def _disk(status: Status) -> dict[str, Any]:
     if path is None:
         return {}
     usage = shutil.disk_usage(Path(path).parent)
-    return {"filesystem": filesystem(Path(path), _mounts()), "free": usage.free, "disk": usage.total}
+    return {"filesystem": find_filesystem(Path(path), _mounts()), "free": usage.free, "disk": usage.total}
 
 
 def _mounts() -> str:
@@ -75,14 +80,14 @@ def _mounts() -> str:
         return ""
 
 
-def filesystem(path: Path, mounts: str) -> str:
-    """What kind of file system a path is on: that of the longest mount point above it."""
+def find_filesystem(path: Path, mounts: str) -> str:
+    """Return the kind of file system of a path: that of the longest mount point above it."""
     kinds = {fields[1]: fields[2] for line in mounts.splitlines() if len(fields := line.split()) > 2}
     above = [str(each) for each in (path, *path.parents)]
     return next((kinds[each] for each in above if each in kinds), "")
 
 
-def _line(each: Diagnosis) -> str:
-    mark = click.style(each.mark.value, fg=_COLOURS[each.mark]) if coloured() else each.mark.value
+def _line(each: CheckResult) -> str:
+    mark = click.style(each.mark.value, fg=_COLORS[each.mark]) if has_color() else each.mark.value
     fix = f"\n    → {each.fix}" if each.fix and each.mark is not Mark.GOOD else ""
     return f"{mark} {each.name:<12} {each.text}{fix}"

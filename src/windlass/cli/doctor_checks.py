@@ -1,56 +1,39 @@
-"""What `windlass doctor` makes of what it has measured: pure, one function for each thing that can be wrong.
+"""The checks of `windlass doctor`, one function each. Pure.
 
-Each answers with a mark, what it saw, and what to do. Only ✗ is something that breaks a promise; ⚠ is worth a thought.
+A check returns a mark, what it found and what to do. ✗ breaks a promise of Windlass; ⚠ deserves a look.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 
 from msgspec import Struct
 
-from windlass.cli.time_options import length
 from windlass.core.task import Task
 from windlass.core.times import Micros
+from windlass.operations.presentation import format_span
 from windlass.stores.admin import Status
+from windlass.wire.commands import CheckResult, Mark
 
 CONNECTIONS_OF_A_NODE = 18
-"""What a node opens at the most: two stores of eight connections, each with one that listens."""
+"""Most connections of a node: two stores of eight connections, each with one that listens."""
 SECOND: Micros = 1_000_000
 HOUR = 3_600 * SECOND
 
 _NETWORK = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "fuse.glusterfs", "ceph", "lustre", "afs", "gfs2", "ocfs2")
 
 
-class Mark(StrEnum):
-    """How good it is."""
-
-    GOOD = "✓"
-    DOUBT = "⚠"
-    BAD = "✗"
-
-
-class Diagnosis(Struct, frozen=True, kw_only=True):
-    """One thing that was looked at."""
-
-    name: str
-    mark: Mark
-    text: str
-    fix: str = ""
-
-
-class Measured(Struct, frozen=True, kw_only=True):
-    """What was found out about a store and the machine it is looked at from."""
+class Facts(Struct, frozen=True, kw_only=True):
+    """Facts about a store and this machine."""
 
     status: Status
     skew: Micros
-    """By how much the store's clock is ahead of the machine's."""
+    """How far the store's clock is ahead of the machine's."""
     filesystem: str = ""
-    """What kind of disk a file is on; empty where that is not known."""
+    """The kind of file system of a SQLite file; empty if unknown."""
     free: int | None = None
-    """Bytes left on that disk."""
+    """Free bytes on its disk."""
     disk: int | None = None
     ttl: Micros
     nodes: int = 0
@@ -58,143 +41,143 @@ class Measured(Struct, frozen=True, kw_only=True):
     now: Micros
 
 
-def diagnose(seen: Measured) -> Iterator[Diagnosis]:
-    """Everything, in the order in which it should be mended."""
-    yield _version(seen.status)
-    yield _schema(seen.status)
-    yield from (_sqlite if seen.status.kind == "sqlite" else _postgres)(seen)
-    yield _clock(seen)
-    yield _ttl(seen)
-    yield _runs(seen)
+def run_checks(facts: Facts) -> Iterator[CheckResult]:
+    """Yield the result of every check, in the order in which to fix problems."""
+    yield _version(facts.status)
+    yield _schema(facts.status)
+    yield from (_sqlite if facts.status.kind == "sqlite" else _postgres)(facts)
+    yield _clock(facts)
+    yield _ttl(facts)
+    yield _runs(facts)
 
 
-def _version(status: Status) -> Diagnosis:
+def _version(status: Status) -> CheckResult:
     text = f"{status.kind} {status.version}"
-    number = numbers(status.version)
+    number = parse_version(status.version)
     if status.kind == "sqlite":
         if (3, 7, 0) <= number < (3, 51, 3):
-            fix = "upgrade apsw to 3.51.3 or later, which carries its own SQLite"
-            return _bad("version", f"{text} can corrupt a file when its WAL is reset at a bad moment", fix)
+            fix = "upgrade apsw to 3.51.3 or later, which includes SQLite"
+            return _bad("version", f"{text} can corrupt the file when its WAL is reset", fix)
         return _good("version", text)
     if number < (13,):
-        return _bad("version", f"{text} is too old: 13 is needed", "upgrade PostgreSQL")
+        return _bad("version", f"{text} is too old: 13 is required", "upgrade PostgreSQL")
     if (14, 0) <= number < (14, 4):
-        text += " can leave an index damaged that was built concurrently"
-        return _doubt("version", text, "upgrade to 14.4 or later, and reindex")
+        text += " can damage an index that is built concurrently"
+        return _warning("version", text, "upgrade to 14.4 or later and reindex")
     return _good("version", text)
 
 
-def _schema(status: Status) -> Diagnosis:
+def _schema(status: Status) -> CheckResult:
     if status.schema < status.newest:
-        text = f"the tables are at version {status.schema}, this Windlass knows {status.newest}"
-        return _bad("schema", text, "windlass db migrate")
+        text = f"the tables are at version {status.schema}, this Windlass expects {status.newest}"
+        return _bad("schema", text, "run `windlass db migrate`")
     if status.schema > status.newest:
-        text = f"the tables are at version {status.schema}, this Windlass knows only {status.newest}"
+        text = f"the tables are at version {status.schema}, this Windlass only knows {status.newest}"
         return _bad("schema", text, "upgrade Windlass here")
-    return _good("schema", f"version {status.schema}, the newest")
+    return _good("schema", f"version {status.schema}, the latest")
 
 
-def _sqlite(seen: Measured) -> Iterator[Diagnosis]:
-    facts = seen.status.facts
-    durable = facts.get("journal_mode") == "wal" and facts.get("synchronous") in ("full", "extra")
-    said = f"journal_mode={facts.get('journal_mode')}, synchronous={facts.get('synchronous')}"
+def _sqlite(facts: Facts) -> Iterator[CheckResult]:
+    known = facts.status.facts
+    durable = known.get("journal_mode") == "wal" and known.get("synchronous") in ("full", "extra")
+    modes = f"journal_mode={known.get('journal_mode')}, synchronous={known.get('synchronous')}"
     yield (
-        _good("durability", said)
+        _good("durability", modes)
         if durable
         else _bad(
             "durability",
-            f"{said}: what was acknowledged may be lost",
-            "windlass db migrate, which opens it as it must be",
+            f"{modes}: acknowledged tasks may be lost",
+            "run `windlass db migrate`, which sets both",
         )
     )
-    if seen.filesystem.startswith(_NETWORK):
-        text = f"the file is on {seen.filesystem}: WAL needs memory that all its users share, and locks that hold"
-        yield _bad("disk", text, "move the file to a disk of this machine, or use PostgreSQL")
+    if facts.filesystem.startswith(_NETWORK):
+        text = f"the file is on {facts.filesystem}: WAL needs shared memory and reliable locks"
+        yield _bad("disk", text, "move the file to a local disk, or use PostgreSQL")
     else:
-        yield _good("disk", f"the file is on {seen.filesystem or 'a disk of unknown kind'}")
-    yield from _space(seen)
+        yield _good("disk", f"the file is on {facts.filesystem or 'an unknown file system'}")
+    yield from _space(facts)
 
 
-def _space(seen: Measured) -> Iterator[Diagnosis]:
-    if seen.free is None or not seen.disk:
+def _space(facts: Facts) -> Iterator[CheckResult]:
+    if facts.free is None or not facts.disk:
         return
-    text = f"{seen.free / 1e9:.3g} GB of {seen.disk / 1e9:.3g} GB are free"
-    if seen.free < 100_000_000:
-        yield _bad("space", text, "make room: without it nothing can be acknowledged")
-    elif seen.free < 1_000_000_000 or seen.free < seen.disk / 20:
-        yield _doubt("space", text, "make room, or purge: windlass tasks purge state:completed")
+    text = f"{facts.free / 1e9:.3g} GB of {facts.disk / 1e9:.3g} GB are free"
+    if facts.free < 100_000_000:
+        yield _bad("space", text, "free disk space: without it no task can be accepted")
+    elif facts.free < 1_000_000_000 or facts.free < facts.disk / 20:
+        yield _warning("space", text, "free disk space, or delete tasks: windlass tasks purge state:completed")
     else:
         yield _good("space", text)
 
 
-def _postgres(seen: Measured) -> Iterator[Diagnosis]:
-    facts = seen.status.facts
-    wrong = [f"{name}={facts[name]}" for name in ("fsync", "full_page_writes") if facts.get(name) != "on"]
+def _postgres(facts: Facts) -> Iterator[CheckResult]:
+    known = facts.status.facts
+    wrong = [f"{name}={known[name]}" for name in ("fsync", "full_page_writes") if known.get(name) != "on"]
     if wrong:
         text = f"{', '.join(wrong)}: a crash of its machine could lose acknowledged tasks"
-        yield _bad("durability", text, "set them on, and restart the server")
+        yield _bad("durability", text, "turn them on and restart the server")
     else:
-        yield _good("durability", "fsync=on, full_page_writes=on; each of our commits waits for the disk")
-    if facts.get("in_recovery") == "on":
-        yield _bad("primary", "this server is a standby, and takes no tasks", "name the primary in the URL")
-    yield _connections(seen)
+        yield _good("durability", "fsync=on, full_page_writes=on; every commit waits for the disk")
+    if known.get("in_recovery") == "on":
+        yield _bad("primary", "this server is a standby and accepts no tasks", "use the URL of the primary")
+    yield _connections(facts)
 
 
-def _connections(seen: Measured) -> Diagnosis:
-    most, used = (int(seen.status.facts.get(name) or 0) for name in ("max_connections", "connections_used"))
-    wanted = seen.nodes * CONNECTIONS_OF_A_NODE
-    text = f"{used} of {most} in use; {seen.nodes} node(s) may want {wanted}"
+def _connections(facts: Facts) -> CheckResult:
+    most, used = (int(facts.status.facts.get(name) or 0) for name in ("max_connections", "connections_used"))
+    wanted = facts.nodes * CONNECTIONS_OF_A_NODE
+    text = f"{used} of {most} in use; {facts.nodes} node(s) may need {wanted}"
     if max(used, wanted) > most * 0.8:
-        return _doubt("connections", text, "raise max_connections, or put PgBouncer before it (?pooler=transaction)")
+        return _warning("connections", text, "raise max_connections, or use PgBouncer (?pooler=transaction)")
     return _good("connections", text)
 
 
-def _clock(seen: Measured) -> Diagnosis:
-    size, side = abs(seen.skew), "ahead of" if seen.skew > 0 else "behind"
+def _clock(facts: Facts) -> CheckResult:
+    size, side = abs(facts.skew), "ahead of" if facts.skew > 0 else "behind"
     if size < SECOND:
-        return _good("clock", "the store's clock and this machine's agree within a second")
-    text = f"the store's clock is {length(size)} {side} this machine's"
-    fix = "keep both in time (chrony, systemd-timesyncd): crons fire by the machine's, leases end by the store's"
-    return (_bad if size > 30 * SECOND else _doubt)("clock", text, fix)
+        return _good("clock", "the clocks of the store and this machine agree within a second")
+    text = f"the store's clock is {format_span(size)} {side} this machine's"
+    fix = "synchronize both (chrony, systemd-timesyncd): crons use the machine's clock, leases the store's"
+    return (_bad if size > 30 * SECOND else _warning)("clock", text, fix)
 
 
-def _ttl(seen: Measured) -> Diagnosis:
-    text = f"a node counts as lost after {length(seen.ttl)} of silence"
-    if seen.ttl < 5 * SECOND:
-        return _doubt("session", f"{text}: a busy machine may pause for as long", "session_ttl: 15s in windlass.yaml")
-    if seen.ttl > 120 * SECOND:
-        return _doubt("session", f"{text}: for so long its tasks wait", "session_ttl: 15s in windlass.yaml")
+def _ttl(facts: Facts) -> CheckResult:
+    text = f"a node is lost after {format_span(facts.ttl)} without a renewal"
+    if facts.ttl < 5 * SECOND:
+        return _warning("session", f"{text}: a busy machine may pause that long", "session_ttl: 15s in windlass.yaml")
+    if facts.ttl > 120 * SECOND:
+        return _warning("session", f"{text}: its tasks wait that long", "session_ttl: 15s in windlass.yaml")
     return _good("session", text)
 
 
-def _runs(seen: Measured) -> Diagnosis:
-    """A run may take longer than a session's time to live, which is renewed; only nobody should forget it."""
-    endless = [task for task in seen.leased if not (task.rules.timeout or task.rules.heartbeat_timeout)]
-    longest = max(endless, key=lambda task: seen.now - (task.claimed or seen.now), default=None)
-    ran = 0 if longest is None else seen.now - (longest.claimed or seen.now)
+def _runs(facts: Facts) -> CheckResult:
+    """Warn about long runs without a time limit."""
+    endless = [task for task in facts.leased if not (task.rules.timeout or task.rules.heartbeat_timeout)]
+    longest = max(endless, key=lambda task: facts.now - (task.claimed or facts.now), default=None)
+    ran = 0 if longest is None else facts.now - (longest.claimed or facts.now)
     if longest is None or ran < HOUR:
-        return _good("runs", "no task has run for over an hour without a time limit")
-    text = f"{longest.handler} {longest.id} has run for {length(ran)}, and has no time limit"
-    return _doubt("runs", text, "give it timeout= or heartbeat_timeout=, so that a hang is told from slow work")
+        return _good("runs", "no task without a time limit has run for over an hour")
+    text = f"{longest.handler} {longest.id} has run for {format_span(ran)} and has no time limit"
+    return _warning("runs", text, "set timeout= or heartbeat_timeout=, so that a stuck task ends")
 
 
-def numbers(version: str) -> tuple[int, ...]:
-    """A version's numbers, as they are compared.
+def parse_version(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version.
 
-    >>> numbers("16.3 (Debian 16.3-1)")
+    >>> parse_version("16.3 (Debian 16.3-1)")
     (16, 3)
     """
     found = re.match(r"\d+(?:\.\d+)*", version)
     return () if found is None else tuple(map(int, found[0].split(".")))
 
 
-def _good(name: str, text: str, fix: str = "") -> Diagnosis:
-    return Diagnosis(name=name, mark=Mark.GOOD, text=text, fix=fix)
+def _good(name: str, text: str, fix: str = "") -> CheckResult:
+    return CheckResult(name=name, mark=Mark.GOOD, text=text, fix=fix)
 
 
-def _doubt(name: str, text: str, fix: str) -> Diagnosis:
-    return Diagnosis(name=name, mark=Mark.DOUBT, text=text, fix=fix)
+def _warning(name: str, text: str, fix: str) -> CheckResult:
+    return CheckResult(name=name, mark=Mark.WARNING, text=text, fix=fix)
 
 
-def _bad(name: str, text: str, fix: str) -> Diagnosis:
-    return Diagnosis(name=name, mark=Mark.BAD, text=text, fix=fix)
+def _bad(name: str, text: str, fix: str) -> CheckResult:
+    return CheckResult(name=name, mark=Mark.BAD, text=text, fix=fix)

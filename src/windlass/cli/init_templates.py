@@ -1,4 +1,4 @@
-"""The files of a first app, as `windlass init` writes them. `{name}` is the module."""
+"""The files that `windlass init` writes. `{name}` is the module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FALLBACK = "tasks"
 TAKEN = frozenset({"windlass", "pytest", "conftest", "test", "tests"}) | sys.stdlib_module_names
 
 APP = '''\
-"""The tasks of this app. A handler is still a function: call it, or enqueue it to have a node run it."""
+"""The tasks of this app. A handler is a plain function: call it, or enqueue it so that a node runs it."""
 
 import windlass
 
@@ -19,13 +19,13 @@ app = windlass.App()  # $WINDLASS_URL, else sqlite:///windlass.db; also postgres
 
 @app.task(queue="mail", retries=5, timeout="30s")
 def send(to: str, subject: str = "") -> int:
-    """Write to somebody. An error is tried again, up to five times."""
-    print("writing to", to)
+    """Send a mail. After an error it is retried up to five times."""
+    print("sending to", to)
     return len(subject)
 
 
 def welcome(address: str) -> None:
-    """Greet a new customer once, however often this is called: the key says which greeting it is."""
+    """Welcome a new customer once, however often this is called: the key identifies the task."""
     send.using(key=f"welcome:{address}").enqueue(address, subject="Welcome")
 
 
@@ -35,7 +35,7 @@ if __name__ == "__main__":
 '''
 
 TEST = '''\
-"""Runs what the app enqueues over the real claim path, in memory. `docs/guides/testing.md` of Windlass has more."""
+"""Runs enqueued tasks in memory through the real claim path. See docs/guides/testing.md of Windlass."""
 
 from collections.abc import Callable
 
@@ -57,14 +57,14 @@ def test_a_customer_is_welcomed_once(windlass_app: Callable[[windlass.App], wind
 '''
 
 SETTINGS = """\
-# What `windlass worker` and the other commands follow in this folder. Flags and $WINDLASS_URL count more.
+# Settings of `windlass worker` and the other commands in this folder. Flags and $WINDLASS_URL override them.
 app: {name}:app
 store: sqlite:///windlass.db
 
 pools:
   default:
     queues: [default, mail]
-    # It has as many workers as it takes for no task to wait longer than this, between `min` and `max`.
+    # The pool starts enough workers, between `min` and `max`, that no task waits longer than `wait`.
     min: 1
     max: 4
     scale:
@@ -80,13 +80,13 @@ __pycache__/
 
 
 def files(name: str) -> Mapping[str, str]:
-    """What stands in the folder, by file name."""
+    """Return the content of each file, by file name."""
     texts = {f"{name}.py": APP, f"test_{name}.py": TEST, "windlass.yaml": SETTINGS, ".gitignore": IGNORED}
     return {file: text.replace("{name}", name) for file, text in texts.items()}
 
 
 def module_name(folder: str) -> str:
-    """What the app's module is called: as its folder, if Python can import that and nothing else is called so.
+    """Return the name of the app's module: that of the folder, if it can be imported and is not taken.
 
     >>> module_name("my-shop"), module_name("json"), module_name("2nd")
     ('my_shop', 'tasks', 'tasks')

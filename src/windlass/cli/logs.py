@@ -1,9 +1,10 @@
-"""What a node says while it works: lines for people in a terminal, JSON lines for machines elsewhere."""
+"""Logging to standard error: plain lines on a terminal, JSON lines elsewhere."""
 
 from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from windlass.worker.logs import log_event, logger
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line; control characters are escaped by JSON itself."""
+    """Formats each record as one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -28,12 +29,18 @@ class JsonLines(logging.Formatter):
         return msgspec.json.encode(line, enc_hook=str).decode()
 
 
-def log_events(events: Events) -> None:
-    """Log what happens on this node to standard error."""
+def log_to_stderr(loggers: Iterable[logging.Logger], level: int) -> None:
+    """Send the records of these loggers, from a level on, to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     terminal = sys.stderr.isatty()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S") if terminal else JsonLines())
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
+    for each in loggers:
+        each.addHandler(handler)
+        each.setLevel(level)
+        each.propagate = False
+
+
+def log_events(events: Events) -> None:
+    """Log the events of this node to standard error."""
+    log_to_stderr([logger], logging.INFO)
     events.listen(log_event)

@@ -1,7 +1,7 @@
-"""The command `windlass`. A subcommand's module is imported when it is called, so `--help` stays quick.
+"""The command `windlass`. The module of a subcommand is imported when it is called, so that `--help` is fast.
 
-Results go to standard output, talk to standard error. Exit statuses: 0 done, 1 a task failed, 2 the command line
-is wrong, and what `EXITS` says for our own errors.
+Results go to standard output, messages to standard error. Exit statuses: 0 done, 1 a task failed, 2 the command line
+is wrong, and those of `EXITS` for our own errors.
 """
 
 from __future__ import annotations
@@ -16,38 +16,32 @@ from windlass.errors import WindlassError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "worker": ("windlass.cli.worker:worker", "Run tasks: a node with its pools of workers."),
-    "up": ("windlass.cli.up:command", "Run tasks and serve the HTTP API, in one process."),
+    "up": ("windlass.cli.up:command", "Run tasks and serve the HTTP API in one process."),
     "enqueue": ("windlass.cli.enqueue:enqueue", "Submit one task."),
-    "submit": ("windlass.cli.submit:submit", "Submit many tasks, one JSON object a line."),
-    "tasks": ("windlass.cli.tasks:tasks", "Look at tasks, wait for them, change, cancel, retry and purge them."),
-    "why": ("windlass.cli.why:why", "Say why a task is not running."),
-    "repro": ("windlass.cli.repro:repro", "Run a task's handler here, as it ran, and write nothing back."),
-    "queues": ("windlass.cli.queues:queues", "See what waits where, pause and resume queues, change their settings."),
-    "tenants": ("windlass.cli.tenants:tenants", "See on whose behalf tasks are there."),
-    "workers": ("windlass.cli.workers:workers", "See which nodes are alive, and what their pools have."),
-    "workflows": (
-        "windlass.cli.workflows:workflows",
-        "See steps, graph and times of workflows, retry from a step.",
-    ),
-    "dead": ("windlass.cli.dead:dead", "See failed tasks by bug, retry them with care, edit or drop them."),
-    "cron": ("windlass.cli.cron:cron", "See when schedules run, run one now, pause and resume them."),
-    "pool": ("windlass.cli.pool:pool", "See why a pool has its size, overrule it, try other rules."),
-    "breaker": (
-        "windlass.cli.breaker:breaker",
-        "See the circuit breakers of downstreams, hold them open or closed.",
-    ),
-    "top": ("windlass.cli.top:top", "Watch and steer it in the terminal: live pages."),
-    "server": ("windlass.cli.server:server", "Serve the HTTP API."),
+    "submit": ("windlass.cli.submit:submit", "Submit many tasks, one JSON object per line."),
+    "tasks": ("windlass.cli.tasks:tasks", "List, show, wait for, change, cancel, retry and purge tasks."),
+    "why": ("windlass.cli.why:why", "Explain why a task is not running."),
+    "repro": ("windlass.cli.repro:repro", "Run the handler of a task in this process with the same arguments."),
+    "queues": ("windlass.cli.queues:queues", "List, pause, resume and configure queues."),
+    "tenants": ("windlass.cli.tenants:tenants", "List tenants."),
+    "workers": ("windlass.cli.workers:workers", "List nodes, their pools and worker processes."),
+    "workflows": ("windlass.cli.workflows:workflows", "List, show, draw, cancel and retry workflows."),
+    "dead": ("windlass.cli.dead:dead", "List failed tasks by bug, retry, edit and drop them."),
+    "cron": ("windlass.cli.cron:cron", "List, run, pause, resume and check crons."),
+    "pool": ("windlass.cli.pool:pool", "Show pools, override their size, change their settings and simulate them."),
+    "breaker": ("windlass.cli.breaker:breaker", "Show and control the circuit breakers of downstreams."),
+    "top": ("windlass.cli.top:top", "Watch and control tasks, queues, pools and nodes in the terminal."),
+    "server": ("windlass.cli.server:server", "Serve the HTTP API until SIGTERM or Ctrl-C."),
     "openapi": ("windlass.cli.server:openapi", "Print the OpenAPI document of the HTTP API."),
-    "token": ("windlass.cli.token:token", "Make, list and revoke what opens the HTTP API."),
-    "db": ("windlass.cli.db:db", "Look after the database: status, migrations, checks, backup, copy."),
-    "doctor": ("windlass.cli.doctor:doctor", "Find what may be wrong with the store, and what to do about it."),
-    "config": ("windlass.cli.config:config", "See every setting, and where it comes from."),
-    "audit": ("windlass.cli.audit:audit", "See what people and the autoscaler did or decided."),
-    "deploy": ("windlass.cli.deploy:deploy", "Print units, manifests, a dashboard and alert rules."),
-    "completion": ("windlass.cli.completion:completion", "Let the shell complete commands and names."),
-    "init": ("windlass.cli.init:init", "Begin an app of your own: one file, one test."),
-    "demo": ("windlass.cli.demo:demo", "See the engine at work on a small shop."),
+    "token": ("windlass.cli.token:token", "Manage API tokens."),
+    "db": ("windlass.cli.db:db", "Show, migrate, check, back up and copy the database."),
+    "doctor": ("windlass.cli.doctor:doctor", "Check versions, durability, disk, clocks, limits and long runs."),
+    "config": ("windlass.cli.config:config", "Show all settings and their origin."),
+    "audit": ("windlass.cli.audit:audit", "Show the audit log."),
+    "deploy": ("windlass.cli.deploy:deploy", "Print files for deployment and monitoring."),
+    "completion": ("windlass.cli.completion:completion", "Print the shell code that enables completion."),
+    "init": ("windlass.cli.init:init", "Create a new app: one file with tasks, one test, and settings."),
+    "demo": ("windlass.cli.demo:demo", "Run a demo shop: a rush, a bug, a killed worker and a drain."),
 }
 
 EXITS: Mapping[str, int] = {
@@ -75,11 +69,11 @@ EXITS: Mapping[str, int] = {
     "store_unavailable": 8,
     "node_failed": 9,
 }
-"""Exit statuses by the code of the error; 1 for the others."""
+"""The exit status of each error code; 1 for all others."""
 
 
-class Lazy(click.Group):
-    """A group whose commands are imported when they are needed."""
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -102,7 +96,7 @@ class Lazy(click.Group):
             ctx.exit(EXITS.get(error.code, 1))
 
 
-@click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="windlass")
 def main() -> None:
     """Windlass: a durable task scheduler with a worker pool that sizes itself."""

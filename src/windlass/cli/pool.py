@@ -1,39 +1,44 @@
-"""`windlass pool`: how large pools are and why, orders to them, and what they did."""
+"""`windlass pool`: show pools, override their size and change their settings."""
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from windlass.cli.completion import complete_pool
-from windlass.cli.shapes import print_json
-from windlass.cli.stores import json_option, opened, store_option
-from windlass.clock import SystemClock
-from windlass.core.times import to_datetime
-from windlass.operations import legacy_pools as pools
-from windlass.operations import pool_overrides
-from windlass.operations.legacy_pools import PoolView
+from windlass.cli.options import (
+    Decorator,
+    author_options,
+    for_option,
+    json_options,
+    limit_option,
+    store_option,
+    tz_option,
+)
+from windlass.cli.output import print_json, print_note
+from windlass.operations import pools
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.operations.pools import PoolView
+from windlass.operations.presentation import Times
+from windlass.wire.audit import entry_page
+from windlass.wire.pools import desired_shape, pool_shape
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-why_option: Decorator = click.option("--why", default="", help="The reason, for the ledger.")
-by_option: Decorator = click.option("--by", help="Who orders it.  [default: the name of your account]")
-for_option: Decorator = click.option("--for", "lasts", metavar="TIME", help="For how long, as in 30m.")
+name_argument: Decorator = click.argument("name", shell_complete=complete_pool)
 
 
-def ordering(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What every command has that orders something of a pool: which, who and why."""
-    for option in (by_option, why_option, click.argument("name", shell_complete=complete_pool), store_option):
-        function = option(function)
-    return function
+def _change(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what every command has that changes a pool."""
+    for option in (author_options, name_argument, json_options, store_option):
+        command = option(command)
+    return command
 
 
 class PoolGroup(click.Group):
-    """The commands, with the simulator imported only when it is asked for."""
+    """The pool commands. The simulator is imported only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*super().list_commands(ctx), "simulate"]
@@ -48,126 +53,124 @@ class PoolGroup(click.Group):
 
 @click.group(cls=PoolGroup)
 def pool() -> None:
-    """See why a pool has its size, overrule it, try other rules."""
-
-
-def somebody(by: str | None) -> str:
-    """Who gives an order."""
-    if by:
-        return by
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # An account without a name, as in some containers.
-        return "the command line"
+    """Show pools, override their size, change their settings and simulate them."""
 
 
 @pool.command()
 @store_option
-@json_option
+@json_options
+@tz_option
 @click.argument("name", required=False, shell_complete=complete_pool)
-def show(store_url: str | None, as_json: bool, name: str | None) -> None:
-    """How large each pool is, what it is to be, and why; all about one if NAME is given."""
-    store = opened(store_url)
-    found = [pools.pool(store, name)] if name else pools.pools(store)
-    if as_json:
-        print_json(found[0] if name else found)
+def show(access: Access, form: str | None, times: Times, name: str | None) -> None:
+    """Show the size of pools, and all about one if NAME is given."""
+    if name is not None:
+        found = pools.get(access, name)
+        if not print_json(form, pool_shape(found)):
+            click.echo("\n".join([_line(found), *_details(found, times)]))
         return
-    if not found:
-        click.echo("no pool yet: start a node with `windlass worker APP`", err=True)
-    for view in found:
-        click.echo("\n".join(_lines(view, whole=name is not None)))
+    all_pools = pools.get_all(access)
+    if print_json(form, [pool_shape(each) for each in all_pools]):
+        return
+    for each in all_pools:
+        click.echo(_line(each))
+    if not all_pools:
+        print_note("No pool yet. Start a node with `windlass worker APP`.")
 
 
 @pool.command("set")
-@ordering
+@_change
 @click.argument("size")
 @for_option
-def set_(store_url: str | None, name: str, size: str, lasts: str | None, why: str, by: str | None) -> None:
-    """Overrule the controller: SIZE workers, or 2-8 for a range; an hour unless --for says otherwise."""
-    least, most = _sizes(size)
+def set_(access: Access, form: str | None, name: str, size: str, lasts: str | None, author: Author) -> None:
+    """Set the size of a pool, such as 12 or 2-8, for an hour or for --for."""
+    least, most = parse_size(size)
     length = "1h" if lasts is None else lasts
-    pool_overrides.pin(opened(store_url), name, least, most, by=somebody(by), why=why, lasts=length)
-    click.echo(f"{name} is set to {size} for {length}; `windlass pool resume {name}` ends it", err=True)
+    found = pools.set_size(access, name, least, most, author=author, lasts=length)
+    if not print_json(form, pool_shape(found)):
+        print_note(f"Pool {name} has size {size} for {length}. `windlass pool resume {name}` ends it.")
 
 
 @pool.command()
-@ordering
+@_change
 @for_option
-def freeze(store_url: str | None, name: str, lasts: str | None, why: str, by: str | None) -> None:
-    """Keep the size that it has now, until it is resumed."""
-    order = pool_overrides.freeze(opened(store_url), name, by=somebody(by), why=why, lasts=lasts)
-    assert order.override is not None
-    click.echo(f"{name} stays at {order.override.least}; `windlass pool resume {name}` ends it", err=True)
+def freeze(access: Access, form: str | None, name: str, lasts: str | None, author: Author) -> None:
+    """Keep a pool at its current size until it is resumed."""
+    found = pools.freeze(access, name, author=author, lasts=lasts)
+    if not print_json(form, pool_shape(found)):
+        size = found.target if found.override is None else found.override.least
+        print_note(f"Pool {name} stays at {size}. `windlass pool resume {name}` ends it.")
 
 
 @pool.command()
-@ordering
-def pause(store_url: str | None, name: str, why: str, by: str | None) -> None:
-    """Size 0: what runs ends, nothing new starts, the queue fills, until it is resumed."""
-    pool_overrides.pause(opened(store_url), name, by=somebody(by), why=why)
-    click.echo(f"{name} is paused; `windlass pool resume {name}` ends it", err=True)
+@_change
+def pause(access: Access, form: str | None, name: str, author: Author) -> None:
+    """Pause a pool: running tasks end, no other task starts."""
+    if not print_json(form, pool_shape(pools.pause(access, name, author=author))):
+        print_note(f"Pool {name} is paused. `windlass pool resume {name}` resumes it.")
 
 
 @pool.command()
-@ordering
-def resume(store_url: str | None, name: str, why: str, by: str | None) -> None:
-    """Let it size itself again: no pause, no override."""
-    pool_overrides.resume(opened(store_url), name, by=somebody(by), why=why)
-    click.echo(f"{name} sizes itself again", err=True)
+@_change
+def resume(access: Access, form: str | None, name: str, author: Author) -> None:
+    """End a pause or a size set by hand; the pool sizes itself again."""
+    if not print_json(form, pool_shape(pools.resume(access, name, author=author))):
+        print_note(f"Pool {name} sizes itself again.")
 
 
 @pool.command()
-@ordering
+@_change
 @click.argument("changes", nargs=-1, required=True, metavar="SETTING=VALUE…")
-def tune(store_url: str | None, name: str, changes: Sequence[str], why: str, by: str | None) -> None:
-    """Change settings while it runs, as in wait=2s ceiling=12; an empty value goes back to what the nodes say."""
-    given = dict(_setting(change) for change in changes)
-    order = pool_overrides.tune(opened(store_url), name, given, by=somebody(by), why=why)
-    tuned = ", ".join(f"{field}={value}" for field, value in order.tuned.items())
-    click.echo(f"{name} follows {tuned or 'what its nodes were told'}", err=True)
+def tune(access: Access, form: str | None, name: str, changes: Sequence[str], author: Author) -> None:
+    """Change settings of a running pool, such as wait=2s ceiling=12.
+
+    An empty value, such as wait=, goes back to the setting of the nodes.
+    """
+    found = pools.tune(access, name, dict(_parse_setting(change) for change in changes), author=author)
+    if not print_json(form, pool_shape(found)):
+        tuned = ", ".join(f"{field}={value}" for field, value in found.tuned.items())
+        print_note(f"Pool {name} uses {tuned or 'the settings of its nodes'}.")
 
 
 @pool.command()
 @store_option
-@json_option
-@click.argument("name", shell_complete=complete_pool)
-@click.option("--limit", default=30, show_default=True, type=click.IntRange(1, 1_000))
-def history(store_url: str | None, as_json: bool, name: str, limit: int) -> None:
-    """What was decided and ordered, with the arithmetic, the newest last."""
-    entries = pools.history(opened(store_url), name, limit=limit)
-    if as_json:
-        print_json(entries)
+@json_options
+@tz_option
+@name_argument
+@limit_option(30, 1_000)
+def history(access: Access, form: str | None, times: Times, name: str, limit: int) -> None:
+    """List decisions and changes of a pool with their arithmetic, newest last."""
+    page = pools.history(access, name, limit=limit)
+    shape = entry_page(page)
+    if print_json(form, shape, shape.entries):
         return
-    for entry in reversed(entries):
-        at = to_datetime(entry.at).strftime("%Y-%m-%d %H:%M:%S")
-        click.echo(f"{at}  {entry.action:<8} {entry.text}")
+    for entry in reversed(page.entries):
+        click.echo(f"{times.format(entry.at)}  {entry.action:<8} {entry.text}")
 
 
 @pool.command()
 @store_option
-@json_option
-@click.argument("name", shell_complete=complete_pool)
-def desired(store_url: str | None, as_json: bool, name: str) -> None:
-    """How many workers it should have, as a bare number: for whatever starts machines."""
-    number = pools.desired(opened(store_url), name)
-    if as_json:
-        print_json({"pool": name, "desired": number})
-    else:
-        click.echo(number)
+@json_options
+@name_argument
+def desired(access: Access, form: str | None, name: str) -> None:
+    """Print the number of workers that a pool should have, for programs that start machines."""
+    found = pools.desired(access, name)
+    if not print_json(form, desired_shape(found)):
+        click.echo(found.workers)
 
 
-def _sizes(text: str) -> tuple[int, int]:
+def parse_size(text: str) -> tuple[int, int]:
+    """Parse a number of workers, or a range."""
     least, dash, most = text.partition("-")
     try:
         return int(least), int(most if dash else least)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no size; give a number as in 12, or a range as in 2-8") from None
+        raise click.BadParameter(f"{text!r} is not a size. Use a number such as 12, or a range such as 2-8.") from None
 
 
-def _setting(text: str) -> tuple[str, object]:
+def _parse_setting(text: str) -> tuple[str, object]:
     field, equals, value = text.partition("=")
     if not equals:
-        raise click.BadParameter(f"{text!r} is not SETTING=VALUE, as in wait=2s")
+        raise click.BadParameter(f"{text!r} is not SETTING=VALUE, such as wait=2s")
     if not value:
         return field, None
     if field == "deciders":
@@ -178,39 +181,35 @@ def _setting(text: str) -> tuple[str, object]:
     return field, value
 
 
-def _lines(view: PoolView, *, whole: bool) -> list[str]:
+def _line(view: PoolView) -> str:
     mode = "paused" if view.paused else "set by hand" if view.override else "fixed" if view.fixed else "sizes itself"
-    lines = [
-        f"{view.name}  {view.ready}/{view.target} workers, {view.running} tasks run, "
+    return (
+        f"{view.name}  {view.ready}/{view.target} workers, {view.running} running, "
         f"{view.runnable} runnable, oldest {view.oldest:.1f} s  ({mode})"
-    ]
-    if not whole:
-        return lines
-    more = [
+    )
+
+
+def _details(view: PoolView, times: Times) -> list[str]:
+    decided = f"{view.sentence}  ({times.format_age(view.decided_at * 1_000_000)} by {view.decided_by})"
+    facts = [
         ("now", f"{view.starting} starting, {view.draining} draining, {view.asleep} asleep, {view.threads} slots each"),
-        ("bounds", f"{view.floor} to {view.ceiling} workers, goal {view.wait:g} s"),
+        ("bounds", f"{view.floor} to {view.ceiling} workers, wait goal {view.wait:g} s"),
         ("queues", ", ".join(view.queues)),
-        (
-            "decided",
-            f"{view.sentence}" + (f"  ({_ago(view.decided_at)} by {view.decided_by})" if view.sentence else ""),
-        ),
+        ("decided", decided if view.sentence else ""),
         ("because", " → ".join(view.reasons)),
-        ("order", view.override.describe() + f", until {_clock(view.override.until)}" if view.override else ""),
+        ("override", _override(view, times)),
         ("paused", f"by {view.paused.by}" + (f": {view.paused.why}" if view.paused.why else "") if view.paused else ""),
         ("tuned", ", ".join(f"{field}={value}" for field, value in view.tuned.items())),
         ("alerts", ", ".join(view.alerts)),
         ("degraded", view.degraded),
+        *(
+            ("node", f"{part.node}: {part.ready}/{part.target} workers of at most {part.ceiling}")
+            for part in view.nodes
+        ),
     ]
-    lines += [f"  {name:<9}{text}" for name, text in more if text]
-    lines += [
-        f"  node     {part.node}: {part.ready}/{part.target} workers of at most {part.ceiling}" for part in view.nodes
-    ]
-    return lines
+    return [f"  {name:<9}{text}" for name, text in facts if text]
 
 
-def _ago(second: int) -> str:
-    return f"{max(0, SystemClock().now() // 1_000_000 - second)} s ago"
-
-
-def _clock(second: float) -> str:
-    return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%d %H:%M:%S} UTC"
+def _override(view: PoolView, times: Times) -> str:
+    override = view.override
+    return f"{override.describe()}, until {times.format(int(override.until * 1e6))}" if override else ""

@@ -1,7 +1,7 @@
-"""One attempt of a task, run once more in this process: the same arguments, and nothing written back to the store.
+"""Run an attempt of a task again in this process, with the same arguments and a read-only store.
 
-Every app of the process is bound to a store that refuses writes, before the app is imported. The lease is one that no
-store has ever granted, so what a handler does in its name on a connection of its own is refused there as well.
+Every app of the process is bound to the read-only store before the app is imported. The store never granted the lease
+of the attempt, so it also refuses what a handler does with it on a connection of its own.
 """
 
 from __future__ import annotations
@@ -32,68 +32,68 @@ from windlass.worker.worker_parent import describe_import_failure, load_app
 NOBODY = SessionId(UUID(int=0))
 
 
-class Ran(Struct, frozen=True, kw_only=True):
-    """How it went; `error` is what the handler raised, with the frames from its own function on."""
+class Replay(Struct, frozen=True, kw_only=True):
+    """The result of a replay. `error` is what the handler raised, with the frames from its own function on."""
 
     order: Assignment
     outcome: Outcome
     error: BaseException | None
 
 
-def imported(target: str, store: Store) -> App:
-    """The app, which can look at this store and not change it."""
-    shut = read_only(store)
-    bind_all(lambda: shut)
+def import_app(target: str, store: Store) -> App:
+    """Import the app with read-only access to the store."""
+    guarded = read_only(store)
+    bind_all(lambda: guarded)
     try:
         return load_app(target)
     except (Exception, SystemExit) as error:
         raise AppBroken(describe_import_failure(target, error).rstrip()) from error
 
 
-def run(app: App, store: Store, task: Task) -> Ran:
-    """Run the task's latest attempt again; of a task that was never tried, its first."""
+def run_again(app: App, store: Store, task: Task) -> Replay:
+    """Run the latest attempt of a task again, or the first if there was none."""
     handler = app.handlers.get(task.handler)
     if handler is None:
         known = ", ".join(sorted(app.handlers)[:20]) or "none"
-        raise UnknownHandler(f"handler={task.handler!r} is not one of this app's; it has: {known}")
+        raise UnknownHandler(f"handler={task.handler!r} is not in this app. Its handlers: {known}.")
     order = assignment_of(Claim(Lease(task.id, task.fence, NOBODY), task), _arguments(store, task))
     order = replace(order, attempt=max(1, task.attempts))
-    watched = _Watched(app, task.handler, handler.is_async)
+    recorder = _ErrorRecorder(app, task.handler, handler.is_async)
     for hook in app.start_hooks:
         hook()
     try:
-        outcome = _performed(watched, order, is_async=handler.is_async)
+        outcome = _perform(recorder, order, is_async=handler.is_async)
     finally:
         for hook in app.stop_hooks:
             hook()
-    return Ran(order=order, outcome=outcome, error=watched.error)
+    return Replay(order=order, outcome=outcome, error=recorder.error)
 
 
-def _performed(watched: _Watched, order: Assignment, *, is_async: bool) -> Outcome:
+def _perform(recorder: _ErrorRecorder, order: Assignment, *, is_async: bool) -> Outcome:
     if is_async:
-        return asyncio.run(arun_attempt(watched, order, _ReplayChannel()))
-    return run_attempt(watched, order, _ReplayChannel())
+        return asyncio.run(arun_attempt(recorder, order, _ReplayChannel()))
+    return run_attempt(recorder, order, _ReplayChannel())
 
 
 def _arguments(store: Store, task: Task) -> str:
-    """The arguments as the attempt had them, with the results of other tasks in their places."""
+    """Return the arguments of the attempt, with the results of other tasks filled in."""
     needed = referenced_ids(task.args)
     found = dict(zip(needed, store.get(needed), strict=True)) if needed else {}
     for id, other in found.items():
         if other is None:
-            print_note(f"the task {id}, whose result is an argument, is no longer there: null stands for it")
+            print_note(f"Task {id}, whose result is an argument, is gone. Using null instead.")
     return with_results(task.args, {id: other and other.result for id, other in found.items()})
 
 
 class _Handler(Struct, frozen=True):
-    """As much of a handler as it takes to run it."""
+    """The part of a handler that running it needs."""
 
     function: Callable[..., Any]
     signature: Signature
 
 
-class _Watched:
-    """The app with one handler, whose exception is kept as it was raised."""
+class _ErrorRecorder:
+    """An app with one handler that records the exception of the handler."""
 
     def __init__(self, app: App, name: str, is_async: bool) -> None:
         handler = app.handlers[name]
@@ -107,7 +107,7 @@ class _Watched:
             try:
                 return function(*args, **kwargs)
             except BaseException as error:
-                self.error = _from_the_handler_on(error)
+                self.error = _without_own_frame(error)
                 raise
 
         return watched
@@ -117,20 +117,20 @@ class _Watched:
             try:
                 return await function(*args, **kwargs)
             except BaseException as error:
-                self.error = _from_the_handler_on(error)
+                self.error = _without_own_frame(error)
                 raise
 
         return watched
 
 
-def _from_the_handler_on(error: BaseException) -> BaseException:
-    """The same error without our own frame, in which it was caught."""
+def _without_own_frame(error: BaseException) -> BaseException:
+    """Return the error without the frame of this module."""
     frames: TracebackType | None = error.__traceback__
     return error if frames is None else error.with_traceback(frames.tb_next)
 
 
 class _ReplayChannel:
-    """What the attempt says of itself is told to who watches; nobody has asked it to stop."""
+    """Prints the progress of the attempt and never asks it to stop."""
 
     def progress(self, order: Assignment, share: float | None, message: str | None) -> None:
         print_note(f"progress: {'' if share is None else f'{share:.0%} '}{message or ''}".rstrip())

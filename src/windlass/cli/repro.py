@@ -1,4 +1,4 @@
-"""`windlass repro`: that attempt here, with the same arguments; nothing is written back."""
+"""`windlass repro`: run the handler of a task in this process."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import Any
 
 import click
 import msgspec
-from msgspec import to_builtins
 
 from windlass.cli.completion import complete_task
-from windlass.cli.output import form_options, print_json_form, print_note
-from windlass.cli.replay import Ran, imported, run
-from windlass.cli.stores import opened, store_option
-from windlass.cli.task_selection import task_of
+from windlass.cli.options import json_options, store_option
+from windlass.cli.output import print_json, print_note
+from windlass.cli.replay import Replay, import_app, run_again
 from windlass.client.execution import describe_error
 from windlass.config import read_settings
 from windlass.core.fingerprint import fingerprint
@@ -23,92 +21,94 @@ from windlass.core.retry import Error
 from windlass.core.settlement import Raised, Returned
 from windlass.core.task import Task
 from windlass.errors import NotAllowed
+from windlass.operations import tasks
+from windlass.operations.access import Access
+from windlass.operations.redact import redact_error
 from windlass.redaction import redact, redact_text
-from windlass.stores.protocol import Store
-from windlass.wire.shapes import error_shape
+from windlass.wire.commands import ReproResult
+from windlass.wire.tasks import error_shape
 
 
 @click.command()
 @store_option
-@form_options
+@json_options
 @click.argument("id", shell_complete=complete_task)
 @click.argument("app", required=False)
-@click.option("--pdb", "debug", is_flag=True, help="Stop in the debugger where it was raised.")
-def repro(store_url: str | None, form: str | None, id: str, app: str | None, debug: bool) -> None:
-    """Run a task's handler here, in this process, with the same arguments, and show how it ends.
+@click.option("--pdb", "debug", is_flag=True, help="Open the debugger where the error was raised.")
+def repro(access: Access, form: str | None, id: str, app: str | None, debug: bool) -> None:
+    """Run the handler of a task in this process with the same arguments.
 
-    APP is as in shop:app, or what windlass.yaml says. Nothing is written to the store, and a handler that tries to is
-    refused; but whatever else it does, such as sending a mail, it does. Exit status: 0 it returned, 1 it raised.
+    APP is such as shop:app; the default is the app of windlass.yaml. The store is read-only for the handler, but its
+    other effects, such as sending a mail, are real. Exit status: 0 the handler returned, 1 it raised.
     """
     target = app or read_settings().app
     if target is None:
-        raise click.UsageError("no app: name it, as in `windlass repro ID shop:app`, or in windlass.yaml")
-    store = opened(store_url)
-    task = task_of(store, id)
-    # What the handler prints is talk: standard output is for the result alone.
+        raise click.UsageError("No app. Name it, as in `windlass repro ID shop:app`, or in windlass.yaml.")
+    task = access.task(tasks.look_up(access, id).id)
+    # Standard output is only for the result.
     with redirect_stdout(sys.stderr):
-        program = imported(target, store)
-        print_note(f"{task.handler} runs here, with the arguments of {task.id}; nothing is written to the store")
-        ran = run(program, store, task)
-    error = _error(ran)
-    _tell(ran, error, form, task, _seen_before(store, task, error))
-    if debug and ran.error is not None:
-        _stop_at(ran.error)
+        program = import_app(target, access.store)
+        print_note(f"Running {task.handler} with the arguments of {task.id}. Nothing is written to the store.")
+        replay = run_again(program, access.store, task)
+    error = _error(replay)
+    _print_result(replay, error, form, task, _is_same_bug(access, task, error))
+    if debug and replay.error is not None:
+        _open_debugger(replay.error)
     raise SystemExit(0 if error is None else 1)
 
 
-def _error(ran: Ran) -> Error | None:
-    """What went wrong: as the handler raised it, or as the engine found it around the handler."""
-    if ran.error is not None:
-        return describe_error(ran.error)
-    return ran.outcome.error if isinstance(ran.outcome, Raised) else None
+def _error(replay: Replay) -> Error | None:
+    """Return the error that the handler raised, or that the engine found around it."""
+    if replay.error is not None:
+        return describe_error(replay.error)
+    return replay.outcome.error if isinstance(replay.outcome, Raised) else None
 
 
-def _seen_before(store: Store, task: Task, error: Error | None) -> bool | None:
-    """Whether this is the bug with which the latest failed attempt ended; None when none has."""
-    errors = [attempt.error for attempt in store.attempts(task.id) if attempt.error is not None]
+def _is_same_bug(access: Access, task: Task, error: Error | None) -> bool | None:
+    """Return whether the latest failed attempt ended with the same bug; None if no attempt failed."""
+    errors = [attempt.error for attempt in tasks.attempts(access, task.id) if attempt.error is not None]
     return None if not errors else error is not None and fingerprint(error) == fingerprint(errors[-1])
 
 
-def _tell(ran: Ran, error: Error | None, form: str | None, task: Task, same: bool | None) -> None:
-    text = ran.outcome.result if isinstance(ran.outcome, Returned) else None
+def _print_result(replay: Replay, error: Error | None, form: str | None, task: Task, same: bool | None) -> None:
+    text = replay.outcome.result if isinstance(replay.outcome, Returned) else None
     result: Any = None if text is None else redact(msgspec.json.decode(text))
-    whole = {
-        "task": task.id,
-        "handler": task.handler,
-        "attempt": ran.order.attempt,
-        "returned": error is None,
-        "result": result,
-        "error": None if error is None else to_builtins(error_shape(error)),
-        "same_bug": same,
-    }
-    if print_json_form(form, whole):
+    shape = ReproResult(
+        task=task.id,
+        handler=task.handler,
+        attempt=replay.order.attempt,
+        returned=error is None,
+        result=result,
+        error=None if error is None else error_shape(redact_error(error)),
+        same_bug=same,
+    )
+    if print_json(form, shape):
         return
     if error is None:
         click.echo(msgspec.json.encode(result).decode())
     else:
-        print_note(redact_text(_traceback(ran, error)).rstrip())
-    for line in _remarks(ran, error, same):
+        print_note(redact_text(_traceback(replay, error)).rstrip())
+    for line in _remarks(replay, error, same):
         print_note(line)
 
 
-def _traceback(ran: Ran, error: Error) -> str:
-    """All of it, where the stored one is cut."""
-    return error.traceback if ran.error is None else "".join(traceback.format_exception(ran.error))
+def _traceback(replay: Replay, error: Error) -> str:
+    """Return the whole traceback; the stored one may be cut."""
+    return error.traceback if replay.error is None else "".join(traceback.format_exception(replay.error))
 
 
-def _remarks(ran: Ran, error: Error | None, same: bool | None) -> list[str]:
-    if isinstance(ran.error, NotAllowed):
-        return ["it came as far as its first write to the store, which is refused here"]
+def _remarks(replay: Replay, error: Error | None, same: bool | None) -> list[str]:
+    if isinstance(replay.error, NotAllowed):
+        return ["The handler tried to write to the store, which is refused here."]
     if error is None:
-        return ["it returned; the attempt before ended with an error" if same is False else "it returned"]
+        return ["The handler returned." + (" The last failed attempt ended with an error." if same is False else "")]
     if same is None:
-        return ["it raised; no attempt before did"]
-    told = f"reproduced: the same bug ({fingerprint(error)}) as the attempt before"
-    return [told if same else "it raised, but another error than the attempt before"]
+        return ["The handler raised an error. No earlier attempt did."]
+    reproduced = f"Reproduced: the same bug ({fingerprint(error)}) as in the last failed attempt."
+    return [reproduced if same else "The handler raised another error than in the last failed attempt."]
 
 
-def _stop_at(error: BaseException) -> None:
+def _open_debugger(error: BaseException) -> None:
     import pdb
 
     pdb.post_mortem(error.__traceback__)

@@ -1,28 +1,34 @@
-"""`windlass server`: the HTTP API over a store; `windlass openapi`: what it offers, as a document."""
+"""`windlass server`: serve the HTTP API; `windlass openapi`: print its OpenAPI document."""
 
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Sequence
 
 import click
 import msgspec
 
-from windlass.cli.logs import JsonLines
-from windlass.cli.stores import opened, store_option
+from windlass.cli.logs import log_to_stderr
+from windlass.cli.options import open_chosen, read_only_option, url_option
 
 
 @click.command()
-@store_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; elsewhere needs tokens and TLS.")
-@click.option("--port", default=7878, show_default=True, type=click.IntRange(0, 65_535), envvar="PORT")
-@click.option("--root-path", default="", metavar="/PATH", help="Under which path a proxy shows this server.")
-@click.option("--read-only", is_flag=True, help="Serve nothing that changes anything.")
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A further name to answer to. Repeatable.")
-@click.option("--behind-proxy", is_flag=True, help="Something before this server speaks TLS.")
-@click.option("--tls-cert", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
-@click.option("--tls-key", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
+@url_option
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; any other than localhost needs tokens and TLS.",
+)
+@click.option("--port", default=7878, show_default=True, type=click.IntRange(0, 65_535), envvar="PORT", help="Port.")
+@click.option("--root-path", default="", metavar="/PATH", help="Path prefix under which a proxy serves this server.")
+@read_only_option
+@click.option(
+    "--allow-host", "hosts", multiple=True, metavar="NAME", help="Additional host name to accept. Repeatable."
+)
+@click.option("--behind-proxy", is_flag=True, help="A proxy in front of this server terminates TLS.")
+@click.option("--tls-cert", metavar="FILE", type=click.Path(exists=True, dir_okay=False), help="TLS certificate.")
+@click.option("--tls-key", metavar="FILE", type=click.Path(exists=True, dir_okay=False), help="TLS private key.")
 def server(
     store_url: str | None,
     host: str,
@@ -34,7 +40,10 @@ def server(
     tls_cert: str | None,
     tls_key: str | None,
 ) -> None:
-    """Serve the HTTP API until SIGTERM or Ctrl-C. Without tokens it is open to this machine, and to it alone."""
+    """Serve the HTTP API until SIGTERM or Ctrl-C.
+
+    Without tokens, only this machine has access.
+    """
     from windlass.server.http.serving import serve
     from windlass.server.settings import ServerSettings
 
@@ -48,8 +57,8 @@ def server(
         tls_cert=tls_cert,
         tls_key=tls_key,
     )
-    _log()
-    serve(opened(store_url), settings, lambda address: click.echo(f"windlass: listening on {address}", err=True))
+    log_to_stderr([logging.getLogger("windlass"), logging.getLogger("uvicorn.error")], logging.WARNING)
+    serve(open_chosen(store_url), settings, lambda address: click.echo(f"windlass: listening on {address}", err=True))
 
 
 @click.command()
@@ -59,15 +68,3 @@ def openapi() -> None:
     from windlass.server.routes.table import TABLE
 
     click.echo(msgspec.json.format(msgspec.json.encode(document(TABLE))).decode())
-
-
-def _log() -> None:
-    """Say what goes wrong on standard error: lines for people in a terminal, JSON lines elsewhere."""
-    handler = logging.StreamHandler(sys.stderr)
-    terminal = sys.stderr.isatty()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S") if terminal else JsonLines())
-    for name in ("windlass", "uvicorn.error"):
-        logger = logging.getLogger(name)
-        logger.addHandler(handler)
-        logger.setLevel(logging.WARNING)
-        logger.propagate = False

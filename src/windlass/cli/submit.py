@@ -1,7 +1,7 @@
-"""`windlass submit`: many tasks from a file or a pipe, one a line, as the HTTP API takes them.
+"""`windlass submit`: submit many tasks from a file or a pipe, one JSON object per line, as the HTTP API takes them.
 
-Lines are written in chunks, each whole or not at all; one that is refused is told with its number and harms none of its
-neighbours. A line with a key can be submitted as often as one likes: a second run goes on where the first one stopped.
+Lines are submitted in chunks. A refused line is reported with its number and does not affect the others. A line with a
+key may be submitted again: it never creates a second task.
 """
 
 from __future__ import annotations
@@ -12,70 +12,60 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 import click
-from msgspec import Struct
-from msgspec.structs import asdict
 
-from windlass.cli.output import form_options, number_of, print_json_form, print_note
-from windlass.cli.progress import bar
-from windlass.cli.stores import opened, store_option
+from windlass.cli.options import json_options, store_option, unchecked_option
+from windlass.cli.output import format_count, print_json, print_note, progress_bar
 from windlass.core.submission import MAX_BATCH
 from windlass.core.task import NewTask
 from windlass.errors import InvalidTask, StoreError, WindlassError
+from windlass.operations import tasks
 from windlass.operations.access import Access
-from windlass.stores.protocol import Receipt, Store
+from windlass.stores.protocol import Receipt
+from windlass.wire.commands import SubmitCounts
 from windlass.wire.problems import problem_of
 from windlass.wire.strict_json import decode_json
 from windlass.wire.tasks import LineReceipt, SubmitTask, new_task
 
 CHUNK = 1_000
-MOST_TOLD = 20
-"""So many refused lines are told one by one."""
+MOST_REPORTED = 20
+"""How many refused lines are reported one by one."""
 
 Line: TypeAlias = tuple[int, bytes]
-Numbered: TypeAlias = tuple[int, NewTask]
-
-
-class Tally(Struct, kw_only=True):
-    """What became of the lines."""
-
-    lines: int = 0
-    created: int = 0
-    existing: int = 0
-    refused: int = 0
+NumberedTask: TypeAlias = tuple[int, NewTask]
 
 
 @click.command()
 @click.argument("file", type=click.File("rb"))
 @store_option
-@form_options
-@click.option("--atomic", is_flag=True, help=f"All lines or none; at most {MAX_BATCH:,} of them.")
-@click.option("--unchecked", is_flag=True, help="Take handlers that no node has published yet.")
-def submit(file: IO[bytes], store_url: str | None, form: str | None, atomic: bool, unchecked: bool) -> None:
-    """Submit the tasks in FILE, one JSON object a line; - is standard input.
+@json_options
+@click.option("--atomic", is_flag=True, help=f"Submit all lines or none; at most {MAX_BATCH:,}.")
+@unchecked_option
+def submit(file: IO[bytes], access: Access, form: str | None, atomic: bool, unchecked: bool) -> None:
+    """Submit many tasks, one JSON object per line.
 
-    A line is as in {"handler": "mail", "args": {"to": "ann"}, "key": "welcome:42"}. --json prints the numbers at the
-    end, --jsonl a receipt for each line. Exit status 1 if a line was refused.
+    FILE may be - for standard input. A line looks like {"handler": "mail", "args": {"to": "ann"}, "key": "welcome:42"}.
+    --json prints counts at the end, --jsonl a receipt for each line. Exit status 1 if a line was refused.
     """
-    intake = Intake(opened(store_url), unchecked=unchecked, receipts=form == "jsonl")
-    with bar("submitting", _size(file), "bytes") as advance:
+    submitter = Submitter(access, unchecked=unchecked, receipts=form == "jsonl")
+    with progress_bar("submitting", _size(file), "bytes") as advance:
         if atomic:
-            intake.whole(_lines(file, advance))
+            submitter.submit_all(_lines(file, advance))
         else:
-            intake.in_chunks(_lines(file, advance))
-    tally = intake.tally
-    if form != "jsonl" and not print_json_form(form, asdict(tally)):
-        click.echo(f"{number_of(tally.lines, 'line')}: {_told(tally)}")
-    if tally.refused:
+            submitter.submit_chunks(_lines(file, advance))
+    counts = submitter.counts
+    if form != "jsonl" and not print_json(form, counts):
+        click.echo(f"{format_count(counts.lines, 'line')}: {_format(counts)}")
+    if counts.refused:
         raise SystemExit(1)
 
 
-def _told(tally: Tally) -> str:
-    parts = ((tally.created, "created"), (tally.existing, "there already"), (tally.refused, "refused"))
+def _format(counts: SubmitCounts) -> str:
+    parts = ((counts.created, "created"), (counts.existing, "already submitted"), (counts.refused, "refused"))
     return ", ".join(f"{count:,} {word}" for count, word in parts if count or word == "created")
 
 
 def _lines(file: Iterable[bytes], advance: Callable[[int], None]) -> Iterator[Line]:
-    """The lines that are not empty, by their number."""
+    """Yield the lines that are not empty, with their numbers."""
     for number, line in enumerate(file, 1):
         advance(len(line))
         if line.strip():
@@ -87,88 +77,89 @@ def _size(file: IO[bytes]) -> int | None:
     return path.stat().st_size if path.is_file() else None
 
 
-class Intake:
-    """Takes lines, and counts what becomes of them."""
+class Submitter:
+    """Submits lines and counts the results."""
 
-    def __init__(self, store: Store, *, unchecked: bool, receipts: bool) -> None:
-        self._store, self._unchecked, self._receipts = store, unchecked, receipts
-        self._access = Access(store)
-        self.tally = Tally()
+    def __init__(self, access: Access, *, unchecked: bool, receipts: bool) -> None:
+        self._access, self._unchecked, self._receipts = access, unchecked, receipts
+        self.counts = SubmitCounts()
 
-    def in_chunks(self, lines: Iterator[Line]) -> None:
-        """Write what can be written. When the store goes away, say how far it has come."""
+    def submit_chunks(self, lines: Iterator[Line]) -> None:
+        """Submit chunk by chunk. If the store fails, report how far it got."""
         while chunk := list(islice(lines, CHUNK)):
             try:
-                self._write([new for line in chunk if (new := self._read(line)) is not None])
+                self._submit([new for line in chunk if (new := self._parse_or_refuse(line)) is not None])
             except StoreError:
-                print_note(
-                    f"stopped at line {chunk[0][0]}: {_told(self.tally)}; lines with a key can be submitted again"
-                )
+                done = _format(self.counts)
+                print_note(f"Stopped at line {chunk[0][0]}: {done}. Lines with a key can be submitted again.")
                 raise
-            self.tally.lines += len(chunk)
+            self.counts.lines += len(chunk)
 
-    def whole(self, lines: Iterator[Line]) -> None:
-        """All lines in one batch, or an error that names the first bad one."""
+    def submit_all(self, lines: Iterator[Line]) -> None:
+        """Submit all lines in one batch. Raise `InvalidTask` for the first bad line."""
         found = list(islice(lines, MAX_BATCH + 1))
         if len(found) > MAX_BATCH:
-            raise InvalidTask(f"lines: more than {MAX_BATCH:,}; leave --atomic out, or give fewer")
-        new = [(number, self._task(number, line)) for number, line in found]
+            raise InvalidTask(f"lines: more than {MAX_BATCH:,}. Remove --atomic, or submit fewer lines.")
+        new = [(number, self._parse_atomic(number, line)) for number, line in found]
         try:
-            receipts = self._store.submit([task for _, task in new])
+            receipts = tasks.submit(self._access, [task for _, task in new])
         except InvalidTask as error:
             if error.index is None:
                 raise
             raise InvalidTask(f"line {new[error.index][0]}: {error}; nothing was submitted") from error
         self._count(new, receipts)
-        self.tally.lines = len(new)
+        self.counts.lines = len(new)
 
-    def _task(self, number: int, line: bytes) -> NewTask:
+    def _parse_atomic(self, number: int, line: bytes) -> NewTask:
         try:
-            return new_task(self._access, decode_json(line, SubmitTask, "line"), unchecked=self._unchecked)
+            return self._parse(line)
         except StoreError:
             raise
         except WindlassError as error:
             raise InvalidTask(f"line {number}: {error}; nothing was submitted") from error
 
-    def _read(self, line: Line) -> Numbered | None:
+    def _parse_or_refuse(self, line: Line) -> NumberedTask | None:
         number, text = line
         try:
-            return number, new_task(self._access, decode_json(text, SubmitTask, "line"), unchecked=self._unchecked)
+            return number, self._parse(text)
         except StoreError:
             raise
         except WindlassError as error:
             return self._refuse(number, error)
 
-    def _write(self, new: Sequence[Numbered]) -> None:
-        """Submit a chunk; one that is refused is halved until the line at fault stands alone."""
+    def _parse(self, line: bytes) -> NewTask:
+        return new_task(self._access, decode_json(line, SubmitTask, "line"), unchecked=self._unchecked)
+
+    def _submit(self, new: Sequence[NumberedTask]) -> None:
+        """Submit a chunk. Split a refused chunk in halves until the refused lines are alone."""
         if not new:
             return
         try:
-            receipts = self._store.submit([task for _, task in new])
+            receipts = tasks.submit(self._access, [task for _, task in new])
         except StoreError:
             raise
         except WindlassError as error:
             if len(new) == 1:
                 self._refuse(new[0][0], error)
                 return
-            self._write(new[: len(new) // 2])
-            self._write(new[len(new) // 2 :])
+            self._submit(new[: len(new) // 2])
+            self._submit(new[len(new) // 2 :])
         else:
             self._count(new, receipts)
 
-    def _count(self, new: Sequence[Numbered], receipts: Sequence[Receipt]) -> None:
-        self.tally.created += sum(receipt.created for receipt in receipts)
-        self.tally.existing += sum(not receipt.created for receipt in receipts)
+    def _count(self, new: Sequence[NumberedTask], receipts: Sequence[Receipt]) -> None:
+        self.counts.created += sum(receipt.created for receipt in receipts)
+        self.counts.existing += sum(not receipt.created for receipt in receipts)
         if self._receipts:
             for (number, _), receipt in zip(new, receipts, strict=True):
                 shape = LineReceipt(line=number, id=receipt.id, created=receipt.created, state=receipt.state)
-                print_json_form("jsonl", shape)
+                print_json("jsonl", shape)
 
     def _refuse(self, number: int, error: WindlassError) -> None:
-        self.tally.refused += 1
+        self.counts.refused += 1
         if self._receipts:
-            print_json_form("jsonl", LineReceipt(line=number, error=problem_of(error)))
-        if self.tally.refused <= MOST_TOLD:
+            print_json("jsonl", LineReceipt(line=number, error=problem_of(error)))
+        if self.counts.refused <= MOST_REPORTED:
             print_note(f"line {number}: {error}")
-        elif self.tally.refused == MOST_TOLD + 1:
-            print_note("… more lines were refused; --jsonl tells of each")
+        elif self.counts.refused == MOST_REPORTED + 1:
+            print_note("… more lines were refused. --jsonl reports each of them.")

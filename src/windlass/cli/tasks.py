@@ -1,174 +1,182 @@
-"""`windlass tasks`: look at tasks, wait for them, change them; the verbs for many at once are in `cli.verbs`."""
+"""`windlass tasks`: list, show, wait for, change, cancel, retry and purge tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import click
 
-from windlass.cli.audit_options import because, by_option, entry, why_option
-from windlass.cli.bulk import every
+from windlass.cli import bulk
 from windlass.cli.completion import complete_task
-from windlass.cli.output import form_options, print_json_form, print_note
-from windlass.cli.shapes import task_json
-from windlass.cli.stores import opened, store_option
-from windlass.cli.task_pages import print_logs, print_task, print_tasks, progress_told, state_shown
-from windlass.cli.task_selection import Filtered, TaskSelection, filter_options, id_of, task_of, words_argument
-from windlass.cli.time_options import Times, tz_option, when
-from windlass.cli.verbs import cancel, purge, retry
+from windlass.cli.options import (
+    FilterCommand,
+    TaskOptions,
+    at_option,
+    author_options,
+    deadline_option,
+    expires_option,
+    json_options,
+    limit_option,
+    parse_id,
+    parse_when,
+    priority_option,
+    store_option,
+    task_options,
+    tz_option,
+    wait_timeout_option,
+    words_argument,
+)
+from windlass.cli.output import (
+    format_progress,
+    format_state,
+    print_json,
+    print_logs,
+    print_note,
+    print_task,
+    print_tasks,
+)
 from windlass.client.app import App
 from windlass.clock import sleep
 from windlass.core.lifecycle import State
 from windlass.core.task import Change, Task
 from windlass.core.times import duration
-from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.redaction import redact_text
-from windlass.stores.protocol import Log, ProgressSeen, Store
-from windlass.wire.shapes import attempt_shape, log_shape
+from windlass.operations import tasks as operations
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.operations.presentation import Times
+from windlass.stores.protocol import Cursor, Log, Page, ProgressSeen
+from windlass.wire.tasks import details_shape, log_shape, task_page, task_shape
 
 POLL_SECONDS = 0.5
 
 
 @click.group()
 def tasks() -> None:
-    """Look at tasks, wait for them, change, cancel, retry and purge them."""
+    """List, show, wait for, change, cancel, retry and purge tasks."""
 
 
-for verb in (cancel, retry, purge):
-    tasks.add_command(verb)
+for command in bulk.COMMANDS:
+    tasks.add_command(command)
 
 
-@tasks.command("ls", cls=Filtered)
+@tasks.command("ls", cls=FilterCommand)
 @store_option
-@form_options
+@json_options
 @tz_option
-@filter_options
+@task_options
 @words_argument("[FILTER]...")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
-def ls(
-    store_url: str | None, form: str | None, times: Times, chosen: TaskSelection, words: Sequence[str], limit: int
-) -> None:
-    """List tasks, the newest first.
+@limit_option()
+def ls(access: Access, form: str | None, times: Times, chosen: TaskOptions, words: Sequence[str], limit: int) -> None:
+    """List tasks, newest first.
 
-    FILTER is as in: state:failed queue:mail -tenant:demo args.order.id:42 "age>10m" error~timeout
+    FILTER example: state:failed queue:mail -tenant:demo args.order.id:42 "age>10m" error~timeout
     """
-    store = opened(store_url)
-    found = every(store, chosen.filter(words), limit=limit + 1)
-    offers = HandlerCatalog(store)
-    if form is not None:
-        print_json_form(form, [task_json(task, offers) for task in found[:limit]])
+    found = list(islice(operations.each(access, chosen.filter(words)), limit + 1))
+    last = found[limit - 1] if len(found) > limit else None
+    page = Page(found[:limit], None if last is None else Cursor(last.submitted, last.id))
+    shape = task_page(page)
+    if print_json(form, shape, shape.tasks):
         return
-    print_tasks(found[:limit], times)
-    if len(found) > limit:
-        print_note(f"… and more; the newest {limit} are shown (--limit)")
+    print_tasks(page.tasks, times)
+    if page.after is not None:
+        print_note(f"Only the newest {limit} tasks are shown. Use --limit to see more.")
 
 
 @tasks.command()
 @store_option
-@form_options
+@json_options
 @tz_option
 @click.argument("id", shell_complete=complete_task)
-def show(store_url: str | None, form: str | None, times: Times, id: str) -> None:
-    """All about one task: its times, attempts, errors and output."""
-    store = opened(store_url)
-    task = task_of(store, id)
-    attempts, logs, offers = store.attempts(task.id), store.logs(task.id), HandlerCatalog(store)
-    whole: dict[str, Any] = {
-        **task_json(task, offers),
-        "attempt_list": [attempt_shape(attempt) for attempt in attempts],
-        "logs": [log_shape(log) for log in logs],
-    }
-    if print_json_form(form, whole):
-        return
-    print_task(task, attempts, offers, times)
-    print_logs(logs)
+def show(access: Access, form: str | None, times: Times, id: str) -> None:
+    """Show one task with its attempts, errors and output."""
+    task = operations.look_up(access, id)
+    attempts, logs = operations.attempts(access, task.id), operations.logs(access, task.id)
+    if not print_json(form, details_shape(task, attempts, logs)):
+        print_task(task, attempts, times)
+        print_logs(logs)
 
 
 @tasks.command()
 @store_option
-@form_options
+@json_options
 @click.argument("id", shell_complete=complete_task)
-@click.option("-f", "--follow", is_flag=True, help="Go on until the task has ended, with its progress.")
-def logs(store_url: str | None, form: str | None, id: str, follow: bool) -> None:
-    """What its attempts printed. An attempt's output comes when it has ended; its progress comes as it is made."""
-    store = opened(store_url)
-    task, told = task_of(store, id), None
-    seen: list[Log] = []
+@click.option("-f", "--follow", is_flag=True, help="Print output and progress until the task ends.")
+def logs(access: Access, form: str | None, id: str, follow: bool) -> None:
+    """Print the output of a task's ended attempts."""
+    task, progress = operations.look_up(access, id), None
+    printed: list[Log] = []
     while True:
-        found = store.logs(task.id)
-        fresh, before, seen = found[len(seen) :], len(seen), found
+        found = operations.logs(access, task.id)
+        new, before, printed = found[len(printed) :], len(printed), found
         if form is None:
-            print_logs(fresh, before + 1)
+            print_logs(new, before + 1)
         elif form == "jsonl":
-            print_json_form(form, [log_shape(log) for log in fresh])
+            print_json(form, [log_shape(log) for log in new])
         if not follow or task.state.final:
             break
-        told = _tell_progress(store, task, told)
+        progress = _print_progress(access, task, progress)
         sleep(POLL_SECONDS)
-        task = task_of(store, id)
+        task = operations.get(access, task.id)
     if form == "json":
-        print_json_form(form, [log_shape(log) for log in seen])
+        print_json(form, [log_shape(log) for log in printed])
 
 
-def _tell_progress(store: Store, task: Task, before: ProgressSeen | None) -> ProgressSeen | None:
-    [seen] = store.progress_of([task.id])
-    if seen is not None and seen != before:
-        print_note(progress_told(seen))
-    return seen
+def _print_progress(access: Access, task: Task, before: ProgressSeen | None) -> ProgressSeen | None:
+    progress = operations.progress(access, task.id)
+    if progress is not None and progress != before:
+        print_note(format_progress(progress))
+    return progress
 
 
 @tasks.command()
 @store_option
-@form_options
+@json_options
 @click.argument("ids", nargs=-1, required=True, shell_complete=complete_task)
-@click.option("--timeout", metavar="TIME", help="Stop waiting after so long (exit status 7).")
-def wait(store_url: str | None, form: str | None, ids: Sequence[str], timeout: str | None) -> None:
-    """Wait until tasks have ended. Exit status: 0 all are completed, 1 one ended badly, 7 the time was up."""
-    store = opened(store_url)
-    limit = None if timeout is None else duration(timeout, "timeout").total_seconds()
-    app = App(store=store)
-    for task in [task_of(store, id) for id in ids]:
+@wait_timeout_option
+def wait(access: Access, form: str | None, ids: Sequence[str], wait_timeout: str | None) -> None:
+    """Wait until tasks end.
+
+    Exit status: 0 all completed, 1 a task failed, was cancelled or expired, 7 the timeout passed.
+    """
+    limit = None if wait_timeout is None else duration(wait_timeout, "wait_timeout").total_seconds()
+    app = App(store=access.store)
+    found = [operations.look_up(access, id) for id in ids]
+    for task in found:
         app.handle(task.id).wait(limit)
-    ended = [task_of(store, id) for id in ids]
-    offers = HandlerCatalog(store)
-    if form is not None:
-        print_json_form(form, [task_json(task, offers) for task in ended])
-    else:
+    ended = [operations.get(access, task.id) for task in found]
+    if not print_json(form, [task_shape(task) for task in ended]):
         for task in ended:
-            reason = f"  {redact_text(task.reason)}" if task.reason else ""
-            click.echo(f"{task.id}  {state_shown(task.state)}{reason}")
+            click.echo(f"{task.id}  {format_state(task.state)}" + (f"  {task.reason}" if task.reason else ""))
     if any(task.state is not State.COMPLETED for task in ended):
         raise SystemExit(1)
 
 
 @tasks.command()
 @store_option
-@form_options
+@json_options
 @tz_option
 @click.argument("id", shell_complete=complete_task)
-@click.option("--priority", type=int)
-@click.option("--deadline", metavar="WHEN", help="A time from now, a moment, or none.")
-@click.option("--at", metavar="WHEN", help="When it may run: a time from now, or a moment.")
-@click.option("--expires", metavar="WHEN", help="When it is no longer wanted: a time from now, a moment, or none.")
-@why_option
-@by_option
-def edit(
-    store_url: str | None, form: str | None, times: Times, id: str, why: str, by: str | None, **changes: Any
-) -> None:
-    """Change an unfinished task, and with it its place in its queue."""
-    given = {field: _changed(field, value) for field, value in changes.items() if value is not None}
+@priority_option
+@deadline_option
+@at_option
+@expires_option()
+@author_options
+def edit(access: Access, form: str | None, times: Times, id: str, author: Author, **changes: Any) -> None:
+    """Change the priority or the times of an unfinished task.
+
+    --deadline and --expires also take "none".
+    """
+    given = {field: _parse(field, value) for field, value in changes.items() if value is not None}
     if not given:
-        raise click.UsageError("nothing to change: give --priority, --deadline, --at or --expires")
-    store = opened(store_url)
-    found, told = id_of(id), ", ".join(f"{field}={changes[field]}" for field in given)
-    text = f"set {told} of the task {found}{because(why)}"
-    task = store.update(found, Change(**given), entries=[entry(f"task/{found}", "changed", text, by=by)])
-    if not print_json_form(form, task_json(task, HandlerCatalog(store))):
-        print_task(task, [], HandlerCatalog(store), times)
+        raise click.UsageError("Nothing to change. Use --priority, --deadline, --at or --expires.")
+    task = operations.change(access, parse_id(id), Change(**given), author)
+    if not print_json(form, task_shape(task)):
+        print_task(task, [], times)
 
 
-def _changed(field: str, value: Any) -> Any:
+def _parse(field: str, value: Any) -> Any:
     if field == "priority":
         return value
-    return None if value == "none" and field != "at" else when(value, field)
+    return None if value == "none" and field != "at" else parse_when(value, field)

@@ -1,35 +1,36 @@
-"""`windlass tenants`: on whose behalf tasks are there, and where they stand."""
+"""`windlass tenants`: list tenants."""
 
 from __future__ import annotations
 
 import click
 
-from windlass.cli.output import form_options, print_json_form, print_note, table
-from windlass.cli.stores import opened, store_option
+from windlass.cli.options import json_options, store_option
+from windlass.cli.output import STATES, format_few, print_json, print_note, print_table
 from windlass.core.lifecycle import State
-from windlass.operations.legacy_tenants import by_tenant
+from windlass.operations import tenants as operations
+from windlass.operations.access import Access
+from windlass.wire.tenants import tenant_shape
 
-_SHOWN = (State.RUNNABLE, State.LEASED, State.WAITING, State.SCHEDULED, State.RETRYING, State.COMPLETED, State.FAILED)
+_SHOWN = (*STATES[:-1], State.COMPLETED, State.FAILED)
 
 
 @click.group()
 def tenants() -> None:
-    """See on whose behalf tasks are there."""
+    """List tenants."""
 
 
 @tenants.command("ls")
 @store_option
-@form_options
-def ls(store_url: str | None, form: str | None) -> None:
-    """Every tenant that has tasks: how many in each state, and in which queues."""
-    rows = by_tenant(opened(store_url).counts())
-    if print_json_form(form, rows):
+@json_options
+def ls(access: Access, form: str | None) -> None:
+    """List tenants with their queues and task counts."""
+    found = operations.get_all(access)
+    if print_json(form, [tenant_shape(each) for each in found]):
         return
     heads = ("tenant", *(f"#{state.value}" for state in _SHOWN), "queues")
-    table(heads, [[row.name, *(f"{row.tasks.get(state, 0):,}" for state in _SHOWN), _few(row.queues)] for row in rows])
-    if not rows:
-        print_note("no tenant has a task yet")
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    rows = [
+        [each.name, *(f"{each.tasks.get(state, 0):,}" for state in _SHOWN), format_few(each.queues)] for each in found
+    ]
+    print_table(heads, rows)
+    if not found:
+        print_note("No tenant has tasks yet.")

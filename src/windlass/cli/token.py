@@ -1,67 +1,99 @@
-"""`windlass token`: make, list and revoke what opens the HTTP API."""
+"""`windlass token`: manage API tokens."""
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 import click
 
-from windlass.cli.shapes import moment, print_json, print_table
-from windlass.cli.stores import json_option, opened, store_option
-from windlass.clock import SystemClock
-from windlass.core.times import duration
+from windlass.cli.options import (
+    author_options,
+    expires_option,
+    json_options,
+    parse_when,
+    queue_option,
+    store_option,
+    tenant_option,
+    tz_option,
+)
+from windlass.cli.output import print_json, print_note, print_table
+from windlass.core.times import to_datetime
 from windlass.errors import InvalidTask
+from windlass.operations import tokens
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.operations.caller import Scope
-from windlass.operations.legacy_tokens import create_token, revoke_token, tokens
-from windlass.wire.shapes import token_shape
+from windlass.operations.presentation import Times
+from windlass.wire.commands import NewToken
+from windlass.wire.tokens import token_shape
 
 
 @click.group()
 def token() -> None:
-    """Make, list and revoke what opens the HTTP API."""
+    """Manage API tokens."""
 
 
 @token.command()
 @store_option
-@json_option
+@json_options
 @click.argument("name")
-@click.option("--scope", "scopes", multiple=True, required=True, type=click.Choice([scope.value for scope in Scope]))
-@click.option("--tenant", help="Limit it to the tasks of one tenant.")
-@click.option("--queue", help="Limit it to the tasks of one queue.")
-@click.option("--expires", default="90d", show_default=True, metavar="TIME", help="After which time; never for never.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="How many requests a second it may make.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    required=True,
+    type=click.Choice([scope.value for scope in Scope]),
+    help="What the token allows. Repeatable.",
+)
+@tenant_option
+@queue_option
+@expires_option("90d")
+@click.option("--rate-limit", type=click.FloatRange(min=0, min_open=True), help="Most requests per second.")
+@author_options
 def create(
-    store_url: str | None,
-    as_json: bool,
+    access: Access,
+    form: str | None,
     name: str,
     scopes: Sequence[str],
     tenant: str | None,
     queue: str | None,
     expires: str,
-    rate: float | None,
+    rate_limit: float | None,
+    author: Author,
 ) -> None:
-    """Make a token called NAME and print it. It is shown this once: the store keeps a hash only."""
-    lasts = None if expires == "never" else duration(expires, "expires")
-    store = opened(store_url)
-    secret = create_token(
-        store, name, [Scope(scope) for scope in scopes], tenant=tenant, queue=queue, rate=rate, lasts=lasts, by=_me()
+    """Create an API token and print it once.
+
+    The store keeps only a hash. --tenant and --queue limit the token to their tasks. --expires also takes "none".
+    """
+    secret = tokens.create(
+        access,
+        name,
+        [Scope(scope) for scope in scopes],
+        author,
+        tenant=tenant,
+        queue=queue,
+        rate=rate_limit,
+        lasts=None if expires == "none" else _lifetime(access, expires),
     )
-    if as_json:
-        print_json({"name": name, "token": secret})
-    else:
+    if not print_json(form, NewToken(name=name, token=secret)):
         click.echo(secret)
-        click.echo("Keep it now: it is not shown again. Send it as Authorization: Bearer …", err=True)
+        print_note("Copy the token now: it is not shown again. Send it as Authorization: Bearer TOKEN.")
+
+
+def _lifetime(access: Access, expires: str) -> timedelta:
+    found = parse_when(expires, "expires")
+    return found - to_datetime(access.now) if isinstance(found, datetime) else found
 
 
 @token.command("ls")
 @store_option
-@json_option
-def ls(store_url: str | None, as_json: bool) -> None:
-    """List the tokens: what they allow, and until when."""
-    found = tokens(opened(store_url))
-    if as_json:
-        print_json([token_shape(name, each) for name, each in sorted(found.items())])
+@json_options
+@tz_option
+def ls(access: Access, form: str | None, times: Times) -> None:
+    """List API tokens."""
+    found = tokens.get_all(access)
+    if print_json(form, [token_shape(name, each) for name, each in found.items()]):
         return
     rows = [
         (
@@ -69,30 +101,29 @@ def ls(store_url: str | None, as_json: bool) -> None:
             ",".join(each.scopes),
             each.tenant or "all",
             each.queue or "all",
-            "never" if each.expires is None else f"{moment(each.expires)}{_gone(each.expires)}",
+            _expiry(each.expires, times),
             each.by,
         )
-        for name, each in sorted(found.items())
+        for name, each in found.items()
     ]
     print_table(("name", "scopes", "tenant", "queue", "expires", "by"), rows)
 
 
+def _expiry(expires: int | None, times: Times) -> str:
+    if expires is None:
+        return "never"
+    return times.format(expires) + ("  (expired)" if expires <= times.now else "")
+
+
 @token.command()
 @store_option
+@json_options
 @click.argument("name")
-def revoke(store_url: str | None, name: str) -> None:
-    """Make a token worthless, within two seconds on every server."""
-    if not revoke_token(opened(store_url), name, by=_me()):
-        raise InvalidTask(f"token={name!r} is not there; `windlass token ls` shows them")
-    click.echo(f"revoked {name}")
-
-
-def _gone(expires: int) -> str:
-    return "  (expired)" if expires <= SystemClock().now() else ""
-
-
-def _me() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # No name for this user id, as in some containers.
-        return "local"
+@author_options
+def revoke(access: Access, form: str | None, name: str, author: Author) -> None:
+    """Revoke an API token; servers refuse it within two seconds."""
+    found = tokens.get_all(access).get(name)
+    if found is None or not tokens.revoke(access, name, author):
+        raise InvalidTask(f"token={name!r} does not exist. `windlass token ls` lists the tokens.")
+    if not print_json(form, token_shape(name, found)):
+        print_note(f"Token {name} is revoked.")

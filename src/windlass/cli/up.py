@@ -1,4 +1,4 @@
-"""`windlass up APP`: a node and the HTTP server in one process, for one machine."""
+"""`windlass up`: run a node and the HTTP server in one process."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any
 import click
 
 from windlass.cli.server import server
-from windlass.cli.worker import Beside, worker
+from windlass.cli.worker import Companion, worker
 from windlass.wiring import open_store
 
 SERVED = [option for option in server.params if option.name != "store_url"]
 
 
 def up(**options: Any) -> None:
-    """Run the tasks of APP on this machine and serve the HTTP API, in one process.
+    """Run tasks and serve the HTTP API in one process.
 
-    The options are those of `windlass worker` and `windlass server`. SIGTERM or Ctrl-C drains the node first; until it
-    has left, the API goes on answering.
+    The options are those of `windlass worker` and `windlass server`. SIGTERM or Ctrl-C drains the node; the API answers
+    until the drain ends.
     """
     served = {option.name or "": options.pop(option.name or "") for option in SERVED}
     context = click.get_current_context()
-    beside: Beside = lambda url: serving(url, served)  # noqa: E731 its type is told to the checker
-    context.obj = beside
+    companion: Companion = lambda url: serve_in_thread(url, served)  # noqa: E731 - the annotation needs a name
+    context.obj = companion
     context.invoke(worker, **options)
 
 
 @contextmanager
-def serving(url: str, options: dict[str, Any]) -> Generator[None]:
-    """The server, in a thread, with a store of its own."""
+def serve_in_thread(url: str, options: dict[str, Any]) -> Generator[None]:
+    """Run the server in a thread, with its own store."""
     from windlass.server.http.serving import Serving
     from windlass.server.settings import ServerSettings
 

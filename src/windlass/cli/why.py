@@ -1,42 +1,43 @@
-"""`windlass why`: what holds a task back, and by the exit status whether waiting will help."""
+"""`windlass why`: explain why a task is not running."""
 
 from __future__ import annotations
 
 import click
 
 from windlass.cli.completion import complete_task
-from windlass.cli.output import form_options, print_json_form
-from windlass.cli.stores import opened, store_option
-from windlass.cli.task_selection import task_of
+from windlass.cli.options import json_options, store_option
+from windlass.cli.output import print_json
 from windlass.core.lifecycle import State
 from windlass.core.why import Why
-from windlass.operations.explain import explain
-from windlass.redaction import redact_text
-from windlass.wire.shapes import why_shape
+from windlass.operations import tasks
+from windlass.operations.access import Access
+from windlass.wire.tasks import why_shape
 
 WILL_RUN, WAITS, CANNOT_RUN = 0, 3, 4
 
-BY_HAND = frozenset({"queue", "handler", "node", "pool"})
-"""The gates that only a person opens: by resuming the queue or the pool, offering the handler, starting a node."""
+MANUAL_GATES = frozenset({"queue", "handler", "node", "pool"})
+"""Gates that only a person opens: resume the queue or the pool, publish the handler, start a node."""
 
 
 @click.command()
 @store_option
-@form_options
+@json_options
 @click.argument("id", shell_complete=complete_task)
-def why(store_url: str | None, form: str | None, id: str) -> None:
-    """Say what holds a task back. Exit status: 0 it will run or did, 3 it waits, 4 it cannot run as things stand."""
-    store = opened(store_url)
-    answer = explain(store, task_of(store, id))
-    if not print_json_form(form, why_shape(answer)):
-        click.echo(redact_text(str(answer)))
-    raise SystemExit(status(answer))
+def why(access: Access, form: str | None, id: str) -> None:
+    """Explain why a task is not running.
+
+    Exit status: 0 the task will run or did run, 3 it waits, 4 it cannot run until somebody acts.
+    """
+    found = tasks.why(access, tasks.look_up(access, id).id)
+    if not print_json(form, why_shape(found)):
+        click.echo(str(found))
+    raise SystemExit(exit_status(found))
 
 
-def status(answer: Why) -> int:
-    """What the gate at which a task stands means for it: time opens it, or a person must."""
-    if answer.task.state is State.COMPLETED or answer.closed is None:
+def exit_status(why: Why) -> int:
+    """Return the exit status for the gate that holds a task back."""
+    if why.task.state is State.COMPLETED or why.closed is None:
         return WILL_RUN
-    if answer.task.state.final or answer.closed.name in BY_HAND:
+    if why.task.state.final or why.closed.name in MANUAL_GATES:
         return CANNOT_RUN
     return WAITS

@@ -1,4 +1,4 @@
-"""`windlass worker APP`: one node on this machine, until it is told to leave."""
+"""`windlass worker`: run a node with its pools of workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ import click
 from msgspec.structs import replace
 
 from windlass.cli.logs import log_events
-from windlass.cli.stores import store_option
+from windlass.cli.options import (
+    config_option,
+    drain_timeout_option,
+    max_option,
+    min_option,
+    url_option,
+    wait_goal_option,
+)
 from windlass.clock import monotonic
 from windlass.config import InvalidSettings, NodeSettings, PoolSettings, read_settings
 from windlass.core.times import duration
@@ -32,60 +39,48 @@ if TYPE_CHECKING:
 _POOL = re.compile(r"(?P<name>[^:=]+)(:(?P<queues>[^=]+))?(=(?P<size>\d+)(-(?P<most>\d+))?(x(?P<threads>\d+))?)?")
 
 
-Beside: TypeAlias = Callable[[str], AbstractContextManager[None]]
-"""What runs in the same process as a node, on the same store: `windlass up` puts the server there."""
+Companion: TypeAlias = Callable[[str], AbstractContextManager[None]]
+"""Runs in the same process as the node, on the store of a URL: the server of `windlass up`."""
 
 
 @click.command()
 @click.argument("app", required=False)
-@store_option
-@click.option("--config", type=click.Path(path_type=Path), help="Settings file.  [default: windlass.yaml if there]")
-@click.option("-Q", "--queues", metavar="A,B", help="The queues to serve, in turn.")
+@url_option
+@config_option
+@click.option("-Q", "--queues", metavar="A,B", help="Queues of all pools, in order of precedence.")
 @click.option(
     "--order",
     type=click.Choice(["queues", "deadline"]),
-    help="One queue after the other, or the earliest deadline over all queues of a pool.  [default: queues]",
+    help="Claim queue by queue, or the earliest deadline of all queues.  [default: queues]",
 )
-@click.option("-n", "--size", type=int, help="How many workers.  [default: as many as the load needs]")
-@click.option("--min", "least", type=int, help="The fewest workers of a pool that sizes itself.  [default: 1]")
-@click.option("--max", "most", type=int, help="The most workers.  [default: 8 for each processor, at most 64]")
+@click.option("-n", "--size", type=int, help="Number of workers.  [default: as many as the load needs]")
+@min_option
+@max_option()
+@wait_goal_option
+@click.option("-t", "--threads", type=int, help="Tasks that a worker runs at once.  [default: 1]")
 @click.option(
-    "--wait", metavar="TIME", help="How long a task may wait for a worker: what pools size themselves by. [5s]"
+    "-p", "--pool", "pools", multiple=True, metavar="NAME[:A,B][=SIZE[-MAX][xTHREADS]]", help="Pool of the node."
 )
-@click.option("-t", "--threads", type=int, help="How many tasks a worker runs at once.  [default: 1]")
-@click.option(
-    "-p",
-    "--pool",
-    "pools",
-    multiple=True,
-    metavar="NAME[:A,B][=SIZE[-MAX][xTHREADS]]",
-    help="A pool of this node, as in mail:mail,news=4x2, or mail=1-16 for one that sizes itself; or a pool of the "
-    "settings file by its name. Repeatable.",
-)
-@click.option("--name", help="What people call this node.  [default: host and process]")
-@click.option("--tag", "tags", multiple=True, help="What this machine has, for tasks that require it. Repeatable.")
+@click.option("--name", help="Name of this node.  [default: host and process id]")
+@click.option("--tag", "tags", multiple=True, help="Tag of this machine, for tasks that require it. Repeatable.")
 @click.option("--recycle-after", type=int, metavar="N", help="Replace a worker after N tasks.")
-@click.option("--memory-limit", type=int, metavar="MB", help="Replace a worker that holds more, between tasks.")
-@click.option("--drain-timeout", metavar="TIME", help="How long a drain waits for running tasks; 0 for ever. [30s]")
-@click.option("--session-ttl", metavar="TIME", help="After which silence this node counts as lost.  [15s]")
-@click.option("--pass-store-url", is_flag=True, default=None, help="Let workers see the store's URL.")
+@click.option("--memory-limit", type=int, metavar="MB", help="Replace a worker that uses more memory, between tasks.")
+@drain_timeout_option()
+@click.option("--session-ttl", metavar="TIME", help="Time without renewal after which this node is lost.")
+@click.option("--pass-store-url", is_flag=True, default=None, help="Pass the store URL to the workers.")
 @click.option(
-    "--health",
-    "--metrics",
-    "health",
-    metavar="[HOST:]PORT",
-    help="Serve /healthz, /readyz and /metrics there.  [default: nowhere]",
+    "--health", "--metrics", "health", metavar="[HOST:]PORT", help="Serve /healthz, /readyz and /metrics on this port."
 )
 def worker(
     app: str | None,
     store_url: str | None,
-    config: Path | None,
+    config_path: Path | None,
     queues: str | None,
     order: str | None,
     size: int | None,
-    least: int | None,
-    most: int | None,
-    wait: str | None,
+    floor: int | None,
+    ceiling: int | None,
+    wait_goal: str | None,
     threads: int | None,
     pools: Sequence[str],
     name: str | None,
@@ -97,49 +92,53 @@ def worker(
     pass_store_url: bool | None,
     health: str | None,
 ) -> None:
-    """Run the tasks of APP, as in shop:app, on this machine.
+    """Run tasks: a node with its pools of workers.
 
-    A pool sizes itself unless it is given a size. SIGTERM or Ctrl-C drains: what runs is ended, the rest given back; a
-    second one hurries, a third one kills. SIGTTIN and SIGTTOU make every pool of a given size larger and smaller by
-    one. SIGHUP, or a change of the settings file, has it read again.
+    APP is the app to run, such as shop:app. A pool sizes itself unless it has a fixed size. --pool may be repeated:
+    mail=1-16 sizes itself, mail:mail,news=4x2 has four workers of two threads for two queues, and a bare name is a pool
+    of the settings file.
+
+    SIGTERM or Ctrl-C drains the node: running tasks end, other claimed tasks are released. The second signal stops
+    running tasks, the third kills them. SIGTTIN and SIGTTOU grow and shrink pools of fixed size by one. SIGHUP, or a
+    change of the settings file, reloads it.
     """
     flags = {
         "queues": None if queues is None else tuple(queue.strip() for queue in queues.split(",")),
         "order": order,
         "size": size,
-        "min": least,
-        "max": most,
+        "min": floor,
+        "max": ceiling,
         "threads": threads,
         "recycle_after": recycle_after,
         "memory_limit": None if memory_limit is None else memory_limit << 20,
     }
     flags = {field: value for field, value in flags.items() if value is not None}
 
-    def settled() -> tuple[NodeSettings, str]:
-        """The file as it is now, with what the command line says on top."""
-        file = read_settings(config)
+    def read() -> tuple[NodeSettings, str]:
+        """Read the settings file and apply the options of the command line."""
+        file = read_settings(config_path)
         target = app or file.app
         if target is None:
-            raise InvalidSettings("settings: no app; name it on the command line, as in `windlass worker shop:app`")
+            raise InvalidSettings("settings: no app. Name it, as in `windlass worker shop:app`, or in windlass.yaml.")
         settings = NodeSettings(
             app=target,
             name=name or file.name,
-            pools=tuple(_changed(pool, flags, wait) for pool in _pools(file.pools, pools)),
+            pools=tuple(_apply(pool, flags, wait_goal) for pool in _pools(file.pools, pools)),
             budget=file.budget,
             tags=(*file.tags, *tags),
-            drain_timeout=_limit(drain_timeout) if drain_timeout is not None else file.drain_timeout,
+            drain_timeout=_parse_drain_timeout(drain_timeout) if drain_timeout is not None else file.drain_timeout,
             session_ttl=file.session_ttl if session_ttl is None else duration(session_ttl, "session_ttl"),
             pass_store_url=file.pass_store_url if pass_store_url is None else pass_store_url,
             health=str(file.health) if health is None else health,
         )
         return settings, store_url or file.store or DEFAULT_URL
 
-    settings, url = settled()
-    run(settings, url, Reload(config or Path("windlass.yaml"), lambda: settled()[0]))
+    settings, url = read()
+    run(settings, url, Reload(config_path or Path("windlass.yaml"), lambda: read()[0]))
 
 
 def run(settings: NodeSettings, url: str, reload: Reload | None = None) -> None:
-    """Be a node until told to leave, with whatever the command has put beside it."""
+    """Run a node until it is stopped, together with the companion of the command."""
     events = Events()
     log_events(events)
     listener = _listener(settings.health, events)
@@ -148,18 +147,18 @@ def run(settings: NodeSettings, url: str, reload: Reload | None = None) -> None:
     if listener:
         listener.watch(node)
     signals = Signals(node, reload)
-    beside: Beside = click.get_current_context().obj or nullcontext
-    with beside(url):
+    companion: Companion = click.get_current_context().obj or nullcontext
+    with companion(url):
         node.start()
-        click.echo(f"windlass: node of {settings.app}, pools {_described(settings.pools)}; Ctrl-C drains", err=True)
+        click.echo(f"windlass: node of {settings.app}, pools {_describe(settings.pools)}; Ctrl-C drains", err=True)
         signals.wait()
         node.close()
     if node.failure is not None:
-        raise NodeFailed(f"the node has ended: {node.failure}")
+        raise NodeFailed(f"The node stopped: {node.failure}")
 
 
 def _listener(address: str, events: Events) -> NodeListener | None:
-    """Listen at an address, if one is given; imported only then."""
+    """Listen on an address, if one is given."""
     if not address:
         return None
     from windlass.metrics.node_listener import NodeListener
@@ -170,16 +169,16 @@ def _listener(address: str, events: Events) -> NodeListener | None:
 
 
 class Reload:
-    """Sees that the settings file has changed, and reads it anew."""
+    """Detects changes of the settings file and reloads it."""
 
-    def __init__(self, path: Path, settled: Callable[[], NodeSettings]) -> None:
+    def __init__(self, path: Path, read: Callable[[], NodeSettings]) -> None:
         self._path = path
-        self._settled = settled
+        self._read = read
         self._seen = self._stamp()
         self._look_at = 0.0
 
     def due(self) -> bool:
-        """Whether the file has changed since it was looked at last, about once a second."""
+        """Return True if the file has changed since the last check. Checks once a second."""
         if monotonic() < self._look_at:
             return False
         self._look_at = monotonic() + 1.0
@@ -187,9 +186,9 @@ class Reload:
         return self._seen != before and self._seen is not None
 
     def __call__(self, node: Node) -> None:
-        """Have the node follow the file as it is now; if that cannot be, it follows what it did before."""
+        """Apply the file to the node. If it is invalid, the node keeps its settings."""
         try:
-            node.reload(self._settled())
+            node.reload(self._read())
         except (InvalidSettings, InvalidTask) as error:
             node.events.emit(SettingsRefused(why=str(error)))
 
@@ -202,7 +201,7 @@ class Reload:
 
 
 class Signals:
-    """What the operating system tells the node, done in the main thread."""
+    """Handles the signals of the process in the main thread."""
 
     def __init__(self, node: Node, reload: Reload | None = None) -> None:
         self._node = node
@@ -216,7 +215,7 @@ class Signals:
         signal.signal(signal.SIGTTOU, lambda _number, _frame: self._resize(-1))
 
     def wait(self) -> None:
-        """Until the node has ended. The short naps let Python run the signal handlers."""
+        """Wait until the node has stopped. The short waits let Python run signal handlers."""
         while not self._node.ended.wait(0.2):
             if self._reload is not None and (self._hung_up or self._reload.due()):
                 self._hung_up = False
@@ -230,20 +229,20 @@ class Signals:
 
 
 def _pools(known: Sequence[PoolSettings], named: Sequence[str]) -> list[PoolSettings]:
-    """The pools of this node: those named, else those of the file, else one."""
-    return [_pool(text, known) for text in named] or list(known) or [PoolSettings()]
+    """Return the named pools, or those of the file, or one default pool."""
+    return [_parse_pool(text, known) for text in named] or list(known) or [PoolSettings()]
 
 
-def _changed(pool: PoolSettings, flags: dict[str, Any], wait: str | None) -> PoolSettings:
-    """A pool with what the command line says of all pools."""
-    if wait is not None:
-        pool = replace(pool, scale=replace(pool.scale, wait=duration(wait, "wait").total_seconds()))
+def _apply(pool: PoolSettings, flags: dict[str, Any], wait_goal: str | None) -> PoolSettings:
+    """Apply the options for all pools to a pool."""
+    if wait_goal is not None:
+        pool = replace(pool, scale=replace(pool.scale, wait=duration(wait_goal, "wait_goal").total_seconds()))
     if "size" not in flags and ("min" in flags or "max" in flags):
         flags = {**flags, "size": None}
     return replace(pool, **flags)
 
 
-def _pool(text: str, known: Sequence[PoolSettings]) -> PoolSettings:
+def _parse_pool(text: str, known: Sequence[PoolSettings]) -> PoolSettings:
     found = _POOL.fullmatch(text)
     if found is None:
         raise InvalidSettings(f"settings: --pool {text!r} is not NAME[:QUEUE,QUEUE][=SIZE[-MAX][xTHREADS]]")
@@ -263,11 +262,11 @@ def _pool(text: str, known: Sequence[PoolSettings]) -> PoolSettings:
     return replace(pool, **changes)
 
 
-def _limit(text: str) -> timedelta | None:
+def _parse_drain_timeout(text: str) -> timedelta | None:
     return duration(float(text) if text.replace(".", "").isdigit() else text, "drain_timeout") or None
 
 
-def _described(pools: Sequence[PoolSettings]) -> str:
+def _describe(pools: Sequence[PoolSettings]) -> str:
     return ", ".join(f"{pool.name} ({_size(pool)}×{pool.threads} for {', '.join(pool.queues)})" for pool in pools)
 
 

@@ -1,59 +1,48 @@
-"""`windlass workers`: nodes, their pools and worker processes, and nodes that ended recently."""
+"""`windlass workers`: list nodes, their pools and worker processes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import Any
 
 import click
-from msgspec import to_builtins
 
 from windlass.autoscale.observe import NodeReport
-from windlass.autoscale.pool_tick import read_reports
-from windlass.cli.output import form_options, number_of, print_json_form, print_note, table
-from windlass.cli.stores import clock, opened, store_option
-from windlass.cli.time_options import length
+from windlass.cli.options import json_options, store_option
+from windlass.cli.output import format_count, print_json, print_note, print_table
 from windlass.core.payload import json_object
 from windlass.core.times import Micros, micros
-from windlass.core.worker_list import WorkerProcess, decode_workers
-from windlass.stores.protocol import Session
-from windlass.wire.legacy_nodes import node_shape
+from windlass.core.worker_list import WorkerProcess
+from windlass.operations import nodes
+from windlass.operations.access import Access
+from windlass.operations.nodes import NodeView
+from windlass.operations.presentation import format_span
+from windlass.wire.nodes import node_shape
 
 
 @click.group()
 def workers() -> None:
-    """List nodes, their pools and their worker processes."""
+    """List nodes, their pools and worker processes."""
 
 
 @workers.command("ls")
 @store_option
-@form_options
-@click.option("--all", "gone_too", is_flag=True, help="Also those that were closed or lost in the last day.")
-def ls(store_url: str | None, form: str | None, gone_too: bool) -> None:
-    """List every node with its pools, and every worker process with the tasks that it runs."""
-    store = opened(store_url)
-    sessions = [session for session in store.sessions(workers=True) if gone_too or not session.lost]
-    reports = read_reports(store.look([], ahead=timedelta(0)))
-    if print_json_form(form, [_document(session, reports.get(str(session.id))) for session in sessions]):
+@json_options
+@click.option("--all", "with_lost", is_flag=True, help="Include nodes that ended in the last day.")
+def ls(access: Access, form: str | None, with_lost: bool) -> None:
+    """List nodes with their pools, and worker processes with their tasks."""
+    found = [node for node in nodes.get_all(access) if with_lost or not node.session.lost]
+    if print_json(form, [node_shape(node) for node in found]):
         return
-    rows = [row for session in sessions for row in _rows(session, reports.get(str(session.id)))]
-    table(("node", "pool", "queues", "#workers", "#running", "heard of", "notes"), rows)
-    _print_workers([session for session in sessions if not session.lost])
-    if not sessions:
-        print_note("no node is alive: start one with `windlass worker APP`")
+    rows = [row for node in found for row in _rows(node)]
+    print_table(("node", "pool", "queues", "#workers", "#running", "last seen", "notes"), rows)
+    _print_workers([node for node in found if not node.session.lost], access.now)
+    if not found:
+        print_note("No node is running. Start one with `windlass worker APP`.")
 
 
-def _document(session: Session, report: NodeReport | None) -> dict[str, Any]:
-    """The node as the API shows it, and its pools as it has reported them last."""
-    pools: dict[str, Any] = {} if report is None else to_builtins(report.pools)
-    return {**to_builtins(node_shape(session)), "pools": pools, "degraded": "" if report is None else report.degraded}
-
-
-def _print_workers(sessions: Sequence[Session]) -> None:
+def _print_workers(found: Sequence[NodeView], now: Micros) -> None:
     """Print a table of the worker processes of all nodes, each as of its node's last renewal."""
-    now = clock().now()
-    lists = [(session, decode_workers(session.workers)) for session in sessions]
+    lists = [(node.session, node.workers) for node in found]
     rows = [
         [
             session.node,
@@ -61,7 +50,7 @@ def _print_workers(sessions: Sequence[Session]) -> None:
             f"{worker.pid or '–'}",
             worker.pool,
             worker.state,
-            _age(worker.since, now),
+            _format_since(worker.since, now),
             f"{worker.memory >> 20} MiB" if worker.memory else "–",
             f"{worker.tasks_run:,}",
             _tasks(worker, now),
@@ -71,33 +60,34 @@ def _print_workers(sessions: Sequence[Session]) -> None:
     ]
     if rows:
         click.echo()
-        table(("node", "#worker", "#pid", "pool", "state", "#for", "#memory", "#tasks run", "running"), rows)
+        print_table(("node", "#worker", "#pid", "pool", "state", "#for", "#memory", "#tasks run", "running"), rows)
     for session, listed in lists:
         if listed.more:
-            print_note(f"{session.node}: {number_of(listed.more, 'more worker')} not listed")
+            print_note(f"{session.node}: {format_count(listed.more, 'more worker')} not listed")
 
 
 def _tasks(worker: WorkerProcess, now: Micros) -> str:
-    said = [f"{task.handler} {task.id} ({_age(task.since, now)})" for task in worker.tasks]
+    listed = [f"{task.handler} {task.id} ({_format_since(task.since, now)})" for task in worker.tasks]
     hidden = worker.running - len(worker.tasks)
-    return ", ".join([*said, f"and {hidden} more"] if hidden else said) or "–"
+    return ", ".join([*listed, f"and {hidden} more"] if hidden else listed) or "–"
 
 
-def _age(since: Micros, now: Micros) -> str:
-    """Return the time since a moment of the node's clock, which may be a little ahead of ours."""
-    return length(max(0, now - since))
+def _format_since(since: Micros, now: Micros) -> str:
+    """Format the time since a moment of the node's clock, which may be a little ahead of ours."""
+    return format_span(max(0, now - since))
 
 
-def _rows(session: Session, report: NodeReport | None) -> list[list[str]]:
-    heard = f"{length(micros(session.age))} ago"
+def _rows(node: NodeView) -> list[list[str]]:
+    session, report = node.session, node.report
+    seen = f"{format_span(micros(session.age))} ago"
     if session.lost:
-        return [[session.node, "–", "–", "–", "–", heard, "gone"]]
+        return [[session.node, "–", "–", "–", "–", seen, "lost"]]
     if report is None:
-        said = json_object(session.about).get("pools", {})
+        pools = json_object(session.about).get("pools", {})
         return [
-            [session.node, name, ", ".join(pool.get("queues", [])), "–", "–", heard, "has not reported yet"]
-            for name, pool in said.items()
-        ] or [[session.node, "–", "–", "–", "–", heard, "says nothing of itself"]]
+            [session.node, name, ", ".join(pool.get("queues", [])), "–", "–", seen, "no report yet"]
+            for name, pool in pools.items()
+        ] or [[session.node, "–", "–", "–", "–", seen, "no report"]]
     return [
         [
             session.node,
@@ -105,7 +95,7 @@ def _rows(session: Session, report: NodeReport | None) -> list[list[str]]:
             ", ".join(pool.queues),
             f"{pool.ready}/{pool.target}",
             f"{pool.running}",
-            heard,
+            seen,
             _notes(report, name),
         ]
         for name, pool in sorted(report.pools.items())
@@ -114,12 +104,12 @@ def _rows(session: Session, report: NodeReport | None) -> list[list[str]]:
 
 def _notes(report: NodeReport, name: str) -> str:
     pool = report.pools[name]
-    moving = (("starting", pool.starting), ("draining", pool.draining), ("asleep", pool.asleep))
-    said = [f"{count} {word}" for word, count in moving if count]
+    changing = (("starting", pool.starting), ("draining", pool.draining), ("asleep", pool.asleep))
+    notes = [f"{count} {word}" for word, count in changing if count]
     if pool.threads > 1:
-        said.append(f"{pool.threads} slots each")
+        notes.append(f"{pool.threads} slots each")
     if pool.deaths:
-        said.append(f"{number_of(pool.deaths, 'worker')} died")
+        notes.append(f"{format_count(pool.deaths, 'worker')} died")
     if report.degraded:
-        said.append(f"DEGRADED {report.degraded}")
-    return ", ".join(said)
+        notes.append(f"DEGRADED {report.degraded}")
+    return ", ".join(notes)

@@ -1,288 +1,285 @@
-"""`windlass workflows`: what is slow, what is next, and the way back after a failure."""
+"""`windlass workflows`: list, show, draw, cancel and retry workflows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from windlass.cli.audit_options import because, by_option, entry, why_option
-from windlass.cli.bulk import bulk_options, confirm
-from windlass.cli.drawing import CRITICAL, Gap, Row, Tree, digest, gantt, group_name, names, tallied
-from windlass.cli.output import form_options, number_of, print_json_form, print_note, table
-from windlass.cli.shapes import task_json
-from windlass.cli.stores import opened, store_option
-from windlass.cli.task_pages import state_shown
-from windlass.cli.time_options import Times, length, tz_option
-from windlass.cli.verbs import CANCEL, Asked, perform
+from windlass.cli.bulk import apply_verb
+from windlass.cli.options import (
+    Consent,
+    Decorator,
+    author_options,
+    consent_options,
+    json_options,
+    limit_option,
+    store_option,
+    tenant_option,
+    tz_option,
+)
+from windlass.cli.output import format_count, format_state, print_json, print_note, print_table
+from windlass.cli.workflow_drawing import (
+    CRITICAL,
+    Gap,
+    Row,
+    Tree,
+    draw_gantt,
+    format_group,
+    format_states,
+    format_steps,
+    summarize,
+)
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
-from windlass.core.times import to_datetime
-from windlass.errors import NotAllowed
-from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.operations.legacy_workflows import (
-    Listed,
-    Slice,
-    StepView,
-    Summary,
-    Workflow,
-    find_step,
-    first_in,
-    list_workflows,
-    page,
-    step_name,
-    tenant_of,
-    workflow,
-)
-from windlass.stores.protocol import Filter, Store
+from windlass.operations import workflows as operations
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.operations.bulk import Verb
+from windlass.operations.presentation import Times, format_span
+from windlass.operations.workflow_graph import StepView, Summary, Workflow, step_name
+from windlass.operations.workflows import Listed, ListPage, Slice
+from windlass.stores.protocol import Filter
+from windlass.wire.workflows import RetriedWorkflow, step_list, workflow_list, workflow_shape
 
 ROWS, LINES = 50, 100
-"""How much of a large workflow is shown, unless more is asked for."""
+"""How many rows and lines of a large workflow are shown without --limit."""
 PAGE = 1_000
 """How many steps one JSON document has."""
-MOST_PATH = 1_000
-"""How many steps of the critical path one JSON document has."""
 _FAILED, _RUNNING = (State.FAILED, State.EXPIRED), (State.LEASED, State.RETRYING)
 
-tenant_option = click.option("--tenant", help="Whose, if several tenants have one of this name.")
-limit_option = click.option("--limit", type=click.IntRange(1), help="Show so many steps, or lines of a picture.")
-after_option = click.option("--after", "step", metavar="STEP", help="Begin behind this step: its key, name or id.")
+after_option: Decorator = click.option(
+    "--after-step", metavar="STEP", help="Start after this step: its key, name or id."
+)
 
 
 @click.group()
 def workflows() -> None:
-    """See workflows: their steps, graph, times and critical path; cancel one, or retry from a step."""
+    """List, show, draw, cancel and retry workflows."""
 
 
 @workflows.command("ls")
 @store_option
-@form_options
+@json_options
 @tz_option
-@click.option("--tenant", help="Only this tenant's.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
-def ls(store_url: str | None, form: str | None, times: Times, tenant: str | None, limit: int) -> None:
-    """List workflows, the latest submit first."""
-    store = opened(store_url)
-    found: list[Listed] = []
-    after = None
-    while len(found) < limit:
-        some = list_workflows(store, tenant=tenant, limit=min(PAGE, limit - len(found)), after=after)
-        found, after = found + some.workflows, some.next
-        if after is None:
-            break
-    if not print_json_form(form, [_summary(each) for each in found]):
+@tenant_option
+@limit_option()
+def ls(access: Access, form: str | None, times: Times, tenant: str | None, limit: int) -> None:
+    """List workflows, newest first."""
+    page = _find_newest(access, tenant, limit)
+    shape = workflow_list(page)
+    if not print_json(form, shape, shape.workflows):
         rows = [
-            [each.name, each.tenant, _size(each), _states(each.tasks), times.both(each.submitted)] for each in found
+            [
+                each.name,
+                each.tenant,
+                f"{sum(each.tasks.values()):,}{'' if each.complete else '+'}",
+                _count_states(each.tasks),
+                times.format(each.submitted),
+            ]
+            for each in page.workflows
         ]
-        table(("workflow", "tenant", "#tasks", "states", "submitted"), rows)
-        if not found:
-            print_note("no task belongs to a workflow")
-    if after is not None:
-        print_note(f"… and more; the latest {limit} are shown (--limit)")
+        print_table(("workflow", "tenant", "#tasks", "states", "submitted"), rows)
+        if not page.workflows:
+            print_note("No task belongs to a workflow.")
+    if page.after is not None:
+        print_note(f"Only the newest {limit} workflows are shown. Use --limit to see more.")
 
 
 @workflows.command()
 @store_option
-@form_options
+@json_options
 @tz_option
 @click.argument("name")
 @tenant_option
-@limit_option
+@limit_option(None)
 @after_option
-def show(
-    store_url: str | None,
-    form: str | None,
-    times: Times,
-    name: str,
-    tenant: str | None,
-    limit: int | None,
-    step: str | None,
-) -> None:
-    """Its steps in order, how long each waited and worked, and which of them decide when it ends.
+def show(access: Access, form: str | None, times: Times, **options: Any) -> None:
+    """Show the steps of a workflow, their times and the critical path.
 
-    Of many steps those that matter most are shown; --limit and --after go through all of them, --jsonl prints them all.
+    Of many steps the most important are shown; --limit and --after-step page through all, --jsonl prints all.
     """
-    store = opened(store_url)
-    found = workflow(store, name, tenant=tenant)
-    after = None if step is None else find_step(store, name, found.tenant, step).id
-    if form is not None:
-        _print_json(store, found, form, times, limit, after)
+    view = WorkflowView(access, form, times, **options)
+    if view.print_json_or_summary():
         return
-    _print_head(found, times)
-    if isinstance(found, Summary):
-        _print_summary(store, found, times, limit, after)
-    elif limit is None and after is None:
-        rows = digest(found, ROWS)
-        _print_rows(found, rows, times)
-        _say_how_to_see_more(found, [row for row in rows if isinstance(row, Gap)])
+    found = view.found
+    assert isinstance(found, Workflow)
+    if view.limit is None and view.after is None:
+        rows = summarize(found, ROWS)
+        print_table(_HEADS, [_cells(found, row, times) for row in rows])
+        _print_hidden(found, [row for row in rows if isinstance(row, Gap)])
     else:
-        _print_page(page(store, found, limit=limit or ROWS, after=after, now=times.now), found, times)
+        view.print_page()
 
 
 @workflows.command()
 @store_option
+@json_options
 @tz_option
-@form_options
 @click.argument("name")
 @tenant_option
-@limit_option
+@limit_option(None)
 @after_option
-def graph(
-    store_url: str | None,
-    form: str | None,
-    times: Times,
-    name: str,
-    tenant: str | None,
-    limit: int | None,
-    step: str | None,
-) -> None:
-    """Its steps as a tree, each under the one that held it longest; ◆ marks the critical path.
+def graph(access: Access, form: str | None, times: Times, **options: Any) -> None:
+    """Draw the steps of a workflow as a tree.
 
-    Steps that are alike are one line, and long chains are cut in the middle. With --after what hangs below a step.
+    Each step is drawn under the prerequisite that delayed it longest; ◆ marks the critical path. Similar steps share a
+    line, and long chains are cut in the middle. With --after-step, the tree starts below that step.
     """
-    drawable = _to_draw(store_url, form, times, name, tenant, limit, step)
-    if drawable is None:
+    view = WorkflowView(access, form, times, **options)
+    if view.print_json_or_summary():
         return
-    found, place = drawable
-    for line in Tree(found, times.now).lines(limit or LINES, place):
+    assert isinstance(view.found, Workflow)
+    for line in Tree(view.found, times.now).lines(view.limit or LINES, view.place):
         click.echo(line)
 
 
 @workflows.command("gantt")
 @store_option
+@json_options
 @tz_option
-@form_options
 @click.argument("name")
 @tenant_option
-@limit_option
+@limit_option(None)
 @after_option
-def chart(
-    store_url: str | None,
-    form: str | None,
-    times: Times,
-    name: str,
-    tenant: str | None,
-    limit: int | None,
-    step: str | None,
-) -> None:
-    """Its steps over time: ░ waited, ▓ worked, ◆ on the critical path. Steps that are alike are one bar."""
-    drawable = _to_draw(store_url, form, times, name, tenant, limit, step)
-    if drawable is None:
+def chart(access: Access, form: str | None, times: Times, **options: Any) -> None:
+    """Draw the steps of a workflow over time.
+
+    ░ waited, ▓ worked, ◆ on the critical path. Similar steps share a bar.
+    """
+    view = WorkflowView(access, form, times, **options)
+    if view.print_json_or_summary():
         return
-    found, place = drawable
-    rows: Sequence[Row] = digest(found, limit or ROWS)
-    if place is not None:
-        rows = range(place + 1, min(found.tasks, place + 1 + (limit or ROWS)))
-    for line in gantt(found, times.now, rows):
+    found, limit = view.found, view.limit or ROWS
+    assert isinstance(found, Workflow)
+    rows: Sequence[Row] = summarize(found, limit)
+    if view.place is not None:
+        rows = range(view.place + 1, min(found.tasks, view.place + 1 + limit))
+    for line in draw_gantt(found, times.now, rows):
         click.echo(line)
 
 
 @workflows.command()
 @store_option
-@form_options
+@json_options
 @click.argument("name")
-@click.option("--from", "step", required=True, metavar="STEP", help="A step that ended badly: its key, name or id.")
+@click.option("--from", "step", required=True, metavar="STEP", help="Step to retry from: its key, name or id.")
 @tenant_option
-@bulk_options
-@why_option
-@by_option
+@consent_options
+@author_options
 def retry(
-    store_url: str | None,
-    form: str | None,
-    name: str,
-    step: str,
-    tenant: str | None,
-    yes: bool,
-    dry_run: bool,
-    why: str,
-    by: str | None,
+    access: Access, form: str | None, name: str, step: str, tenant: str | None, consent: Consent, author: Author
 ) -> None:
-    """Bring back a step that ended badly, and everything that was cancelled because of it."""
-    store = opened(store_url)
-    task = find_step(store, name, tenant_of(store, name, tenant), step)
-    if not task.state.ended_badly:
-        raise NotAllowed(f"step {step} is {task.state.value}; only one that ended badly is retried")
-    count = 1 if yes and not dry_run else store.retry([task.id], dependents=True, dry_run=True)
-    if not confirm("retry", count, yes=yes, dry_run=dry_run, most=count):
-        print_json_form(form, {"retried": 0, "matching": count})
-        return
-    text = f"retried the workflow {name} from {step}{because(why)}"
-    done = store.retry([task.id], dependents=True, entries=[entry(f"workflow/{name}", "retried", text, by=by)])
-    if not print_json_form(form, {"retried": done}):
-        click.echo(f"retried {number_of(done)}")
+    """Retry a failed step and everything that was cancelled because of it."""
+    count = operations.retry(access, name, step, author, tenant=tenant, dry_run=True)
+    done = 0
+    if consent.given("retry", count, most=count):
+        done = operations.retry(access, name, step, author, tenant=tenant)
+        if form is None:
+            click.echo(f"Retried {format_count(done)}.")
+    print_json(form, RetriedWorkflow(retried=done, matching=count))
 
 
 @workflows.command()
 @store_option
-@form_options
+@json_options
 @click.argument("name")
 @tenant_option
-@bulk_options
-@why_option
-@by_option
-def cancel(
-    store_url: str | None,
-    form: str | None,
-    name: str,
-    tenant: str | None,
-    yes: bool,
-    dry_run: bool,
-    why: str,
-    by: str | None,
-) -> None:
-    """Cancel all unfinished tasks of a workflow. Running ones are asked to stop."""
-    store = opened(store_url)
-    which = Filter(workflow=name, tenant=tenant_of(store, name, tenant))
-    asked = Asked(form=form, yes=yes, dry_run=dry_run, why=why, by=by)
-    perform(store, CANCEL, which, partial(store.cancel, reason=why or "cancelled with its workflow"), asked)
+@consent_options
+@author_options
+def cancel(access: Access, form: str | None, name: str, tenant: str | None, consent: Consent, author: Author) -> None:
+    """Cancel the unfinished tasks of a workflow; running tasks are asked to stop."""
+    which = Filter(workflow=name, tenant=operations.find_tenant(access, name, tenant))
+    apply_verb(access, Verb.CANCEL, which, consent, author, form)
 
 
-def _to_draw(
-    store_url: str | None,
-    form: str | None,
-    times: Times,
-    name: str,
-    tenant: str | None,
-    limit: int | None,
-    step: str | None,
-) -> tuple[Workflow, int | None] | None:
-    """Return a workflow to draw and the place of the step to start after.
-
-    Returns None if everything was printed already: as JSON, or as counts because there are too many steps to draw.
-    """
-    store = opened(store_url)
-    found = workflow(store, name, tenant=tenant)
-    after = None if step is None else find_step(store, name, found.tenant, step).id
-    if form is not None:
-        _print_json(store, found, form, times, limit, after)
-        return None
-    _print_head(found, times)
-    if isinstance(found, Summary):
-        _print_summary(store, found, times, limit, None)
-        return None
-    return found, None if after is None else found.places[after]
+def _find_newest(access: Access, tenant: str | None, limit: int) -> ListPage:
+    found: list[Listed] = []
+    after = None
+    while len(found) < limit:
+        page = operations.find(access, tenant=tenant, limit=min(PAGE, limit - len(found)), after=after)
+        found, after = found + page.workflows, page.after
+        if after is None:
+            break
+    return ListPage(found, after)
 
 
-def _print_head(found: Workflow | Summary, times: Times) -> None:
-    end = "still open" if found.ended is None else f"ended {times.both(found.ended)}"
-    lasted = length((found.ended or times.now) - found.submitted)
-    click.echo(f"{found.name}  tenant {found.tenant}  {tallied(found.states)}")
-    click.echo(f"submitted {times.both(found.submitted)}, {end}, {lasted} in all")
+class WorkflowView:
+    """A workflow to show, with the options that `show`, `graph` and `gantt` share."""
 
+    def __init__(
+        self,
+        access: Access,
+        form: str | None,
+        times: Times,
+        *,
+        name: str,
+        tenant: str | None,
+        limit: int | None,
+        after_step: str | None,
+    ) -> None:
+        self.access, self.form, self.times, self.limit = access, form, times, limit
+        self.found = operations.get(access, name, tenant=tenant)
+        self.after: TaskId | None = None
+        if after_step is not None:
+            self.after = operations.find_step(access, name, after_step, tenant=self.found.tenant).id
 
-def _print_rows(found: Workflow, rows: Sequence[Row], times: Times) -> None:
-    table(_HEADS, [_cells(found, row, times) for row in rows])
+    @property
+    def place(self) -> int | None:
+        """Return the place of the step to start after."""
+        assert isinstance(self.found, Workflow)
+        return None if self.after is None else self.found.places[self.after]
 
+    def print_json_or_summary(self) -> bool:
+        """Print JSON, or the head and the counts of a workflow too large to draw. Return True if nothing is left."""
+        if self.form is not None:
+            self._print_json()
+            return True
+        _print_head(self.found, self.times)
+        if not isinstance(self.found, Summary):
+            return False
+        if self.limit is not None or self.after is not None:
+            self.print_page()
+        else:
+            _print_summary(self.access, self.found)
+        return True
 
-def _print_page(some: Slice, found: Workflow | Summary, times: Times) -> None:
-    table(_HEADS, [_step_cells(view, _after(found, view), times) for view in some.steps])
-    if some.next is not None:
-        print_note(f"… and more: --after {some.next}")
+    def print_page(self) -> None:
+        """Print a table of the next steps."""
+        page = self._page(self.limit or ROWS, self.after)
+        rows = [_step_cells(step, _prerequisites(self.found, step), self.times) for step in page.steps]
+        print_table(_HEADS, rows)
+        if page.next is not None:
+            print_note(f"… and more: --after-step {page.next}")
+
+    def _print_json(self) -> None:
+        """Print one document with a page of steps; with --jsonl, all steps from there on, one per line."""
+        if self.form == "json":
+            page = self._page(self.limit or PAGE, self.after)
+            print_json(self.form, workflow_shape(self.found, page, self.times.now))
+            return
+        left, after = self.limit, self.after
+        while left is None or left > 0:
+            page = self._page(PAGE if left is None else min(PAGE, left), after)
+            print_json(self.form, step_list(page, self.times.now).steps)
+            after = page.next
+            if after is None:
+                return
+            left = None if left is None else left - len(page.steps)
+
+    def _page(self, limit: int, after: TaskId | None) -> Slice:
+        return operations.page(self.access, self.found, limit=limit, after=after)
 
 
 _HEADS = ("", "step", "state", "#waited", "#worked", "after", "id")
+
+
+def _print_head(found: Workflow | Summary, times: Times) -> None:
+    end = "unfinished" if found.ended is None else f"ended {times.format(found.ended)}"
+    lasted = format_span((found.ended or times.now) - found.submitted)
+    click.echo(f"{found.name}  tenant {found.tenant}  {format_states(found.states)}")
+    click.echo(f"submitted {times.format(found.submitted)}, {end}, {lasted} in total")
 
 
 def _cells(found: Workflow, row: Row, times: Times) -> list[str]:
@@ -290,154 +287,68 @@ def _cells(found: Workflow, row: Row, times: Times) -> list[str]:
         return ["", row.text, "", "", "", "", ""]
     if isinstance(row, int):
         view = found.view(row)
-        return _step_cells(view, _after(found, view), times)
+        return _step_cells(view, _prerequisites(found, view), times)
     views = [found.view(place) for place in row.places]
     ran = [view for view in views if view.began is not None]
-    waited = max(view.waited(times.now) for view in views)
-    worked = f"≤ {length(max(view.worked(times.now) for view in ran))}" if ran else "–"
-    above = names(found, found.prerequisites[row.places[0]])
-    some = f"{views[0].step.id} …"
     return [
         "",
-        group_name(found, row.places),
-        state_shown(views[0].step.state),
-        f"≤ {length(waited)}",
-        worked,
-        above,
-        some,
+        format_group(found, row.places),
+        format_state(views[0].step.state),
+        f"≤ {format_span(max(view.waited(times.now) for view in views))}",
+        f"≤ {format_span(max(view.worked(times.now) for view in ran))}" if ran else "–",
+        format_steps(found, found.prerequisites[row.places[0]]),
+        f"{views[0].step.id} …",
     ]
 
 
-def _step_cells(view: StepView, above: str, times: Times) -> list[str]:
+def _step_cells(view: StepView, prerequisites: str, times: Times) -> list[str]:
     return [
         CRITICAL if view.critical else "",
         view.name,
-        state_shown(view.step.state),
-        length(view.waited(times.now)),
-        length(view.worked(times.now)) if view.began is not None else "–",
-        above,
+        format_state(view.step.state),
+        format_span(view.waited(times.now)),
+        format_span(view.worked(times.now)) if view.began is not None else "–",
+        prerequisites,
         str(view.step.id),
     ]
 
 
-def _after(found: Workflow | Summary, view: StepView) -> str:
+def _prerequisites(found: Workflow | Summary, view: StepView) -> str:
     if isinstance(found, Workflow):
-        return names(found, found.prerequisites[found.places[view.step.id]])
+        return format_steps(found, found.prerequisites[found.places[view.step.id]])
     more = f" and {len(view.prerequisites) - 1:,} more" if len(view.prerequisites) > 1 else ""
     return f"{view.prerequisites[0]}{more}" if view.prerequisites else ""
 
 
-def _say_how_to_see_more(found: Workflow, gaps: Sequence[Gap]) -> None:
+def _print_hidden(found: Workflow, gaps: Sequence[Gap]) -> None:
     if gaps:
         hidden = sum(sum(gap.states.values()) for gap in gaps)
-        print_note(f"{hidden:,} of {found.tasks:,} steps are not shown: --limit and --after page through all of them")
+        print_note(f"{hidden:,} of {found.tasks:,} steps are not shown. --limit and --after-step page through all.")
 
 
-def _print_summary(store: Store, found: Summary, times: Times, limit: int | None, after: TaskId | None) -> None:
-    """A workflow that was only counted: by handler, with the first steps that failed, and that run."""
-    if limit is not None or after is not None:
-        _print_page(page(store, found, limit=limit or ROWS, after=after, now=times.now), found, times)
-        return
-    click.echo(f"{found.tasks:,} steps are too many for a graph and a critical path; here they are counted:")
+def _print_summary(access: Access, found: Summary) -> None:
+    """Print the counts of a large workflow by handler, and its first failed, running and runnable steps."""
+    click.echo(f"{found.tasks:,} steps are too many for a graph and a critical path. Counts:")
     handlers: dict[str, dict[State, int]] = {}
     for group in found.groups:
         states = handlers.setdefault(group.handler, {})
         states[group.state] = states.get(group.state, 0) + group.tasks
     largest = sorted(handlers, key=lambda handler: (-sum(handlers[handler].values()), handler))
-    rows = [[handler, f"{sum(handlers[handler].values()):,}", _states(handlers[handler])] for handler in largest[:ROWS]]
-    table(("handler", "#tasks", "states"), rows)
+    rows = [
+        [handler, f"{sum(handlers[handler].values()):,}", _count_states(handlers[handler])]
+        for handler in largest[:ROWS]
+    ]
+    print_table(("handler", "#tasks", "states"), rows)
     if len(largest) > ROWS:
-        click.echo(f"… {len(largest) - ROWS:,} more handlers: --json lists all")
+        click.echo(f"… {len(largest) - ROWS:,} more handlers. --json lists all.")
     for title, states in (("failed", _FAILED), ("running", _RUNNING), ("next", (State.RUNNABLE,))):
         number = sum(found.states.get(state, 0) for state in states)
         if number:
-            steps = first_in(store, found, states, 10)
-            click.echo(f"{title}: {', '.join(step_name(step) for step in steps)}" + _and_more(number - len(steps)))
-    print_note("--limit and --after page through the steps in submit order; --jsonl prints them all")
+            steps = operations.find_first(access, found, states, 10)
+            more = f" and {number - len(steps):,} more" if number > len(steps) else ""
+            click.echo(f"{title}: {', '.join(step_name(step) for step in steps)}{more}")
+    print_note("--limit and --after-step page through the steps in submit order. --jsonl prints all.")
 
 
-def _and_more(number: int) -> str:
-    return f" and {number:,} more" if number > 0 else ""
-
-
-def _print_json(
-    store: Store, found: Workflow | Summary, form: str, times: Times, limit: int | None, after: TaskId | None
-) -> None:
-    """One document with a page of steps; or with `--jsonl` all steps from there on, a line each."""
-    offers = HandlerCatalog(store)
-    if form == "jsonl":
-        for line in _step_lines(store, found, offers, times, limit, after):
-            print_json_form(form, line)
-        return
-    some = page(store, found, limit=limit or PAGE, after=after, now=times.now)
-    print_json_form(form, {**_document(found), "steps": _documents(store, some, offers, times), "next": some.next})
-
-
-def _step_lines(
-    store: Store,
-    found: Workflow | Summary,
-    offers: HandlerCatalog,
-    times: Times,
-    limit: int | None,
-    after: TaskId | None,
-) -> Iterator[dict[str, Any]]:
-    left = limit
-    while left is None or left > 0:
-        some = page(store, found, limit=PAGE if left is None else min(PAGE, left), after=after, now=times.now)
-        yield from _documents(store, some, offers, times)
-        after = some.next
-        if after is None:
-            return
-        left = None if left is None else left - len(some.steps)
-
-
-def _document(found: Workflow | Summary) -> dict[str, Any]:
-    whole: dict[str, Any] = {
-        "workflow": found.name,
-        "tenant": found.tenant,
-        "tasks": {state.value: number for state, number in found.states.items()},
-        "submitted": to_datetime(found.submitted),
-        "ended": None if found.ended is None else to_datetime(found.ended),
-        "aggregated": isinstance(found, Summary),
-    }
-    if isinstance(found, Summary):
-        groups = [
-            {"handler": g.handler, "queue": g.queue, "state": g.state.value, "tasks": g.tasks} for g in found.groups
-        ]
-        return {**whole, "groups": groups, "critical_path": None, "critical_steps": None}
-    path = [found.steps[place].id for place in found.critical[:MOST_PATH]]
-    return {**whole, "critical_path": path, "critical_steps": len(found.critical)}
-
-
-def _documents(store: Store, some: Slice, offers: HandlerCatalog, times: Times) -> list[dict[str, Any]]:
-    tasks = store.get([view.step.id for view in some.steps])
-    return [
-        {
-            **task_json(task, offers),
-            "name": view.name,
-            "prerequisites": view.prerequisites,
-            "critical": view.critical,
-            "waited_seconds": view.waited(times.now) / 1e6,
-            "worked_seconds": view.worked(times.now) / 1e6,
-        }
-        for view, task in zip(some.steps, tasks, strict=True)
-        if task is not None  # It was removed meanwhile.
-    ]
-
-
-def _summary(found: Listed) -> dict[str, Any]:
-    return {
-        "workflow": found.name,
-        "tenant": found.tenant,
-        "tasks": {state.value: number for state, number in found.tasks.items()},
-        "complete": found.complete,
-        "submitted": to_datetime(found.submitted),
-    }
-
-
-def _size(found: Listed) -> str:
-    return f"{sum(found.tasks.values()):,}{'' if found.complete else '+'}"
-
-
-def _states(tasks: dict[State, int]) -> str:
+def _count_states(tasks: dict[State, int]) -> str:
     return ", ".join(f"{tasks[state]:,} {state.value}" for state in State if tasks.get(state))

@@ -38,7 +38,7 @@ class Access:
         """Return the store, for what concerns all tenants and queues. Refuse a caller who is limited to one."""
         if self.caller.limited:
             name = self.caller.name
-            raise Refused("forbidden", f"this is about all tenants and queues; the token {name} is limited to one")
+            raise Refused("forbidden", f"This covers all tenants and queues. Token {name!r} is limited to one of them.")
         return self.store
 
     def narrow(self, filter: Filter) -> Filter | None:
@@ -66,4 +66,4 @@ class Access:
         if self.caller.queue not in (None, name):
             raise UnknownQueue(name)
         if self.caller.tenant is not None:
-            raise Refused("forbidden", "a queue is shared by all tenants, and this token is limited to one of them")
+            raise Refused("forbidden", "All tenants share a queue, and this token is limited to one tenant.")

@@ -23,7 +23,7 @@ class AuditPage(Struct, frozen=True):
 
 
 def find(access: Access, subject: str | None = None, *, limit: int = 100, before: int | None = None) -> AuditPage:
-    """Return a page of the audit log: all of it, one subject as in `queue/mail`, or a kind as in `queue/`."""
+    """Return a page of the audit log: of everything, one subject as in `queue/mail`, or a kind as in `queue/`."""
     found = access.whole_store.audit(subject, limit=limit, before=before)
     after = found[-1].number if len(found) == limit else None
     return AuditPage([redact_entry(entry) for entry in found], after)

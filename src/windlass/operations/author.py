@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from windlass.core.names import check_author
 from windlass.redaction import redact_text
@@ -11,7 +12,10 @@ from windlass.stores.coordination import MAX_TEXT, Entry
 
 
 class Author(Struct, frozen=True):
-    """The author of a change and the reason for it. Names and reasons that do not fit the audit log are refused."""
+    """The author of a change and the reason for it.
+
+    A name or reason that does not fit the audit log is refused. Secrets in the reason are removed before it is stored.
+    """
 
     name: str
     """An account or an API token."""
@@ -21,6 +25,7 @@ class Author(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_author(self.by, self.why)
+        force_setattr(self, "why", redact_text(self.why))
 
     @property
     def by(self) -> str:

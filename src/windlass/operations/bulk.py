@@ -51,7 +51,7 @@ class BulkAction:
 
     def __init__(self, access: Access, verb: Verb, which: Selection, author: Author) -> None:
         if isinstance(which, Filter) and _matches_everything(which):
-            raise InvalidFilter("", 0, "it matches every task; name some ids, or a condition such as queue:mail")
+            raise InvalidFilter("", 0, "it matches every task. Name some ids, or add a condition such as queue:mail.")
         self._access, self._verb, self._which, self._author = access, verb, which, author
         self._selection: Selection = []
         """What the store is given: the filter, or ids where the store cannot judge the filter itself."""

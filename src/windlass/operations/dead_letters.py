@@ -64,7 +64,7 @@ def get(access: Access, id: str) -> DeadGroup:
         return matching[0]
     names = ", ".join(group.id for group in matching or known[:20]) or "none, because no task has failed"
     number = len(matching) or "no"
-    raise UnknownGroup(f"group={id!r} matches {number} group{'s' * (len(matching) > 1)}; the groups are {names}")
+    raise UnknownGroup(f"group={id!r} matches {number} group{'s' * (len(matching) > 1)}. The groups are: {names}.")
 
 
 def letters(access: Access, group: DeadGroup, *, limit: int = COUNTED) -> Letters:

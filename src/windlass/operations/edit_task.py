@@ -1,4 +1,4 @@
-"""A failed task once more with other arguments: which task that is, and whether its handler can take them. Pure."""
+"""Make the task that replaces one that ended badly, with other arguments. Pure."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 
 def edit_task(task: Task, changes: Mapping[str, Any], schema: Mapping[str, Any]) -> NewTask:
-    """The task that takes its place: the same but for the arguments. The same change always names the same task."""
+    """Return a copy of a task with changed arguments. The same change always has the same key."""
     if not task.state.ended_badly:
-        raise NotAllowed(f"task {task.id} is {task.state.value}; only one that ended badly is edited")
+        raise NotAllowed(
+            f"Task {task.id} is {task.state.value}. Only a failed, cancelled or expired task can be edited."
+        )
     args: dict[str, Any] = {**msgspec.json.decode(task.args), **changes}
     check_arguments(task.handler, schema, args)
     properties: Mapping[str, Any] = schema.get("properties", {})
@@ -43,7 +45,7 @@ def edit_task(task: Task, changes: Mapping[str, Any], schema: Mapping[str, Any])
         tenant=task.tenant,
         queue=task.queue,
         priority=task.priority,
-        # What its arguments are made of has to be there still, and is kept for as long as somebody waits for it.
+        # Results that its arguments refer to must still exist; prerequisites are kept while a task waits for them.
         prerequisites=tuple(referenced_ids(text)),
         retry=rules.retry,
         max_crashes=rules.max_crashes,
@@ -59,13 +61,13 @@ def edit_task(task: Task, changes: Mapping[str, Any], schema: Mapping[str, Any])
 
 
 def _check_kind(name: str, value: Any, schema: Mapping[str, Any]) -> None:
-    """Hold a value against what its schema says in plain words; the rest is for the handler to refuse."""
-    said: str | list[str] = schema.get("type", [])
-    kinds = [said] if isinstance(said, str) else said
+    """Check a value against the plain types of its schema. The handler checks the rest."""
+    types: str | list[str] = schema.get("type", [])
+    kinds = [types] if isinstance(types, str) else types
     fits = [kind for each in kinds for kind in _KINDS.get(each, (object,))]
     is_bool_for_number = isinstance(value, bool) and bool not in fits and object not in fits
     if kinds and (is_bool_for_number or not isinstance(value, tuple(fits))):
         raise InvalidTask(
-            f"args.{name}={value!r} is not {' or '.join(kinds)}; "
-            f"on the command line text is {name}=…, other JSON {name}:=…"
+            f"args.{name}={value!r} is not {' or '.join(kinds)}. "
+            f"On the command line, write text as {name}=… and other JSON as {name}:=…"
         )

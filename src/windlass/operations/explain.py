@@ -1,4 +1,4 @@
-"""What `core.gates` and `core.forecast` need to know about a task, read from the store."""
+"""Explain why a task does not run: read what `core.why` and `core.forecast` need from the store."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from windlass.core.why import Prerequisite, Serving, Why, gates
 from windlass.stores.protocol import Session, Store
 
 COUNTED = 10_000
-"""Tasks ahead of one that are counted; beyond that it is far away in any case."""
+"""How many tasks ahead of one are counted."""
 MEASURED = 5
-"""Ends of attempts from which on a mean run time means anything."""
+"""How many attempts must have ended before their mean run time is used."""
 SECOND = 1_000_000
 
 
@@ -30,18 +30,18 @@ class _Pool(msgspec.Struct):
 
 
 class _About(msgspec.Struct):
-    """What of a node's words about itself matters here."""
+    """The part of a node's published description that is needed here."""
 
     queues: frozenset[str] | None = None
     pools: dict[str, _Pool] | None = None
     tags: frozenset[str] | None = None
     handlers: frozenset[str] | None = None
     slots: int = 1
-    """Of a worker over HTTP, which has no pool of processes to say so."""
+    """For workers over HTTP, which have no pools."""
 
 
 def explain(store: Store, task: Task) -> Why:
-    """Why this task does not run, as things stand; and if only its turn has not come, when it will."""
+    """Explain what a task waits for. If it only waits for its turn, forecast when it starts."""
     waits = task.state is State.WAITING
     ahead = store.ahead(task.id, limit=COUNTED) if task.state is State.RUNNABLE else 0
     around = store.neighbourhood(task.id).prerequisites if waits else []
@@ -68,7 +68,7 @@ def _breakers(store: Store, task: Task) -> dict[str, Breaker]:
 
 
 def _stopped(store: Store) -> dict[str, str]:
-    """The pools that people have stopped, and in whose words. One that has gone to 0 by itself wakes by itself."""
+    """Return the pools that people have set to 0, with the reason. A pool that the autoscaler set to 0 starts again."""
     orders = {control.name: decode_document(control.value, PoolOverrides) for control in store.controls(OVERRIDES)}
     found: dict[str, str] = {}
     for name, order in orders.items():
@@ -80,9 +80,9 @@ def _stopped(store: Store) -> dict[str, str]:
 
 
 def _outlook(store: Store, task: Task, before: int) -> Forecast | None:
-    """When its turn comes, by what the nodes have measured; None before they have measured anything.
+    """Forecast when a task starts from what the nodes have measured; None without measurements.
 
-    Its own queue may be served before all others of its pool, or after them: that is part of the range.
+    The range covers that its queue is served before all others of its pool, or after them.
     """
     here = store.look([task.queue], ahead=timedelta(0))
     pools = [pool for node in read_reports(here).values() for pool in node.pools.values() if task.queue in pool.queues]
@@ -92,10 +92,10 @@ def _outlook(store: Store, task: Task, before: int) -> Forecast | None:
         return None
     slack = None if task.deadline is None else (task.deadline - here.now) / SECOND
     others = sorted({queue for pool in pools for queue in pool.queues} - {task.queue})
-    beside = sum(queue.runnable for queue in store.look(others, ahead=timedelta(0)).queues) if others else 0
+    others_waiting = sum(queue.runnable for queue in store.look(others, ahead=timedelta(0)).queues) if others else 0
     more = before >= COUNTED
     best = forecast(before, slots, seconds, more=more, slack=slack)
-    worst = forecast(before + beside, slots, seconds, more=more, slack=slack)
+    worst = forecast(before + others_waiting, slots, seconds, more=more, slack=slack)
     return msgspec.structs.replace(worst, ahead=before, soonest=best.soonest)
 
 
@@ -110,7 +110,7 @@ def _serving(session: Session) -> Serving:
     except msgspec.DecodeError:
         about = _About()
     slots = dict.fromkeys(about.queues or (), about.slots) if about.pools is None else {}
-    for pool in (about.pools or {}).values():  # Of several pools that serve a queue, the largest counts.
+    for pool in (about.pools or {}).values():  # If several pools serve a queue, the largest counts.
         threads = about.slots if pool.threads is None else pool.threads
         slots |= {queue: max(threads, slots.get(queue, 0)) for queue in pool.queues}
     named = None if about.pools is None else {name: pool.queues for name, pool in about.pools.items()}

@@ -1,7 +1,7 @@
-"""What the app's nodes offer, as they have published it: which handlers there are, and what they take.
+"""The handlers that nodes have published, and the arguments that they take.
 
-A task of a handler that nobody knows, or with arguments that it does not have, is refused where it is submitted and not
-found out in the night. What was read is gone by for a moment only; an unknown name is always looked up again.
+A submit with an unknown handler or with wrong arguments is refused at once, instead of failing later in a worker. The
+catalog is read again every two seconds, and sooner for an unknown name.
 """
 
 from __future__ import annotations
@@ -19,63 +19,73 @@ from windlass.errors import InvalidTask
 from windlass.stores.protocol import TaskReader
 
 REMEMBERED = 2.0
-AT_LEAST = 0.1
-"""How long a name stays unknown, in seconds, before the store is asked again."""
+"""For how many seconds the catalog is used after it was read."""
+UNKNOWN_SECONDS = 0.1
+"""After how many seconds an unknown name is looked up again."""
 
 
 class UnknownHandler(InvalidTask):
-    """No node has ever offered a handler of this name."""
+    """No node has published a handler of this name."""
 
     code = "unknown_handler"
 
 
 class CatalogEntry(Struct, frozen=True, kw_only=True):
-    """One handler, and the schema of its arguments."""
+    """A handler and the schemas of its arguments and its result."""
 
     info: HandlerSeen
     parameters: Mapping[str, Any]
+    returns: Mapping[str, Any]
 
 
 class HandlerCatalog:
-    """The handlers that a store knows."""
+    """The published handlers of a store."""
 
     def __init__(self, store: TaskReader) -> None:
         self._store = store
         self._lock = Lock()
-        self._offers: dict[str, CatalogEntry] = {}
+        self._entries: dict[str, CatalogEntry] = {}
         self._read: float | None = None
 
     def info(self, name: str) -> HandlerSeen:
-        """A handler by its name."""
-        offer = self._find(name)
-        if offer is None:
-            names = ", ".join(sorted(self._offers)[:20]) or "none yet: start a worker once, or say unchecked"
-            raise UnknownHandler(f"handler={name!r} is not known to any node; published are: {names}")
-        return offer.info
+        """Return a handler. Raise `UnknownHandler` if none was published under this name."""
+        entry = self._find(name)
+        if entry is None:
+            names = ", ".join(sorted(self._entries)[:20]) or "none yet; start a worker, or submit unchecked"
+            raise UnknownHandler(f"handler={name!r} is unknown. No node has published it. Published handlers: {names}.")
+        return entry.info
 
     def parameters(self, name: str) -> Mapping[str, Any]:
-        """The schema of a handler's arguments; empty if it is not known."""
-        offer = self._find(name)
-        return {} if offer is None else offer.parameters
+        """Return the schema of a handler's arguments; empty if it is unknown."""
+        entry = self._find(name)
+        return {} if entry is None else entry.parameters
+
+    def returns(self, name: str) -> Mapping[str, Any]:
+        """Return the schema of a handler's result; empty if it is unknown."""
+        entry = self._find(name)
+        return {} if entry is None else entry.returns
 
     def check(self, name: str, given: Mapping[str, Any]) -> None:
-        """Refuse names that the handler does not have, and say which are missing."""
+        """Refuse unknown and missing arguments."""
         check_arguments(name, self.parameters(name), given)
 
     def _find(self, name: str) -> CatalogEntry | None:
         with self._lock:
             age = None if self._read is None else monotonic() - self._read
-            if age is None or age > (REMEMBERED if name in self._offers else AT_LEAST):
+            if age is None or age > (REMEMBERED if name in self._entries else UNKNOWN_SECONDS):
                 found = self._store.handlers()
-                self._offers = {
-                    each.name: CatalogEntry(info=each, parameters=json_object(each.parameters)) for each in found
+                self._entries = {
+                    each.name: CatalogEntry(
+                        info=each, parameters=json_object(each.parameters), returns=json_object(each.returns)
+                    )
+                    for each in found
                 }
                 self._read = monotonic()
-            return self._offers.get(name)
+            return self._entries.get(name)
 
 
 def check_arguments(handler: str, schema: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Hold the names of arguments against a handler's schema."""
+    """Check the names of arguments against a handler's schema."""
     known: Mapping[str, Any] = schema.get("properties", {})
     required: list[str] = schema.get("required", [])
     is_closed = schema.get("additionalProperties", not known) is False
@@ -84,12 +94,12 @@ def check_arguments(handler: str, schema: Mapping[str, Any], given: Mapping[str,
     if wrong or missing:
         takes = ", ".join(known) or "no arguments"
         raise InvalidTask(
-            f"args: {handler} takes {takes}"
-            + (f"; unknown: {', '.join(wrong)}" if wrong else "")
-            + (f"; missing: {', '.join(missing)}" if missing else "")
+            f"args: {handler} takes {takes}."
+            + (f" Unknown: {', '.join(wrong)}." if wrong else "")
+            + (f" Missing: {', '.join(missing)}." if missing else "")
         )
 
 
 def unchecked_handler(name: str) -> HandlerInfo:
-    """A handler that nobody has published, taken on trust."""
+    """Return a handler that was not published, without checks."""
     return HandlerInfo(name=name)

@@ -54,7 +54,7 @@ def simulate(
     """Replay the recent load of a pool. What is not given is as the pool has it."""
     length = duration(since, "since")
     if not timedelta(0) < length <= LONGEST:
-        raise InvalidLoad(f"since={since!r} is out of range; use up to an hour, or `windlass pool simulate`")
+        raise InvalidLoad(f"since={since!r} is out of range. Use up to an hour, or `windlass pool simulate`.")
     view, chosen = pools.get(access, name), find_policies(policies)
     load = adjust_load(
         _read_load(access.store, view.queues, length, access.now),
@@ -64,7 +64,7 @@ def simulate(
         start_delay=start_delay,
     )
     if not _one_at_a_time.acquire(blocking=False):
-        raise Refused("overloaded", "another simulation is running; try again when it has ended")
+        raise Refused("overloaded", "Another simulation is running. Retry when it has ended.")
     try:
         limit = compute_bound(load)
         results = [replace(play(policy, load, limit), timeline=Timeline()) for policy in chosen]
@@ -86,7 +86,7 @@ def _read_load(store: TaskReader, queues: Sequence[str], since: timedelta, now: 
         except InvalidLoad as error:
             refusal = error
     if not found:
-        raise refusal or InvalidLoad("the pool serves no queue, so there is nothing to replay")
+        raise refusal or InvalidLoad("The pool serves no queue, so there is nothing to replay.")
     first = found[0]
     arrivals = sorted(arrival for load in found for arrival in load.arrivals)
     return make_load("recorded", arrivals, wait=first.wait, delay=first.delay)
@@ -105,7 +105,7 @@ class _LimitedReader:
     def find(self, filter: Filter, *, limit: int = 100, after: Cursor | None = None) -> Page:
         self._left -= 1
         if self._left < 0:
-            raise TooManyTasks("since covers too many tasks; use a shorter time, or `windlass pool simulate`")
+            raise TooManyTasks("since covers too many tasks. Use a shorter time, or `windlass pool simulate`.")
         return self._store.find(filter, limit=limit, after=after)
 
     def __getattr__(self, name: str) -> Any:

@@ -34,6 +34,7 @@ from windlass.operations import audit
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.conflicts import retry_on_conflict, write_control
+from windlass.operations.redact import redact_data
 from windlass.redaction import redact, redact_text
 from windlass.stores.coordination import MAX_QUEUES, Look
 from windlass.stores.protocol import Count, Store
@@ -148,10 +149,10 @@ def set_size(
     """Override the controller: this size, or one up to `most`, for some time; None means until it is resumed."""
     most = least if most is None else most
     if not 0 <= least <= most <= MAX_WORKERS:
-        raise InvalidTask(f"size={least}..{most} is out of range; use 0 to {MAX_WORKERS:,}, the smaller number first")
+        raise InvalidTask(f"size={least}..{most} is out of range. Use 0 to {MAX_WORKERS:,}, the smaller number first.")
     length = FOREVER if lasts is None else duration(lasts, "for")
     if not timedelta(0) < length <= FOREVER:
-        raise InvalidTask(f"for={lasts!r} is out of range; use a time such as 30m, at most ten years")
+        raise InvalidTask(f"for={lasts!r} is out of range. Use a time such as 30m, at most ten years.")
 
     def change(current: PoolOverrides, look: Look) -> PoolOverrides:
         until = look.now / SECOND + length.total_seconds()
@@ -196,7 +197,7 @@ def tune(access: Access, name: str, changes: Mapping[str, Any], *, author: Autho
     known = {field.name for field in fields(Settings)}
     for field in changes:
         if field not in known:
-            raise InvalidTask(f"{field} is not a setting of a pool; use some of {', '.join(sorted(known))}")
+            raise InvalidTask(f"{field} is not a setting of a pool. Use some of {', '.join(sorted(known))}.")
     given = {field: _as_stored(field, value) for field, value in changes.items()}
 
     def change(current: PoolOverrides, _: Look) -> PoolOverrides:
@@ -280,7 +281,7 @@ def _change(
         check_pool(look, name)
         overrides, version = pool_tick.read_overrides(look, name)
         value = encode_document(change(overrides, look))
-        entry = replace(author.entry(f"pool/{name}", action, text), data=value)
+        entry = replace(author.entry(f"pool/{name}", action, text), data=redact_data(value))
         write_control(store, OVERRIDES, name, value, version=version, entries=[entry])
 
     retry_on_conflict(f"the overrides of pool {name}", attempt)
@@ -293,7 +294,7 @@ def _check_settings(overrides: PoolOverrides) -> None:
     if "floor" in overrides.tuned and "ceiling" in overrides.tuned and settings.floor > settings.ceiling:
         found.append(f"floor={settings.floor} is above ceiling={settings.ceiling}")
     if not 0 <= settings.floor <= MAX_WORKERS or not 0 <= settings.ceiling <= MAX_WORKERS:
-        found.append(f"floor={settings.floor}, ceiling={settings.ceiling} is out of range; use 0 to {MAX_WORKERS:,}")
+        found.append(f"floor={settings.floor}, ceiling={settings.ceiling} is out of range, use 0 to {MAX_WORKERS:,}")
     if found:
         raise InvalidTask("pool: " + "; ".join(found))
 

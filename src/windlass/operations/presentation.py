@@ -1,7 +1,7 @@
-"""How states and times look to people, wherever they are shown: glyphs, the colours of light and dark, moments.
+"""Glyphs, colors and time formats that the command line, the terminal UI and the dashboard share.
 
-Colour never stands alone: glyph and word are always there. A moment is always shown both ways, in a zone and by how
-long ago it was. Pure, so that the command line, the terminal pages and the dashboard say the same.
+A color never carries meaning alone: the glyph and the word are always there. A time is always shown as a clock time and
+as an age. Pure.
 """
 
 from __future__ import annotations
@@ -28,8 +28,22 @@ GLYPHS: Mapping[State, str] = {
 }
 
 
+ANSI: Mapping[State, str] = {
+    State.WAITING: "white",
+    State.SCHEDULED: "blue",
+    State.RUNNABLE: "cyan",
+    State.LEASED: "bright_blue",
+    State.RETRYING: "yellow",
+    State.COMPLETED: "green",
+    State.FAILED: "red",
+    State.CANCELLED: "bright_black",
+    State.EXPIRED: "magenta",
+}
+"""The color of each state by its ANSI name, for output whose background is unknown."""
+
+
 class Palette(Struct, frozen=True, kw_only=True):
-    """Colours that were computed to stay readable and apart, for all kinds of sight. Brass is for what decides."""
+    """Colors that stay readable and distinct with impaired color vision. Brass marks what is selected."""
 
     ground: str
     card: str
@@ -85,36 +99,36 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Times(Struct, frozen=True, kw_only=True):
-    """One moment to count from, and the zone to show others in; None is the machine's own."""
+    """Formats times relative to `now`, in a zone; None is the zone of this machine."""
 
     now: Micros
     zone: tzinfo | None = None
 
-    def both(self, instant: Micros | None) -> str:
-        """A moment, absolute and relative, as in `14:02:11 +01:00 · 3 min ago`; with its date if that is not today."""
+    def format(self, instant: Micros | None) -> str:
+        """Return the clock time and the age, as in `14:02:11 +01:00 · 3 min ago`; with the date unless it is today."""
         if instant is None:
             return "–"
-        return f"{self.at(instant)} · {self.ago(instant)}"
+        return f"{self.format_clock(instant)} · {self.format_age(instant)}"
 
-    def at(self, instant: Micros) -> str:
-        """A moment in the zone."""
+    def format_clock(self, instant: Micros) -> str:
+        """Return the clock time in the zone."""
         moment, today = (to_datetime(each).astimezone(self.zone) for each in (instant, self.now))
         date = "" if moment.date() == today.date() else f"{moment:%Y-%m-%d} "
         offset = moment.strftime("%z")
         return f"{date}{moment:%H:%M:%S} {offset[:3]}:{offset[3:5]}"
 
-    def ago(self, instant: Micros) -> str:
-        """How far away a moment is, in words."""
+    def format_age(self, instant: Micros) -> str:
+        """Return how long ago an instant was, or in how long it will be."""
         distance = self.now - instant
         if abs(distance) < 1_000_000:
             return "now"
-        return f"{length(abs(distance))} ago" if distance > 0 else f"in {length(-distance)}"
+        return f"{format_span(abs(distance))} ago" if distance > 0 else f"in {format_span(-distance)}"
 
 
-def length(span: Micros) -> str:
-    """A length of time in its largest unit.
+def format_span(span: Micros) -> str:
+    """Format a duration in its largest unit.
 
-    >>> length(90_000_000), length(250_000)
+    >>> format_span(90_000_000), format_span(250_000)
     ('1.5 min', '0.25 s')
     """
     seconds = span / 1_000_000
@@ -124,16 +138,16 @@ def length(span: Micros) -> str:
     return f"{seconds:.2g} s"
 
 
-def sparkline(values: list[float]) -> str:
-    """Numbers as bars, the largest as the highest; nothing at all is the lowest line.
+def draw_sparkline(values: list[float]) -> str:
+    """Draw numbers as bars. The largest gets the tallest bar, zero the shortest.
 
-    >>> sparkline([0, 1, 2, 4])
+    >>> draw_sparkline([0, 1, 2, 4])
     '▁▃▅█'
     """
     top = max(values, default=0)
     return "".join(_BARS[min(7, int(value / top * 7 + 0.5)) if top > 0 else 0] for value in values)
 
 
-def tame(text: str) -> str:
-    """What others have written, without what would steer a terminal."""
+def replace_controls(text: str) -> str:
+    """Replace control characters, which could move the cursor or recolor the terminal."""
     return _CONTROL.sub("�", text)

@@ -7,7 +7,7 @@ and get the clear values.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -26,11 +26,11 @@ from windlass.stores.workflow_reads import Step
 
 
 def redact_task(task: Task, catalog: HandlerCatalog) -> Task:
-    """Remove secrets from arguments, result and reason. The handler's schema marks some arguments as secret."""
+    """Remove secrets from arguments, result and reason. The handler's schemas mark some values as secret."""
     return replace(
         task,
         args=_redact_json(task.args, catalog.parameters(task.handler)),
-        result=None if task.result is None else _redact_json(task.result),
+        result=None if task.result is None else _redact_json(task.result, catalog.returns(task.handler)),
         reason=redact_text(task.reason),
     )
 
@@ -68,8 +68,12 @@ def redact_step(step: Step) -> Step:
 
 def redact_entry(entry: EntrySeen) -> EntrySeen:
     """Remove secrets from the text and the data of an audit entry."""
-    data = msgspec.json.encode(redact(json_object(entry.data))).decode() if entry.data else ""
-    return replace(entry, text=redact_text(entry.text), data=data)
+    return replace(entry, text=redact_text(entry.text), data=redact_data(entry.data))
+
+
+def redact_data(data: str) -> str:
+    """Remove secrets from the data of an audit entry, which is JSON text or empty."""
+    return msgspec.json.encode(_redact_texts(redact(json_object(data)))).decode() if data else ""
 
 
 def redact_queue(queue: Queue) -> Queue:
@@ -91,6 +95,15 @@ def redact_session(session: Session) -> Session:
 
 def _redact_gate(gate: Gate) -> Gate:
     return replace(gate, text=redact_text(gate.text), fix=redact_text(gate.fix))
+
+
+def _redact_texts(value: Any) -> Any:
+    """Remove secrets from every text in a JSON value: data of an entry repeats reasons and errors."""
+    if isinstance(value, dict):
+        return {name: _redact_texts(each) for name, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_redact_texts(each) for each in cast("list[Any]", value)]
+    return redact_text(value) if isinstance(value, str) else value
 
 
 def _redact_json(text: str, schema: Mapping[str, Any] | None = None) -> str:

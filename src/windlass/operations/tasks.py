@@ -129,8 +129,8 @@ def look_up(access: Access, text: str) -> Task:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UnknownTask(f"{text}…, at least among the newest; use the full id")
-    raise InvalidTask(f"id={text!r} matches {found[0].id} and {found[1].id}; use more digits")
+        raise UnknownTask(f"{text}… among the newest tasks; use the full id")
+    raise InvalidTask(f"id={text!r} matches {found[0].id} and {found[1].id}. Use more digits.")
 
 
 def parse_id(text: str) -> TaskId:
@@ -138,7 +138,7 @@ def parse_id(text: str) -> TaskId:
     try:
         return TaskId(UUID(text))
     except ValueError:
-        raise InvalidTask(f"id={text!r} is not a task id; `windlass tasks ls` lists them") from None
+        raise InvalidTask(f"id={text!r} is not a task id. `windlass tasks ls` lists them.") from None
 
 
 def details(access: Access, id: TaskId) -> TaskDetails:
@@ -267,10 +267,10 @@ def _may_touch_secrets(condition: Condition) -> bool:
 
 def _check_may_submit(caller: Caller, new: NewTask) -> None:
     if caller.tenant not in (None, new.tenant):
-        text = f"tenant={new.tenant!r}: this token submits for {caller.tenant} only"
+        text = f"tenant={new.tenant!r}: this token submits for {caller.tenant} only."
         raise Refused("forbidden", text, field="tenant")
     if caller.queue not in (None, new.queue):
-        raise Refused("forbidden", f"queue={new.queue!r}: this token submits to {caller.queue} only", field="queue")
+        raise Refused("forbidden", f"queue={new.queue!r}: this token submits to {caller.queue} only.", field="queue")
 
 
 def _check_references(new: NewTask) -> None:
@@ -278,4 +278,4 @@ def _check_references(new: NewTask) -> None:
     named = {name if isinstance(name, UUID) else keyed_id(new.tenant, new.workflow, name) for name in new.prerequisites}
     foreign = [task for task in referenced_ids(encode_args(new.args)) if task not in named]
     if foreign:
-        raise InvalidPayload(f"args: {foreign[0]} is referenced but is not a prerequisite; name it in `after`")
+        raise InvalidPayload(f"args: {foreign[0]} is referenced but is not a prerequisite. Name it in `after`.")

@@ -68,9 +68,9 @@ def create(
         if value is not None:
             check_name(field, value)
     if not scopes:
-        raise InvalidTask(f"scopes: none given; use some of {', '.join(Scope)}")
+        raise InvalidTask(f"scopes: none given. Use some of {', '.join(Scope)}.")
     if lasts is not None and not timedelta(0) < lasts <= timedelta(days=3_650):
-        raise InvalidTask(f"expires={lasts} is out of range; use a time of up to ten years")
+        raise InvalidTask(f"expires={lasts} is out of range. Use a time of up to ten years.")
     now = access.now
     secret = "wdl_" + base64.urlsafe_b64encode(struct.pack("4Q", *_random_words())).decode().rstrip("=")
     token = Token(
@@ -86,7 +86,7 @@ def create(
     entry = author.entry(f"token/{name}", "created", f"created token {name} for {', '.join(token.scopes)}")
     value = msgspec.json.encode(token).decode()
     if not access.whole_store.put_control(KIND, name, value, expect=0, entries=[entry]):
-        raise NotAllowed(f"token={name!r} exists already; revoke it first, or choose another name")
+        raise NotAllowed(f"Token {name!r} exists already. Revoke it first, or choose another name.")
     return secret
 
 
@@ -143,7 +143,7 @@ class Keyring:
 
     @property
     def is_empty(self) -> bool:
-        """Return True if there is no token at all. An expired token counts: its expiry must not open the server."""
+        """Return True if no token exists. An expired token counts: its expiry must not open the server."""
         return not self._tokens
 
     def find_caller(self, secret: str) -> Caller | None:

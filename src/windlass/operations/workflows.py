@@ -52,7 +52,7 @@ class UnknownWorkflow(WindlassError, LookupError):
     code = "unknown_workflow"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"unknown workflow: {name!r} has no tasks; `windlass workflows ls` lists those that have")
+        super().__init__(f"Unknown workflow: {name!r}. It has no tasks. `windlass workflows ls` lists those that have.")
 
 
 class Slice(Struct, frozen=True):
@@ -227,7 +227,7 @@ def retry(
     tenant = find_tenant(access, name, tenant)
     task = _find_step(access, name, tenant, step)
     if not task.state.ended_badly:
-        text = f"step {step} is {task.state.value}; only a failed, cancelled or expired step can be retried"
+        text = f"Step {step} is {task.state.value}. Only a failed, cancelled or expired step can be retried."
         raise NotAllowed(text)
     text = f"retried workflow {name} of {tenant} from {step}"
     entry = author.entry(f"workflow/{name}", "retried", text, step=step)
@@ -238,7 +238,7 @@ def choose_tenant(access: Access, given: str | None) -> str:
     """Return the tenant for which a caller submits: the given one, the token's own, or the default."""
     own = access.caller.tenant
     if given is not None and own not in (None, given):
-        raise Refused("forbidden", f"tenant={given!r}: this token submits for {own} only", field="tenant")
+        raise Refused("forbidden", f"tenant={given!r}: this token submits for {own} only.", field="tenant")
     return given or own or "default"
 
 
@@ -257,13 +257,13 @@ def _only_tenant(store: TaskReader, name: str) -> str:
     if not tenants:
         raise UnknownWorkflow(name)
     if len(tenants) > 1:
-        raise InvalidTask(f"workflow={name!r} exists for several tenants; choose one of {', '.join(tenants)}")
+        raise InvalidTask(f"workflow={name!r} exists for several tenants. Choose one of {', '.join(tenants)}.")
     return tenants[0]
 
 
 def _check_all_queues(access: Access) -> None:
     if access.caller.queue is not None:
-        raise Refused("forbidden", "a workflow may use many queues, and this token is limited to one of them")
+        raise Refused("forbidden", "A workflow may use many queues, and this token is limited to one queue.")
 
 
 def _find_step(access: Access, name: str, tenant: str, text: str) -> Task:
@@ -287,7 +287,7 @@ def _find_step(access: Access, name: str, tenant: str, text: str) -> Task:
     if not names:
         raise UnknownWorkflow(name)
     number = len(matching) or "no"
-    raise InvalidTask(f"step={text!r} matches {number} step(s) of {name}; its steps are {', '.join(names)}")
+    raise InvalidTask(f"step={text!r} matches {number} step(s) of {name}. Its steps are: {', '.join(names)}.")
 
 
 def _add(one: StepGroup, other: StepGroup) -> StepGroup:
@@ -336,7 +336,7 @@ def _read_graph(store: TaskReader, name: str, tenant: str) -> Workflow | None:
 
 
 def _unknown_step(name: str, id: TaskId) -> InvalidTask:
-    return InvalidTask(f"after={str(id)!r} is not a step of {name}; use the `next` value of the previous page")
+    return InvalidTask(f"after={str(id)!r} is not a step of {name}. Use the `next` value of the previous page.")
 
 
 def _page_by_submit(access: Access, name: str, tenant: str, *, limit: int, after: TaskId | None) -> Slice:

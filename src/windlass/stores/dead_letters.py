@@ -82,8 +82,3 @@ class DeadLetterReader(Protocol):
         One call looks at no more than `SCANNED` failed tasks.
         """
         ...
-
-
-def sort_groups(groups: list[DeadGroup]) -> list[DeadGroup]:
-    """Order groups by size, the largest first, and cut them at `MOST_GROUPS`."""
-    return sorted(groups, key=lambda group: (-group.count, group.id))[:MOST_GROUPS]

@@ -301,7 +301,7 @@ class TaskStore(Protocol):
 
 
 class TaskReader(WorkflowReader, DeadLetterReader, SeriesReader, Protocol):
-    """The read path, for the HTTP API, the CLI and the dashboard. See also `workflow_reads` and `dead_letters`."""
+    """Reads for the HTTP API, the CLI and the dashboard. See also `workflow_reads`, `dead_letters`, `series`."""
 
     def get(self, tasks: Sequence[TaskId]) -> list[Task | None]:
         """Return the tasks with these ids, in this order; None for an unknown id."""

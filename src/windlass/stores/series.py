@@ -89,7 +89,7 @@ class Point(Struct, kw_only=True):
 
 
 class SeriesReader(Protocol):
-    """What dashboards draw."""
+    """Reads of the time series."""
 
     def series(self, queue: str | None, resolution: Resolution, since: Micros) -> list[Point]:
         """Return the points of a queue, or of all queues added up, from the one that covers `since` on.

@@ -1,1 +1,1 @@
-"""`windlass top`: live pages for tasks, queues, pools and nodes in the terminal, over any store; the extra `tui`."""
+"""`windlass top`: live pages for tasks, queues, pools and nodes in the terminal. Needs the extra `tui`."""

@@ -1,4 +1,4 @@
-"""What a key changes in the store, each with its line in the audit log, and what is said when it is done."""
+"""What keys change: each action takes the author and reason, and returns a message about what it did."""
 
 from __future__ import annotations
 
@@ -6,117 +6,100 @@ from collections.abc import Callable
 
 from windlass.core.task import TaskId
 from windlass.errors import InvalidTask
-from windlass.operations import pool_overrides
-from windlass.operations.legacy_queues import RESUMED, change_queue, paused
-from windlass.stores.coordination import Entry
-from windlass.stores.protocol import Store
+from windlass.operations import pools, queues, tasks
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 
-Action = Callable[[Store, str], str]
-"""Changes something in the name of somebody, and says what it did."""
+Action = Callable[[Access, Author], str]
 
 
 def retry(id: TaskId) -> Action:
-    """Bring a task back that ended badly."""
+    """Return the action that retries a failed, cancelled or expired task."""
 
-    def deed(store: Store, by: str) -> str:
-        if not store.retry([id], entries=[_entry(f"task/{id}", "retried", "retried 1 task", by)]):
-            return f"{id} was not retried: only failed, cancelled and expired tasks are"
-        return f"retried {id}"
+    def act(access: Access, author: Author) -> str:
+        if not tasks.retry(access, id, author).tasks:
+            return f"Task {id} was not retried. Only failed, cancelled and expired tasks can be retried."
+        return f"Retried task {id}."
 
-    return deed
+    return act
 
 
 def cancel(id: TaskId) -> Action:
-    """Cancel an unfinished task; one that runs is asked to stop."""
+    """Return the action that cancels an unfinished task."""
 
-    def deed(store: Store, by: str) -> str:
-        entry = _entry(f"task/{id}", "cancelled", "cancelled 1 task", by)
-        if not store.cancel([id], reason=f"cancelled by {by}", entries=[entry]):
-            return f"{id} was not cancelled: it has ended"
-        return f"cancelled {id}"
+    def act(access: Access, author: Author) -> str:
+        if not tasks.cancel(access, id, author).tasks:
+            return f"Task {id} was not cancelled. It has already ended."
+        return f"Cancelled task {id}."
 
-    return deed
-
-
-def pause_queue(name: str, why: str) -> Action:
-    """Let nothing more of a queue be claimed."""
-
-    def deed(store: Store, by: str) -> str:
-        entry = _entry(f"queue/{name}", "paused", f"paused the queue {name}{_because(why)}", by)
-        change_queue(store, name, paused(by, why), entry)
-        return f"{name} is paused"
-
-    return deed
+    return act
 
 
-def resume_queue(name: str, why: str) -> Action:
-    """Let a queue be claimed again."""
+def pause_queue(name: str) -> Action:
+    """Return the action that pauses a queue."""
 
-    def deed(store: Store, by: str) -> str:
-        entry = _entry(f"queue/{name}", "resumed", f"resumed the queue {name}{_because(why)}", by)
-        changed = change_queue(store, name, RESUMED, entry)
-        return f"{name} is open again" if changed else f"{name} is not paused; nothing was changed"
+    def act(access: Access, author: Author) -> str:
+        queues.pause(access, name, author)
+        return f"Queue {name} is paused."
 
-    return deed
-
-
-def set_pool(name: str, size: tuple[int, int], why: str) -> Action:
-    """Overrule the controller for an hour."""
-
-    def deed(store: Store, by: str) -> str:
-        pool_overrides.pin(store, name, *size, by=by, why=why)
-        return f"{name} is set to {sized(size)} for 1h"
-
-    return deed
+    return act
 
 
-def freeze_pool(name: str, why: str) -> Action:
-    """Keep the size that a pool has."""
+def resume_queue(name: str) -> Action:
+    """Return the action that resumes a queue."""
 
-    def deed(store: Store, by: str) -> str:
-        order = pool_overrides.freeze(store, name, by=by, why=why)
-        return f"{name} stays at {order.override.least if order.override else '–'}"
+    def act(access: Access, author: Author) -> str:
+        queues.resume(access, name, author)
+        return f"Queue {name} is open."
 
-    return deed
-
-
-def pause_pool(name: str, why: str) -> Action:
-    """Size 0."""
-
-    def deed(store: Store, by: str) -> str:
-        pool_overrides.pause(store, name, by=by, why=why)
-        return f"{name} is paused"
-
-    return deed
+    return act
 
 
-def resume_pool(name: str, why: str) -> Action:
-    """Let a pool size itself again."""
+def set_pool(name: str, size: tuple[int, int]) -> Action:
+    """Return the action that sets the size of a pool for an hour."""
 
-    def deed(store: Store, by: str) -> str:
-        pool_overrides.resume(store, name, by=by, why=why)
-        return f"{name} sizes itself again"
+    def act(access: Access, author: Author) -> str:
+        pools.set_size(access, name, *size, author=author)
+        least, most = size
+        return f"Pool {name} has size {least if least == most else f'{least} to {most}'} for 1h."
 
-    return deed
+    return act
 
 
-def size_of(text: str) -> tuple[int, int]:
-    """A size as people write it: a number, or a range."""
+def freeze_pool(name: str) -> Action:
+    """Return the action that keeps a pool at its current size."""
+
+    def act(access: Access, author: Author) -> str:
+        override = pools.freeze(access, name, author=author).override
+        return f"Pool {name} stays at {override.least if override else '–'}."
+
+    return act
+
+
+def pause_pool(name: str) -> Action:
+    """Return the action that pauses a pool."""
+
+    def act(access: Access, author: Author) -> str:
+        pools.pause(access, name, author=author)
+        return f"Pool {name} is paused."
+
+    return act
+
+
+def resume_pool(name: str) -> Action:
+    """Return the action that ends a pause or a size set by hand."""
+
+    def act(access: Access, author: Author) -> str:
+        pools.resume(access, name, author=author)
+        return f"Pool {name} sizes itself again."
+
+    return act
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """Parse a number of workers, or a range."""
     least, dash, most = text.partition("-")
     try:
         return int(least), int(most if dash else least)
     except ValueError:
-        raise InvalidTask(f"size={text!r} is no size; give a number as in 12, or a range as in 2-8") from None
-
-
-def sized(size: tuple[int, int]) -> str:
-    """A size in words."""
-    return f"{size[0]}" if size[0] == size[1] else f"{size[0]} to {size[1]}"
-
-
-def _entry(subject: str, action: str, text: str, by: str) -> Entry:
-    return Entry(subject=subject, action=action, text=text, by=by)
-
-
-def _because(why: str) -> str:
-    return f": {why}" if why else ""
+        raise InvalidTask(f"size={text!r} is not a size. Use a number such as 12, or a range such as 2-8.") from None

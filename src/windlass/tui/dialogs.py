@@ -1,4 +1,4 @@
-"""Small screens over the pages: a question before anything is changed, where to go, and what the keys mean."""
+"""Dialogs over the pages: a question before a change, a list of pages, and the keys."""
 
 from __future__ import annotations
 
@@ -13,60 +13,51 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from windlass.tui.drawing import plain
-from windlass.tui.snapshot import Name
+from windlass.tui.snapshot import Page
 
-GO: Mapping[str, Name] = {"n": Name.NOW, "t": Name.TASKS, "q": Name.QUEUES, "p": Name.POOL, "o": Name.NODES}
+PAGE_KEYS: Mapping[str, Page] = {"n": Page.NOW, "t": Page.TASKS, "q": Page.QUEUES, "p": Page.POOL, "o": Page.NODES}
 
 KEYS = """\
 1 2 3 4 5      Now, Tasks, Queues, Pool, Nodes
 g n t q p o    the same by letter: go to Now, Tasks, Queues, Pool, nOdes
-:              a page and a filter in words, as in tasks state:failed
-j k  ↓ ↑       move
-/              filter the tasks (docs/reference/filters.md); Esc leaves it
-Enter          all about a task: attempts, errors, output, why
-w              why a task does not run
+:              type a page and a filter, such as tasks state:failed
+j k  ↓ ↑       move the cursor
+/              filter the tasks (docs/reference/filters.md); Esc leaves the filter
+Enter          show a task: attempts, errors, output, why
+w              show why a task is not running
 r  c           retry, cancel a task
 p  u           pause, resume a queue or a pool
 s  f           set the size of a pool, freeze it
-d              dark or light
-?              these keys
+d              switch between dark and light
+?              show these keys
 q              quit"""
 
 
-class Question(ModalScreen[str | None]):
-    """Asks before something is changed: None for no, else what was typed."""
+class InputDialog(ModalScreen[str | None]):
+    """Asks for a line of text. The result is the text, or None after Esc."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,n", "no", "no"),
-        Binding("y", "yes", "yes"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "cancel")]
 
-    def __init__(self, question: str, typed: str | None) -> None:
+    def __init__(self, question: str, prompt: str) -> None:
         super().__init__()
-        self._question, self._typed = question, typed
+        self._question, self._prompt = question, prompt
 
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(plain(self._question))
-            if self._typed is None:
-                yield Static("y yes · n no")
-            else:
-                yield Input(placeholder=self._typed, id="typed")
-                yield Static("Enter does it · Esc leaves all as it is")
+            yield Input(placeholder=self._prompt, id="typed")
+            yield Static("Enter confirms · Esc cancels")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self.dismiss(event.value)
 
-    def action_yes(self) -> None:
-        self.dismiss("")
-
-    def action_no(self) -> None:
+    def action_cancel(self) -> None:
         self.dismiss(None)
 
 
-class Go(ModalScreen[Name | None]):
-    """After `g`: the letter of a page."""
+class PageDialog(ModalScreen[Page | None]):
+    """Asks for the letter of a page, after the key g."""
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -74,11 +65,11 @@ class Go(ModalScreen[Name | None]):
 
     def on_key(self, event: Key) -> None:
         event.stop()
-        self.dismiss(GO.get(event.key))
+        self.dismiss(PAGE_KEYS.get(event.key))
 
 
-class Keys(ModalScreen[None]):
-    """What the keys mean, until the next one."""
+class KeysDialog(ModalScreen[None]):
+    """Shows the keys until the next key."""
 
     def compose(self) -> ComposeResult:
         with Vertical():

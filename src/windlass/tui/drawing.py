@@ -1,6 +1,6 @@
-"""Text that every page draws with: what is known goes in, styled text comes out. No widget, no store.
+"""Styled text that the pages share. No widgets, no store.
 
-Whatever others have written is tamed before it reaches the terminal, and has no markup.
+Control characters in text from the store are replaced, and markup in it is not interpreted.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from windlass.core.lifecycle import State
-from windlass.operations.legacy_pools import PoolView
-from windlass.operations.presentation import GLYPHS, Palette, Times, tame
-from windlass.redaction import redact_text
+from windlass.operations.pools import PoolView
+from windlass.operations.presentation import GLYPHS, Palette, Times, replace_controls
 from windlass.stores.coordination import EntrySeen
 from windlass.tui.snapshot import Snapshot
 
@@ -30,57 +29,54 @@ STATES = (
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Text of others, safe for a terminal."""
-    return Text(tame(text), style)
+    """Return text from the store, safe for a terminal."""
+    return Text(replace_controls(text), style)
 
 
 def state_text(state: State, palette: Palette, count: int | None = None) -> Text:
-    """Glyph and word, in the state's colour."""
+    """Return the glyph and the name of a state in its color."""
     number = "" if count is None else f" {count:,}"
     return Text(f"{GLYPHS[state]} {state.value}{number}", palette.states[state])
 
 
-def by_state(reading: Snapshot) -> dict[State, int]:
-    """How many tasks are in each state."""
-    found = dict.fromkeys(State, 0)
-    for count in reading.counts:
-        found[count.state] += count.tasks
-    return found
+def number_text(number: str) -> Text:
+    """Return a number, aligned to the right."""
+    return Text(number, justify="right")
 
 
-def banners(reading: Snapshot, palette: Palette) -> list[Text]:
-    """What nobody should overlook on any page: queues and pools that somebody has stopped, with who and why."""
-    found = [paused("queue", queue.name, queue.paused_by, queue.paused_why) for queue in reading.queues if queue.paused]
-    found += [
-        paused("pool", pool.name, pool.paused.by, pool.paused.why) for pool in reading.pools if pool.paused is not None
+def banners(snapshot: Snapshot, palette: Palette) -> list[Text]:
+    """Return a line for each paused queue and pool, with who paused it and why. Every page shows them."""
+    settings = [queue.settings for queue in snapshot.queues]
+    lines = [format_pause("queue", each.name, each.paused_by, each.paused_why) for each in settings if each.paused]
+    lines += [
+        format_pause("pool", pool.name, pool.paused.by, pool.paused.why) for pool in snapshot.pools if pool.paused
     ]
-    return [plain(text, palette.brass) for text in found]
+    return [plain(line, palette.brass) for line in lines]
 
 
-def paused(kind: str, name: str, by: str | None, why: str | None) -> str:
-    """Who stopped something, and why."""
+def format_pause(kind: str, name: str, by: str | None, why: str | None) -> str:
+    """Format who paused something and why."""
     return f"⏸ {kind} {name} paused" + (f" by {by}" if by else "") + (f' "{why}"' if why else "")
 
 
 def section(title: str, lines: Sequence[Text], palette: Palette) -> list[Text]:
-    """A heading and what stands under it; nothing when there is nothing."""
+    """Return a heading and its lines; nothing without lines."""
     return [Text(""), Text(title, f"bold {palette.quiet}"), *(Text("  ") + line for line in lines)] if lines else []
 
 
-def entry_line(entry: EntrySeen, reading: Snapshot, palette: Palette) -> Text:
-    """One line of the ledger."""
-    times = Times(now=reading.now)
-    said = f"{entry.subject}  {entry.action}  {redact_text(entry.text)}"
-    return Text.assemble((times.both(entry.at), palette.quiet), "  ", plain(said))
+def entry_line(entry: EntrySeen, snapshot: Snapshot, palette: Palette) -> Text:
+    """Return one line for an audit entry."""
+    when = Times(now=snapshot.now).format(entry.at)
+    return Text.assemble((when, palette.quiet), "  ", plain(f"{entry.subject}  {entry.action}  {entry.text}"))
 
 
-def facts_told(facts: Sequence[tuple[str, str | None]], palette: Palette) -> Iterator[Text]:
-    """Names and facts, without those that are empty."""
+def fact_lines(facts: Sequence[tuple[str, str | None]], palette: Palette) -> Iterator[Text]:
+    """Yield a line for each fact that is not empty."""
     for name, fact in facts:
         if fact:
             yield Text.assemble((f"  {name:<11}", palette.quiet), plain(fact))
 
 
-def mode(pool: PoolView) -> str:
-    """Who decides how large a pool is."""
+def format_mode(pool: PoolView) -> str:
+    """Format what decides the size of a pool."""
     return "paused" if pool.paused else "set by hand" if pool.override else "fixed" if pool.fixed else "sizes itself"

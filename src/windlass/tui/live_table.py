@@ -1,4 +1,4 @@
-"""A table whose cursor stays on its row while the rows come and go every second."""
+"""A table whose cursor stays on its row while the rows change every second."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable
 
 Row = tuple[str, Sequence[Text]]
-"""What tells a row from all others, and its cells."""
+"""The key of a row, and its cells."""
 
 
 class LiveTable(DataTable[Text]):
-    """Rows with keys. Only what has changed is drawn anew."""
+    """Rows with keys. Only changed cells are drawn again."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "cursor_down", "down", show=False),
@@ -31,19 +31,19 @@ class LiveTable(DataTable[Text]):
             self.add_column(head, key=head, width=len(head))
 
     @property
-    def chosen(self) -> str | None:
-        """The key of the row under the cursor."""
+    def selected(self) -> str | None:
+        """Return the key of the row under the cursor."""
         return self._keys[self.cursor_row] if 0 <= self.cursor_row < len(self._keys) else None
 
-    def forget(self) -> None:
-        """Have every cell drawn anew at the next `show`, because colours have changed."""
+    def invalidate(self) -> None:
+        """Draw every cell again at the next `show`, because the colors have changed."""
         self._keys = []
 
     def show(self, rows: Sequence[Row]) -> None:
         """Show these rows, in this order."""
         self._fit_columns([cells for _, cells in rows])
         if [key for key, _ in rows] == self._keys:
-            self._mend(rows)
+            self._update(rows)
         else:
             self._fill(rows)
 
@@ -56,17 +56,17 @@ class LiveTable(DataTable[Text]):
         for at, column in enumerate(self.ordered_columns):
             column.width = max(column.label.cell_len, *(cells[at].cell_len for cells in rows), 0)
 
-    def _mend(self, rows: Sequence[Row]) -> None:
+    def _update(self, rows: Sequence[Row]) -> None:
         for key, cells in rows:
             for head, cell in zip(self._heads, cells, strict=True):
                 if self.get_cell(key, head) != cell:
                     self.update_cell(key, head, cell, update_width=True)
 
     def _fill(self, rows: Sequence[Row]) -> None:
-        chosen, place = self.chosen, self.cursor_row
+        selected, place = self.selected, self.cursor_row
         self.clear()
         self._keys = [key for key, _ in rows]
         for key, cells in rows:
             self.add_row(*cells, key=key)
         if self._keys:
-            self.move_cursor(row=self._keys.index(chosen) if chosen in self._keys else min(place, len(rows) - 1))
+            self.move_cursor(row=self._keys.index(selected) if selected in self._keys else min(place, len(rows) - 1))

@@ -1,4 +1,4 @@
-"""What the pages ask of the app: to change something, to open a task, to read again."""
+"""The messages that pages send to the app."""
 
 from __future__ import annotations
 
@@ -10,21 +10,31 @@ from windlass.core.task import TaskId
 from windlass.tui.actions import Action
 
 
-class Change(Message):
-    """Somebody wants to change something. With `typed` there is a line to write on, and `deed` gets what is there."""
+class ChangeRequest(Message):
+    """A request to change something after a question.
 
-    def __init__(self, question: str, deed: Callable[[str], Action], typed: str | None = None) -> None:
+    `prompt` describes what to type, by default the reason. `parse` returns the action and the reason of what was typed.
+    """
+
+    def __init__(
+        self, question: str, parse: Callable[[str], tuple[Action, str]], prompt: str = "reason (optional)"
+    ) -> None:
         super().__init__()
-        self.question, self.deed, self.typed = question, deed, typed
+        self.question, self.parse, self.prompt = question, parse, prompt
+
+    @classmethod
+    def of(cls, question: str, action: Action) -> ChangeRequest:
+        """Return a request for an action whose question asks only for the reason."""
+        return cls(question, lambda why: (action, why))
 
 
 class OpenTask(Message):
-    """Somebody wants to see all about a task, or only what holds it."""
+    """A request to show one task, or only why it is not running."""
 
     def __init__(self, id: TaskId, *, why: bool = False) -> None:
         super().__init__()
         self.id, self.why = id, why
 
 
-class Again(Message):
-    """What is to be read has changed: the pages should not wait for the next second."""
+class Refresh(Message):
+    """A request to read the store now instead of at the next tick."""

@@ -1,4 +1,4 @@
-"""The page of nodes: who works here, and since when was nothing heard of them?"""
+"""The page Nodes: the nodes, their pools and when they were last seen."""
 
 from __future__ import annotations
 
@@ -9,58 +9,54 @@ from textual.containers import Vertical
 from windlass.autoscale.observe import NodeReport
 from windlass.core.lifecycle import State
 from windlass.core.times import micros
-from windlass.operations.presentation import Palette, length
-from windlass.stores.protocol import Session
-from windlass.tui.drawing import plain
+from windlass.operations.nodes import NodeView
+from windlass.operations.presentation import Palette, format_span
+from windlass.tui.drawing import number_text, plain
 from windlass.tui.live_table import LiveTable, Row
 from windlass.tui.snapshot import Snapshot
 
-HEADS = ("node", "pool", "queues", "workers", "running", "heard of", "notes")
+HEADS = ("node", "pool", "queues", "workers", "running", "last seen", "notes")
 
 
 class NodesPage(Vertical):
-    """The nodes that are alive, and those that went of late."""
+    """The running nodes, and those that ended recently."""
 
     def compose(self) -> ComposeResult:
         yield LiveTable(HEADS, id="node-rows")
 
-    def show(self, reading: Snapshot, palette: Palette) -> None:
-        """Draw how things stand."""
-        rows = [
-            row
-            for session in reading.sessions
-            for row in node_rows(session, reading.reports.get(str(session.id)), palette)
-        ]
-        self.query_one(LiveTable).show(rows)
+    def show(self, snapshot: Snapshot, palette: Palette) -> None:
+        """Draw a snapshot."""
+        self.query_one(LiveTable).show([row for node in snapshot.nodes for row in node_rows(node, palette)])
 
 
-def node_rows(session: Session, report: NodeReport | None, palette: Palette) -> list[Row]:
-    """A line for each pool of a node."""
-    node, heard = plain(session.node), Text(f"{length(micros(session.age))} ago")
-    none = Text("–", justify="right")
-    if session.lost or report is None or not report.pools:
-        note = Text("✗ gone", palette.states[State.FAILED]) if session.lost else Text("has not reported", palette.quiet)
-        return [(str(session.id), [node, none, none, none, none, heard, note])]
+def node_rows(node: NodeView, palette: Palette) -> list[Row]:
+    """Return a row for each pool of a node."""
+    session, report = node.session, node.report
+    name, seen = plain(session.node), Text(f"{format_span(micros(session.age))} ago")
+    if report is None or not report.pools:
+        note = Text("✗ lost", palette.states[State.FAILED]) if session.lost else Text("no report", palette.quiet)
+        none = number_text("–")
+        return [(str(session.id), [name, none, none, none, none, seen, note])]
     return [
         (
-            f"{session.id} {name}",
+            f"{session.id} {pool_name}",
             [
-                node,
-                plain(name),
+                name,
+                plain(pool_name),
                 plain(", ".join(pool.queues)),
-                Text(f"{pool.ready}/{pool.target}", justify="right"),
-                Text(str(pool.running), justify="right"),
-                heard,
-                _notes(report, name, palette),
+                number_text(f"{pool.ready}/{pool.target}"),
+                number_text(str(pool.running)),
+                seen,
+                _notes(report, pool_name, palette),
             ],
         )
-        for name, pool in sorted(report.pools.items())
+        for pool_name, pool in sorted(report.pools.items())
     ]
 
 
 def _notes(report: NodeReport, name: str, palette: Palette) -> Text:
     pool = report.pools[name]
-    moving = (("starting", pool.starting), ("draining", pool.draining), ("asleep", pool.asleep), ("died", pool.deaths))
-    said = ", ".join(f"{count} {word}" for word, count in moving if count)
-    worn = plain(f" ⚠ {report.degraded}", palette.states[State.RETRYING]) if report.degraded else Text("")
-    return Text(said or "▶ alive", palette.quiet) + worn
+    changes = (("starting", pool.starting), ("draining", pool.draining), ("asleep", pool.asleep), ("died", pool.deaths))
+    notes = ", ".join(f"{count} {word}" for word, count in changes if count)
+    degraded = plain(f" ⚠ {report.degraded}", palette.states[State.RETRYING]) if report.degraded else Text("")
+    return Text(notes or "▶ running", palette.quiet) + degraded

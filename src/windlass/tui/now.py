@@ -1,4 +1,4 @@
-"""The page Now: is it healthy?"""
+"""The page Now: counts, completion rate, pools, breakers, alerts and the latest audit entries."""
 
 from __future__ import annotations
 
@@ -13,89 +13,89 @@ from textual.widgets import Static
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros
-from windlass.operations.legacy_pools import PoolView
-from windlass.operations.presentation import Palette, length, sparkline, tame
-from windlass.tui.drawing import STATES, by_state, entry_line, mode, plain, section, state_text
+from windlass.operations.pools import PoolView
+from windlass.operations.presentation import Palette, draw_sparkline, format_span, replace_controls
+from windlass.tui.drawing import STATES, entry_line, format_mode, plain, section, state_text
 from windlass.tui.snapshot import Snapshot
 
-REMEMBERED = 60
-"""For how many readings the pace is shown."""
+MOST_RATES = 60
+"""How many completion rates the page shows."""
 
 
-class Pace:
-    """How many tasks were completed each second, reading by reading."""
+class CompletionRates:
+    """The number of completed tasks per second between snapshots."""
 
     def __init__(self) -> None:
-        self.rates: deque[float] = deque(maxlen=REMEMBERED)
-        self._before: tuple[Micros, int] | None = None
+        self.rates: deque[float] = deque(maxlen=MOST_RATES)
+        self._last: tuple[Micros, int] | None = None
 
-    def add(self, reading: Snapshot) -> None:
-        """Take one more reading. What was pruned meanwhile is not taken for work undone."""
-        here = (reading.now, by_state(reading)[State.COMPLETED])
-        before, self._before = self._before or here, here
-        seconds = (here[0] - before[0]) / 1_000_000
+    def add(self, snapshot: Snapshot) -> None:
+        """Add the rate since the last snapshot. Tasks that were pruned since then do not make it negative."""
+        current = (snapshot.now, snapshot.counts[State.COMPLETED])
+        last, self._last = self._last or current, current
+        seconds = (current[0] - last[0]) / 1_000_000
         if seconds > 0:
-            self.rates.append(max(0, here[1] - before[1]) / seconds)
+            self.rates.append(max(0, current[1] - last[1]) / seconds)
 
 
 class NowPage(VerticalScroll):
-    """Counts, pace, pools, breakers, alerts and the latest deeds on one page."""
+    """The page Now."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="now-text")
 
-    def show(self, reading: Snapshot, pace: Pace, palette: Palette) -> None:
-        """Draw how things stand."""
-        self.query_one("#now-text", Static).update(now_page(reading, pace.rates, palette))
+    def show(self, snapshot: Snapshot, rates: CompletionRates, palette: Palette) -> None:
+        """Draw a snapshot."""
+        self.query_one("#now-text", Static).update(now_page(snapshot, rates.rates, palette))
 
 
-def now_page(reading: Snapshot, done: Sequence[float], palette: Palette) -> Text:
-    """Is it healthy?"""
-    counts = by_state(reading)
+def now_page(snapshot: Snapshot, rates: Sequence[float], palette: Palette) -> Text:
+    """Return the text of the page."""
+    counts = snapshot.counts
     parts = [
         Text("   ").join(state_text(state, palette, counts[state]) for state in STATES[:5]),
         Text("   ").join(state_text(state, palette, counts[state]) for state in STATES[5:]),
         Text(""),
-        _pace(reading, done, palette),
-        *section("Pools", [_pool_line(pool, palette) for pool in reading.pools], palette),
-        *section("Breakers", _breakers(reading, palette), palette),
-        *section("Needs you", alerts(reading, palette), palette),
-        *section("Latest", [entry_line(entry, reading, palette) for entry in reading.entries], palette),
+        _rate_line(snapshot, rates, palette),
+        *section("Pools", [_pool_line(pool, palette) for pool in snapshot.pools], palette),
+        *section("Breakers", _breaker_lines(snapshot, palette), palette),
+        *section("Needs attention", alerts(snapshot, palette), palette),
+        *section("Audit log", [entry_line(entry, snapshot, palette) for entry in snapshot.entries], palette),
     ]
-    if not reading.counts and not reading.pools:
-        parts.append(Text("nothing here yet: `windlass worker APP` starts a node, `windlass enqueue` submits a task"))
+    if not any(counts.values()) and not snapshot.pools:
+        parts.append(Text("Nothing here yet: `windlass worker APP` starts a node, `windlass enqueue` submits a task."))
     return Text("\n").join(parts)
 
 
-def _pace(reading: Snapshot, done: Sequence[float], palette: Palette) -> Text:
-    waits = [reading.now - look.oldest for look in reading.looks.values() if look.oldest is not None]
-    oldest = length(max(0, *waits)) if waits else "–"
-    rate = f"{done[-1]:,.0f}/s done" if done else "– done"
-    return Text.assemble((rate, "bold"), " ", (sparkline(list(done)), palette.brass), f"   oldest wait {oldest}")
+def _rate_line(snapshot: Snapshot, rates: Sequence[float], palette: Palette) -> Text:
+    waits = [snapshot.now - queue.oldest for queue in snapshot.queues if queue.oldest is not None]
+    oldest = format_span(max(0, *waits)) if waits else "–"
+    rate = f"{rates[-1]:,.0f}/s completed" if rates else "– completed"
+    return Text.assemble((rate, "bold"), " ", (draw_sparkline(list(rates)), palette.brass), f"   oldest wait {oldest}")
 
 
 def _pool_line(pool: PoolView, palette: Palette) -> Text:
     return Text.assemble(
-        (tame(pool.name), "bold"),
-        f"  {pool.live}/{pool.target} workers, {pool.running} tasks run, {pool.runnable:,} runnable  ",
-        (f"({mode(pool)})", palette.quiet),
+        (replace_controls(pool.name), "bold"),
+        f"  {pool.live}/{pool.target} workers, {pool.running} running, {pool.runnable:,} runnable  ",
+        (f"({format_mode(pool)})", palette.quiet),
     )
 
 
-def _breakers(reading: Snapshot, palette: Palette) -> list[Text]:
+def _breaker_lines(snapshot: Snapshot, palette: Palette) -> list[Text]:
     style = palette.states[State.RETRYING]
-    shut = [each for each in reading.downstreams if each.breaker.state is not BreakerState.CLOSED]
-    return [plain(f"⚠ {each.sentence}", style) for each in shut]
+    open_breakers = [each for each in snapshot.breakers if each.breaker.state is not BreakerState.CLOSED]
+    return [plain(f"⚠ {each.sentence}", style) for each in open_breakers]
 
 
-def alerts(reading: Snapshot, palette: Palette) -> list[Text]:
-    """What a person should look at."""
-    counts, warn = by_state(reading), palette.states[State.RETRYING]
-    found = [plain(f"⚠ pool {pool.name}: {alert}", warn) for pool in reading.pools for alert in pool.alerts]
-    found += [plain(f"⚠ pool {pool.name}: {pool.degraded}", warn) for pool in reading.pools if pool.degraded]
-    if counts[State.RUNNABLE] and not reading.reports:
-        found.append(Text("⚠ tasks are runnable and no node reports: start one with `windlass worker APP`", warn))
+def alerts(snapshot: Snapshot, palette: Palette) -> list[Text]:
+    """Return a line for each thing that a person should look at."""
+    counts, warning = snapshot.counts, palette.states[State.RETRYING]
+    found = [plain(f"⚠ pool {pool.name}: {alert}", warning) for pool in snapshot.pools for alert in pool.alerts]
+    found += [plain(f"⚠ pool {pool.name}: {pool.degraded}", warning) for pool in snapshot.pools if pool.degraded]
+    if counts[State.RUNNABLE] and not any(node.report for node in snapshot.nodes):
+        found.append(Text("⚠ Tasks are runnable but no node is running. Start one: `windlass worker APP`", warning))
     if counts[State.FAILED]:
-        text = f"✗ {counts[State.FAILED]:,} failed: `windlass dead ls` shows them by bug"
+        text = f"✗ {counts[State.FAILED]:,} failed. `windlass dead ls` lists them by bug."
         found.append(Text(text, palette.states[State.FAILED]))
     return found

@@ -1,4 +1,4 @@
-"""The page of pools: why this many workers? With the orders that overrule the controller."""
+"""The page Pool: the size of each pool, why it has that size, and the keys that change it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
-from windlass.operations.legacy_pools import PoolView
+from windlass.operations.pools import PoolView
 from windlass.operations.presentation import Palette
 from windlass.tui import actions
 from windlass.tui.actions import Action
-from windlass.tui.drawing import entry_line, facts_told, mode, paused, plain, section
+from windlass.tui.drawing import entry_line, fact_lines, format_mode, format_pause, number_text, plain, section
 from windlass.tui.live_table import LiveTable
-from windlass.tui.messages import Change
+from windlass.tui.messages import ChangeRequest
 from windlass.tui.snapshot import Snapshot
 
-HEADS = ("pool", "workers", "running", "runnable", "oldest", "bounds", "decides", "queues")
+HEADS = ("pool", "workers", "running", "runnable", "oldest", "bounds", "size by", "queues")
 
 
 class PoolPage(Vertical):
-    """Every pool, and all about the one under the cursor."""
+    """A table of the pools, and all about the pool under the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "set", "set size"),
@@ -41,83 +41,81 @@ class PoolPage(Vertical):
         with VerticalScroll():
             yield Static(id="pool-text")
 
-    def show(self, reading: Snapshot, palette: Palette) -> None:
-        """Draw how things stand."""
-        self._shown = reading, palette
-        self.query_one(LiveTable).show([(pool.name, pool_row(pool, palette)) for pool in reading.pools])
-        self._explain()
+    def show(self, snapshot: Snapshot, palette: Palette) -> None:
+        """Draw a snapshot."""
+        self._shown = snapshot, palette
+        self.query_one(LiveTable).show([(pool.name, pool_row(pool, palette)) for pool in snapshot.pools])
+        self._show_selected()
 
     def on_data_table_row_highlighted(self) -> None:
-        self._explain()
+        self._show_selected()
 
-    def _explain(self) -> None:
+    def _show_selected(self) -> None:
         if self._shown is None:
             return
-        reading, palette = self._shown
-        chosen = self.query_one(LiveTable).chosen
-        pool = next((pool for pool in reading.pools if pool.name == chosen), None)
-        nothing = Text("no pool yet: start a node with `windlass worker APP`")
-        text = nothing if pool is None else pool_page(pool, reading, palette)
+        snapshot, palette = self._shown
+        name = self._pool_name
+        pool = next((pool for pool in snapshot.pools if pool.name == name), None)
+        nothing = Text("No pool yet. Start a node with `windlass worker APP`.")
+        text = nothing if pool is None else pool_page(pool, snapshot, palette)
         self.query_one("#pool-text", Static).update(text)
 
+    @property
+    def _pool_name(self) -> str | None:
+        return self.query_one(LiveTable).selected
+
     def action_set(self) -> None:
-        name = self.query_one(LiveTable).chosen
-        if name is not None:
-            question = f"Set the size of {name} for an hour: a number or a range as in 2-8, then why."
-            self.post_message(Change(question, lambda typed: _set(name, typed), "size and why"))
+        if name := self._pool_name:
+            question = f"Set the size of pool {name} for an hour: a number or a range such as 2-8, then a reason."
+            self.post_message(ChangeRequest(question, lambda typed: _parse_size(name, typed), "size and reason"))
 
     def action_freeze(self) -> None:
-        name = self.query_one(LiveTable).chosen
-        if name is not None:
-            question = f"Keep {name} at the size that it has now, until it is resumed?"
-            self.post_message(Change(question, lambda why: actions.freeze_pool(name, why), "why"))
+        if name := self._pool_name:
+            self.post_message(ChangeRequest.of(f"Keep pool {name} at its current size?", actions.freeze_pool(name)))
 
     def action_pause(self) -> None:
-        name = self.query_one(LiveTable).chosen
-        if name is not None:
-            question = f"Pause {name}? It goes to 0 workers, and its queues fill until it is resumed."
-            self.post_message(Change(question, lambda why: actions.pause_pool(name, why), "why"))
+        if name := self._pool_name:
+            question = f"Pause pool {name}? Running tasks end, no other task starts."
+            self.post_message(ChangeRequest.of(question, actions.pause_pool(name)))
 
     def action_resume(self) -> None:
-        name = self.query_one(LiveTable).chosen
-        if name is not None:
-            question = f"Let {name} size itself again?"
-            self.post_message(Change(question, lambda why: actions.resume_pool(name, why), "why"))
+        if name := self._pool_name:
+            self.post_message(ChangeRequest.of(f"Let pool {name} size itself again?", actions.resume_pool(name)))
 
 
-def _set(name: str, typed: str) -> Action:
+def _parse_size(name: str, typed: str) -> tuple[Action, str]:
     size, _, why = typed.strip().partition(" ")
-    return actions.set_pool(name, actions.size_of(size), why.strip())
+    return actions.set_pool(name, actions.parse_size(size)), why.strip()
 
 
 def pool_row(pool: PoolView, palette: Palette) -> list[Text]:
-    """A line of the page of pools."""
+    """Return the row of a pool."""
     return [
         plain(pool.name),
-        Text(f"{pool.live}/{pool.target}", justify="right"),
-        Text(str(pool.running), justify="right"),
-        Text(f"{pool.runnable:,}", justify="right"),
-        Text(f"{pool.oldest:.1f} s", justify="right"),
-        Text(f"{pool.floor} to {pool.ceiling}, goal {pool.wait:g} s"),
-        Text(mode(pool), palette.brass if pool.paused or pool.override else palette.quiet),
+        number_text(f"{pool.live}/{pool.target}"),
+        number_text(str(pool.running)),
+        number_text(f"{pool.runnable:,}"),
+        number_text(f"{pool.oldest:.1f} s"),
+        Text(f"{pool.floor} to {pool.ceiling}, wait goal {pool.wait:g} s"),
+        Text(format_mode(pool), palette.brass if pool.paused or pool.override else palette.quiet),
         plain(", ".join(pool.queues)),
     ]
 
 
-def pool_page(pool: PoolView, reading: Snapshot, palette: Palette) -> Text:
-    """Why this many workers?"""
+def pool_page(pool: PoolView, snapshot: Snapshot, palette: Palette) -> Text:
+    """Return all about one pool: its latest decision, what people changed, its nodes and its audit log."""
     facts = [
         ("now", f"{pool.starting} starting, {pool.draining} draining, {pool.asleep} asleep, {pool.threads} slots each"),
         ("decided", pool.sentence),
         ("because", " → ".join(pool.reasons)),
-        ("order", pool.override.describe() if pool.override else ""),
-        ("paused", paused("pool", pool.name, pool.paused.by, pool.paused.why) if pool.paused else ""),
+        ("override", pool.override.describe() if pool.override else ""),
+        ("paused", format_pause("pool", pool.name, pool.paused.by, pool.paused.why) if pool.paused else ""),
         ("tuned", ", ".join(f"{field}={value}" for field, value in pool.tuned.items())),
         ("alerts", ", ".join(pool.alerts)),
         ("degraded", pool.degraded),
         *(("node", f"{part.node}: {part.ready}/{part.target} of at most {part.ceiling}") for part in pool.nodes),
     ]
-    ledger = [entry for entry in reading.entries if entry.subject == f"pool/{pool.name}"]
-    lines = [plain(pool.name, "bold"), *facts_told(facts, palette)]
-    lines += section("Ledger", [entry_line(entry, reading, palette) for entry in ledger], palette)
+    entries = [entry for entry in snapshot.entries if entry.subject == f"pool/{pool.name}"]
+    lines = [plain(pool.name, "bold"), *fact_lines(facts, palette)]
+    lines += section("Audit log", [entry_line(entry, snapshot, palette) for entry in entries], palette)
     return Text("\n").join(lines)

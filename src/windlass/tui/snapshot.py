@@ -1,39 +1,34 @@
-"""What the pages show, read from the store in one go: no page asks for anything while it is drawn.
-
-Every page gets what all need (counts, queues, pools, the store's time), and what it alone needs.
-"""
+"""What the pages show, read from the store in one step. Pages read nothing while they are drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
-from windlass.autoscale.observe import NodeReport
-from windlass.autoscale.pool_tick import read_reports
+from windlass.core.lifecycle import State
 from windlass.core.query import Query
-from windlass.core.task import Attempt, Task, TaskId
+from windlass.core.task import Task, TaskId
 from windlass.core.times import Micros
-from windlass.core.why import Why
-from windlass.operations.explain import explain
-from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.operations.legacy_breakers import Downstream, downstreams
-from windlass.operations.legacy_pools import PoolView, look_at, pools_in
-from windlass.stores.coordination import EntrySeen, QueueLook
-from windlass.stores.protocol import Count, Filter, Log, Page, ProgressSeen, Session, Store
-from windlass.wire.schemas import QueueShape
-from windlass.wire.shapes import queue_shapes
+from windlass.errors import UnknownTask
+from windlass.operations import audit, breakers, nodes, pools, queues, tasks
+from windlass.operations.access import Access
+from windlass.operations.breakers import BreakerView
+from windlass.operations.nodes import NodeView
+from windlass.operations.pools import PoolView
+from windlass.operations.queues import QueueView
+from windlass.operations.tasks import TaskDetails
+from windlass.stores.coordination import EntrySeen
+from windlass.stores.protocol import Filter
 
-SHOWN = 200
-"""How many tasks the page of tasks has."""
-LATEST = 12
-LEDGER = 100
+MOST_TASKS = 200
+LATEST_ENTRIES = 12
+POOL_ENTRIES = 100
 
 
-class Name(StrEnum):
+class Page(StrEnum):
     """The pages."""
 
     NOW = "now"
@@ -44,79 +39,67 @@ class Name(StrEnum):
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """How things stood at one moment."""
+    """What one page shows, and what all pages show, as of one moment."""
 
-    name: Name
-    """For which page it was read."""
+    page: Page
+    """The page for which it was read."""
     now: Micros
-    """By the store's clock."""
-    counts: list[Count]
-    queues: list[QueueShape]
-    looks: Mapping[str, QueueLook]
+    """The time of the store's clock."""
+    counts: Mapping[State, int]
+    queues: list[QueueView]
     pools: list[PoolView]
-    reports: Mapping[str, NodeReport]
-    downstreams: list[Downstream] = []
+    nodes: list[NodeView] = []
+    breakers: list[BreakerView] = []
     entries: list[EntrySeen] = []
-    """Of the page Now: the latest of all; of the page Pool: the latest about pools."""
-    sessions: list[Session] = []
-    page: Page | None = None
+    """On the page Now the latest entries, on the page Pool the latest entries about pools."""
+    tasks: list[Task] = []
+    more_tasks: bool = False
 
 
-class Details(Struct, frozen=True, kw_only=True):
-    """All about one task."""
+class TaskSnapshot(Struct, frozen=True, kw_only=True):
+    """One task as of one moment."""
 
     now: Micros
-    task: Task
-    parameters: Mapping[str, Any]
-    """The schema of its arguments, which may mark some as secret."""
-    attempts: list[Attempt]
-    logs: list[Log]
-    progress: ProgressSeen | None
-    why: Why
+    details: TaskDetails
 
 
-def read(store: Store, name: Name, query: Query) -> Snapshot:
-    """What this page needs."""
-    counts = store.counts()
-    look = look_at(store, counts)
-    common: dict[str, Any] = {
-        "name": name,
-        "now": look.now,
-        "counts": counts,
-        "queues": queue_shapes(store.queues(), counts),
-        "looks": {each.queue: each for each in look.queues},
-        "pools": pools_in(look),
-        "reports": read_reports(look),
-    }
-    return Snapshot(**common, **_own(store, name, query, look.now))
+def read_snapshot(access: Access, page: Page, query: Query) -> Snapshot:
+    """Read what a page needs."""
+    counts = access.counts()
+    look = pools.look_at(access.whole_store, counts)
+    states = dict.fromkeys(State, 0)
+    for count in counts:
+        states[count.state] += count.tasks
+    return Snapshot(
+        page=page,
+        now=look.now,
+        counts=states,
+        queues=queues.get_all(access),
+        pools=pools.describe_all(look),
+        **_read_page(access, page, query),
+    )
 
 
-def _own(store: Store, name: Name, query: Query, now: Micros) -> dict[str, Any]:
-    match name:
-        case Name.NOW:
-            return {"downstreams": downstreams(store, now), "entries": store.audit(limit=LATEST)}
-        case Name.TASKS:
-            return {"page": store.find(Filter(query=query), limit=SHOWN)}
-        case Name.POOL:
-            return {"entries": store.audit("pool/", limit=LEDGER)}
-        case Name.NODES:
-            return {"sessions": store.sessions()}
-        case Name.QUEUES:
+def _read_page(access: Access, page: Page, query: Query) -> dict[str, Any]:
+    match page:
+        case Page.NOW:
+            entries = audit.find(access, limit=LATEST_ENTRIES).entries
+            return {"breakers": breakers.get_all(access), "entries": entries, "nodes": nodes.get_all(access)}
+        case Page.TASKS:
+            found = tasks.find(access, Filter(query=query), limit=MOST_TASKS)
+            return {"tasks": found.tasks, "more_tasks": found.after is not None}
+        case Page.POOL:
+            return {"entries": audit.find(access, "pool/", limit=POOL_ENTRIES).entries}
+        case Page.NODES:
+            return {"nodes": nodes.get_all(access)}
+        case Page.QUEUES:
             return {}
 
 
-def details(store: Store, id: TaskId) -> Details | None:
-    """All about a task; None when there is no such any more."""
-    [task] = store.get([id])
-    if task is None:
+def read_task(access: Access, id: TaskId) -> TaskSnapshot | None:
+    """Read all about one task; None if it no longer exists."""
+    try:
+        found = tasks.details(access, id)
+    except UnknownTask:
         return None
-    [progress] = store.progress_of([id])
-    return Details(
-        now=store.look([], ahead=timedelta(0)).now,
-        task=task,
-        parameters=HandlerCatalog(store).parameters(task.handler),
-        attempts=store.attempts(id),
-        logs=store.logs(id),
-        progress=progress,
-        why=explain(store, task),
-    )
+    return TaskSnapshot(now=pools.look_at(access.whole_store, []).now, details=found)

@@ -1,7 +1,7 @@
-"""Where the store is asked: one thread beside the one that draws, so that a slow store never stops a key.
+"""A thread that reads and changes the store, so that a slow store never blocks a key.
 
-The store is opened there too, at the first question: one that is away at the start is only a banner, like one that goes
-away later. A question that fails is answered with its error.
+The thread also opens the store, at the first request: a store that is unavailable at the start is shown as a banner,
+like one that becomes unavailable later.
 """
 
 from __future__ import annotations
@@ -11,52 +11,53 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
+from windlass.operations.access import Access
 from windlass.stores.protocol import Store
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 2.0
-"""How long leaving waits for a question that is under way."""
+CLOSE_SECONDS = 2.0
+"""How long `close` waits for a request that is running."""
 
 
 class StoreThread:
-    """Answers questions to the store, one after the other."""
+    """Runs requests to the store, one after the other."""
 
     def __init__(self, open_store: Callable[[], Store]) -> None:
-        self._open = open_store
-        self._store: Store | None = None
-        self._questions: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread = Thread(target=self._work, name="windlass-top", daemon=True)
+        self._open_store = open_store
+        self._access: Access | None = None
+        self._requests: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="windlass-top", daemon=True)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start the thread."""
         self._thread.start()
 
-    def submit(self, question: Callable[[Store], T], answer: Callable[[T | Exception], None]) -> None:
-        """Have `answer` called with what the store says, or with the error; it is called in the desk's thread."""
+    def submit(self, request: Callable[[Access], T], then: Callable[[T | Exception], None]) -> None:
+        """Run a request in the thread and call `then` there with its result or its error."""
 
-        def ask() -> None:
+        def run() -> None:
             try:
-                found = question(self._opened())
-            except Exception as error:  # noqa: BLE001 - whatever it is, the pages stay and show it
-                answer(error)
+                result = request(self._open())
+            except Exception as error:  # noqa: BLE001 - the pages show any error
+                then(error)
             else:
-                answer(found)
+                then(result)
 
-        self._questions.put(ask)
+        self._requests.put(run)
 
     def close(self) -> None:
-        """Answer what was asked, and let the store go; without waiting for one that hangs."""
-        self._questions.put(None)
-        self._thread.join(PATIENCE_SECONDS)
+        """Run the waiting requests and close the store. Do not wait for a store that hangs."""
+        self._requests.put(None)
+        self._thread.join(CLOSE_SECONDS)
 
-    def _opened(self) -> Store:
-        if self._store is None:
-            self._store = self._open()
-        return self._store
+    def _open(self) -> Access:
+        if self._access is None:
+            self._access = Access(self._open_store())
+        return self._access
 
-    def _work(self) -> None:
-        while (ask := self._questions.get()) is not None:
-            ask()
-        if self._store is not None:
-            self._store.close()
+    def _run(self) -> None:
+        while (run := self._requests.get()) is not None:
+            run()
+        if self._access is not None:
+            self._access.store.close()

@@ -1,10 +1,9 @@
-"""All about one task: what happened to it, and what holds it."""
+"""The screen of one task: its fields, attempts, output, and why it is not running."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import msgspec
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -14,16 +13,15 @@ from textual.widgets import Footer, Static
 
 from windlass.core.lifecycle import State
 from windlass.core.task import Attempt, TaskId
-from windlass.operations.presentation import Palette, Times, length, tame
-from windlass.redaction import redact, redact_text
+from windlass.operations.presentation import Palette, Times, format_span, replace_controls
 from windlass.tui import actions
-from windlass.tui.drawing import facts_told, plain, section, state_text
-from windlass.tui.messages import Change
-from windlass.tui.snapshot import Details
+from windlass.tui.drawing import fact_lines, plain, section, state_text
+from windlass.tui.messages import ChangeRequest
+from windlass.tui.snapshot import TaskSnapshot
 
 
 class TaskScreen(Screen[None]):
-    """Stands over the pages until it is left; it is read anew every second, as they are."""
+    """One task, over the pages. It is read again every second, like the pages."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "app.pop_screen", "back"),
@@ -38,72 +36,80 @@ class TaskScreen(Screen[None]):
         self.task_id, self._why = task, why
 
     def compose(self) -> ComposeResult:
-        yield Static(id="task-trouble")
+        yield Static(id="task-warning")
         with VerticalScroll():
             yield Static("reading …", id="task-text")
         yield Footer()
 
-    def warn(self, trouble: str, palette: Palette) -> None:
-        """Say that what is shown may be old; nothing when it is not."""
-        line = self.query_one("#task-trouble", Static)
-        line.display = bool(trouble)
-        line.update(plain(f"✗ {trouble}", palette.states[State.FAILED]))
+    def warn(self, warning: str, palette: Palette) -> None:
+        """Show a warning that the screen may be out of date; remove it if the text is empty."""
+        line = self.query_one("#task-warning", Static)
+        line.display = bool(warning)
+        line.update(plain(f"✗ {warning}", palette.states[State.FAILED]))
 
-    def show(self, found: Details | None, palette: Palette) -> None:
-        """Draw how it stands."""
-        if found is None:
-            text = Text(f"{self.task_id} is no longer in the store")
+    def show(self, snapshot: TaskSnapshot | None, palette: Palette) -> None:
+        """Draw a snapshot."""
+        if snapshot is None:
+            text = Text(f"Task {self.task_id} no longer exists.")
         else:
-            text = plain(str(found.why)) if self._why else task_page(found, palette)
+            text = plain(str(snapshot.details.why)) if self._why else task_page(snapshot, palette)
         self.query_one("#task-text", Static).update(text)
 
-    def action_scroll(self, way: str) -> None:
+    def action_scroll(self, direction: str) -> None:
         view = self.query_one(VerticalScroll)
-        view.scroll_down() if way == "down" else view.scroll_up()
+        view.scroll_down() if direction == "down" else view.scroll_up()
 
     def action_retry(self) -> None:
-        self.post_message(Change(f"Retry {self.task_id}?", lambda _: actions.retry(self.task_id)))
+        self.post_message(retry_request(self.task_id))
 
     def action_cancel(self) -> None:
-        question = f"Cancel {self.task_id}? If it runs it is asked to stop."
-        self.post_message(Change(question, lambda _: actions.cancel(self.task_id)))
+        self.post_message(cancel_request(self.task_id))
 
 
-def task_page(found: Details, palette: Palette) -> Text:
-    """What happened to it?"""
-    task, times = found.task, Times(now=found.now)
+def retry_request(id: TaskId) -> ChangeRequest:
+    """Return the request to retry a task."""
+    return ChangeRequest.of(f"Retry task {id}?", actions.retry(id))
+
+
+def cancel_request(id: TaskId) -> ChangeRequest:
+    """Return the request to cancel a task."""
+    return ChangeRequest.of(f"Cancel task {id}? A running task is asked to stop.", actions.cancel(id))
+
+
+def task_page(snapshot: TaskSnapshot, palette: Palette) -> Text:
+    """Return all about one task."""
+    found, times = snapshot.details, Times(now=snapshot.now)
+    task = found.task
     lines = [
-        Text.assemble(state_text(task.state, palette), "  ", (tame(task.handler), "bold"), f"  {task.id}"),
-        *facts_told(_task_facts(found, times), palette),
+        Text.assemble(state_text(task.state, palette), "  ", (replace_controls(task.handler), "bold"), f"  {task.id}"),
+        *fact_lines(_task_facts(snapshot, times), palette),
         *section("Why", [plain(line) for line in str(found.why).splitlines()[1:]], palette),
     ]
     for number, attempt in enumerate(found.attempts, 1):
-        lines += _attempt(number, attempt, times, palette)
+        lines += _attempt_section(number, attempt, times, palette)
     for number, log in enumerate(found.logs, 1):
         title = f"Output {number} (fence {log.fence})"
-        lines += section(title, [plain(line) for line in redact_text(log.text).splitlines()], palette)
+        lines += section(title, [plain(line) for line in log.text.splitlines()], palette)
     return Text("\n").join(lines)
 
 
-def _attempt(number: int, attempt: Attempt, times: Times, palette: Palette) -> list[Text]:
-    took = length(attempt.ended - attempt.started)
-    told = [
-        Text.assemble(state_text(attempt.state, palette), f" after {took}, {times.both(attempt.ended)}"),
-    ]
+def _attempt_section(number: int, attempt: Attempt, times: Times, palette: Palette) -> list[Text]:
+    took = format_span(attempt.ended - attempt.started)
+    lines = [Text.assemble(state_text(attempt.state, palette), f" after {took}, {times.format(attempt.ended)}")]
     if attempt.error is not None:
         error = attempt.error
-        told.append(plain(f"{error.kind}: {redact_text(error.message)}", palette.states[State.FAILED]))
-        told += [plain(line, palette.quiet) for line in redact_text(error.traceback).splitlines()]
-    return section(f"Attempt {number}", told, palette)
+        lines.append(plain(f"{error.kind}: {error.message}", palette.states[State.FAILED]))
+        lines += [plain(line, palette.quiet) for line in error.traceback.splitlines()]
+    return section(f"Attempt {number}", lines, palette)
 
 
-def _task_facts(found: Details, times: Times) -> list[tuple[str, str | None]]:
-    task, seen = found.task, found.progress
+def _task_facts(snapshot: TaskSnapshot, times: Times) -> list[tuple[str, str | None]]:
+    task, progress = snapshot.details.task, snapshot.details.progress
 
     def at(instant: int | None) -> str | None:
-        return None if instant is None else times.both(instant)
+        return None if instant is None else times.format(instant)
 
-    share = "" if seen is None or seen.share is None else f"{seen.share:.0%} "
+    share = "" if progress is None or progress.share is None else f"{progress.share:.0%} "
     return [
         ("queue", f"{task.queue}, tenant {task.tenant}, priority {task.priority}"),
         ("workflow", task.workflow),
@@ -115,12 +121,8 @@ def _task_facts(found: Details, times: Times) -> list[tuple[str, str | None]]:
         ("claimed", at(task.claimed)),
         ("finished", at(task.finished)),
         ("attempts", f"{task.attempts} (+{task.crashes} crashes, {task.losses} losses)"),
-        ("progress", None if seen is None else f"{share}{redact_text(seen.message or '')}"),
-        ("reason", None if task.reason is None else redact_text(task.reason)),
-        ("args", _json(redact(msgspec.json.decode(task.args), found.parameters))),
-        ("result", None if task.result is None else _json(redact(msgspec.json.decode(task.result)))),
+        ("progress", None if progress is None else f"{share}{progress.message or ''}"),
+        ("reason", task.reason),
+        ("args", task.args),
+        ("result", task.result),
     ]
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

@@ -1,4 +1,4 @@
-"""The page of tasks: where is mine? One filter, one line a task, and the verbs for the one under the cursor."""
+"""The page Tasks: a filter, a table of tasks, and the keys for the task under the cursor."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from windlass.core.query import Query, parse
 from windlass.core.task import Task, TaskId
 from windlass.errors import InvalidFilter
 from windlass.operations.presentation import Palette, Times
-from windlass.redaction import redact_text
-from windlass.tui import actions
-from windlass.tui.drawing import plain, state_text
+from windlass.tui.drawing import number_text, plain, state_text
 from windlass.tui.live_table import LiveTable
-from windlass.tui.messages import Again, Change, OpenTask
-from windlass.tui.snapshot import SHOWN, Snapshot
+from windlass.tui.messages import OpenTask, Refresh
+from windlass.tui.snapshot import MOST_TASKS, Snapshot
+from windlass.tui.task import cancel_request, retry_request
 
 HEADS = ("state", "handler", "queue", "tenant", "prio", "tries", "submitted", "id", "note")
-NOTE = 60
+NOTE_WIDTH = 60
 EXAMPLE = 'filter: state:failed queue:mail -tenant:demo age>10m "free text"'
 
 
 class TasksPage(Vertical):
-    """The newest tasks that the filter matches."""
+    """A table of the newest tasks that match the filter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "filter", key_display="/"),
@@ -41,44 +40,42 @@ class TasksPage(Vertical):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self.wanted = Query(())
+        self.query_filter = Query(())
 
     def compose(self) -> ComposeResult:
-        yield Input(
-            placeholder='filter: state:failed queue:mail -tenant:demo age>10m "free text"', id="filter", compact=True
-        )
+        yield Input(placeholder=EXAMPLE, id="filter", compact=True)
         yield Static(id="matched")
         yield LiveTable(HEADS, id="task-rows")
 
     @property
-    def chosen(self) -> TaskId | None:
-        """The task under the cursor."""
-        key = self.query_one(LiveTable).chosen
+    def selected(self) -> TaskId | None:
+        """Return the task under the cursor."""
+        key = self.query_one(LiveTable).selected
         return None if key is None else TaskId(UUID(key))
 
-    def show(self, reading: Snapshot, palette: Palette) -> None:
-        """Draw how things stand, if this reading has tasks."""
-        page, times = reading.page, Times(now=reading.now)
-        if page is None:
-            return
-        rows = [(str(task.id), task_row(task, times, palette)) for task in page.tasks]
+    def show(self, snapshot: Snapshot, palette: Palette) -> None:
+        """Draw a snapshot."""
+        times = Times(now=snapshot.now)
+        rows = [(str(task.id), task_row(task, times, palette)) for task in snapshot.tasks]
         self.query_one(LiveTable).show(rows)
-        more = ", and there may be more" if page.after is not None else ""
-        said = f"{len(rows)} shown{more}" if rows else f"no task matches{', of those looked at' if more else ''}"
-        self._say(f"{said}  ·  the newest {SHOWN} at the most")
+        if rows:
+            matched = f"{len(rows)} shown" + (", there may be more" if snapshot.more_tasks else "")
+        else:
+            matched = "no task matches" + (" among those searched" if snapshot.more_tasks else "")
+        self._show_matched(f"{matched}  ·  newest {MOST_TASKS} at most")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.look_for(event.value)
+        self.search(event.value)
 
-    def look_for(self, text: str) -> None:
-        """Look for something else; what cannot be understood is said, and the old filter stays."""
+    def search(self, text: str) -> None:
+        """Change the filter. Show an error and keep the old filter if the text is not a filter."""
         self.query_one(Input).value = text
         try:
-            self.wanted = parse(text)
+            self.query_filter = parse(text)
         except InvalidFilter as error:
-            self._say(str(error))
+            self._show_matched(str(error))
             return
-        self.post_message(Again())
+        self.post_message(Refresh())
         self.query_one(LiveTable).focus()
 
     def on_data_table_row_selected(self) -> None:
@@ -91,44 +88,42 @@ class TasksPage(Vertical):
         self.query_one(LiveTable).focus()
 
     def action_open(self) -> None:
-        if self.chosen is not None:
-            self.post_message(OpenTask(self.chosen))
+        if self.selected is not None:
+            self.post_message(OpenTask(self.selected))
 
     def action_why(self) -> None:
-        if self.chosen is not None:
-            self.post_message(OpenTask(self.chosen, why=True))
+        if self.selected is not None:
+            self.post_message(OpenTask(self.selected, why=True))
 
     def action_retry(self) -> None:
-        id = self.chosen
-        if id is not None:
-            self.post_message(Change(f"Retry {id}?", lambda _: actions.retry(id)))
+        if self.selected is not None:
+            self.post_message(retry_request(self.selected))
 
     def action_cancel(self) -> None:
-        id = self.chosen
-        if id is not None:
-            self.post_message(Change(f"Cancel {id}? If it runs it is asked to stop.", lambda _: actions.cancel(id)))
+        if self.selected is not None:
+            self.post_message(cancel_request(self.selected))
 
-    def _say(self, text: str) -> None:
+    def _show_matched(self, text: str) -> None:
         self.query_one("#matched", Static).update(plain(text))
 
 
 def task_row(task: Task, times: Times, palette: Palette) -> list[Text]:
-    """A line of the page of tasks."""
+    """Return the row of a task."""
     return [
         state_text(task.state, palette),
         plain(task.handler),
         plain(task.queue),
         plain(task.tenant),
-        Text(str(task.priority), justify="right"),
-        Text(str(task.attempts), justify="right"),
-        Text(times.ago(task.submitted)),
+        number_text(str(task.priority)),
+        number_text(str(task.attempts)),
+        Text(times.format_age(task.submitted)),
         Text(str(task.id)[-8:], palette.quiet),
         plain(_note(task), palette.quiet),
     ]
 
 
 def _note(task: Task) -> str:
-    said = redact_text(task.reason or "").replace("\n", " ")
+    note = (task.reason or "").replace("\n", " ")
     if task.cancel_requested and not task.state.final:
-        said = "asked to stop"
-    return said if len(said) <= NOTE else said[: NOTE - 1] + "…"
+        note = "asked to stop"
+    return note if len(note) <= NOTE_WIDTH else note[: NOTE_WIDTH - 1] + "…"

@@ -1,4 +1,4 @@
-"""The look of the pages: a chart room in light and in dark, with brass for what is chosen."""
+"""The styles and the two color themes of the pages."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from windlass.operations.presentation import DARK, LIGHT, Palette
 DARK_THEME, LIGHT_THEME = "windlass-dark", "windlass-light"
 
 STYLE = """
-#head, #banners, #said, #task-trouble { height: auto; padding: 0 1; }
+#head, #banners, #message, #task-warning { height: auto; padding: 0 1; }
 #head { background: $panel; }
 #banners { background: $surface; }
 #matched { height: 1; padding: 0 1; }
 #filter { margin: 0 1; }
 ContentSwitcher { height: 1fr; }
 #now-text, #task-text, #pool-text { padding: 0 1; }
-PoolPage Rows { height: auto; max-height: 50%; }
+PoolPage LiveTable { height: auto; max-height: 50%; }
 ModalScreen { align: center middle; }
 ModalScreen > Vertical {
     width: auto; min-width: 50; max-width: 90%; height: auto; padding: 1 2;

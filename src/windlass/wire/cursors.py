@@ -55,5 +55,5 @@ def decode_next(text: str | None, kind: type[AnyCursor]) -> AnyCursor | None:
 
 
 def _invalid(text: str) -> Refused:
-    text = f"after={text!r} is not a cursor; use the value that the previous page returned"
+    text = f"after={text!r} is not a cursor. Use the value that the previous page returned."
     return Refused("invalid_cursor", text, field="after")

@@ -1,7 +1,7 @@
 """Errors as problem details (RFC 9457): one table maps each error code to its HTTP status.
 
 Codes are stable and for programs; `detail` is for people. An unexpected error becomes a 500 with an id, which the
-server's log also has, beside the traceback. A problem never contains a traceback.
+server's log also has, with the traceback. A problem never contains a traceback.
 """
 
 from __future__ import annotations

@@ -294,7 +294,7 @@ def parse_when(value: object, field: str) -> datetime | timedelta | None:
     except ValueError:
         return duration(value, field)
     if moment.tzinfo is None:
-        raise InvalidTask(f"{field}={value!r} has no time zone; end it with Z or an offset such as +01:00")
+        raise InvalidTask(f"{field}={value!r} has no time zone. End it with Z or an offset such as +01:00.")
     return moment
 
 

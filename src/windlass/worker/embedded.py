@@ -143,14 +143,14 @@ def _check_options(options: Mapping[str, object]) -> None:
         raise TypeError(f"Unknown option {min(unknown)!r}. The options are {known}.")
     for field, value in options.items():
         if field == "on_event" and not callable(value):
-            raise InvalidSettings(f"settings: on_event={value!r} cannot be called; pass a function of one event")
+            raise InvalidSettings(f"Invalid settings: on_event={value!r} is not callable. Pass a function.")
         if field in ("queues", "tags", "pools") and not _is_list(value):
-            hint = f"write {field}=[{value!r}]" if isinstance(value, str) else "pass a list"
-            raise InvalidSettings(f"settings: {field}={value!r} is not a list; {hint}")
+            hint = f"Use {field}=[{value!r}]." if isinstance(value, str) else "Pass a list."
+            raise InvalidSettings(f"Invalid settings: {field}={value!r} is not a list. {hint}")
         if field in ("size", "threads") and value is not None and type(value) is not int:
-            raise InvalidSettings(f"settings: {field}={value!r} is not a whole number")
+            raise InvalidSettings(f"Invalid settings: {field}={value!r} is not an integer.")
         if field in ("name", "app_path") and not isinstance(value, str):
-            raise InvalidSettings(f"settings: {field}={value!r} is not text; pass a str")
+            raise InvalidSettings(f"Invalid settings: {field}={value!r} is not a str.")
 
 
 def _is_list(value: object) -> bool:
@@ -161,7 +161,7 @@ def _pools(options: WorkerOptions) -> tuple[PoolSettings, ...]:
     single = [field for field in ("queues", "size", "threads") if field in options]
     if "pools" in options:
         if single:
-            raise InvalidSettings(f"settings: pools and {', '.join(single)} exclude each other; give each pool its own")
+            raise InvalidSettings(f"Invalid settings: pools and {', '.join(single)} exclude each other. Use one.")
         return tuple(options["pools"])
     queues = options.get("queues", ("default",))
     return (PoolSettings(queues=tuple(queues), size=options.get("size"), threads=options.get("threads", 1)),)

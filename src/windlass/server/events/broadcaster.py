@@ -26,6 +26,8 @@ from windlass.wire.audit import entry_shape
 from windlass.wire.events import AuditEvent, Event
 
 POLL_SECONDS = 1.0
+JOIN_SECONDS = 0.1
+"""The shortest time between two reads, even if subscribers join all the time."""
 MAX_WAITING = 64
 """How many events may wait for one subscriber."""
 MAX_MISSED = 1_000
@@ -133,8 +135,9 @@ class Broadcaster:
             topics = {subscriber.topic for subscriber in self._subscribers}
             with suppress(WindlassError):  # The store is unavailable. The next read finds what has changed.
                 self._apply(await self._threads.run(partial(self._read, topics)))
+            await asyncio.sleep(min(JOIN_SECONDS, POLL_SECONDS))
             with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
+                async with asyncio.timeout(max(0.0, POLL_SECONDS - JOIN_SECONDS)):
                     await self._joined.wait()
         self._states, self._due, self._number = {}, {}, None
 

@@ -60,7 +60,7 @@ async def retry_dead(
     """
     patience = duration(body.patience, "patience").total_seconds()
     if not 0 < patience <= MAX_PATIENCE:
-        raise InvalidTask(f"patience={body.patience!r} is out of range; use up to an hour")
+        raise InvalidTask(f"patience={body.patience!r} is out of range. Use up to an hour.")
     author = call.author(body)
     found = await live.run(lambda: dead_letters.get(call.access, group))
     if not body.canary:

@@ -105,13 +105,13 @@ def submit_task(call: Call, query: SubmitQuery, body: SubmitTask) -> Receipt:
 def submit_batch(call: Call, query: SubmitQuery, body: list[SubmitTask]) -> Receipts:
     """Submit up to 10,000 tasks, all of them or none. They may depend on each other."""
     if len(body) > MAX_BATCH:
-        raise Refused("too_many_tasks", f"{len(body):,} tasks in one batch; the limit is {MAX_BATCH:,}")
+        raise Refused("too_many_tasks", f"{len(body):,} tasks in one batch. The limit is {MAX_BATCH:,}.")
     return receipts_shape(tasks.submit(call.access, new_batch(call, body, unchecked=query.unchecked)))
 
 
 @route("GET", "/tasks", Scope.READ, errors=["invalid_filter", "invalid_cursor"])
 def find_tasks(call: Call, query: FindTasks) -> TaskPage:
-    """List tasks, newest first. A page may be short while there are more: only `after` tells."""
+    """List tasks, newest first. A short page is not the last one unless `after` is null."""
     filter = Filter(
         states=frozenset(query.state),
         queue=query.queue,

@@ -75,7 +75,7 @@ async def stream_tasks(
 async def _written(reader: LineReader[SubmitTask], group: _Group) -> Sequence[LineReceipt]:
     try:
         return await reader.run(group.submit)
-    except Refused as error:  # It took too long, or too many wait: what became of these lines is not known.
+    except Refused as error:  # A timeout or an overload: it is unknown whether these lines were submitted.
         return group.give_up(error)
 
 
@@ -150,7 +150,7 @@ async def _atomic(call: Call, reader: LineReader[SubmitTask], query: StreamTasks
     async for more in reader.lines():
         lines += more
         if len(lines) > MAX_BATCH:
-            raise Refused("too_many_tasks", f"more than {MAX_BATCH:,} lines; leave atomic out, or send fewer")
+            raise Refused("too_many_tasks", f"More than {MAX_BATCH:,} lines. Leave out `atomic`, or send fewer.")
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
     def submit() -> Sequence[LineReceipt]:

@@ -80,13 +80,13 @@ class SomeEdges(WhichTenant, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 @route("POST", "/workflows", Scope.SUBMIT, status=201, errors=BATCH_ERRORS)
 def submit_workflow(call: Call, query: SubmitQuery, body: SubmitWorkflow) -> Receipts:
-    """Submit a workflow of up to 10,000 tasks, all of it or nothing; or, with `sealed` false, its first part.
+    """Submit a workflow of up to 10,000 tasks, whole or not at all; or, with `sealed` false, its first part.
 
     If its tasks have keys, repeating the request is harmless. It does not run before it is sealed.
     """
     tenant = workflows.choose_tenant(call.access, body.tenant)
     if body.forward is not None and body.sealed:
-        raise Refused("invalid_request", "forward: allowed only with sealed=false", field="forward")
+        raise Refused("invalid_request", "forward: allowed only with sealed=false.", field="forward")
     new = _new_tasks(call, body.name, tenant, body.tasks, unchecked=query.unchecked)
     forward = None if body.forward is None else duration(body.forward, "forward")
     receipts = workflows.submit(call.access, body.name, new, tenant=tenant, sealed=body.sealed, forward=forward)
@@ -110,7 +110,7 @@ def seal_workflow(call: Call, name: Text, body: SealWorkflow = SEAL) -> SealedSh
 
 @route("GET", "/workflows", Scope.READ, errors=["invalid_cursor"])
 def get_workflows(call: Call, query: ListWorkflows) -> WorkflowList:
-    """List workflows, the latest submit first. A page may be short while there are more: only `next` tells."""
+    """List workflows, the latest submit first. A short page is not the last one unless `next` is null."""
     after = decode_next(query.after, WorkflowCursor)
     return workflow_list(workflows.find(call.access, tenant=query.tenant, limit=query.limit, after=after))
 
@@ -136,7 +136,7 @@ def get_steps(call: Call, name: Text, query: SomeSteps) -> StepList:
 
 @route("GET", "/workflows/{name}/edges", Scope.READ, errors=[*WORKFLOW_ERRORS, "invalid_cursor"])
 def get_edges(call: Call, name: Text, query: SomeEdges) -> EdgeList:
-    """List the edges of a workflow of any size. A page may be short while there are more: only `next` tells."""
+    """List the edges of a workflow of any size. A short page is not the last one unless `next` is null."""
     after = decode_next(query.after, EdgeCursor)
     return edge_list(workflows.edges(call.access, name, tenant=query.tenant, limit=query.limit, after=after))
 
@@ -162,6 +162,6 @@ def _place(index: int, given: SubmitTask, name: str, tenant: str) -> SubmitTask:
     """Return a task as part of a workflow. Refuse one that names another workflow or tenant."""
     for field, value, expected in (("workflow", given.workflow, name), ("tenant", given.tenant or None, tenant)):
         if value not in (None, expected):
-            text = f"tasks[{index}].{field}={value!r} is not {expected!r}; leave it out"
+            text = f"tasks[{index}].{field}={value!r} is not {expected!r}. Leave it out."
             raise Refused("invalid_request", text, field=f"tasks[{index}].{field}", index=index)
     return replace(given, workflow=name, tenant=tenant)

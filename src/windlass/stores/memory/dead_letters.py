@@ -7,7 +7,7 @@ from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.task import Task, TaskId
 from windlass.core.times import Micros
-from windlass.stores.dead_letters import NEWEST, DeadCursor, DeadGroup, DeadGroups, DeadPage, sort_groups
+from windlass.stores.dead_letters import MOST_GROUPS, NEWEST, DeadCursor, DeadGroup, DeadGroups, DeadPage
 from windlass.stores.memory.base import MemoryBase
 from windlass.stores.protocol import check_limit
 from windlass.stores.totals import COUNTED
@@ -24,9 +24,9 @@ class MemoryDeadLetters(MemoryBase):
             for task in failed[:limit]:
                 if queue in (None, task.queue) and tenant in (None, task.tenant):
                     found.setdefault(self._tables.error_groups[task.id], []).append(task)
-            groups = [self._dead_group(id, tasks) for id, tasks in found.items()]
-            shown = sort_groups(groups)
-            return DeadGroups(shown, complete=len(failed) <= limit and len(shown) == len(groups))
+            largest = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))[:MOST_GROUPS]
+            groups = [self._dead_group(id, tasks) for id, tasks in largest]
+            return DeadGroups(groups, complete=len(failed) <= limit and len(found) <= MOST_GROUPS)
 
     def dead_letters(
         self,

@@ -13,7 +13,7 @@ from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.task import TaskId
 from windlass.core.times import FOREVER, Micros
-from windlass.stores.dead_letters import MOST_GROUPS, NEWEST, DeadCursor, DeadGroup, DeadGroups, DeadPage, sort_groups
+from windlass.stores.dead_letters import MOST_GROUPS, NEWEST, DeadCursor, DeadGroup, DeadGroups, DeadPage
 from windlass.stores.protocol import SCANNED, check_limit
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database, Values
@@ -56,11 +56,11 @@ class SqlDeadLetters(SqlBase):
         db, asked = self._db, {"queue": queue, "tenant": tenant, "newest_of_each": NEWEST, "looked_at": limit}
         rows = db.read(lambda tx: tx.query("dead_groups", None, **asked).rows())
         found, failed = _gather(db, rows)
-        errors = _last_errors(db, [one.newest[0][1] for one in found.values()])
-        groups = [
-            one.to_group(id, errors.get(one.newest[0][1], ended_without_error(None))) for id, one in found.items()
-        ]
-        return DeadGroups(sort_groups(groups), complete=failed <= limit and len(groups) <= MOST_GROUPS)
+        largest = dict(sorted(found.items(), key=lambda item: (-item[1].count, item[0]))[:MOST_GROUPS])
+        errors = _last_errors(db, [one.newest[0][1] for one in largest.values()])
+        unknown = ended_without_error(None)  # The task was purged after its group was read.
+        groups = [one.to_group(id, errors.get(one.newest[0][1], unknown)) for id, one in largest.items()]
+        return DeadGroups(groups, complete=failed <= limit and len(found) <= MOST_GROUPS)
 
     def dead_letters(
         self,

@@ -1,4 +1,4 @@
-"""What people order of pools: what is written, what is refused, and that every refusal names field and value."""
+"""Changes to pools: what is written, and what is refused with the name and value of the field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.test_pools import a_store, report_of
+from tests.operations.test_pools import a_store, report_of
 from windlass.autoscale import pool_tick
 from windlass.autoscale.stored_state import PoolOverrides, decode_document
 from windlass.clock import ManualClock
@@ -48,7 +48,7 @@ def test_a_size_is_set_for_an_hour_with_author_and_reason(store: MemoryStore, cl
     assert decode_document(entry.data, PoolOverrides) == stored(store)
 
 
-def test_a_range_may_be_set_and_without_end(store: MemoryStore, clock: ManualClock) -> None:
+def test_a_range_is_set_without_an_end(store: MemoryStore, clock: ManualClock) -> None:
     pools.set_size(Access(store), "mail", 2, 8, author=Author("ann"), lasts=None)
     clock.advance(timedelta(days=400))
 
@@ -59,7 +59,7 @@ def test_a_range_may_be_set_and_without_end(store: MemoryStore, clock: ManualClo
     assert store.audit("pool/mail")[0].text == "set to 2 to 8 by ann until it is resumed"
 
 
-def test_an_override_that_has_run_out_is_no_longer_shown(store: MemoryStore, clock: ManualClock) -> None:
+def test_an_expired_override_is_not_shown(store: MemoryStore, clock: ManualClock) -> None:
     pools.set_size(Access(store), "mail", 5, author=Author("ann"), lasts="10s")
     assert pools.get(Access(store), "mail").override is not None
 
@@ -68,7 +68,7 @@ def test_an_override_that_has_run_out_is_no_longer_shown(store: MemoryStore, clo
     assert pools.get(Access(store), "mail").override is None
 
 
-def test_a_freeze_keeps_the_present_size_until_it_is_resumed(store: MemoryStore) -> None:
+def test_a_freeze_keeps_the_current_size_until_a_resume(store: MemoryStore) -> None:
     order = pools.freeze(Access(store), "mail", author=Author("ann"))
 
     assert order.override is not None
@@ -77,7 +77,7 @@ def test_a_freeze_keeps_the_present_size_until_it_is_resumed(store: MemoryStore)
     assert pools.resume(Access(store), "mail", author=Author("bob")).override is None
 
 
-def test_a_pause_is_shown_with_its_author_and_ends_by_a_resume(store: MemoryStore, clock: ManualClock) -> None:
+def test_a_pause_shows_its_author_until_a_resume(store: MemoryStore, clock: ManualClock) -> None:
     pools.pause(Access(store), "mail", author=Author("ann", "a migration"))
     paused = pools.get(Access(store), "mail").paused
     pools.resume(Access(store), "mail", author=Author("bob", "done"))
@@ -88,7 +88,7 @@ def test_a_pause_is_shown_with_its_author_and_ends_by_a_resume(store: MemoryStor
     assert [(entry.action, entry.by) for entry in store.audit("pool/mail")] == [("resumed", "bob"), ("paused", "ann")]
 
 
-def test_a_pause_leaves_an_override_and_what_was_tuned_alone(store: MemoryStore) -> None:
+def test_a_pause_keeps_the_override_and_tuned_settings(store: MemoryStore) -> None:
     pools.set_size(Access(store), "mail", 5, author=Author("ann"))
     pools.tune(Access(store), "mail", {"wait": "2s"}, author=Author("ann"))
     pools.pause(Access(store), "mail", author=Author("ann"))
@@ -99,7 +99,7 @@ def test_a_pause_leaves_an_override_and_what_was_tuned_alone(store: MemoryStore)
     assert stored(store).tuned == {"wait": 2.0}, "settings are no order to end"
 
 
-def test_settings_are_tuned_together_and_go_back_one_by_one(store: MemoryStore) -> None:
+def test_settings_are_tuned_together_and_restored_one_by_one(store: MemoryStore) -> None:
     pools.tune(
         Access(store),
         "mail",
@@ -143,7 +143,7 @@ def test_settings_are_tuned_together_and_go_back_one_by_one(store: MemoryStore) 
         (lambda store: pools.resume(Access(store), "mail", author=Author("")), ["by", "''"]),
     ],
 )
-def test_an_order_that_cannot_be_followed_is_refused_and_nothing_is_written(
+def test_an_invalid_change_is_refused_and_nothing_is_written(
     store: MemoryStore, order: Callable[[MemoryStore], object], named: list[str]
 ) -> None:
     with pytest.raises(InvalidTask) as refused:
@@ -183,7 +183,7 @@ def test_an_order_that_cannot_be_followed_is_refused_and_nothing_is_written(
         ("windows", [{"begin": 9, "end": float("nan"), "least": 3}]),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused_by_name_and_value(store: MemoryStore, field: str, value: Any) -> None:
+def test_an_invalid_setting_is_refused_by_name_and_value(store: MemoryStore, field: str, value: Any) -> None:
     pools.pause(Access(store), "mail", author=Author("ann"))
     before = stored(store)
 
@@ -196,7 +196,7 @@ def test_a_setting_that_cannot_be_is_refused_by_name_and_value(store: MemoryStor
     assert stored(store) == before
 
 
-def test_windows_of_a_schedule_can_be_tuned_and_what_was_ordered_before_stands(store: MemoryStore) -> None:
+def test_schedule_windows_are_tuned_without_ending_a_pause(store: MemoryStore) -> None:
     pools.pause(Access(store), "mail", author=Author("ann"))
 
     pools.tune(
@@ -212,7 +212,7 @@ def test_windows_of_a_schedule_can_be_tuned_and_what_was_ordered_before_stands(s
     assert (window.begin, window.end, window.least) == (0, 3_600, 3)
 
 
-def test_a_floor_above_the_ceiling_is_refused_also_when_they_come_one_by_one(store: MemoryStore) -> None:
+def test_a_floor_above_the_ceiling_is_refused_in_a_second_change(store: MemoryStore) -> None:
     pools.tune(Access(store), "mail", {"ceiling": 3}, author=Author("ann"))
 
     with pytest.raises(InvalidTask, match="floor=5 is above ceiling=3"):
@@ -229,14 +229,12 @@ def test_a_floor_above_the_ceiling_is_refused_also_when_they_come_one_by_one(sto
         lambda store: pools.tune(Access(store), "post", {"wait": 1}, author=Author("ann")),
     ],
 )
-def test_an_order_to_a_pool_that_nobody_has_is_refused(
-    store: MemoryStore, order: Callable[[MemoryStore], object]
-) -> None:
+def test_a_change_of_an_unknown_pool_is_refused(store: MemoryStore, order: Callable[[MemoryStore], object]) -> None:
     with pytest.raises(UnknownPool, match=r"post.*mail"):
         order(store)
 
 
-def test_two_who_order_at_once_undo_nothing_of_each_other(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_changes_are_both_kept(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     put, others = store.put_control, [lambda: pools.tune(Access(store), "mail", {"wait": 2}, author=Author("bob"))]
 
     def late(*args: Any, **kwargs: Any) -> bool:
@@ -252,14 +250,14 @@ def test_two_who_order_at_once_undo_nothing_of_each_other(store: MemoryStore, mo
     assert [entry.by for entry in store.audit("pool/mail")] == ["ann", "bob"]
 
 
-def test_who_is_overtaken_again_and_again_is_told(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_always_conflicts_is_refused(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "put_control", lambda *_args, **_kwargs: False)
 
     with pytest.raises(ChangedMeanwhile, match="mail"):
         pools.set_size(Access(store), "mail", 5, author=Author("ann"))
 
 
-def test_what_is_stored_is_plain_json(store: MemoryStore) -> None:
+def test_settings_are_stored_as_plain_json(store: MemoryStore) -> None:
     pools.tune(Access(store), "mail", {"wait": timedelta(seconds=90)}, author=Author("ann"))
 
     [control] = store.controls("order")

@@ -1,7 +1,7 @@
-"""Workflows in a terminal: a tree of their steps, a chart of who waited and worked when, and what to show of many.
+"""Draw workflows in a terminal: a tree of the steps and a Gantt chart.
 
-Whatever the size of a workflow, the output is bounded: steps that are alike become one line, long chains are cut in the
-middle, and each line that stands for others says how many they are and in which states.
+The output is bounded for a workflow of any size: similar steps share a line, long chains are cut in the middle, and a
+line that stands for other steps shows how many they are and their states.
 """
 
 from __future__ import annotations
@@ -14,64 +14,63 @@ from typing import TypeAlias
 import click
 from msgspec import Struct
 
-from windlass.cli.output import coloured, painted
-from windlass.cli.shapes import GLYPHS
-from windlass.cli.time_options import length
+from windlass.cli.output import color, has_color
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros
-from windlass.operations.legacy_workflows import Workflow, step_name
+from windlass.operations.presentation import GLYPHS, format_span
+from windlass.operations.workflow_graph import Workflow, step_name
 
 WAITED, WORKED = "░", "▓"
 CRITICAL = "◆"
 MOST_CHILDREN = 12
-"""Up to so many steps under one are drawn one by one; of more, those that are alike become one line."""
-ALIKE = 3
-"""So many steps that are alike become one line, where steps are many."""
+"""Up to this many steps under one are drawn one by one. Of more, similar steps share a line."""
+SIMILAR = 3
+"""From this number on, similar steps share a line."""
 MOST_DEEP = 30
-"""So many levels of a tree are drawn."""
+"""How many levels of a tree are drawn."""
 IN_A_ROW = 8
-"""A longer part of a chain, all in one state, is cut in the middle."""
+"""A longer part of a chain in one state is cut in the middle."""
 _UNDER = {"": "", "├─ ": "│  ", "└─ ": "   "}
 _URGENT = ({State.FAILED, State.EXPIRED}, {State.LEASED, State.RETRYING})
 
 
-class Group(Struct, frozen=True):
-    """Steps that are alike: one handler, one state, the same prerequisites. None of them is critical."""
+class StepRow(Struct, frozen=True):
+    """Similar steps in one row: same handler, state and prerequisites, and none on the critical path."""
 
     places: Sequence[int]
 
 
 class Gap(Struct, frozen=True):
-    """Steps that are left out here."""
+    """Steps that are not shown at this place."""
 
     states: dict[State, int]
 
     @property
     def text(self) -> str:
-        """How many they are, and in which states."""
-        return f"… {sum(self.states.values()):,} more: {tallied(self.states)}"
+        """Return how many steps these are, and their states."""
+        return f"… {sum(self.states.values()):,} more: {format_states(self.states)}"
 
 
-Row: TypeAlias = int | Group | Gap
+Row: TypeAlias = int | StepRow | Gap
 
 
-def tallied(states: dict[State, int]) -> str:
-    """How many are in each state."""
+def format_states(states: dict[State, int]) -> str:
+    """Format the number of steps in each state."""
     return ", ".join(f"{GLYPHS[state]} {number:,}" for state, number in states.items())
 
 
-def digest(workflow: Workflow, limit: int) -> list[Row]:
-    """About `limit` rows that stand for all steps, in order.
+def summarize(workflow: Workflow, limit: int) -> list[Row]:
+    """Return about `limit` rows that stand for all steps, in order.
 
-    All steps if they are few. Else steps that are alike become one row; and if that is not enough, the failed and the
-    running steps, both ends of the critical path and the largest groups are chosen first, and gaps stand for the rest.
+    Few steps get a row each. Otherwise similar steps share a row; and if there are still too many rows, failed and
+    running steps, both ends of the critical path and the largest groups come first, and gaps stand for the rest.
     """
     if workflow.tasks <= limit:
         return list(range(workflow.tasks))
-    rows = _folded(workflow)
+    rows = _merge_similar(workflow)
     if len(rows) <= limit:
         return list(rows)
-    chosen = _chosen(rows, workflow, limit)
+    chosen = _choose(rows, workflow, limit)
     found: list[Row] = []
     left_out = Counter[State]()
     for index, row in enumerate(rows):
@@ -85,33 +84,33 @@ def digest(workflow: Workflow, limit: int) -> list[Row]:
     return [*found, Gap(_in_state_order(left_out))] if left_out else found
 
 
-def _folded(workflow: Workflow) -> list[int | Group]:
-    alike: dict[tuple[str, State, bytes], list[int]] = {}
+def _merge_similar(workflow: Workflow) -> list[int | StepRow]:
+    similar: dict[tuple[str, State, bytes], list[int]] = {}
     for place, step in enumerate(workflow.steps):
         if not workflow.is_critical[place]:
             key = (step.handler, step.state, workflow.prerequisites[place].tobytes())
-            alike.setdefault(key, []).append(place)
-    groups = {places[0]: places for places in alike.values() if len(places) >= ALIKE}
+            similar.setdefault(key, []).append(place)
+    groups = {places[0]: places for places in similar.values() if len(places) >= SIMILAR}
     folded = {place for places in groups.values() for place in places[1:]}
     return [
-        Group(groups[place]) if place in groups else place for place in range(workflow.tasks) if place not in folded
+        StepRow(groups[place]) if place in groups else place for place in range(workflow.tasks) if place not in folded
     ]
 
 
-def _chosen(rows: Sequence[int | Group], workflow: Workflow, limit: int) -> set[int]:
-    """Which rows to show: by their index."""
+def _choose(rows: Sequence[int | StepRow], workflow: Workflow, limit: int) -> set[int]:
+    """Return the indexes of the rows to show."""
     quarter = max(1, limit // 4)
     first = [row if isinstance(row, int) else row.places[0] for row in rows]
     path = [index for index, row in enumerate(rows) if isinstance(row, int) and workflow.is_critical[row]]
-    sizes = {index: len(row.places) for index, row in enumerate(rows) if isinstance(row, Group)}
+    sizes = {index: len(row.places) for index, row in enumerate(rows) if isinstance(row, StepRow)}
     largest = sorted(sizes, key=lambda index: (-sizes[index], index))
     urgent = [[n for n, place in enumerate(first) if workflow.steps[place].state in states] for states in _URGENT]
     chosen: set[int] = set()
     for indexes, most in (
         *((indexes, quarter) for indexes in urgent),
-        (_from_both_ends(path), quarter),
+        (_interleave_ends(path), quarter),
         (largest, quarter),
-        (_from_both_ends(path), limit),
+        (_interleave_ends(path), limit),
         (range(len(rows)), limit),
     ):
         room = min(most, limit - len(chosen))
@@ -124,13 +123,13 @@ def _chosen(rows: Sequence[int | Group], workflow: Workflow, limit: int) -> set[
     return chosen
 
 
-def _from_both_ends(indexes: Sequence[int]) -> Iterator[int]:
+def _interleave_ends(indexes: Sequence[int]) -> Iterator[int]:
     for distance in range((len(indexes) + 1) // 2):
         yield indexes[distance]
         yield indexes[-1 - distance]
 
 
-def _count(workflow: Workflow, row: int | Group) -> Counter[State]:
+def _count(workflow: Workflow, row: int | StepRow) -> Counter[State]:
     if isinstance(row, int):
         return Counter([workflow.steps[row].state])
     return Counter({workflow.steps[row.places[0]].state: len(row.places)})
@@ -140,25 +139,25 @@ def _in_state_order(states: Counter[State]) -> dict[State, int]:
     return {state: states[state] for state in State if states[state]}
 
 
-def group_name(workflow: Workflow, places: Sequence[int]) -> str:
-    """A name for steps that are alike."""
+def format_group(workflow: Workflow, places: Sequence[int]) -> str:
+    """Format similar steps as their handler and number."""
     return f"{workflow.steps[places[0]].handler} ×{len(places):,}"
 
 
-class _Part(Struct, frozen=True):
-    """What a line of the tree is about: some steps that are alike, with all that hangs below the first of them."""
+class _Subtree(Struct, frozen=True):
+    """One line of the tree: similar steps, with what is below the first of them."""
 
     place: int
     times: int
-    """How many steps it stands for."""
+    """How many steps the line stands for."""
     last: int | None = None
-    """The last of them, where it is known."""
+    """The last of the steps, if it is known."""
 
 
 class Tree:
-    """A workflow as a tree: each step under the prerequisite that held it longest.
+    """A workflow as a tree: each step under the prerequisite that delayed it longest.
 
-    Subtrees that are alike are drawn once. No part of it is recursive: a chain may be as long as the workflow.
+    Similar subtrees are drawn once. Nothing here is recursive: a chain may be as long as the workflow.
     """
 
     def __init__(self, workflow: Workflow, now: Micros) -> None:
@@ -166,44 +165,44 @@ class Tree:
         self._children: dict[int, list[int]] = {}
         for place in range(workflow.tasks):
             self._children.setdefault(self._above(place), []).append(place)
-        self._shapes = self._shaped()
+        self._shapes = self._number_shapes()
 
     def lines(self, limit: int, after: int | None = None) -> Iterator[str]:
-        """About `limit` lines: the whole tree, or what hangs below one step."""
+        """Yield about `limit` lines: the whole tree, or what is below one step."""
         left_out, drawn = Counter[State](), 0
-        tops = self._parts(-1 if after is None else after, 1)
-        stack: list[tuple[str, str, int, _Part | str]] = [("", "", 0, top) for top in reversed(tops)]
+        tops = self._subtrees(-1 if after is None else after, 1)
+        stack: list[tuple[str, str, int, _Subtree | str]] = [("", "", 0, top) for top in reversed(tops)]
         while stack:
-            indent, branch, depth, part = stack.pop()
-            if isinstance(part, str):
-                yield indent + branch + part
+            indent, branch, depth, subtree = stack.pop()
+            if isinstance(subtree, str):
+                yield indent + branch + subtree
             elif drawn >= limit:
-                left_out += self._states_below(part)
+                left_out += self._states_below(subtree)
             elif depth >= MOST_DEEP:
-                yield f"{indent}{branch}{Gap(_in_state_order(self._states_below(part))).text}"
+                yield f"{indent}{branch}{Gap(_in_state_order(self._states_below(subtree))).text}"
             else:
-                yield indent + branch + self._line(part)
+                yield indent + branch + self._line(subtree)
                 inner = indent + _UNDER[branch]
-                row, last = self._row_below(part)
+                row, last = self._cut_chain(subtree)
                 if row:
                     yield f"{inner}└─ {Gap(_in_state_order(row)).text}"
                     inner += "   "
-                below = self._parts(last, part.times)
+                below = self._subtrees(last, subtree.times)
                 stack += [(inner, "├─ " if more else "└─ ", depth + 1, each) for more, each in enumerate(below[::-1])]
             drawn += 1
         if left_out:
             yield Gap(_in_state_order(left_out)).text
 
     def _above(self, place: int) -> int:
-        """The step under which one is drawn; -1 for none."""
+        """Return the step under which a step is drawn; -1 for none."""
         above = [before for before in self._workflow.prerequisites[place] if before < place]
         return max(above, key=lambda id: (self._workflow.is_critical[id], self._end(id)), default=-1)
 
     def _end(self, place: int) -> Micros:
         return self._workflow.steps[place].finished or self._now
 
-    def _shaped(self) -> list[int]:
-        """For each step a number that it shares with those whose subtrees are alike."""
+    def _number_shapes(self) -> list[int]:
+        """Return a number for each step. Steps with similar subtrees have the same number."""
         known: dict[object, int] = {}
         shapes = [0] * self._workflow.tasks
         for place in range(self._workflow.tasks - 1, -1, -1):
@@ -220,80 +219,82 @@ class Tree:
             shapes[place] = known.setdefault(shape, len(known))
         return shapes
 
-    def _parts(self, place: int, times: int) -> list[_Part | str]:
-        """What is drawn below a step that stands for `times` of them."""
+    def _subtrees(self, place: int, times: int) -> list[_Subtree | str]:
+        """Return the subtrees below a step that stands for `times` steps."""
         children = self._children.get(place, [])
-        alike: dict[int, list[int]] = {}
+        similar: dict[int, list[int]] = {}
         for child in children:
-            alike.setdefault(self._shapes[child] if len(children) > MOST_CHILDREN else child, []).append(child)
-        parts: list[_Part] = []
-        for places in alike.values():
-            if len(places) >= ALIKE:
-                parts.append(_Part(places[0], len(places) * times, places[-1] if times == 1 else None))
+            similar.setdefault(self._shapes[child] if len(children) > MOST_CHILDREN else child, []).append(child)
+        subtrees: list[_Subtree] = []
+        for places in similar.values():
+            if len(places) >= SIMILAR:
+                subtrees.append(_Subtree(places[0], len(places) * times, places[-1] if times == 1 else None))
             else:
-                parts += [_Part(each, times) for each in places]
-        if len(parts) <= MOST_CHILDREN:
-            return [*parts]
-        ranked = sorted(parts, key=lambda part: (not self._workflow.is_critical[part.place], -part.times))
+                subtrees += [_Subtree(each, times) for each in places]
+        if len(subtrees) <= MOST_CHILDREN:
+            return [*subtrees]
+        ranked = sorted(subtrees, key=lambda subtree: (not self._workflow.is_critical[subtree.place], -subtree.times))
         chosen = set(ranked[: MOST_CHILDREN - 1])
         rest = Counter[State]()
-        for part in parts:
-            if part not in chosen:
-                rest += self._states_below(part)
-        return [*(part for part in parts if part in chosen), Gap(_in_state_order(rest)).text]
+        for subtree in subtrees:
+            if subtree not in chosen:
+                rest += self._states_below(subtree)
+        return [*(subtree for subtree in subtrees if subtree in chosen), Gap(_in_state_order(rest)).text]
 
-    def _row_below(self, part: _Part) -> tuple[Counter[State], int]:
-        """The steps of a chain below one that are left out, and the last of them, or the step itself.
+    def _cut_chain(self, subtree: _Subtree) -> tuple[Counter[State], int]:
+        """Return the states of the steps that are cut out of a chain, and the last of these steps.
 
-        Of a chain in one state the first steps and the last ones are drawn.
+        Of a chain in one state, the first and the last steps are drawn. Without a cut, the last step is the first one.
         """
-        row, place = [part.place], part.place
+        row, place = [subtree.place], subtree.place
         state = self._workflow.steps[place].state
         while len(below := self._children.get(place, [])) == 1 and self._workflow.steps[below[0]].state is state:
             place = below[0]
             row.append(place)
-        above = self._above(part.place)
+        above = self._above(subtree.place)
         begins = above < 0 or len(self._children[above]) > 1 or self._workflow.steps[above].state is not state
         if begins or len(row) <= IN_A_ROW:
-            return Counter(), part.place
-        return Counter({state: (len(row) - 3) * part.times}), row[-3]
+            return Counter(), subtree.place
+        return Counter({state: (len(row) - 3) * subtree.times}), row[-3]
 
-    def _states_below(self, part: _Part) -> Counter[State]:
+    def _states_below(self, subtree: _Subtree) -> Counter[State]:
         found = Counter[State]()
-        stack = [part.place]
+        stack = [subtree.place]
         while stack:
             place = stack.pop()
-            found[self._workflow.steps[place].state] += part.times
+            found[self._workflow.steps[place].state] += subtree.times
             stack += self._children.get(place, ())
         return found
 
-    def _line(self, part: _Part) -> str:
-        step, workflow = self._workflow.steps[part.place], self._workflow
-        name = step_name(step) if part.times == 1 else f"{step.handler} ×{part.times:,}"
-        words = [painted(f"{GLYPHS[step.state]} {name}", step.state)]
-        if part.last is not None:
-            words.append(f"({step_name(step)} … {step_name(workflow.steps[part.last])})")
-        if workflow.is_critical[part.place]:
-            words.append(click.style(CRITICAL, fg="yellow", bold=True) if coloured() else CRITICAL)
-        if part.times == 1:
-            view = workflow.view(part.place)
+    def _line(self, subtree: _Subtree) -> str:
+        step, workflow = self._workflow.steps[subtree.place], self._workflow
+        name = step_name(step) if subtree.times == 1 else f"{step.handler} ×{subtree.times:,}"
+        words = [color(f"{GLYPHS[step.state]} {name}", step.state)]
+        if subtree.last is not None:
+            words.append(f"({step_name(step)} … {step_name(workflow.steps[subtree.last])})")
+        if workflow.is_critical[subtree.place]:
+            words.append(click.style(CRITICAL, fg="yellow", bold=True) if has_color() else CRITICAL)
+        if subtree.times == 1:
+            view = workflow.view(subtree.place)
             if view.began is not None:
-                words.append(f"waited {length(view.waited(self._now))}, worked {length(view.worked(self._now))}")
+                words.append(
+                    f"waited {format_span(view.waited(self._now))}, worked {format_span(view.worked(self._now))}"
+                )
             elif step.state.ended_badly:
                 words.append(step.state.value)
-        if workflow.prerequisites.number(part.place) > 1:
-            words.append(f"(after {names(workflow, workflow.prerequisites[part.place])})")
+        if workflow.prerequisites.number(subtree.place) > 1:
+            words.append(f"(after {format_steps(workflow, workflow.prerequisites[subtree.place])})")
         return "  ".join(words)
 
 
-def names(workflow: Workflow, places: Sequence[int]) -> str:
-    """The first of some steps by name, and how many more there are."""
+def format_steps(workflow: Workflow, places: Sequence[int]) -> str:
+    """Format the names of the first steps, and how many more there are."""
     more = f" and {len(places) - 4:,} more" if len(places) > 4 else ""
     return ", ".join(step_name(workflow.steps[place]) for place in places[:4]) + more
 
 
 class _Bar(Struct, frozen=True, kw_only=True):
-    """A line of the chart."""
+    """One line of the chart."""
 
     name: str
     state: State
@@ -304,8 +305,8 @@ class _Bar(Struct, frozen=True, kw_only=True):
     worked: Micros
 
 
-def gantt(workflow: Workflow, now: Micros, rows: Iterable[Row], width: int | None = None) -> Iterator[str]:
-    """A bar for each row, in the order in which they could have run: ░ waited, ▓ worked."""
+def draw_gantt(workflow: Workflow, now: Micros, rows: Iterable[Row], width: int | None = None) -> Iterator[str]:
+    """Yield a bar for each row, ordered by when its steps could run: ░ waited, ▓ worked."""
     room = width or shutil.get_terminal_size().columns
     start = workflow.submitted
     end = max(workflow.ended or now, start + 1)
@@ -319,21 +320,21 @@ def gantt(workflow: Workflow, now: Micros, rows: Iterable[Row], width: int | Non
     shown = {bar.name: bar.name if len(bar.name) <= 24 else bar.name[:23] + "…" for bar in bars}
     label = max(map(len, shown.values()), default=0) + 5
     columns = max(10, room - label - 12)
-    yield f"{'':{label}}{length(end - start)} in all, {length((end - start) // columns)} a column"
+    yield f"{'':{label}}{format_span(end - start)} in total, {format_span((end - start) // columns)} per column"
     for bar in sorted(bars, key=lambda bar: (bar.ready, bar.began or now, bar.name)):
         head = f"{GLYPHS[bar.state]} {shown[bar.name]:{label - 5}} {CRITICAL if bar.critical else ' '} "
-        yield f"{painted(head, bar.state)}{_drawn(bar, start, end, columns)}".rstrip()
+        yield f"{color(head, bar.state)}{_draw_bar(bar, start, end, columns)}".rstrip()
     if left_out:
         yield Gap(_in_state_order(left_out)).text
 
 
 def _bar(workflow: Workflow, places: Sequence[int], now: Micros) -> _Bar:
-    """One step; or several, from when the first was ready until the last ended."""
+    """Return the bar of one step, or of several: from when the first was ready until the last ended."""
     views = [workflow.view(place) for place in places]
     began = min((view.began for view in views if view.began is not None), default=None)
     ended = max(view.ended or now for view in views)
     return _Bar(
-        name=views[0].name if len(places) == 1 else group_name(workflow, places),
+        name=views[0].name if len(places) == 1 else format_group(workflow, places),
         state=views[0].step.state,
         critical=bool(views[0].critical),
         ready=min(view.ready for view in views),
@@ -343,13 +344,13 @@ def _bar(workflow: Workflow, places: Sequence[int], now: Micros) -> _Bar:
     )
 
 
-def _drawn(bar: _Bar, start: Micros, end: Micros, columns: int) -> str:
+def _draw_bar(bar: _Bar, start: Micros, end: Micros, columns: int) -> str:
     def column(moment: Micros) -> int:
         return min(columns, max(0, round((moment - start) * columns / (end - start))))
 
     ready, began, over = column(bar.ready), column(bar.began or bar.ended), column(bar.ended)
-    # What has run at all is seen, however short it was.
+    # A step that ran gets at least one column.
     worked = max(1, over - began) if bar.began is not None else 0
     text = " " * min(ready, columns - 1) + WAITED * (began - ready) + WORKED * worked
-    took = f" {length(bar.worked)}" if bar.began is not None else ""
+    took = f" {format_span(bar.worked)}" if bar.began is not None else ""
     return f"{text[: columns + 1]}{took}"

@@ -53,7 +53,7 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-def test_a_view_adds_up_what_the_nodes_say(clock: ManualClock) -> None:
+def test_a_view_sums_the_reports_of_all_nodes(clock: ManualClock) -> None:
     store = a_store(clock, mail=report_of(target=3, ready=2, starting=1, running=2))
     a_node(store, mail=report_of(target=2, ready=1, draining=2, asleep=1, running=1, ceiling=4))
     decide(store, clock, target=5, slots=5, sentence="▲ 4→5", needs=4.6, by="node-1")
@@ -71,7 +71,7 @@ def test_a_view_adds_up_what_the_nodes_say(clock: ManualClock) -> None:
     assert (view.degraded, view.alerts) == ("", ())
 
 
-def test_a_controller_that_is_broken_or_stands_still_is_shown(clock: ManualClock) -> None:
+def test_a_failing_or_stalled_controller_is_shown(clock: ManualClock) -> None:
     store = a_store(clock)
     a_node(store, degraded="mail: ZeroDivisionError", mail=report_of())
     decide(store, clock, target=1)
@@ -83,7 +83,7 @@ def test_a_controller_that_is_broken_or_stands_still_is_shown(clock: ManualClock
     assert view.alerts == ("autoscaler_stalled",)
 
 
-def test_a_quiet_pool_and_a_fixed_one_do_not_count_as_stalled(clock: ManualClock) -> None:
+def test_idle_and_fixed_pools_are_not_stalled(clock: ManualClock) -> None:
     store = a_store(clock, mail=report_of(), post=report_of(fixed=True))
     decide(store, clock, target=1, idle=True)
     clock.advance(timedelta(seconds=10))
@@ -91,7 +91,7 @@ def test_a_quiet_pool_and_a_fixed_one_do_not_count_as_stalled(clock: ManualClock
     assert [view.alerts for view in pools.get_all(Access(store))] == [(), ()]
 
 
-def test_an_unknown_pool_is_named_with_those_that_are(clock: ManualClock) -> None:
+def test_an_unknown_pool_is_refused_with_the_known_names(clock: ManualClock) -> None:
     store = a_store(clock, mail=report_of())
 
     for ask in (pools.get, pools.history, pools.desired):
@@ -99,7 +99,7 @@ def test_an_unknown_pool_is_named_with_those_that_are(clock: ManualClock) -> Non
             ask(Access(store), "post")
 
 
-def test_a_pool_is_known_when_its_last_node_is_gone(clock: ManualClock) -> None:
+def test_a_pool_stays_known_after_its_last_node_ends(clock: ManualClock) -> None:
     store = a_store(clock)
     session = a_node(store, mail=report_of(target=2))
     decide(store, clock, target=2)
@@ -110,7 +110,7 @@ def test_a_pool_is_known_when_its_last_node_is_gone(clock: ManualClock) -> None:
     assert (view.live, view.target, view.nodes) == (0, 2, ())
 
 
-def test_history_is_the_newest_first_and_goes_page_by_page(clock: ManualClock) -> None:
+def test_history_is_paged_newest_first(clock: ManualClock) -> None:
     store = a_store(clock, mail=report_of())
     for size in (3, 4, 5):
         pools.set_size(Access(store), "mail", size, author=Author("ann"))
@@ -121,20 +121,20 @@ def test_history_is_the_newest_first_and_goes_page_by_page(clock: ManualClock) -
     assert [entry.text.split()[2] for entry in (*first, *rest)] == ["5", "4", "3"]
 
 
-def test_desired_is_what_was_decided_while_nodes_live(clock: ManualClock) -> None:
+def test_desired_is_the_decision_while_nodes_are_alive(clock: ManualClock) -> None:
     store = a_store(clock, mail=report_of(target=3))
     decide(store, clock, target=3, settings=Settings(ceiling=8))
 
     assert pools.desired(Access(store), "mail").workers == 3
 
 
-def test_desired_before_the_first_decision_is_what_the_nodes_have(clock: ManualClock) -> None:
+def test_desired_before_the_first_decision_is_the_nodes_target(clock: ManualClock) -> None:
     store = a_store(clock, mail=report_of(target=3))
 
     assert pools.desired(Access(store), "mail").workers == 3
 
 
-def test_desired_is_never_less_than_what_is_busy(clock: ManualClock) -> None:
+def test_desired_is_never_below_the_busy_workers(clock: ManualClock) -> None:
     store = a_store(clock)
     session = a_node(store, mail=report_of(target=1, running=6))
     submit(store, *(a_task(queue="mail") for _ in range(6)))
@@ -144,7 +144,7 @@ def test_desired_is_never_less_than_what_is_busy(clock: ManualClock) -> None:
     assert pools.desired(Access(store), "mail").workers == 6
 
 
-def test_desired_is_never_less_than_what_runs_even_beyond_the_ceiling(clock: ManualClock) -> None:
+def test_desired_is_never_below_the_running_tasks_even_above_the_ceiling(clock: ManualClock) -> None:
     """An order for twelve has just ended: twelve tasks run, though the pool is to have eight by itself."""
     store = a_store(clock)
     session = a_node(store, mail=report_of(target=8, running=12))
@@ -155,7 +155,7 @@ def test_desired_is_never_less_than_what_runs_even_beyond_the_ceiling(clock: Man
     assert pools.desired(Access(store), "mail").workers == 12
 
 
-def test_desired_goes_beyond_the_nodes_that_are_there_when_they_alone_are_the_limit(clock: ManualClock) -> None:
+def test_desired_exceeds_the_nodes_if_only_they_limit_the_pool(clock: ManualClock) -> None:
     store = a_store(clock, mail=report_of(target=8, threads=2))
     bound = {"target": 8, "slots": 16, "threads": 2, "needs": 41.0, "alerts": ("ceiling_bound",)}
 
@@ -169,7 +169,7 @@ def test_desired_goes_beyond_the_nodes_that_are_there_when_they_alone_are_the_li
     assert pools.desired(Access(store), "mail").workers == 3
 
 
-def test_desired_counts_workers_and_not_tasks(clock: ManualClock) -> None:
+def test_desired_counts_workers_not_tasks(clock: ManualClock) -> None:
     store = a_store(clock)
     session = a_node(store, mail=report_of(target=1, threads=4, running=6))
     submit(store, *(a_task(queue="mail") for _ in range(6)))
@@ -179,7 +179,7 @@ def test_desired_counts_workers_and_not_tasks(clock: ManualClock) -> None:
     assert pools.desired(Access(store), "mail").workers == 2
 
 
-def test_desired_does_not_follow_what_is_only_read_ahead(clock: ManualClock) -> None:
+def test_desired_ignores_tasks_that_are_only_read_ahead(clock: ManualClock) -> None:
     """Short tasks are leased some hundreds at a time; they are no reason for hundreds of workers."""
     store = a_store(clock)
     session = a_node(store, mail=report_of(target=2, running=2))
@@ -190,7 +190,7 @@ def test_desired_does_not_follow_what_is_only_read_ahead(clock: ManualClock) -> 
     assert pools.desired(Access(store), "mail").workers <= 8
 
 
-def test_desired_is_decided_without_any_node_when_tasks_wait(clock: ManualClock) -> None:
+def test_desired_without_nodes_follows_the_waiting_tasks(clock: ManualClock) -> None:
     store = a_store(clock)
     decide(
         store,
@@ -208,7 +208,7 @@ def test_desired_is_decided_without_any_node_when_tasks_wait(clock: ManualClock)
     assert 1 <= pools.desired(Access(store), "mail").workers <= 8
 
 
-def test_desired_without_any_node_looks_ahead_at_what_is_due(clock: ManualClock) -> None:
+def test_desired_without_nodes_includes_tasks_due_soon(clock: ManualClock) -> None:
     store = a_store(clock)
     decide(
         store,
@@ -224,7 +224,7 @@ def test_desired_without_any_node_looks_ahead_at_what_is_due(clock: ManualClock)
     assert pools.desired(Access(store), "mail").workers == 1
 
 
-def test_desired_without_any_node_obeys_what_was_ordered(clock: ManualClock) -> None:
+def test_desired_without_nodes_obeys_overrides(clock: ManualClock) -> None:
     store = a_store(clock)
     decide(
         store,
@@ -243,7 +243,7 @@ def test_desired_without_any_node_obeys_what_was_ordered(clock: ManualClock) -> 
     assert (pinned, pools.desired(Access(store), "mail").workers) == (3, 0)
 
 
-def test_desired_without_any_node_spares_what_is_still_leased(clock: ManualClock) -> None:
+def test_desired_without_nodes_covers_leased_tasks(clock: ManualClock) -> None:
     """The nodes have just been lost, or do not report: somebody may still run their tasks."""
     store = a_store(clock)
     decide(store, clock, target=2, threads=2, settings=Settings(floor=0, ceiling=8))
@@ -255,7 +255,7 @@ def test_desired_without_any_node_spares_what_is_still_leased(clock: ManualClock
     assert pools.desired(Access(store), "mail").workers == 4
 
 
-def test_what_waits_in_a_paused_queue_asks_for_nobody(clock: ManualClock) -> None:
+def test_tasks_in_a_paused_queue_need_no_workers(clock: ManualClock) -> None:
     store = a_store(clock)
     decide(
         store,

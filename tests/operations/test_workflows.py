@@ -1,4 +1,4 @@
-"""A workflow as people see it: exact up to a size, counted above it, and never more than linear work."""
+"""Workflows as people see them: a graph up to a size, counts above it, at linear cost."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def slices(store: TaskReader, found: Workflow | Summary, limit: int) -> list[Sli
     return pages
 
 
-def test_a_fan_in_of_1500_has_all_its_edges_and_the_right_critical_path(store: MemoryStore, clock: ManualClock) -> None:
-    """The prerequisite that ended last has the greatest id: beyond the first thousand."""
+def test_a_fan_in_of_1500_has_all_edges_and_the_right_critical_path(store: MemoryStore, clock: ManualClock) -> None:
+    """The prerequisite that ended last has the greatest id, after the first thousand."""
     keys = [f"p{n}" for n in range(1_500)]
     submit_graph(store, {**{key: [] for key in keys}, "join": keys})
     claims = claim_all(store)
@@ -98,15 +98,15 @@ def test_a_workflow_of_12000_steps_is_read_in_a_few_calls(store: MemoryStore, sh
     assert found.states == {State.WAITING: 11_999, State.RUNNABLE: 1}
 
 
-def test_steps_of_a_cycle_are_shown_too(store: MemoryStore) -> None:
-    """A cycle may stand in the store until the sweep finds it."""
+def test_steps_of_a_cycle_are_included(store: MemoryStore) -> None:
+    """A cycle may be in the store until the sweep finds it."""
     a, b, c = submit(store, *(a_task(key=key, workflow="w") for key in "abc"))
 
-    class Ring(Counted):
+    class Cyclic(Counted):
         def workflow_edges(self, *_: object, **__: object) -> EdgePage:
             return EdgePage([Edge(b, a), Edge(a, b), Edge(b, c)], None)
 
-    found = whole(cast("TaskReader", Ring(store)))
+    found = whole(cast("TaskReader", Cyclic(store)))
 
     assert [step.key for step in found.steps] == ["a", "b", "c"]
     assert names(found, found.critical) == ["a", "b", "c"]
@@ -188,7 +188,7 @@ def test_a_summary_counts_all_steps_in_pages(
     assert counted.calls == {"workflow_tenants": 1, "workflow_steps": 1, "workflow_groups": 2}
 
 
-def test_too_many_edges_make_a_summary_as_well(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_edges_also_make_a_summary(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workflows, "MAX_EDGES", 3)
     submit_graph(store, {"a": [], "b": ["a"], "c": ["a", "b"]})
     exact = workflows.get(Access(store), "w")

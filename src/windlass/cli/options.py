@@ -1,0 +1,379 @@
+"""The options that commands share, each defined once, and the values that commands get from them."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta, tzinfo
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import click
+from msgspec import Struct
+
+from windlass.cli.completion import complete_handler, complete_queue
+from windlass.cli.output import format_count, print_note
+from windlass.clock import Clock, SystemClock
+from windlass.core.lifecycle import State
+from windlass.core.query import parse
+from windlass.core.task import TaskId
+from windlass.core.times import Micros, duration, to_instant
+from windlass.errors import InvalidTask
+from windlass.operations.access import Access
+from windlass.operations.author import Author
+from windlass.operations.presentation import Times
+from windlass.stores.protocol import Filter, Selection, Store
+from windlass.wiring import open_store
+
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+MOST_COUNTED = 10_000
+"""A larger count is shown as "more than 10,000"."""
+
+
+def _group(*options: Decorator) -> Decorator:
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _bundle(options: Decorator, names: Sequence[str], argument: str, build: Callable[..., object]) -> Decorator:
+    """Return a decorator that adds options and passes them as one argument."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def run(*args: Any, **given: Any) -> Any:
+            values = {name: given.pop(name) for name in names}
+            return command(*args, **given, **{argument: build(**values)})
+
+        return options(run)
+
+    return decorate
+
+
+# The store and the clock
+
+STORE_HELP = "Store URL: sqlite:///tasks.db or postgresql://…"
+url_option: Decorator = click.option(
+    "--store",
+    "store_url",
+    metavar="URL",
+    envvar="WINDLASS_URL",
+    help=f"{STORE_HELP}  [default: $WINDLASS_URL, then the store of windlass.yaml, then windlass.db]",
+)
+"""`--store`, passed as `store_url`."""
+
+
+def open_chosen(url: str | None) -> Store:
+    """Open the store of a URL and close it when the command ends."""
+    store = open_store(choose_url(url), clock=test_clock())
+    click.get_current_context().call_on_close(store.close)
+    return store
+
+
+def choose_url(url: str | None) -> str | None:
+    """Return the given URL, or that of windlass.yaml; None for the default."""
+    from windlass.config import read_settings
+
+    return url or read_settings().store
+
+
+def clock() -> Clock:
+    """Return the clock to show times by."""
+    return test_clock() or SystemClock()
+
+
+def test_clock() -> Clock | None:
+    """Return the clock that a test passed as the context's object; None for the machine's clock."""
+    return click.get_current_context().find_root().obj
+
+
+def open_access(store_url: str | None) -> Access:
+    """Open the store of a URL for the operations of a command."""
+    return Access(open_chosen(store_url), clock=clock())
+
+
+store_option: Decorator = _bundle(url_option, ["store_url"], "access", open_access)
+"""`--store`, passed as `access` to the open store."""
+
+
+# Output
+
+json_options: Decorator = _group(
+    click.option("--json", "form", flag_value="json", default=None, help="Print JSON."),
+    click.option("--jsonl", "form", flag_value="jsonl", default=None, help="Print JSON, one object per line."),
+)
+"""`--json` and `--jsonl`, passed as `form`."""
+
+
+def _times(_context: click.Context, _option: click.Parameter, value: str | None) -> Times:
+    return Times(now=clock().now(), zone=None if value is None else find_zone(value))
+
+
+def find_zone(name: str) -> tzinfo:
+    """Return a time zone by its name."""
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidTask(f"tz={name!r} is not a time zone. Use a name such as Europe/Berlin.") from None
+
+
+TZ_HELP = "Time zone, such as Europe/Berlin.  [default: $WINDLASS_TZ, then the machine's]"
+tz_option: Decorator = click.option(
+    "--tz", "times", metavar="ZONE", envvar="WINDLASS_TZ", callback=_times, help=TZ_HELP
+)
+"""`--tz`, passed as `times`."""
+
+
+def limit_option(default: int | None = 50, most: int = 100_000) -> Decorator:
+    """Return `--limit`, passed as `limit`."""
+    kind = click.IntRange(1, most)
+    return click.option("--limit", default=default, show_default=True, type=kind, help="Show at most this many.")
+
+
+config_option: Decorator = click.option(
+    "--config", "config_path", type=click.Path(path_type=Path), help="Settings file.  [default: windlass.yaml]"
+)
+"""`--config`, passed as `config_path`."""
+
+
+# Changes: who, why, and whether to ask
+
+
+def user_name() -> str:
+    """Return the name of the account that runs the command."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # An account without a name, as in some containers.
+        return "local"
+
+
+by_option: Decorator = click.option("--by", help="Your name for the audit log.  [default: your account name]")
+why_option: Decorator = click.option("--why", default="", help="Reason for the audit log.")
+
+
+def _author(why: str, by: str | None) -> Author:
+    return Author(by or user_name(), why)
+
+
+author_options: Decorator = _bundle(_group(why_option, by_option), ["why", "by"], "author", _author)
+"""`--why` and `--by`, passed as `author`."""
+
+for_option: Decorator = click.option("--for", "lasts", metavar="TIME", help="Duration, such as 30m.")
+"""`--for`, passed as `lasts`."""
+
+dry_run_option: Decorator = click.option("--dry-run", is_flag=True, help="Show what would be done and do nothing.")
+
+
+class Consent(Struct, frozen=True, kw_only=True):
+    """Whether to make a change: at once, after a question, or not at all."""
+
+    yes: bool
+    dry_run: bool
+
+    def given(self, verb: str, count: int, *, most: int | None = None) -> bool:
+        """Show how many tasks a change affects and return True if it may be made; `verb` is as in "cancel"."""
+        most = MOST_COUNTED if most is None else most
+        number = f"more than {format_count(most)}" if count > most else format_count(count)
+        return self.given_for(f"{verb} {number}", ask=bool(count))
+
+    def given_for(self, what: str, *, ask: bool = True) -> bool:
+        """Return True if the change may be made. Ask on a terminal; elsewhere `--yes` is required."""
+        if self.dry_run:
+            print_note(f"Would {what}. Nothing was done.")
+            return False
+        if self.yes or not ask:
+            return True
+        if not is_interactive():
+            raise click.UsageError(f"This would {what}. Add --yes to do it, or --dry-run to only count.")
+        return click.confirm(f"{what[0].upper()}{what[1:]}?", err=True)
+
+
+def is_interactive() -> bool:
+    """Return True if a person can answer a question."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+consent_options: Decorator = _bundle(
+    _group(click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation."), dry_run_option),
+    ["yes", "dry_run"],
+    "consent",
+    Consent,
+)
+"""`--yes` and `--dry-run`, passed as `consent`."""
+
+
+# Apps and pools
+
+
+def app_option(default: str | None = None) -> Decorator:
+    """Return `--app`, passed as `app`."""
+    return click.option(
+        "--app", default=default, show_default=True, metavar="MODULE:NAME", help="App, such as shop:app."
+    )
+
+
+def max_option(default: int | None = None) -> Decorator:
+    """Return `--max`, passed as `ceiling`."""
+    text = "Most workers of a pool on one node."
+    return click.option("--max", "ceiling", type=int, default=default, show_default=True, help=text)
+
+
+min_option: Decorator = click.option("--min", "floor", type=int, help="Fewest workers of a pool that sizes itself.")
+wait_goal_option: Decorator = click.option(
+    "--wait-goal", metavar="TIME", help="Longest time that a task should wait; pools size themselves by it."
+)
+
+
+def drain_timeout_option(default: str | None = None) -> Decorator:
+    """Return `--drain-timeout`, passed as `drain_timeout`."""
+    text = "How long a drain waits for running tasks; 0 waits for all of them."
+    return click.option("--drain-timeout", default=default, show_default=True, metavar="TIME", help=text)
+
+
+def seconds_option(kind: Any) -> Decorator:
+    """Return `--seconds`, passed as `seconds`."""
+    return click.option("--seconds", type=kind, help="Length of the run in seconds.")
+
+
+read_only_option: Decorator = click.option("--read-only", is_flag=True, help="Allow no changes.")
+
+
+# Times
+
+
+def parse_when(text: str, field: str) -> datetime | timedelta:
+    """Parse a duration from now, or an ISO 8601 time, which is in the machine's zone unless it names one."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return duration(text, field)
+    return moment if moment.tzinfo is not None else moment.astimezone()
+
+
+def parse_since(text: str, now: Micros) -> Micros:
+    """Parse the start of a period: a duration before now, or an ISO 8601 time."""
+    found = parse_when(text, "since")
+    return to_instant(found) if isinstance(found, datetime) else now - found // timedelta(microseconds=1)
+
+
+_WHEN = "a duration from now, such as 5m, or a time."
+at_option: Decorator = click.option("--at", metavar="WHEN", help=f"When to run: {_WHEN}")
+deadline_option: Decorator = click.option("--deadline", metavar="WHEN", help=f"When to be done: {_WHEN}")
+wait_timeout_option: Decorator = click.option(
+    "--wait-timeout", metavar="TIME", help="Stop waiting after this time, with exit status 7."
+)
+
+
+def expires_option(default: str | None = None) -> Decorator:
+    """Return `--expires`, passed as `expires`."""
+    return click.option(
+        "--expires", metavar="WHEN", default=default, show_default=True, help=f"When to expire: {_WHEN}"
+    )
+
+
+def since_option(default: str | None = None) -> Decorator:
+    """Return `--since`, passed as `since`."""
+    text = "Start: a duration ago, such as 2h, or a time."
+    return click.option("--since", metavar="WHEN", default=default, show_default=True, help=text)
+
+
+# Which tasks
+
+_CONDITION = re.compile(r"-?[a-z][\w.]*(?:[:~=]|[<>]=?)")
+_SHIELD = "\0"
+
+priority_option: Decorator = click.option("--priority", type=int, help="Priority; a higher number runs first.")
+unchecked_option: Decorator = click.option(
+    "--unchecked", is_flag=True, help="Accept handlers that no node has published yet."
+)
+queue_option: Decorator = click.option("--queue", shell_complete=complete_queue, help="Queue.")
+tenant_option: Decorator = click.option("--tenant", help="Tenant.")
+workflow_option: Decorator = click.option("--workflow", help="Workflow.")
+
+
+class FilterCommand(click.Command):
+    """A command with filter arguments: `-tenant:demo` excludes a tenant and is not parsed as an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        shielded = [_SHIELD + word if word[:1] == "-" and _CONDITION.match(word) else word for word in args]
+        return super().parse_args(ctx, shielded)
+
+
+def _remove_shield(_context: click.Context, _parameter: click.Parameter, words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word.removeprefix(_SHIELD) for word in words)
+
+
+def words_argument(name: str) -> Decorator:
+    """Return an argument of any number of words, passed as `words`."""
+    return click.argument("words", nargs=-1, metavar=name, callback=_remove_shield)
+
+
+class TaskOptions(Struct, frozen=True, kw_only=True):
+    """The tasks that `--state`, `--queue`, `--tenant`, `--workflow` and `--handler` select."""
+
+    states: tuple[str, ...] = ()
+    queue: str | None = None
+    tenant: str | None = None
+    workflow: str | None = None
+    handler: str | None = None
+
+    def filter(self, words: Sequence[str] = ()) -> Filter:
+        """Combine the options with the words of a filter."""
+        return Filter(
+            states=frozenset(map(State, self.states)),
+            queue=self.queue,
+            tenant=self.tenant,
+            workflow=self.workflow,
+            handler=self.handler,
+            query=parse(" ".join(words)) if words else None,
+        )
+
+    def selection(self, words: Sequence[str]) -> Selection:
+        """Return the ids or the filter to act on. Raise `InvalidTask` if nothing was selected, or ids and a filter."""
+        if words and not any(_CONDITION.match(word) for word in " ".join(words).split()):
+            if self != TaskOptions():
+                raise InvalidTask("tasks: Use ids or a filter, not both.")
+            return [parse_id(word) for word in words]
+        found = self.filter(words)
+        if found == Filter():
+            raise InvalidTask("tasks: Nothing selected. Use ids, or a filter such as --queue mail or state:failed.")
+        return found
+
+
+task_options: Decorator = _bundle(
+    _group(
+        click.option(
+            "--state",
+            "states",
+            multiple=True,
+            type=click.Choice([each.value for each in State]),
+            help="State. Repeatable.",
+        ),
+        queue_option,
+        tenant_option,
+        workflow_option,
+        click.option("--handler", shell_complete=complete_handler, help="Handler."),
+    ),
+    TaskOptions.__struct_fields__,
+    "chosen",
+    TaskOptions,
+)
+"""`--state`, `--queue`, `--tenant`, `--workflow` and `--handler`, passed as `chosen`."""
+
+
+def parse_id(text: str) -> TaskId:
+    """Parse a whole task id."""
+    try:
+        return TaskId(UUID(text))
+    except ValueError:
+        raise InvalidTask(f"id={text!r} is not a task id. `windlass tasks ls` lists them.") from None

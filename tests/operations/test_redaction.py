@@ -1,0 +1,149 @@
+"""Nothing that an operation returns contains a secret, so that no interface can show one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+import pytest
+
+from tests.operations.registry import find_operations, takes_author
+from tests.operations.secrets import ANN, SECRET, SecretStore, leaks
+from windlass.core.breaker import BreakerState
+from windlass.core.lifecycle import State
+from windlass.core.query import parse
+from windlass.core.task import Change
+from windlass.operations import (
+    audit,
+    breakers,
+    crons,
+    dead_letters,
+    manifest,
+    nodes,
+    pools,
+    queues,
+    tasks,
+    tenants,
+    tokens,
+    workflows,
+)
+from windlass.operations.access import Access
+from windlass.operations.bulk import BulkAction, Verb
+from windlass.operations.workflow_graph import Summary
+from windlass.stores.memory import MemoryStore
+from windlass.stores.protocol import Filter
+
+Read = Callable[[Access, SecretStore], object]
+
+
+def a_graph(access: Access, _: SecretStore) -> object:
+    found = workflows.get(access, "w")
+    assert not isinstance(found, Summary)
+    return found.steps, [found.view(place, access.now) for place in range(found.tasks)]
+
+
+def first_steps(access: Access, _: SecretStore) -> object:
+    summary = Summary(name="w", tenant="default", groups=workflows.count_groups(access.store, "w", "default"))
+    return workflows.find_first(access, summary, [State.FAILED], 10)
+
+
+READS: dict[str, Read] = {
+    "audit.each": lambda access, _: list(audit.each(access)),
+    "audit.find": lambda access, _: audit.find(access),
+    "breakers.get": lambda access, _: breakers.get(access, "bank"),
+    "breakers.get_all": lambda access, _: breakers.get_all(access),
+    "crons.get": lambda access, _: crons.get(access, "daily"),
+    "crons.get_all": lambda access, _: crons.get_all(access),
+    "crons.next_times": lambda access, _: crons.next_times(access, "daily", 2),
+    "dead_letters.get": lambda access, at: dead_letters.get(access, at.group),
+    "dead_letters.get_all": lambda access, _: dead_letters.get_all(access),
+    "dead_letters.letters": lambda access, at: dead_letters.letters(access, dead_letters.get(access, at.group)),
+    "manifest.handlers": lambda access, _: manifest.handlers(access),
+    "nodes.get": lambda access, at: nodes.get(access, at.session),
+    "nodes.get_all": lambda access, _: nodes.get_all(access),
+    "pools.desired": lambda access, _: pools.desired(access, "mail"),
+    "pools.desired_all": lambda access, _: pools.desired_all(access),
+    "pools.get": lambda access, _: pools.get(access, "mail"),
+    "pools.get_all": lambda access, _: pools.get_all(access),
+    "pools.history": lambda access, _: pools.history(access, "mail"),
+    "queues.get": lambda access, _: queues.get(access, "default"),
+    "queues.get_all": lambda access, _: queues.get_all(access),
+    "tasks.attempts": lambda access, at: tasks.attempts(access, at.failed),
+    "tasks.count": lambda access, _: tasks.count(access, Filter()),
+    "tasks.details": lambda access, at: [tasks.details(access, id) for id in (at.failed, at.done)],
+    "tasks.each": lambda access, _: list(islice(tasks.each(access, Filter()), 10)),
+    "tasks.find": lambda access, _: tasks.find(access, Filter()),
+    "tasks.get": lambda access, at: [tasks.get(access, id) for id in (at.failed, at.done)],
+    "tasks.graph": lambda access, at: tasks.graph(access, at.failed),
+    "tasks.logs": lambda access, at: tasks.logs(access, at.done),
+    "tasks.look_up": lambda access, at: tasks.look_up(access, str(at.failed)[:13]),
+    "tasks.progress": lambda access, at: tasks.progress(access, at.failed),
+    "tasks.why": lambda access, at: [tasks.why(access, at.failed), str(tasks.why(access, at.failed))],
+    "tenants.get": lambda access, _: tenants.get(access, "default"),
+    "tenants.get_all": lambda access, _: tenants.get_all(access),
+    "tokens.get_all": lambda access, _: tokens.get_all(access),
+    "workflows.edges": lambda access, _: workflows.edges(access, "w"),
+    "workflows.find": lambda access, _: workflows.find(access),
+    "workflows.find_first": first_steps,
+    "workflows.find_step": lambda access, _: workflows.find_step(access, "w", "a"),
+    "workflows.find_tenant": lambda access, _: workflows.find_tenant(access, "w"),
+    "workflows.get": a_graph,
+    "workflows.page": lambda access, _: workflows.page(access, workflows.get(access, "w"), limit=10),
+    "workflows.steps": lambda access, _: workflows.steps(access, "w", limit=10),
+}
+NOT_FOR_PEOPLE = {
+    "tasks.find_stored": "the page with its secrets, which `find` redacts and bulk actions read ids from",
+    "tasks.new_task": "what a caller submits, and gives back to nobody else",
+    "workflows.choose_tenant": "a name that the caller gave",
+    "workflows.submit": "receipts",
+    "pool_simulation.simulate": "numbers; tested in tests/server/test_pools.py",
+}
+
+
+@pytest.fixture
+def access() -> Access:
+    return Access(MemoryStore())
+
+
+@pytest.fixture
+def planted(access: Access) -> SecretStore:
+    return SecretStore(access.store)
+
+
+def test_every_read_is_tested() -> None:
+    found = {name for name, operation in find_operations().items() if not takes_author(operation)}
+
+    assert found == READS.keys() | NOT_FOR_PEOPLE.keys()
+
+
+@pytest.mark.parametrize("name", READS)
+def test_no_read_returns_a_secret(access: Access, planted: SecretStore, name: str) -> None:
+    found = READS[name](access, planted)
+
+    assert found
+    assert not leaks(found)
+
+
+def test_no_action_returns_a_secret(access: Access, planted: SecretStore) -> None:
+    done = [
+        queues.pause(access, "default", ANN),
+        crons.pause(access, "daily", ANN),
+        pools.freeze(access, "mail", author=ANN),
+        breakers.hold(access, "bank", BreakerState.OPEN, author=ANN),
+        tasks.retry(access, planted.failed, ANN),
+        tasks.change(access, planted.failed, Change(priority=3), ANN),
+    ]
+
+    assert all(done)
+    assert not leaks(done)
+    entries = [entry for entry in access.store.audit() if entry.by == "ann"]
+    assert not leaks(entries), "the reason of an action is stored without its secrets"
+
+
+@pytest.mark.parametrize("text", ["args.password:hunter*", "args.pin:hunter*", f"error~{SECRET}", SECRET])
+def test_no_filter_finds_a_task_by_its_secret(access: Access, planted: SecretStore, text: str) -> None:
+    filter = Filter(query=parse(text))
+
+    assert tasks.find(access, filter).tasks == []
+    assert tasks.count(access, filter).tasks == 0
+    assert BulkAction(access, Verb.PURGE, filter, ANN).count() == 0
