@@ -26,14 +26,14 @@ from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
 from windlass.core.task import NewTask
 from windlass.errors import CycleFound, DuplicateTask, InvalidTask, KeyConflict, QueueFull, UnknownPrerequisite
-from windlass.stores.postgres import store as postgres_store
+from windlass.stores.postgres import fast_submit
 from windlass.stores.protocol import Receipt, Store
 from windlass.stores.sql import submit as sql_submit
 
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (submission, sql_submit, postgres_store):
+    for module in (submission, sql_submit, fast_submit):
         monkeypatch.setattr(module, "CHUNK", 3)
 
 

@@ -16,8 +16,7 @@ from tests.support.proxy import Fault, Proxy
 from windlass.core import submission
 from windlass.core.task import NewTask
 from windlass.errors import UnknownPrerequisite
-from windlass.stores.postgres import PostgresStore
-from windlass.stores.postgres import store as postgres_store
+from windlass.stores.postgres import PostgresStore, fast_submit
 from windlass.stores.protocol import Filter, Store
 from windlass.stores.sql import submit as sql_submit
 from windlass.stores.sqlite import SQLiteStore
@@ -66,7 +65,7 @@ def test_a_large_batch_needs_less_memory_than_its_callers_list(any_store: Store)
 
 @pytest.fixture
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (submission, sql_submit, postgres_store):
+    for module in (submission, sql_submit, fast_submit):
         monkeypatch.setattr(module, "CHUNK", 3)
 
 
