@@ -68,7 +68,7 @@ def sqlite_lock_holder(test: Controller, path: str) -> None:
     """Another program that has begun to write to the file, and is in no hurry."""
     connection = apsw.Connection(path)
     connection.execute("BEGIN IMMEDIATE")
-    connection.execute("INSERT INTO tally VALUES ('half', 'half', 'runnable', 1)")
+    connection.execute("INSERT INTO tally (queue, tenant, state, tasks) VALUES ('half', 'half', 'runnable', 1)")
     test.send("locked")
     test.receive()
     connection.execute("ROLLBACK")
@@ -127,7 +127,7 @@ def forker_that_is_killed(test: Controller, path: str) -> None:
     """Begins to write, forks a child that never touches the store, and waits to be killed."""
     store = open_store(path)
     with store._db._using() as link, link.writing():
-        link.execute("count", [("half", "half", "runnable", 1)])
+        link.execute("count", [("half", "half", "runnable", 1, None, None, None, None)])
         test.send(_fork(signal.pause))
         test.receive()
 

@@ -298,7 +298,7 @@ def test_a_file_that_cannot_be_written_is_named(public_place: Path, folder_mode:
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "windlass.db"
 
-    with pytest.raises(StoreUnavailable, match=f"{path}: the folder does not exist; create it first"):
+    with pytest.raises(StoreUnavailable, match=f"{path}: the folder does not exist. Create it first"):
         SQLiteStore(path)
 
 
