@@ -13,7 +13,6 @@ from windlass.cli import options
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.stores.protocol import Filter, Store
-from windlass.stores.sqlite import SQLiteStore
 from windlass.stores.totals import Total
 
 
@@ -101,9 +100,14 @@ def test_an_empty_filter_is_refused(windlass: Windlass, store: Store, two: list[
     assert len(store.find(Filter(states=frozenset({State.RUNNABLE}))).tasks) == 2
 
 
-def test_an_inexact_count_is_shown_as_a_minimum(
-    monkeypatch: pytest.MonkeyPatch, windlass: Windlass, two: list[TaskId]
+def test_an_inexact_count_is_a_lower_bound(
+    monkeypatch: pytest.MonkeyPatch, windlass: Windlass, store: Store, two: list[TaskId]
 ) -> None:
-    monkeypatch.setattr(SQLiteStore, "count", lambda *_, **__: Total(tasks=1, exact=False))
+    monkeypatch.setattr("windlass.stores.sql.store.SqlStore.count", lambda *_: Total(0, exact=False))
 
-    assert "Would cancel more than 1 task." in windlass("tasks", "cancel", "queue:mail", "--dry-run").stderr
+    refused = windlass("tasks", "cancel", "queue:mail")
+    done = windlass("tasks", "cancel", "queue:mail", "--yes")
+
+    assert "This would cancel at least 0 tasks. Add --yes" in refused.stderr
+    assert done.stdout == "Cancelled 2 tasks.\n"
+    assert {state_of(store, id) for id in two} == {State.CANCELLED}

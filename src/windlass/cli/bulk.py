@@ -59,7 +59,7 @@ def apply_verb(
     if not asked.given(verb.value, count, exact=action.exact):
         print_json(form, Done(done=0, total=count))
         return
-    done = action.run() if count else 0
+    done = action.run()
     if not print_json(form, Done(done=done, total=count)):
         click.echo(f"{verb.done.capitalize()} {format_count(done)}.")
 

@@ -179,8 +179,8 @@ class Consent(Struct, frozen=True, kw_only=True):
 
     def given(self, verb: str, count: int, *, exact: bool = True) -> bool:
         """Show how many tasks a change affects and return True if it may be made; `verb` is as in "cancel"."""
-        number = format_count(count) if exact else f"more than {format_count(count)}"
-        return self.given_for(f"{verb} {number}", ask=bool(count))
+        number = format_count(count) if exact else f"at least {format_count(count)}"
+        return self.given_for(f"{verb} {number}", ask=bool(count) or not exact)
 
     def given_for(self, what: str, *, ask: bool = True) -> bool:
         """Return True if the change may be made. Ask on a terminal; elsewhere `--yes` is required."""
