@@ -379,9 +379,8 @@ def take_down(url: str, first: TaskId) -> None:
         )
         connection.execute("UPDATE edge SET resolved = 1")
         connection.execute("DELETE FROM tally")
-        connection.execute(
-            "INSERT INTO tally (queue, tenant, state, tasks) SELECT queue, tenant, state, count(*) FROM task GROUP BY 1, 2, 3"
-        )
+        counts = "SELECT queue, tenant, state, count(*) FROM task GROUP BY 1, 2, 3"
+        connection.execute(f"INSERT INTO tally (queue, tenant, state, tasks) {counts}")
     connection.close()
 
 
