@@ -5,32 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.conftest import Windlass
-from tests.support.builders import a_session, claim_one, report, submit_one
-from windlass.core.lifecycle import State
-from windlass.core.retry import Error
-from windlass.core.settlement import Raised, Settlement
-from windlass.core.task import Progress
-from windlass.stores.coordination import Entry
+from tests.operations.secrets import SECRET, SecretStore
 from windlass.stores.protocol import Store
-
-SECRET = "hunter2hunter2"
-TEXT = f"password={SECRET} at postgresql://u:{SECRET}@db/x"
 
 
 @pytest.fixture
 def ids(store: Store) -> dict[str, str]:
-    """Tasks whose arguments, output, errors, reasons and progress contain the secret."""
-    args = {"to": "ann", "password": SECRET, "url": f"https://u:{SECRET}@host/"}
-    failed = submit_one(store, handler="mail", args=args, key="a", workflow="w")
-    session = a_session(store, about=f'{{"token": "{SECRET}"}}')
-    claim = claim_one(store, session)
-    store.progress([Progress(lease=claim.lease, message=TEXT)])
-    report(store, claim, Raised(Error(kind="ValueError", message=TEXT, traceback=TEXT), give_up=True))
-    done = submit_one(store, handler="mail", args=args, key="b", workflow="w")
-    claim = claim_one(store, session)
-    store.settle([(claim.lease, Settlement(state=State.COMPLETED, result=f'{{"token": "{SECRET}"}}', log=TEXT))])
-    store.note([Entry(subject="x/y", action="z", text=TEXT, data=f'{{"token": "{SECRET}"}}')])
-    return {"failed": str(failed), "done": str(done)}
+    """A store with the secret in every text, and the ids of what it has."""
+    planted = SecretStore(store)
+    return {"failed": str(planted.failed), "done": str(planted.done)}
 
 
 READS = [
@@ -48,6 +31,13 @@ READS = [
     ["workers", "ls"],
     ["audit", "ls"],
     ["cron", "ls"],
+    ["queues", "ls"],
+    ["pool", "show"],
+    ["pool", "show", "mail"],
+    ["pool", "history", "mail"],
+    ["breaker", "ls"],
+    ["tenants", "ls"],
+    ["token", "ls"],
 ]
 
 

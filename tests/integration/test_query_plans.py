@@ -366,7 +366,7 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement, **give
         "workflow": "w4",
         "reach": BATCH,
         "queues": "{default}",
-        "ring": "{}",
+        "to_notify": "{}",
         "number": 0,
         "ahead": TOTAL,
         "before": NOW + TOTAL,

@@ -55,7 +55,8 @@ class SecretStore:
         self.done = submit_one(store, handler="mail", args=ARGS, key="b", workflow="w")
         claim = claim_one(store, self.session)
         store.settle([(claim.lease, Settlement(state=State.COMPLETED, result=json.dumps(ARGS), log=TEXT))])
-        store.note([Entry(subject="x/y", action="z", text=TEXT, data=json.dumps({"token": SECRET}))])
+        for subject in ("x/y", "pool/mail"):
+            store.note([Entry(subject=subject, action="z", text=TEXT, data=json.dumps({"token": SECRET}))])
         store.put_control(
             POOL,
             "mail",
