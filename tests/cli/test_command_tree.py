@@ -46,6 +46,7 @@ READS = {
     "why",
     "repro",
     "queues ls",
+    "queues series",
     "tenants ls",
     "workers ls",
     "workflows ls",

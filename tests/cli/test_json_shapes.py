@@ -58,6 +58,8 @@ CASES: list[tuple[str, str, Any]] = [
     ("why", "{open}", "GET /tasks/{id}/why"),
     ("why", "{failed}", "GET /tasks/{id}/why"),
     ("queues ls", "", "GET /queues"),
+    ("queues series", "mail --every second", "GET /queues/{name}/series"),
+    ("queues series", "", "GET /queues:series"),
     ("queues pause", "mail --why import", "POST /queues/{name}/pause"),
     ("queues resume", "bulk", "POST /queues/{name}/resume"),
     ("queues set", "mail --max-waiting 9", "PUT /queues/{name}"),

@@ -13,6 +13,7 @@ from windlass.cli import options
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.stores.protocol import Filter, Store
+from windlass.stores.totals import Total
 
 
 @pytest.fixture
@@ -103,3 +104,16 @@ def test_a_count_is_bounded(monkeypatch: pytest.MonkeyPatch, windlass: Windlass,
     monkeypatch.setattr(options, "MOST_COUNTED", 1)
 
     assert "Would cancel more than 1 task." in windlass("tasks", "cancel", "queue:mail", "--dry-run").stderr
+
+
+def test_an_inexact_count_is_a_lower_bound(
+    monkeypatch: pytest.MonkeyPatch, windlass: Windlass, store: Store, two: list[TaskId]
+) -> None:
+    monkeypatch.setattr("windlass.stores.sql.store.SqlStore.count", lambda *_: Total(0, exact=False))
+
+    refused = windlass("tasks", "cancel", "queue:mail")
+    done = windlass("tasks", "cancel", "queue:mail", "--yes")
+
+    assert "This would cancel at least 0 tasks. Add --yes" in refused.stderr
+    assert done.stdout == "Cancelled 2 tasks.\n"
+    assert {state_of(store, id) for id in two} == {State.CANCELLED}

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from tests.support.builders import submit_one
+from windlass.clock import ManualClock
 from windlass.core.ordering import Queue
-from windlass.errors import ChangedMeanwhile, InvalidTask
+from windlass.errors import ChangedMeanwhile, InvalidTask, Refused, UnknownQueue
 from windlass.operations import queues
 from windlass.operations.access import Access
 from windlass.operations.author import Author
+from windlass.operations.caller import Caller, Scope
 from windlass.operations.conflicts import TRIES
 from windlass.stores.memory import MemoryStore
+from windlass.stores.series import Resolution
 
 ANN = Author("ann")
 
@@ -51,6 +56,44 @@ def test_a_change_to_the_current_settings_is_not_logged(settings: dict[str, Any]
     queues.change(Access(store), "mail", settings, ANN)
 
     assert store.audit() == []
+
+
+def test_a_series_counts_what_happened_per_second_and_minute() -> None:
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+    access = Access(store, clock=clock)
+    submit_one(store, queue="mail")
+    submit_one(store, queue="bulk")
+    clock.advance(timedelta(seconds=2))
+    submit_one(store, queue="mail")
+
+    seconds = queues.series(access, "mail", Resolution.SECOND, timedelta(minutes=1))
+    minutes = queues.series(access, None, Resolution.MINUTE, timedelta(minutes=1))
+
+    assert [point.arrived for point in seconds] == [1, 1]
+    assert sum(point.arrived for point in minutes) == 3
+    assert queues.series(access, "mail", Resolution.SECOND, timedelta(seconds=1)) == seconds[1:]
+
+
+def test_a_series_of_a_shared_queue_is_refused_to_a_tenant() -> None:
+    store = MemoryStore()
+    submit_one(store, queue="mail")
+    tenant = Access(store, Caller(name="t", scopes=frozenset({Scope.READ}), tenant="default"))
+    queue = Access(store, Caller(name="q", scopes=frozenset({Scope.READ}), queue="mail"))
+
+    with pytest.raises(Refused, match="limited"):
+        queues.series(tenant, "mail", Resolution.SECOND, timedelta(minutes=1))
+    with pytest.raises(Refused, match="limited"):
+        queues.series(queue, None, Resolution.SECOND, timedelta(minutes=1))
+    with pytest.raises(UnknownQueue):
+        queues.series(queue, "bulk", Resolution.SECOND, timedelta(minutes=1))
+    assert len(queues.series(queue, "mail", Resolution.SECOND, timedelta(minutes=1))) == 1
+
+
+@pytest.mark.parametrize("last", [timedelta(0), timedelta(days=31)], ids=str)
+def test_a_series_of_an_impossible_length_is_refused(last: timedelta) -> None:
+    with pytest.raises(InvalidTask, match="last="):
+        queues.series(Access(MemoryStore()), None, Resolution.MINUTE, last)
 
 
 def test_an_invalid_setting_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from itertools import islice
 
 import pytest
@@ -32,6 +33,7 @@ from windlass.operations.bulk import BulkAction, Verb
 from windlass.operations.workflow_graph import Summary
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
+from windlass.stores.series import Resolution
 
 Read = Callable[[Access, SecretStore], object]
 
@@ -68,6 +70,7 @@ READS: dict[str, Read] = {
     "pools.history": lambda access, _: pools.history(access, "mail"),
     "queues.get": lambda access, _: queues.get(access, "default"),
     "queues.get_all": lambda access, _: queues.get_all(access),
+    "queues.series": lambda access, _: queues.series(access, "default", Resolution.MINUTE, timedelta(hours=1)),
     "tasks.attempts": lambda access, at: tasks.attempts(access, at.failed),
     "tasks.count": lambda access, _: tasks.count(access, Filter()),
     "tasks.details": lambda access, at: [tasks.details(access, id) for id in (at.failed, at.done)],

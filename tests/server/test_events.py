@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,12 +26,13 @@ from windlass.core.task import Progress
 from windlass.operations import tokens
 from windlass.operations.caller import Scope
 from windlass.server.events import broadcaster
-from windlass.server.events.broadcaster import Snapshot, Subscriber
+from windlass.server.events.broadcaster import Broadcaster, Snapshot, Subscriber
 from windlass.server.events.topics import Overview, TaskTopic
 from windlass.server.http import event_stream
 from windlass.server.http.openapi import document
 from windlass.server.http.routing import Mode
 from windlass.server.http.serving import DRAIN_SECONDS
+from windlass.server.http.store_executor import StoreExecutor
 from windlass.server.routes.table import TABLE
 from windlass.stores.coordination import Entry, EntrySeen
 from windlass.stores.memory import MemoryStore
@@ -122,6 +125,48 @@ def test_a_client_resumes_after_the_last_audit_entry_it_has_seen(busy: Store) ->
     assert (first["id"], first["data"]["subject"]) == (str(number), "queue/a")
     assert [event["id"] for event in later] == list(map(str, missed))
     assert last["id"] == str(newest)
+
+
+def test_an_id_from_the_future_hides_no_entries(busy: Store) -> None:
+    note(busy, "queue/old")
+    with running(busy) as address, listen(address, since="9" * 18) as one, listen(address) as other:
+        one.next("counts")
+        other.next("counts")
+        number = str(note(busy, "queue/a"))
+        found = [one.next("audit")["id"], other.next("audit")["id"]]
+
+    assert found == [number, number]
+
+
+@pytest.mark.anyio
+async def test_a_client_that_resumes_during_the_first_read_misses_no_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, threads = MemoryStore(), StoreExecutor(4, 10, 20.0)
+    first = note(store, "queue/a")
+    reading, resumed = threading.Event(), threading.Event()
+    audit = store.audit
+
+    def slow_audit(**options: Any) -> Any:
+        if not reading.is_set():
+            reading.set()
+            assert resumed.wait(20)
+        return audit(**options)
+
+    monkeypatch.setattr(store, "audit", slow_audit)
+    live = Broadcaster(store, threads)
+    await live.join(Overview())
+    assert await asyncio.to_thread(reading.wait, 20)
+    subscriber = await live.join(Overview(), since=first)
+    missed = note(store, "queue/b")
+    resumed.set()  # Only now the first read sees the newest entry.
+
+    async with asyncio.timeout(20):
+        while not isinstance(event := await subscriber.events.get(), AuditEvent):
+            pass
+    live.close()
+    threads.close()
+    store.close()
+
+    assert event.id == str(missed)
 
 
 def test_a_stream_of_one_queue_has_nothing_of_other_queues(busy: Store) -> None:

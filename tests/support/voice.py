@@ -112,9 +112,9 @@ def main() -> int:
     total = 0
     for path in files(map(Path, sys.argv[1:] or ["src"])):
         for number, word, better in findings(path):
-            print(f"{path}:{number}: {word!r}: write {better}")
+            sys.stdout.write(f"{path}:{number}: {word!r}: write {better}\n")
             total += 1
-    print(f"{total} to fix")
+    sys.stdout.write(f"{total} to fix\n")
     return 1 if total else 0
 
 

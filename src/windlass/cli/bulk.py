@@ -56,10 +56,10 @@ def apply_verb(
     count = action.count()
     # Tasks that are named one by one need no question.
     asked = Consent(yes=consent.yes or not isinstance(which, Filter), dry_run=consent.dry_run)
-    if not asked.given(verb.value, count):
+    if not asked.given(verb.value, count, exact=action.exact):
         print_json(form, Done(done=0, total=count))
         return
-    done = action.run() if count else 0
+    done = action.run()
     if not print_json(form, Done(done=done, total=count)):
         click.echo(f"{verb.done.capitalize()} {format_count(done)}.")
 

@@ -180,11 +180,12 @@ class Consent(Struct, frozen=True, kw_only=True):
     yes: bool
     dry_run: bool
 
-    def given(self, verb: str, count: int, *, most: int | None = None) -> bool:
+    def given(self, verb: str, count: int, *, most: int | None = None, exact: bool = True) -> bool:
         """Show how many tasks a change affects and return True if it may be made; `verb` is as in "cancel"."""
         most = MOST_COUNTED if most is None else most
-        number = f"more than {format_count(most)}" if count > most else format_count(count)
-        return self.given_for(f"{verb} {number}", ask=bool(count))
+        least = "" if exact else "at least "
+        number = f"more than {format_count(most)}" if count > most else f"{least}{format_count(count)}"
+        return self.given_for(f"{verb} {number}", ask=bool(count) or not exact)
 
     def given_for(self, what: str, *, ask: bool = True) -> bool:
         """Return True if the change may be made. Ask on a terminal; elsewhere `--yes` is required."""

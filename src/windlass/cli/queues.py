@@ -17,9 +17,10 @@ from windlass.errors import InvalidTask
 from windlass.operations import queues as operations
 from windlass.operations.access import Access
 from windlass.operations.author import Author
-from windlass.operations.presentation import Times
+from windlass.operations.presentation import Times, format_span
 from windlass.operations.queues import QueueView
-from windlass.wire.queues import queue_shape
+from windlass.stores.series import Point
+from windlass.wire.queues import Every, point_shape, queue_shape
 
 
 @click.group()
@@ -40,6 +41,30 @@ def ls(access: Access, form: str | None, times: Times) -> None:
     print_table(heads, [_row(each, times) for each in found])
     if not found:
         print_note("No queue yet. Submit a task, or start a node with `windlass worker APP`.")
+
+
+@queues.command()
+@store_option
+@json_options
+@tz_option
+@click.argument("name", required=False, shell_complete=complete_queue)
+@click.option(
+    "--every",
+    type=click.Choice([each.value for each in Every]),
+    default=Every.MINUTE.value,
+    show_default=True,
+    help="Time that one line covers; seconds are kept for 15 minutes.",
+)
+@click.option("--last", metavar="TIME", default="1h", show_default=True, help="How far back.")
+def series(access: Access, form: str | None, times: Times, name: str | None, every: str, last: str) -> None:
+    """Show arrivals, completions, failures and waits of a queue over time, or of all queues."""
+    found = operations.series(access, name, Every(every).resolution, duration(last, "last"))
+    if print_json(form, [point_shape(each) for each in found]):
+        return
+    heads = ("from", "#arrived", "#started", "#completed", "#failed", "#retried", "mean wait", "longest wait")
+    print_table(heads, [_point_row(each, times) for each in found])
+    if not found:
+        print_note(f"Nothing happened in the last {last}.")
 
 
 @queues.command()
@@ -111,6 +136,13 @@ def _format(value: Any) -> str:
 def _row(view: QueueView, times: Times) -> list[str]:
     wait = "–" if view.oldest is None else times.format_age(view.oldest).removesuffix(" ago")
     return [view.name, *(f"{view.tasks.get(state, 0):,}" for state in STATES), wait, _settings(view)]
+
+
+def _point_row(point: Point, times: Times) -> list[str]:
+    counts = (point.arrived, point.started, point.completed, point.failed, point.retried)
+    waits = ("–", "–") if point.mean_wait is None else (point.mean_wait, point.longest_wait)
+    shown = [wait if isinstance(wait, str) else format_span(wait) for wait in waits]
+    return [times.format(point.at), *(f"{number:,}" for number in counts), *shown]
 
 
 def _settings(view: QueueView) -> str:

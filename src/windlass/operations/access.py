@@ -36,10 +36,14 @@ class Access:
     @property
     def whole_store(self) -> Store:
         """Return the store, for what concerns all tenants and queues. Refuse a caller who is limited to one."""
+        self.check_unlimited()
+        return self.store
+
+    def check_unlimited(self) -> None:
+        """Refuse a caller who is limited to a tenant or a queue."""
         if self.caller.limited:
             name = self.caller.name
             raise Refused("forbidden", f"This covers all tenants and queues. Token {name!r} is limited to one of them.")
-        return self.store
 
     def narrow(self, filter: Filter) -> Filter | None:
         """Limit a filter to the caller's tenant and queue. Return None if nothing is left."""

@@ -54,7 +54,7 @@ class BulkAction:
             raise InvalidFilter("", 0, "it matches every task. Name some ids, or add a condition such as queue:mail.")
         self._access, self._verb, self._which, self._author = access, verb, which, author
         self._selection: Selection = []
-        """What the store is given: the filter, or ids where the store cannot judge the filter itself."""
+        """What the store gets: the filter, or ids if the filter has conditions that the store must not evaluate."""
         self.total = 0
         """How many tasks matched when they were counted."""
         self.exact = True
@@ -90,7 +90,7 @@ class BulkAction:
 
     def run_steps(self) -> Iterator[int]:
         """Act step by step; yield the number of changed tasks so far after each step."""
-        if not self.total:
+        if self.exact and not self.total:
             return
         store, entries = self._access.store, [self._entry()]
         match self._verb:

@@ -11,14 +11,17 @@ from msgspec.structs import replace
 
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
-from windlass.core.times import Micros, format_duration
-from windlass.errors import UnknownQueue
+from windlass.core.times import Micros, format_duration, micros
+from windlass.errors import InvalidTask, UnknownQueue
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.conflicts import retry_on_conflict
 from windlass.operations.redact import redact_queue
 from windlass.stores.coordination import MAX_QUEUES, Entry
+from windlass.stores.series import Point, Resolution
 
+MAX_SERIES = timedelta(days=30)
+"""How far back a series may be asked for; how long points are kept is a setting of the store."""
 RESUMED: Mapping[str, Any] = {"paused": False, "paused_by": None, "paused_why": None}
 
 
@@ -61,6 +64,21 @@ def get(access: Access, name: str) -> QueueView:
     if found is None:
         raise UnknownQueue(name)
     return found
+
+
+def series(access: Access, name: str | None, resolution: Resolution, last: timedelta) -> list[Point]:
+    """Return what happened in a queue, or in all queues, in each second or minute since `last` ago, oldest first.
+
+    Points in which nothing happened are left out. The points cover all tenants, so a caller limited to one is refused.
+    """
+    if not timedelta(0) < last <= MAX_SERIES:
+        raise InvalidTask(f"last={last} is out of range. Use more than 0s and at most {MAX_SERIES.days}d.")
+    if access.caller.tenant is not None or name is None:
+        access.check_unlimited()
+    if name is not None:
+        get(access, name)
+    now = access.store.look([], ahead=timedelta(0)).now
+    return access.store.series(name, resolution, now - micros(last))
 
 
 def change(access: Access, name: str, settings: Mapping[str, Any], author: Author) -> QueueView:

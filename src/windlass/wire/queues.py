@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from windlass.core.ordering import Strategy
+from windlass.core.times import to_datetime
 from windlass.operations.queues import QueueView
+from windlass.stores.series import Point, Resolution
 from windlass.wire.fields import Seconds, as_datetime
 
 
@@ -41,6 +44,51 @@ class QueueShape(Struct, frozen=True, kw_only=True):
     tasks: dict[str, int]
     oldest: datetime | None
     """When the runnable task that has waited longest became due; null for a token that is limited to a tenant."""
+
+
+class Every(StrEnum):
+    """How much time one point of a series covers."""
+
+    SECOND = "second"
+    MINUTE = "minute"
+
+    @property
+    def resolution(self) -> Resolution:
+        """Return the resolution of this name."""
+        return Resolution[self.name]
+
+
+class PointShape(Struct, frozen=True, kw_only=True):
+    """What happened to the tasks of a queue in one second or minute."""
+
+    at: datetime
+    """When it starts."""
+    arrived: int
+    """Tasks that were submitted."""
+    started: int
+    """Attempts that were claimed."""
+    completed: int
+    failed: int
+    """Tasks that failed for good."""
+    retried: int
+    """Attempts that failed and will be retried."""
+    mean_wait_seconds: float | None
+    """How long the started tasks had waited since they were due; null if none started."""
+    longest_wait_seconds: float
+
+
+def point_shape(point: Point) -> PointShape:
+    """Convert a point of a series."""
+    return PointShape(
+        at=to_datetime(point.at),
+        arrived=point.arrived,
+        started=point.started,
+        completed=point.completed,
+        failed=point.failed,
+        retried=point.retried,
+        mean_wait_seconds=None if point.mean_wait is None else point.mean_wait / 1_000_000,
+        longest_wait_seconds=point.longest_wait / 1_000_000,
+    )
 
 
 def queue_settings(given: SetQueue) -> dict[str, Any]:

@@ -42,6 +42,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     states: States
     entries: Sequence[EntrySeen] = ()
     """The audit entries since the previous read, oldest first."""
+    since: int | None = None
+    """The audit entry after which `entries` start; None for a first read, which takes none."""
     number: int = 0
     """The number of the newest audit entry."""
     due: Mapping[Topic, float] = {}
@@ -104,7 +106,7 @@ class Broadcaster:
         """Subscribe to a topic. With `since`, resume after that audit entry."""
         missed: list[EntrySeen] = []
         if since is not None:
-            missed = await self._threads.run(lambda: entries_since(self._store, since))
+            since, missed = await self._threads.run(partial(resume, self._store, since))
         subscriber = Subscriber(topic, missed, since or 0)
         if self._number is None and since is not None:  # The first read continues there, so that no entry is lost.
             self._number = max([since, *(entry.number for entry in missed)])
@@ -162,14 +164,24 @@ class Broadcaster:
             return Snapshot(states=states, due=due, number=newest[0].number if newest else 0)
         entries = entries_since(self._store, since)
         number = max([since, *(entry.number for entry in entries)])
-        return Snapshot(states=states, due=due, entries=entries, number=number)
+        return Snapshot(states=states, due=due, entries=entries, since=since, number=number)
 
     def _apply(self, snapshot: Snapshot) -> None:
-        self._states, self._due, self._number = snapshot.states, snapshot.due, snapshot.number
+        self._states, self._due = snapshot.states, snapshot.due
+        # If a subscriber resumed during the first read, the next read must start where its missed entries end.
+        if snapshot.since is not None or self._number is None:
+            self._number = snapshot.number
         for subscriber in list(self._subscribers):
             if not subscriber.update(snapshot):
                 self.leave(subscriber)
                 subscriber.end()
+
+
+def resume(store: Store, number: int) -> tuple[int, list[EntrySeen]]:
+    """Return where to resume, and the entries after it. A number that is not in use yet counts as the newest entry."""
+    newest = store.audit(limit=1)
+    number = min(number, newest[0].number if newest else 0)
+    return number, entries_since(store, number)
 
 
 def entries_since(store: Store, number: int) -> list[EntrySeen]:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
+from windlass.core.times import duration
 from windlass.operations import queues
 from windlass.operations.caller import Scope
 from windlass.server.http.call import Call
 from windlass.server.http.routing import Routes
-from windlass.wire.fields import NO_REASON, Name, Reason
-from windlass.wire.queues import QueueShape, SetQueue, queue_settings, queue_shape
+from windlass.wire.fields import NO_REASON, Length, Name, Reason
+from windlass.wire.queues import Every, PointShape, QueueShape, SetQueue, point_shape, queue_settings, queue_shape
 
 route = Routes("queues")
 
 CHANGE_ERRORS = ("invalid_task", "unknown_queue", "changed_meanwhile")
+
+
+class ReadSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which points of a time series."""
+
+    every: Every = Every.MINUTE
+    """Seconds are kept for 15 minutes, minutes for 2 days."""
+    last: Length = "1h"
+    """How far back, up to 30 days."""
 
 
 @route("GET", "/queues", Scope.READ)
@@ -24,6 +36,18 @@ def list_queues(call: Call) -> list[QueueShape]:
 def get_queue(call: Call, name: Name) -> QueueShape:
     """Get one queue."""
     return queue_shape(queues.get(call.access, name))
+
+
+@route("GET", "/queues/{name}/series", Scope.READ, errors=["unknown_queue", "invalid_task"])
+def read_series(call: Call, name: Name, query: ReadSeries) -> list[PointShape]:
+    """Read arrivals, completions, failures and waits of a queue per second or minute, oldest first."""
+    return _series(call, name, query)
+
+
+@route("GET", "/queues:series", Scope.READ, unrestricted=True, errors=["invalid_task"])
+def read_total_series(call: Call, query: ReadSeries) -> list[PointShape]:
+    """Read arrivals, completions, failures and waits of all queues together, per second or minute, oldest first."""
+    return _series(call, None, query)
 
 
 @route("PUT", "/queues/{name}", Scope.OPERATE, errors=CHANGE_ERRORS)
@@ -42,3 +66,8 @@ def pause_queue(call: Call, name: Name, body: Reason = NO_REASON) -> QueueShape:
 def resume_queue(call: Call, name: Name, body: Reason = NO_REASON) -> QueueShape:
     """Claim tasks of a queue again."""
     return queue_shape(queues.resume(call.access, name, call.author(body)))
+
+
+def _series(call: Call, name: str | None, query: ReadSeries) -> list[PointShape]:
+    points = queues.series(call.access, name, query.every.resolution, duration(query.last, "last"))
+    return [point_shape(point) for point in points]
