@@ -1,6 +1,6 @@
-"""One suite over every store: `store` is each of them in turn, `clock` moves its time.
+"""Runs one suite against every store: `store` is each of them in turn, `clock` controls its time.
 
-A store that passes here keeps the promises of `windlass/stores/protocol.py`.
+A store that passes fulfills the contract in `windlass/stores/protocol.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tasks that must not run a second time, whatever happened to the first."""
+"""Tasks with at_most_once never start a second attempt."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_whatever_goes_wrong_it_fails_at_once(store: Store, outcome: Outcome, re
     assert claim_all(store) == []
 
 
-def test_a_task_whose_session_ran_out_fails_and_what_waits_for_it_is_told(store: Store, clock: ManualClock) -> None:
+def test_a_task_whose_session_expired_fails_and_its_dependents_are_resolved(store: Store, clock: ManualClock) -> None:
     [once, plain, child] = submit(store, a_task(key="once", at_most_once=True), a_task(), after("child", "once"))
     claims = claim_all(store)
     clock.advance(2 * SESSION_TTL)

@@ -11,7 +11,7 @@ from windlass.stores.coordination import AUDIT_KEPT, MAX_DATA, MAX_ENTRIES, MAX_
 from windlass.stores.protocol import Store
 
 
-def about(subject: str, text: str = "said", **more: str) -> Entry:
+def about(subject: str, text: str = "text", **more: str) -> Entry:
     return Entry(subject=subject, action="held", text=text, **more)
 
 

@@ -1,4 +1,4 @@
-"""What people do is in the audit log when it is done, and only then: the entry is part of the same transaction."""
+"""Changes by people write their audit entries in the same transaction, and only if something changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Filter, Store
 
 DONE = Entry(subject="task/1", action="did", text="did it: because", by="ann", data='{"n":1}')
-SAID = [DONE, Entry(subject="queue/mail", action="also", text="and this")]
+ENTRIES = [DONE, Entry(subject="queue/mail", action="also", text="and this")]
 BROKEN = [DONE, Entry(subject="", action="did", text="")]
 DAILY = CronInfo(name="daily", handler="report", schedule="0 6 * * *")
 SEND = HandlerInfo(name="send", doc="Sends.")
@@ -148,7 +148,7 @@ VERBS = [
 REFUSED = [verb for verb in VERBS if verb.refused is not None]
 
 
-def told(store: Store) -> list[Entry]:
+def entries_of(store: Store) -> list[Entry]:
     """The audit log, oldest first."""
     return [
         Entry(subject=entry.subject, action=entry.action, text=entry.text, by=entry.by, data=entry.data)
@@ -157,21 +157,21 @@ def told(store: Store) -> list[Entry]:
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-def test_an_act_is_told_with_its_time_and_in_its_own_words(store: Store, clock: ManualClock, verb: Verb) -> None:
+def test_a_change_is_audited_with_its_time_and_its_entries(store: Store, clock: ManualClock, verb: Verb) -> None:
     verb.prepare(store)
 
-    verb.act(store, SAID)
+    verb.act(store, ENTRIES)
 
-    assert told(store) == SAID
+    assert entries_of(store) == ENTRIES
     assert {entry.at for entry in store.audit()} == {clock.now()}
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-def test_what_changes_nothing_is_not_told(store: Store, verb: Verb) -> None:
+def test_a_call_that_changes_nothing_is_not_audited(store: Store, verb: Verb) -> None:
     verb.prepare(store)
     verb.act(store, ())
 
-    verb.act(store, SAID)
+    verb.act(store, ENTRIES)
 
     assert store.audit() == []
 
@@ -183,7 +183,7 @@ def test_an_act_that_is_refused_leaves_no_entry(store: Store, verb: Verb) -> Non
     verb.prepare(store)
 
     with pytest.raises(error):
-        act(store, SAID)
+        act(store, ENTRIES)
 
     assert store.audit() == []
 
@@ -196,51 +196,51 @@ def test_an_act_whose_entry_cannot_be_written_does_not_happen(store: Store, verb
         verb.act(store, BROKEN)
 
     assert store.audit() == []
-    verb.act(store, SAID)
-    assert told(store) == SAID
+    verb.act(store, ENTRIES)
+    assert entries_of(store) == ENTRIES
 
 
 def test_a_submit_that_creates_only_some_of_its_tasks_writes_its_entries(store: Store) -> None:
     submit(store, a_task(key="known"))
 
-    receipts = store.submit([a_task(key="known"), a_task(key="new")], entries=SAID)
+    receipts = store.submit([a_task(key="known"), a_task(key="new")], entries=ENTRIES)
 
     assert [receipt.created for receipt in receipts] == [False, True]
-    assert told(store) == SAID
+    assert entries_of(store) == ENTRIES
 
 
 def test_publishing_the_same_again_writes_no_entry_but_the_time(store: Store, clock: ManualClock) -> None:
     store.publish(Manifest(handlers=(SEND,), crons=(DAILY,)))
     clock.advance(timedelta(seconds=1))
 
-    store.publish(Manifest(handlers=(SEND,), crons=(DAILY,)), entries=SAID)
+    store.publish(Manifest(handlers=(SEND,), crons=(DAILY,)), entries=ENTRIES)
 
     assert store.audit() == []
     assert [handler.seen for handler in store.handlers()] == [clock.now()]
 
 
-def test_an_act_in_many_passes_is_told_once(store: Store) -> None:
+def test_a_change_in_several_transactions_is_audited_once(store: Store) -> None:
     submit(store, *[a_task() for _ in range(MANY)])
 
     assert store.cancel(Filter(), reason="enough", entries=[DONE]) == MANY
-    assert told(store) == [DONE]
+    assert entries_of(store) == [DONE]
     assert store.retry(Filter(), entries=[DONE]) == MANY
-    assert told(store) == [DONE] * 2
+    assert entries_of(store) == [DONE] * 2
     store.cancel(Filter(), reason="enough")
     assert store.purge(Filter(), entries=[DONE]) == MANY
-    assert told(store) == [DONE] * 3
+    assert entries_of(store) == [DONE] * 3
 
 
-def test_an_act_whose_first_pass_finds_nothing_to_do_is_told_with_a_later_one(store: Store) -> None:
+def test_a_change_whose_first_transaction_does_nothing_is_audited_with_a_later_one(store: Store) -> None:
     ids = submit(store, *[a_task() for _ in range(MANY)])
     store.cancel(ids[:-1], reason="before")
 
     assert store.cancel(ids, reason="enough", entries=[DONE]) == 1
 
-    assert told(store) == [DONE]
+    assert entries_of(store) == [DONE]
 
 
-def test_a_pause_is_told_again_when_its_reason_changes(store: Store) -> None:
+def test_a_pause_is_audited_again_when_its_reason_changes(store: Store) -> None:
     store.publish(Manifest(crons=(DAILY,)))
 
     for why in ("first", "second", "second"):
@@ -248,22 +248,22 @@ def test_a_pause_is_told_again_when_its_reason_changes(store: Store) -> None:
     store.pause_cron("daily", False, entries=[DONE])
     store.pause_cron("daily", False, entries=[DONE])
 
-    assert told(store) == [DONE] * 3
+    assert entries_of(store) == [DONE] * 3
 
 
-def test_the_end_of_open_references_is_told_when_the_workflow_was_sealed_before(store: Store) -> None:
+def test_ending_open_references_is_audited_when_the_workflow_was_sealed_before(store: Store) -> None:
     store.open_workflow("w", forward=timedelta(hours=1))
     submit(store, a_task(workflow="w", key="a", prerequisites=["ahead"]))
 
     with pytest.raises(NotAllowed):
-        store.seal_workflow("w", entries=SAID)
+        store.seal_workflow("w", entries=ENTRIES)
     assert store.audit() == []
     store.seal_workflow("w", missing=True, entries=[DONE])
 
-    assert told(store) == [DONE]
+    assert entries_of(store) == [DONE]
 
 
-def test_a_due_time_that_changes_only_the_place_is_told(store: Store, clock: ManualClock) -> None:
+def test_a_due_time_that_changes_only_the_place_is_audited(store: Store, clock: ManualClock) -> None:
     id = submit_one(store)
     clock.advance(timedelta(seconds=5))
     store.cancel([id], reason="enough")
@@ -271,10 +271,10 @@ def test_a_due_time_that_changes_only_the_place_is_told(store: Store, clock: Man
 
     store.update(id, Change(at=timedelta(0)), entries=[DONE])
 
-    assert told(store) == [DONE]
+    assert entries_of(store) == [DONE]
 
 
-def test_of_those_who_do_the_same_at_once_one_is_told(home: Home, clock: ManualClock) -> None:
+def test_of_concurrent_identical_changes_one_is_audited(home: Home, clock: ManualClock) -> None:
     stores = [home.open(clock) for _ in range(4)]
     submit_one(stores[0])
     run(stores[0], GAVE_UP)
@@ -284,7 +284,7 @@ def test_of_those_who_do_the_same_at_once_one_is_told(home: Home, clock: ManualC
     at_once(4, lambda n: stores[n].submit([a_task(key="once")], entries=[DONE]))
     at_once(4, lambda n: stores[n].publish(Manifest(handlers=(SEND,), crons=(DAILY,)), entries=[DONE]))
 
-    assert told(stores[0]) == [DONE] * 4
+    assert entries_of(stores[0]) == [DONE] * 4
 
 
 def test_a_pause_leaves_every_task_in_its_place_and_another_strategy_does_not(store: Store) -> None:
@@ -296,4 +296,4 @@ def test_a_pause_leaves_every_task_in_its_place_and_another_strategy_does_not(st
 
     assert [store.ahead(id) for id in (low, high)] == [0, 1]
     assert task_of(store, low).priority == 1
-    assert told(store) == [DONE] * 2
+    assert entries_of(store) == [DONE] * 2

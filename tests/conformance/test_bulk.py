@@ -1,4 +1,4 @@
-"""Verbs over more tasks than one transaction of a SQL store takes, and retries from a step down."""
+"""Operations on more tasks than one transaction of a SQL store handles, and retries with dependents."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_cancelling_by_filter_takes_all_that_match(store: Store, clock: ManualCl
 def test_cancelling_everything_leaves_nothing_to_claim(store: Store) -> None:
     submit(store, *(a_task(key=str(n), prerequisites=[str(n - 1)] if n % 3 else []) for n in range(99)))
 
-    store.cancel(Filter(), reason="all of it")
+    store.cancel(Filter(), reason="everything")
     sweep_until_quiet(store)
 
     assert {task.state for task in all_tasks(store)} == {State.CANCELLED}

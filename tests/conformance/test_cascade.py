@@ -108,7 +108,7 @@ def test_a_cancelled_task_is_not_brought_back_by_its_last_prerequisite(store: St
 
 @pytest.mark.parametrize("end", BAD_ENDS)
 @pytest.mark.parametrize("policy", OnFailure)
-def test_a_task_whose_prerequisite_has_ended_badly_is_born_as_its_policy_says(
+def test_the_initial_state_after_a_failed_prerequisite_follows_the_policy(
     store: Store, clock: ManualClock, end: State, policy: OnFailure
 ) -> None:
     [parent] = submit(store, a_task(key="a"))
@@ -116,14 +116,14 @@ def test_a_task_whose_prerequisite_has_ended_badly_is_born_as_its_policy_says(
 
     child, grandchild = submit(store, after("b", "a", on_failure=policy), after("c", "b"))
 
-    born = [State.CANCELLED, State.CANCELLED] if policy is OnFailure.CANCEL else [State.RUNNABLE, State.WAITING]
-    assert states_of(store, [child, grandchild]) == born
+    initial = [State.CANCELLED, State.CANCELLED] if policy is OnFailure.CANCEL else [State.RUNNABLE, State.WAITING]
+    assert states_of(store, [child, grandchild]) == initial
     if policy is OnFailure.CANCEL:
         assert task_of(store, child).reason == f"Prerequisite {parent} {ENDED[end]}."
         assert task_of(store, child).finished == clock.now()
 
 
-def test_the_receipt_of_a_task_born_cancelled_says_so(store: Store, clock: ManualClock) -> None:
+def test_the_receipt_of_a_task_that_is_cancelled_at_once_says_so(store: Store, clock: ManualClock) -> None:
     submit(store, a_task(key="a", retry=NO_RETRY))
     run(store, GAVE_UP)
 
@@ -132,7 +132,7 @@ def test_the_receipt_of_a_task_born_cancelled_says_so(store: Store, clock: Manua
     assert [receipt.state for receipt in receipts] == [State.CANCELLED, State.CANCELLED]
 
 
-def test_a_task_born_expired_cancels_what_waits_for_it_in_the_same_batch(store: Store) -> None:
+def test_a_task_that_is_expired_at_once_cancels_its_dependents_in_the_same_batch(store: Store) -> None:
     parent, child = submit(store, a_task(key="a", expires=-SECOND), after("b", "a"))
 
     assert states_of(store, [parent, child]) == [State.EXPIRED, State.CANCELLED]

@@ -41,7 +41,7 @@ def test_each_change_is_one_version_later(store: Store, clock: ManualClock) -> N
 
 
 @pytest.mark.parametrize("expect", [0, 1, 3, 99])
-def test_whoever_expects_another_version_changes_nothing(store: Store, expect: int) -> None:
+def test_a_write_that_expects_another_version_changes_nothing(store: Store, expect: int) -> None:
     store.put_control("pool", "mail", "1", expect=0)
     store.put_control("pool", "mail", "2", expect=1)
     before = store.controls("pool")

@@ -43,7 +43,7 @@ def oldest(store: Store, queue: str = "default") -> int | None:
     return look_at(store, queue).oldest
 
 
-def test_a_queue_nobody_has_heard_of_is_empty(store: Store, clock: ManualClock) -> None:
+def test_an_unknown_queue_is_empty(store: Store, clock: ManualClock) -> None:
     look = store.look(["nobody"], ahead=HOUR)
 
     assert look.now == clock.now()
@@ -72,7 +72,7 @@ def test_queues_are_answered_in_the_order_asked_and_once(store: Store) -> None:
     assert [queue.queue for queue in look.queues] == ["b", "a"]
 
 
-def test_a_paused_queue_is_said_to_be(store: Store) -> None:
+def test_a_paused_queue_is_marked_as_paused(store: Store) -> None:
     store.configure(Queue(name="mail", paused=True))
     store.configure(Queue(name="default"))
 
@@ -151,7 +151,7 @@ def test_an_update_that_postpones_a_task_takes_it_from_the_oldest(store: Store, 
     assert look_at(store) == QueueLook(queue="default", scheduled=1)
 
 
-def test_what_comes_due_is_told_by_the_second(store: Store, clock: ManualClock) -> None:
+def test_due_tasks_are_counted_by_the_second(store: Store, clock: ManualClock) -> None:
     delays = [1, 400_000, 1_000_000, 1_000_002, 59_999_990, 60_000_001]
     for delay in delays:
         submit_one(store, delay=timedelta(microseconds=delay))
@@ -179,7 +179,7 @@ def test_what_is_due_already_comes_in_0_seconds(store: Store, clock: ManualClock
     ]
 
 
-def test_retries_that_come_due_are_told_apart(store: Store) -> None:
+def test_due_retries_are_counted_separately(store: Store) -> None:
     submit_one(store)
     report(store, claim_one(store), Raised(RAISED.error, retry_in=3_000_000))
     submit_one(store, delay=3 * SECOND)
@@ -190,7 +190,7 @@ def test_retries_that_come_due_are_told_apart(store: Store) -> None:
     ]
 
 
-def test_a_task_is_told_once_however_often_it_was_moved(store: Store) -> None:
+def test_a_task_is_counted_once_however_often_it_was_moved(store: Store) -> None:
     id = submit_one(store, delay=SECOND)
     for seconds in (5, 1, 5):
         store.update(id, Change(at=seconds * SECOND))
@@ -223,7 +223,7 @@ def test_the_controls_that_steer_come_along(store: Store) -> None:
     assert [control for control in controls if control.kind == "order"] == store.controls("order")
 
 
-def test_a_node_is_heard_as_it_spoke_last(store: Store, clock: ManualClock) -> None:
+def test_the_latest_report_of_a_node_is_returned(store: Store, clock: ManualClock) -> None:
     silent, session = a_session(store, "silent"), a_session(store, "loud")
     store.report(session, '{"busy":1}')
     clock.advance(SECOND)
@@ -251,7 +251,7 @@ def test_a_report_is_no_renewal(store: Store, clock: ManualClock) -> None:
         store.report(session, "too late")
 
 
-def test_a_closed_session_is_not_heard(store: Store) -> None:
+def test_the_report_of_a_closed_session_is_not_returned(store: Store) -> None:
     session = a_session(store)
     store.report(session, "here")
     store.close_session(session)

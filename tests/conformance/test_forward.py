@@ -90,7 +90,7 @@ def test_a_filled_placeholder_outlives_its_time_limit(store: Store, clock: Manua
     assert run_all(store) == [parent, child]
 
 
-def test_a_placeholder_filled_by_a_task_born_cancelled_cancels_what_waits(store: Store) -> None:
+def test_a_placeholder_filled_by_a_task_that_is_cancelled_at_once_cancels_dependents(store: Store) -> None:
     submit(store, after("bad"))
     run(store, GAVE_UP)
     store.open_workflow("w", forward=HOUR)
@@ -232,7 +232,7 @@ def test_the_task_of_another_tenant_never_fills_a_place(store: Store, clock: Man
     assert store.neighbourhood(foreign).dependents == []
 
 
-def test_a_forward_reference_does_not_tell_whether_another_tenant_has_such_a_task(store: Store) -> None:
+def test_a_forward_reference_does_not_reveal_tasks_of_other_tenants(store: Store) -> None:
     store.open_workflow("w", forward=HOUR)
     there = submit_one(store, key="secret", tenant="acme")
     not_there = keyed_id("acme", None, "nothing")

@@ -269,11 +269,11 @@ def test_children_submitted_while_their_parent_is_settled_lose_no_wake_up(store:
     for n in range(20):
         submit(store, a_task(key=f"p{n}"))
         claim = claim_one(store)
-        deeds = [
+        actions = [
             lambda claim=claim: complete(store, claim),
             lambda n=n: submit(store, after(f"c{n}", f"p{n}", queue="children")),
         ]
-        at_once(2, lambda thread, deeds=deeds: deeds[thread]())
+        at_once(2, lambda thread, actions=actions: actions[thread]())
 
     assert sweep_until_quiet(store).healed == 0
     assert len(store.claim(a_session(store), ["children"], limit=99)) == 20

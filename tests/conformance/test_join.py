@@ -1,4 +1,4 @@
-"""A submit inside the caller's own transaction: only PostgreSQL has callers with transactions to join."""
+"""Submits in the caller's own transaction, which only PostgreSQL supports."""
 
 from __future__ import annotations
 

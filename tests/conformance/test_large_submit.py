@@ -1,4 +1,4 @@
-"""A batch that is written in chunks is still one batch: whole or not at all, in order, and checked as a whole."""
+"""A batch that is written in chunks is still atomic, ordered, and checked as a whole."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
 from windlass.core.task import NewTask
 from windlass.errors import CycleFound, DuplicateTask, InvalidTask, KeyConflict, QueueFull, UnknownPrerequisite
-from windlass.stores.postgres import store as postgres_store
+from windlass.stores.postgres import fast_submit
 from windlass.stores.protocol import Receipt, Store
 from windlass.stores.sql import submit as sql_submit
 
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (submission, sql_submit, postgres_store):
+    for module in (submission, sql_submit, fast_submit):
         monkeypatch.setattr(module, "CHUNK", 3)
 
 
@@ -123,7 +123,7 @@ def test_a_queue_takes_exactly_as_many_as_it_may_hold(store: Store) -> None:
     assert len(store.submit([a_task() for _ in range(10)])) == 10
 
 
-def test_tasks_that_end_at_birth_end_those_that_wait_in_other_chunks(store: Store) -> None:
+def test_tasks_that_end_at_once_end_their_dependents_in_other_chunks(store: Store) -> None:
     batch = [a_task(key=f"e{n}", expires=-SECOND) for n in range(7)]
 
     receipts = store.submit([*(after(f"w{n}", f"e{n}") for n in range(7)), *batch])

@@ -79,9 +79,9 @@ def test_a_late_report_leaves_no_log(store: Store, clock: ManualClock) -> None:
 def test_a_repeated_report_keeps_the_first_log(store: Store) -> None:
     id = submit_one(store)
     claim = claim_one(store)
-    said = replace(COMPLETED, log="once")
+    settlement = replace(COMPLETED, log="once")
 
-    verdicts = [*store.settle([(claim.lease, said)]), *store.settle([(claim.lease, said)])]
+    verdicts = [*store.settle([(claim.lease, settlement)]), *store.settle([(claim.lease, settlement)])]
 
     assert verdicts == [Settled(claim.lease, State.COMPLETED)] * 2
     assert store.logs(id) == [Log(claim.lease.fence, "once")]

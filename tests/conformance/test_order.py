@@ -132,7 +132,7 @@ def test_an_update_moves_a_task_to_its_new_place(store: Store, strategy: Strateg
     assert claimed_ids(claim_all(store)) == [third, first, second]
 
 
-def test_a_new_strategy_ranks_the_tasks_that_are_there_anew(store: Store, clock: ManualClock) -> None:
+def test_a_new_strategy_changes_the_places_of_existing_tasks(store: Store, clock: ManualClock) -> None:
     submit(store, a_task(key="first"))
     clock.advance(SECOND)
     submit(store, a_task(key="urgent", deadline=MINUTE), a_task(key="important", priority=1))
@@ -201,7 +201,7 @@ def test_a_task_that_had_to_wait_for_others_keeps_the_place_of_its_submit(store:
     assert claimed_keys(store) == ["child", "later"]
 
 
-def test_a_task_that_was_given_its_place_anew_is_claimed_once(store: Store, clock: ManualClock) -> None:
+def test_a_task_with_a_new_place_is_claimed_once(store: Store, clock: ManualClock) -> None:
     id = submit_one(store)
 
     for strategy in (Strategy.FIFO, Strategy.PRIORITY, Strategy.FIFO, Strategy.FIFO):

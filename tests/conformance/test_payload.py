@@ -20,7 +20,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-def ring() -> Any:
+def self_containing() -> Any:
     value: list[Any] = []
     value.append(value)
     return value
@@ -36,7 +36,7 @@ BAD = {
     "lone surrogate": "\ud800",
     "lone surrogate in a key": {"\udfff": 1},
     "too deep": nested(64),
-    "contains itself": ring(),
+    "contains itself": self_containing(),
     "too large": "x" * MAX_BYTES,
     "bytes": b"raw",
     "datetime": datetime(2026, 1, 1, tzinfo=UTC),

@@ -28,7 +28,7 @@ def test_a_full_queue_refuses_the_whole_batch(store: Store) -> None:
     assert len(all_tasks(store)) == 1
 
 
-def test_a_fault_that_no_waiting_will_cure_is_told_before_a_full_queue(store: Store) -> None:
+def test_an_invalid_task_is_reported_before_a_full_queue(store: Store) -> None:
     store.configure(Queue(name="mail", max_waiting=0))
 
     with pytest.raises(UnknownPrerequisite):

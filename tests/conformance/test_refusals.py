@@ -1,4 +1,4 @@
-"""A refusal names tasks as the caller wrote them: keys as keys, ids as ids, the rest by position in the batch."""
+"""Errors name tasks as the caller did: by key, by id, or by position in the batch."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def test_a_task_without_key_and_id_is_named_by_its_position(store: Store) -> Non
     assert text.startswith("Unknown prerequisite of tasks[1]: 'nobody'")
 
 
-def test_a_cycle_is_told_by_keys_in_the_order_in_which_they_wait(store: Store) -> None:
+def test_a_cycle_is_reported_by_keys_in_the_order_in_which_they_wait(store: Store) -> None:
     text = refusal_of(store, after("a", "b"), after("b", "c"), after("c", "a"))
 
     assert text in {f"cycle of prerequisites: {' → '.join(way)}" for way in ("abca", "bcab", "cabc")}
 
 
-def test_a_cycle_of_ids_is_told_by_ids(store: Store) -> None:
+def test_a_cycle_of_ids_is_reported_by_ids(store: Store) -> None:
     one, two = made_id(), made_id()
 
     with pytest.raises(CycleFound) as refused:
@@ -96,14 +96,14 @@ def test_a_long_cycle_is_shortened(store: Store) -> None:
     assert not UUID_TEXT.search(text)
 
 
-def test_a_cycle_through_stored_tasks_is_told_by_keys(store: Store) -> None:
+def test_a_cycle_through_stored_tasks_is_reported_by_keys(store: Store) -> None:
     store.open_workflow("w", forward=HOUR)
     submit(store, after("a", "c", workflow="w"), after("b", "a", workflow="w"))
 
     assert refusal_of(store, after("c", "b", workflow="w")) == "cycle of prerequisites: c → b → a → c"
 
 
-def test_a_cycle_through_stored_tasks_without_keys_is_told_by_their_ids(store: Store) -> None:
+def test_a_cycle_through_stored_tasks_without_keys_is_reported_by_ids(store: Store) -> None:
     store.open_workflow("w", forward=HOUR)
     mine = made_id()
     submit(store, a_task(id=mine, prerequisites=["late"], workflow="w"))

@@ -31,7 +31,7 @@ def test_a_session_is_as_old_as_its_last_renewal(store: Store, clock: ManualCloc
     assert [one.age for one in store.sessions()] == [2 * SECOND]
 
 
-def test_a_session_that_was_lost_or_closed_is_said_to_be(store: Store, clock: ManualClock) -> None:
+def test_a_lost_or_closed_session_is_marked_as_lost(store: Store, clock: ManualClock) -> None:
     lost = store.open_session("lost")
     clock.advance(MINUTE)
     sweep_until_quiet(store)

@@ -142,7 +142,7 @@ def test_an_error_whose_text_no_database_can_hold_is_written_all_the_same(store:
 @pytest.mark.parametrize(
     "outcome",
     [Raised(OOPS, retry_in=2**80), Released(delay=2**80), Stopped(State.CANCELLED, "nul \0 and a lone \ud800")],
-    ids=["retry in ages", "released for ages", "reason that is no text"],
+    ids=["retry in ages", "released for ages", "reason that is not text"],
 )
 def test_an_outcome_that_no_database_can_hold_harms_no_neighbour(store: Store, outcome: Outcome) -> None:
     strange, neighbour = submit(store, a_task(), a_task())

@@ -79,7 +79,7 @@ def test_delay_and_at_together_are_refused(store: Store, clock: ManualClock) -> 
 
 
 @pytest.mark.parametrize("expires", [timedelta(0), -SECOND])
-def test_a_task_submitted_past_its_hard_limit_is_born_expired(
+def test_a_task_submitted_after_its_expiry_time_is_expired_at_once(
     store: Store, clock: ManualClock, expires: timedelta
 ) -> None:
     [receipt] = store.submit([a_task(expires=expires)])

@@ -1,4 +1,4 @@
-"""Changing what was seen: only if it is still so, and of two who have seen the same only one."""
+"""Updates with an expected version: of two that expect the same version, one succeeds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MEANWHILE: dict[str, Callable[[Store, TaskId], object]] = {
     "another due time": lambda store, id: store.update(id, Change(at=HOUR)),
     "another limit": lambda store, id: store.update(id, Change(expires=HOUR)),
     "claimed": lambda store, id: claim_one(store),
-    "run in vain": lambda store, id: report(store, claim_one(store), RAISED),
+    "run and failed": lambda store, id: report(store, claim_one(store), RAISED),
     "cancelled": lambda store, id: store.cancel([id], reason="enough"),
     "cancelled and brought back": lambda store, id: (store.cancel([id], reason="enough"), store.retry([id])),
 }

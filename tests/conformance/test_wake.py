@@ -18,7 +18,7 @@ BETWEEN_SECONDS = 0.02
 
 
 class Waiter:
-    """A thread that waits for work once. Nobody can see when it begins to wait, so the deed is done until it woke."""
+    """A thread that waits for work once. The action is repeated until it wakes up."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -26,10 +26,10 @@ class Waiter:
         self._done = Event()
         self._thread = Thread(target=self._wait)
 
-    def woken_by(self, deed: Callable[[], object]) -> bool | None:
+    def woken_by(self, action: Callable[[], object]) -> bool | None:
         self._thread.start()
         while not self._done.is_set():
-            deed()
+            action()
             self._done.wait(BETWEEN_SECONDS)
         self._thread.join()
         return self._woken
@@ -78,7 +78,7 @@ def test_a_waiting_node_is_woken_by_an_operators_retry(store: Store) -> None:
 
     def bring_back() -> None:
         store.retry([id])
-        store.cancel([id], reason="once more")
+        store.cancel([id], reason="again")
 
     assert Waiter(store).woken_by(bring_back) is True
 

@@ -83,7 +83,7 @@ def test_steps_come_in_submit_order_page_by_page(store: Store, clock: ManualCloc
 
 
 def test_a_step_has_the_columns_that_a_view_needs(store: Store, clock: ManualClock) -> None:
-    born = clock.now()
+    submitted_at = clock.now()
     id = submit_one(store, key="k", workflow="w", handler="work", queue="mail", args={"large": "x" * 1_000})
     clock.advance(SECOND)
     claim = claim_one(store, queue="mail")
@@ -97,9 +97,9 @@ def test_a_step_has_the_columns_that_a_view_needs(store: Store, clock: ManualClo
             handler="work",
             queue="mail",
             state=State.COMPLETED,
-            submitted=born,
-            claimed=born + 1_000_000,
-            finished=born + 2_000_000,
+            submitted=submitted_at,
+            claimed=submitted_at + 1_000_000,
+            finished=submitted_at + 2_000_000,
             reason=None,
         )
     ]
@@ -117,7 +117,7 @@ def test_steps_may_be_chosen_by_state(store: Store, limit: int) -> None:
 
 
 def test_steps_are_counted_by_queue_handler_and_state(store: Store, clock: ManualClock) -> None:
-    born = clock.now()
+    submitted_at = clock.now()
     submit(store, a_task(workflow="w"), a_task(workflow="w", delay=DAY), a_task(workflow="w", queue="mail"))
     submit(store, a_task(workflow="w", handler="other"), a_task(workflow="v"), a_task(workflow="w", tenant="acme"))
     clock.advance(SECOND)
@@ -126,14 +126,15 @@ def test_steps_are_counted_by_queue_handler_and_state(store: Store, clock: Manua
     page = store.workflow_groups("w", tenant="default")
 
     def group(queue: str, handler: str, state: State, *, ran: int | None = None) -> StepGroup:
-        return StepGroup(queue=queue, handler=handler, state=state, tasks=1, submitted=born, claimed=ran, finished=ran)
+        times = {"submitted": submitted_at, "claimed": ran, "finished": ran}
+        return StepGroup(queue=queue, handler=handler, state=state, tasks=1, **times)
 
     assert page.after is None
     assert page.groups == [
         group("default", "other", State.RUNNABLE),
         group("default", "work", State.RUNNABLE),
         group("default", "work", State.SCHEDULED),
-        group("mail", "work", State.FAILED, ran=born + 1_000_000),
+        group("mail", "work", State.FAILED, ran=submitted_at + 1_000_000),
     ]
 
 

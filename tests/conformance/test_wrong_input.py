@@ -1,4 +1,4 @@
-"""A value of the wrong type is refused in words, by every store alike, and stores nothing."""
+"""Every store refuses a value of the wrong type with the same error and stores nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words that several modules of integration tests share: opening a PostgreSQL store, and looking at what is left."""
+"""Helpers of integration tests: open a PostgreSQL store, and check what it contains."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.stores.protocol import Store
 
 @contextmanager
 def opened(url: str, **options: Any) -> Iterator[PostgresStore]:
-    """One more store, closed at the end of the block."""
+    """Open another store, and close it at the end of the block."""
     store = PostgresStore(url, **options)
     try:
         yield store
@@ -26,29 +26,29 @@ def opened(url: str, **options: Any) -> Iterator[PostgresStore]:
 
 
 def leased_now(store: Store) -> set[tuple[TaskId, int]]:
-    """What somebody holds, and by which fence."""
+    """Return the leased tasks and their fences."""
     return {(task.id, task.fence) for task in all_tasks(store) if task.state is State.LEASED}
 
 
 def granted(claims: list[Claim]) -> set[tuple[TaskId, int]]:
-    """The same, as those who claimed were told."""
+    """Return the tasks and fences of these claims."""
     return {(claim.lease.task, claim.lease.fence) for claim in claims}
 
 
 def assert_sound(store: Store) -> None:
-    """Nothing is half: the counts agree with the tasks, and every task can still be run to its end."""
+    """Check that the counts agree with the tasks, and that every task can still run to its end."""
     assert counted(store) == recounted(store)
     run_all(store)
     assert {task.state for task in all_tasks(store)} <= {State.COMPLETED}
 
 
 def somebody_waits_for_a_lock(connection: psycopg.Connection) -> bool:
-    """Whether a statement in this database stands still because of another transaction."""
+    """Return True if a statement in this database waits for another transaction."""
     waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     return connection.execute(waits).fetchone() is not None
 
 
 def orders(admin: psycopg.Connection) -> int:
-    """How many rows the caller's own table has."""
+    """Return the number of rows in the caller's own table."""
     [(found,)] = admin.execute("SELECT count(*) FROM public.orders").fetchall()
     return found

@@ -1,4 +1,4 @@
-"""What the processes do that the integration tests start; see `tests/support/processes.py`."""
+"""Functions that the integration tests run in other processes; see `tests/support/processes.py`."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def sqlite_lock_holder(test: Controller, path: str) -> None:
     """Another program that has begun to write to the file, and is in no hurry."""
     connection = apsw.Connection(path)
     connection.execute("BEGIN IMMEDIATE")
-    connection.execute("INSERT INTO tally VALUES ('half', 'half', 'runnable', 1)")
+    connection.execute("INSERT INTO tally (queue, tenant, state, tasks) VALUES ('half', 'half', 'runnable', 1)")
     test.send("locked")
     test.receive()
     connection.execute("ROLLBACK")
@@ -127,7 +127,7 @@ def forker_that_is_killed(test: Controller, path: str) -> None:
     """Begins to write, forks a child that never touches the store, and waits to be killed."""
     store = open_store(path)
     with store._db._using() as link, link.writing():
-        link.execute("count", [("half", "half", "runnable", 1)])
+        link.execute("count", [("half", "half", "runnable", 1, None, None, None, None)])
         test.send(_fork(signal.pause))
         test.receive()
 
@@ -145,17 +145,17 @@ def forker_while_busy(test: Controller, path: str) -> tuple[int, str]:
     thread = threading.Thread(target=work)
     thread.start()
     inside.wait()
-    heard, said = os.pipe()
+    reader, writer = os.pipe()
 
     def child() -> None:
         try:
             submit(store, a_task(key="child"))
         except StoreError as error:
-            os.write(said, str(error).encode())
+            os.write(writer, str(error).encode())
 
     pid = _fork(child)
-    os.close(said)
-    with os.fdopen(heard) as words:
+    os.close(writer)
+    with os.fdopen(reader) as words:
         text = words.read()
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     leave.set()
@@ -176,7 +176,7 @@ def _fork(work: Callable[[], object]) -> int:
         return pid
     try:
         work()
-    except BaseException:  # noqa: BLE001 - the end of the child: whoever reads its errors must see this
+    except BaseException:  # noqa: BLE001 - the end of the child: its errors must be visible
         traceback.print_exc()
         os._exit(1)
     os._exit(0)

@@ -27,7 +27,7 @@ def proxy(shared_url: str) -> Iterator[Proxy]:
 
 @pytest.fixture(params=[False, True], ids=["pipelined", "for a pooler"])
 def broken_store(request: pytest.FixtureRequest, proxy: Proxy, store: PostgresStore) -> Iterator[PostgresStore]:
-    """A store with one connection that the proxy can break; `store` is beside it, on the same data."""
+    """A store with one connection that the proxy can break; `store` uses the same data."""
     assert all_tasks(store) == []
     with opened(proxy.url, pooler=request.param, connections=1) as broken_store:
         yield broken_store

@@ -329,7 +329,7 @@ def test_the_caller_may_use_a_stricter_isolation(store: PostgresStore, url: str,
 def test_an_open_transaction_keeps_nobody_waiting(
     url: str, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Whoever would wait for the transaction fails soon instead.
+    # A call that waits for the transaction fails soon.
     monkeypatch.setitem(SETTINGS, "lock_timeout", "1s")
     store = PostgresStore(url)
     parent, other = submit_one(store, key="parent"), submit_one(store, key="other", queue="elsewhere")
@@ -440,7 +440,7 @@ def test_a_closed_connection_is_not_joined(store: PostgresStore, url: str) -> No
         store.submit([a_task()], conn=conn)
 
 
-# What is no connection of PostgreSQL at all.
+# Not a connection to PostgreSQL.
 
 
 class LikePsycopg2:

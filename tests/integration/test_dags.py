@@ -1,4 +1,4 @@
-"""Whole graphs through every store: made ones always, real ones when their folder is given (`--dags`)."""
+"""Runs whole graphs through every store: generated ones, and real ones if their folder is given (`--dags`)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _numbers = count()
 
 
 def is_quick(kind: str, graph: str, order: str, way: str) -> bool:
-    """What every run does; the rest takes minutes, nearly all of it one commit after the other, and is for soak."""
+    """What every run does; the rest takes minutes, mostly for commits, and is for soak tests."""
     match graph:
         case "long chain":
             return order == "file" and kind != "postgres"
@@ -118,12 +118,12 @@ def name() -> str:
 
 
 def check(store: Store, clock: ManualClock, graph: Graph, name: str) -> None:
-    """Every task runs exactly once, after its prerequisites; no wake-up was lost, and no ring seen."""
+    """Every task runs exactly once, after its prerequisites; no wake-up was lost, and no cycle found."""
     run = run_graph(store, clock, graph, name)
 
     assert run.too_early == []
     assert sorted(run.order) == sorted(task for task, _ in graph)
-    assert (run.healed, run.rings) == (0, 0)
+    assert (run.healed, run.cycles) == (0, 0)
     counts = {state: tasks for (queue, _, state), tasks in counted(store).items() if queue == name}
     assert counts == {State.COMPLETED: len(graph)}
 
@@ -180,7 +180,7 @@ def test_a_real_graph_streamed_in_parts_runs_in_order(
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_the_work_of_telling_grows_no_faster_than_the_edges(store: SqlStore, clock: ManualClock, name: str) -> None:
+def test_the_work_of_resolving_grows_no_faster_than_the_edges(store: SqlStore, clock: ManualClock, name: str) -> None:
     width = 150
     parents = submit(store, *(a_task(queue=name) for _ in range(width)))
     submit(store, *(a_task(queue=f"{name}-children", prerequisites=parents) for _ in range(width)))

@@ -1,4 +1,4 @@
-"""The docs tell the truth: their Python and their commands are run, their diagram is drawn from the rules."""
+"""The Python and the commands in the docs run, and the diagram is generated from the rules."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def test_the_commands_of_the_readme_do_what_it_says(console: str, tmp_path: Path
 def test_the_nodes_of_the_guide_start_and_drain(command: str, tmp_path: Path) -> None:
     write_the_shop(tmp_path)
     log = tmp_path / "node.log"
-    with log.open("w") as said:
+    with log.open("w") as errors:
         node = subprocess.Popen(
-            command.split(), cwd=tmp_path, env=shell_environment(), stderr=said, stdin=subprocess.DEVNULL
+            command.split(), cwd=tmp_path, env=shell_environment(), stderr=errors, stdin=subprocess.DEVNULL
         )
     try:
         until(lambda: READY in log.read_text() or node.poll() is not None, "a worker is ready")

@@ -48,7 +48,7 @@ def admin(shared_admin: psycopg.Connection) -> psycopg.Connection:
 
 @contextmanager
 def failing(admin: psycopg.Connection, table: str, code: str, times: int) -> Iterator[Callable[[], int]]:
-    """The next writes to a table fail with an error code, so many times; gives how often somebody has tried."""
+    """The next writes to a table fail with an error code, a number of times. Returns the number of tries."""
     admin.execute("CREATE SEQUENCE public.tries")
     admin.execute(
         sql.SQL(

@@ -62,7 +62,7 @@ MOST_AHEAD = 100
 
 
 class Traffic:
-    """Callers and nodes, each in a thread, that go on through whatever happens; and what they were told."""
+    """Callers and nodes, each in a thread, that continue through all faults, and record their results."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -140,7 +140,7 @@ class Traffic:
 
 
 def crash_a_backend(server: PostgresServer) -> None:
-    """As a bug in PostgreSQL, or the kernel short of memory, would: the server then starts all its backends anew."""
+    """As a bug in PostgreSQL, or the kernel short of memory, would: the server then restarts all its backends."""
     with psycopg.connect(server.url(), autocommit=True) as connection:
         victim = "SELECT pid FROM pg_stat_activity WHERE application_name = 'windlass' LIMIT 1"
         [(pid,)] = connection.execute(victim).fetchall()
@@ -416,7 +416,7 @@ def test_the_password_is_in_no_error_and_no_log(
         "keywords gone wrong": f"host=127.0.0.1 password={CANARY} {CANARY}",
     }
     with guarded_role(fragile_server), caplog.at_level(logging.DEBUG):
-        said = {case: what_it_says(lambda url=url: PostgresStore(url)) for case, url in urls.items()}
+        messages = {case: what_it_says(lambda url=url: PostgresStore(url)) for case, url in urls.items()}
         with opened(f"postgresql://postgres:{CANARY}@{at}/{name}") as store:
             store.wait_for_work(["nothing"], members.MOMENT)
             submit_one(store)
@@ -424,12 +424,12 @@ def test_the_password_is_in_no_error_and_no_log(
                 kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'windlass%'"
                 connection.execute(kill)
             submit_one(store)
-            said["in passing"] = repr(store) + repr(store._db) + str(all_tasks(store))
+            messages["in passing"] = repr(store) + repr(store._db) + str(all_tasks(store))
 
-    assert {case for case, text in said.items() if CANARY in text} == set()
+    assert {case for case, text in messages.items() if CANARY in text} == set()
     assert CANARY not in caplog.text
-    assert "password authentication failed" in said["another password"]
-    assert "%40 for @" in said["an @ in the password"]
+    assert "password authentication failed" in messages["another password"]
+    assert "%40 for @" in messages["an @ in the password"]
 
 
 @contextmanager

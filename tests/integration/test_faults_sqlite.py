@@ -202,7 +202,7 @@ def test_parent_and_children_of_a_fork_use_the_store_at_once(store: SQLiteStore,
     assert counted(store) == recounted(store)
 
 
-def test_what_a_forked_child_was_told_is_durable_outlives_its_parents_store(path: Path) -> None:
+def test_commits_of_a_forked_child_outlive_its_parents_store(path: Path) -> None:
     with ProcessGroup() as group:
         status = group.start(members.forker_that_closes_first, url=str(path)).receive()
 
@@ -224,13 +224,13 @@ def test_a_child_keeps_nothing_of_what_its_killed_parent_had_locked(store: SQLit
             os.kill(child, signal.SIGKILL)
 
 
-def test_a_child_forked_while_another_thread_was_at_work_is_told_so(store: SQLiteStore, path: Path) -> None:
+def test_a_child_forked_while_another_thread_uses_the_store_gets_an_error(store: SQLiteStore, path: Path) -> None:
     with ProcessGroup() as group:
-        status, said = group.start(members.forker_while_busy, path=str(path)).receive()
+        status, message = group.start(members.forker_while_busy, path=str(path)).receive()
 
     assert status == 0
-    assert str(path) in said
-    assert "forked while another thread was at work" in said
+    assert str(path) in message
+    assert "forked while another thread was using a SQLite store" in message
     assert keys(store) == ["parent"]
 
 
@@ -272,9 +272,9 @@ def refused(path: Path) -> str:
 def test_a_folder_that_cannot_be_written_is_named(public_place: Path) -> None:
     public_place.chmod(0o555)
 
-    said = refused(public_place / "windlass.db")
+    message = refused(public_place / "windlass.db")
 
-    assert said.startswith(f"store_unavailable: {public_place}/windlass.db cannot be written")
+    assert message.startswith(f"store_unavailable: {public_place}/windlass.db cannot be written")
     assert list(public_place.iterdir()) == []
 
 
@@ -298,7 +298,7 @@ def test_a_file_that_cannot_be_written_is_named(public_place: Path, folder_mode:
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "windlass.db"
 
-    with pytest.raises(StoreUnavailable, match=f"{path}: the folder does not exist; create it first"):
+    with pytest.raises(StoreUnavailable, match=f"{path}: the folder does not exist. Create it first"):
         SQLiteStore(path)
 
 
@@ -434,13 +434,13 @@ def test_a_session_is_lost_by_the_clock_that_does_not_jump(store: SQLiteStore, m
 
 
 @pytest.mark.parametrize("waiting", [members.waiter, members.waiter_with_a_child], ids=lambda member: member.__name__)
-def test_a_submit_in_another_process_wakes_whoever_waits(
+def test_a_submit_in_another_process_wakes_up_waiting_threads(
     store: SQLiteStore, path: Path, waiting: Callable[..., bool]
 ) -> None:
     with ProcessGroup() as group:
         waiter = group.start(waiting, url=str(path))
         waiter.receive()
-        woken = InThread(waiter.hear)
+        woken = InThread(waiter.receive)
         until(lambda: submit_one(store) is not None and not woken.is_alive(), "the other process has woken")
 
         assert woken.answer() is True

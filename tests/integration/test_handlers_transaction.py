@@ -266,7 +266,7 @@ def test_while_the_handler_commits_nobody_else_ends_the_attempt(
 
 
 def waits(admin: psycopg.Connection, number: int = 1) -> bool:
-    """Whether so many statements in this database stand still because of others' transactions."""
+    """Return True if this number of statements wait for other transactions."""
     [(found,)] = admin.execute(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     ).fetchall()
@@ -345,7 +345,7 @@ def test_a_submit_without_a_store_or_a_lease_is_like_any_other(store: PostgresSt
     assert state_of(store, receipt.id) is State.RUNNABLE
 
 
-def test_without_psycopg_it_is_said_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_psycopg_the_error_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "windlass.stores.postgres.caller_transaction", raising=False)
     monkeypatch.delattr("windlass.stores.postgres.caller_transaction", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)

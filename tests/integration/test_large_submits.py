@@ -1,4 +1,4 @@
-"""Submitting a large batch needs little memory beside the caller's own list, and commits once."""
+"""Submitting a large batch needs little memory in addition to the caller's own list, and commits once."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from tests.support.proxy import Fault, Proxy
 from windlass.core import submission
 from windlass.core.task import NewTask
 from windlass.errors import UnknownPrerequisite
-from windlass.stores.postgres import PostgresStore
-from windlass.stores.postgres import store as postgres_store
+from windlass.stores.postgres import PostgresStore, fast_submit
 from windlass.stores.protocol import Filter, Store
 from windlass.stores.sql import submit as sql_submit
 from windlass.stores.sqlite import SQLiteStore
@@ -61,12 +60,12 @@ def test_a_large_batch_needs_less_memory_than_its_callers_list(any_store: Store)
         tracemalloc.stop()
 
     assert len({receipt.id for receipt in receipts}) == TASKS
-    assert peak - own < 0.75 * own, f"{(peak - own) / 1e6:.1f} MB beside the caller's {own / 1e6:.1f} MB"
+    assert peak - own < 0.75 * own, f"{(peak - own) / 1e6:.1f} MB in addition to the caller's {own / 1e6:.1f} MB"
 
 
 @pytest.fixture
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (submission, sql_submit, postgres_store):
+    for module in (submission, sql_submit, fast_submit):
         monkeypatch.setattr(module, "CHUNK", 3)
 
 

@@ -1,4 +1,4 @@
-"""Commits whose answer is lost, of what people do: it is done once, told once, and known to whoever did it."""
+"""Commits whose answer is lost, of changes by people: each is made once, audited once, and known to its author."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def proxy(shared_url: str) -> Iterator[Proxy]:
 
 @pytest.fixture(params=[False, True], ids=["pipelined", "for a pooler"])
 def cut_off(request: pytest.FixtureRequest, proxy: Proxy, store: PostgresStore) -> Iterator[PostgresStore]:
-    """A store whose commits can go wrong; `store` is beside it, on the same data."""
+    """A store whose commits can go wrong; `store` uses the same data."""
     with opened(proxy.url, pooler=request.param) as cut_off:
         yield cut_off
 
 
 @LOST
 @pytest.mark.parametrize("expecting", [False, True])
-def test_a_change_of_a_task_is_made_and_told_once(
+def test_a_change_of_a_task_is_made_and_audited_once(
     store: PostgresStore, cut_off: PostgresStore, proxy: Proxy, fault: Fault, expecting: bool
 ) -> None:
     id = submit_one(store)
@@ -54,7 +54,7 @@ def test_a_change_of_a_task_is_made_and_told_once(
 
 @LOST
 @pytest.mark.parametrize("expect", [None, PLAIN], ids=["whatever it is", "as expected"])
-def test_a_setting_of_a_queue_is_made_and_told_once(
+def test_a_setting_of_a_queue_is_made_and_audited_once(
     store: PostgresStore, cut_off: PostgresStore, proxy: Proxy, fault: Fault, expect: Queue | None
 ) -> None:
     proxy.order(fault)
@@ -66,7 +66,7 @@ def test_a_setting_of_a_queue_is_made_and_told_once(
 
 
 @LOST
-def test_a_cancel_is_told_once(store: PostgresStore, cut_off: PostgresStore, proxy: Proxy, fault: Fault) -> None:
+def test_a_cancel_is_audited_once(store: PostgresStore, cut_off: PostgresStore, proxy: Proxy, fault: Fault) -> None:
     id = submit_one(store)
 
     proxy.order(fault)
@@ -93,7 +93,7 @@ def test_a_submit_and_a_publish_are_audited_once(
     assert len(store.audit()) == 2
 
 
-def test_who_cannot_know_because_the_task_was_changed_since_is_told_that(
+def test_the_outcome_is_unknown_if_the_task_was_changed_since(
     shared_url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id = submit_one(store)
@@ -108,7 +108,7 @@ def test_who_cannot_know_because_the_task_was_changed_since_is_told_that(
         assert len(other.audit()) == 1
 
 
-def test_who_cannot_know_because_the_queue_was_set_since_is_told_that(
+def test_the_outcome_is_unknown_if_the_queue_was_set_since(
     shared_url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(shared_url) as other:

@@ -51,7 +51,7 @@ def proxy(shared_url: str) -> Iterator[Proxy]:
 
 @pytest.fixture(params=[False, True], ids=["pipelined", "for a pooler"])
 def cut_off(request: pytest.FixtureRequest, proxy: Proxy, store: PostgresStore) -> Iterator[PostgresStore]:
-    """A store whose commits can go wrong; `store` is beside it, on the same data."""
+    """A store whose commits can go wrong; `store` uses the same data."""
     assert all_tasks(store) == []
     with opened(proxy.url, pooler=request.param) as cut_off:
         yield cut_off

@@ -1,4 +1,4 @@
-"""Commits whose answer is lost, of controls: whoever wrote one must be told so, and nobody else."""
+"""Commits whose answer is lost, of controls: only the writer gets True."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def proxy(shared_url: str) -> Iterator[Proxy]:
 
 @pytest.fixture(params=[False, True], ids=["pipelined", "for a pooler"])
 def cut_off(request: pytest.FixtureRequest, proxy: Proxy, store: PostgresStore) -> Iterator[PostgresStore]:
-    """A store whose commits can go wrong; `store` is beside it, on the same data."""
+    """A store whose commits can go wrong; `store` uses the same data."""
     with opened(proxy.url, pooler=request.param) as cut_off:
         yield cut_off
 
@@ -37,7 +37,7 @@ def standing(store: PostgresStore) -> list[tuple[int, str]]:
 
 @LOST
 @pytest.mark.parametrize("expect", [0, 1])
-def test_who_wrote_a_control_is_told_so(
+def test_the_writer_of_a_control_gets_true(
     store: PostgresStore, cut_off: PostgresStore, proxy: Proxy, fault: Fault, expect: int
 ) -> None:
     if expect:
@@ -53,7 +53,7 @@ def test_who_wrote_a_control_is_told_so(
 
 
 @LOST
-def test_a_removal_is_known_to_whoever_did_it(
+def test_the_remover_of_a_control_gets_true(
     store: PostgresStore, cut_off: PostgresStore, proxy: Proxy, fault: Fault
 ) -> None:
     store.put_control("pool", "mail", "old", expect=0)
@@ -83,7 +83,7 @@ def lose_first_answer(store: PostgresStore, monkeypatch: pytest.MonkeyPatch, mea
     monkeypatch.setattr(db, "_once", losing)
 
 
-def test_who_cannot_know_because_it_was_changed_since_is_told_that(
+def test_the_outcome_is_unknown_if_the_control_was_changed_since(
     shared_url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(shared_url) as other:

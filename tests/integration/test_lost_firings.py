@@ -1,4 +1,4 @@
-"""Commits whose answer is lost, of what nodes do beside claim and settle."""
+"""Commits whose answer is lost, of other calls of nodes than claim and settle."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def proxy(shared_url: str) -> Iterator[Proxy]:
 
 @pytest.fixture(params=[False, True], ids=["pipelined", "for a pooler"])
 def cut_off(request: pytest.FixtureRequest, proxy: Proxy, store: PostgresStore) -> Iterator[PostgresStore]:
-    """A store whose commits can go wrong; `store` is beside it, on the same data."""
+    """A store whose commits can go wrong; `store` uses the same data."""
     store.publish(Manifest(crons=(CronInfo(name="daily", handler="work", schedule="0 6 * * *"),)))
     with opened(proxy.url, pooler=request.param) as cut_off:
         yield cut_off
 
 
 @LOST
-def test_a_firing_happens_once_and_is_known_to_whoever_did_it(
+def test_a_firing_happens_once_and_its_node_knows(
     store: PostgresStore, cut_off: PostgresStore, proxy: Proxy, fault: Fault
 ) -> None:
     proxy.order(fault)
@@ -54,7 +54,7 @@ def test_a_firing_happens_once_and_is_known_to_whoever_did_it(
 
 
 @pytest.mark.usefixtures("cut_off")
-def test_a_firing_that_has_to_be_tried_again_leaves_it_to_whoever_came_first(store: PostgresStore) -> None:
+def test_a_firing_that_is_retried_leaves_it_to_the_node_that_came_first(store: PostgresStore) -> None:
     drafts = draft([a_task()], SystemClock().now(), entropy)
     work = Fire(store._db, drafts, "daily", 1_000)
 

@@ -327,7 +327,7 @@ def test_a_role_that_may_create_nothing_uses_what_another_has_migrated(postgres_
         assert works(store)
 
 
-def test_a_role_that_may_create_nothing_cannot_migrate_and_is_told_so(postgres_url: str, role: str) -> None:
+def test_a_role_that_may_create_nothing_gets_an_error_when_it_migrates(postgres_url: str, role: str) -> None:
     with pytest.raises(StoreError, match="permission denied for database"):
         PostgresStore(postgres_url.replace("postgres@", f"{role}@"))
 

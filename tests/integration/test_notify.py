@@ -22,20 +22,20 @@ SHORT = timedelta(milliseconds=20)
 
 
 class Listener:
-    """Hears every notification; what came is known once our own has come back."""
+    """Receives every notification; all earlier ones have arrived when our own comes back."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
         connection.execute("LISTEN windlass")
         connection.execute("LISTEN the_end")
 
-    def heard(self) -> Counter[str]:
+    def received(self) -> Counter[str]:
         self._connection.execute("NOTIFY the_end")
-        heard: Counter[str] = Counter()
+        received: Counter[str] = Counter()
         for hint in self._connection.notifies():
             if hint.channel == "the_end":
-                return heard
-            heard[hint.payload] += 1
+                return received
+            received[hint.payload] += 1
         raise AssertionError("the connection was closed")
 
 
@@ -58,10 +58,10 @@ def hand(monkeypatch: pytest.MonkeyPatch) -> Hand:
     return Hand(monkeypatch)
 
 
-def woken(store: PostgresStore, deed: Callable[[], object]) -> bool:
-    """Whether a deed wakes somebody who waits. Nobody can see when that begins, so it is done until then."""
+def woken(store: PostgresStore, action: Callable[[], object]) -> bool:
+    """Return True if an action wakes up a waiting thread. It is repeated until the thread waits."""
     call = InThread(lambda: store.wait_for_work(["default"], LONG))
-    until(lambda: deed() is not None and not call.is_alive(), "the waiter has woken")
+    until(lambda: action() is not None and not call.is_alive(), "the waiter has woken")
     return call.answer()
 
 
@@ -75,22 +75,22 @@ def test_a_submit_in_one_process_wakes_a_waiter_in_another(store: PostgresStore,
     with ProcessGroup() as group:
         waiter = group.start(members.waiter, url=shared_url)
         waiter.receive()
-        call = InThread(waiter.hear)
+        call = InThread(waiter.receive)
         until(lambda: submit_one(store) is not None and not call.is_alive(), "the other process has woken")
 
         assert call.answer() is True
 
 
-def test_many_rings_in_a_moment_are_one_notification(store: PostgresStore, listener: Listener, hand: Hand) -> None:
+def test_many_wake_ups_in_a_moment_are_one_notification(store: PostgresStore, listener: Listener, hand: Hand) -> None:
     for _ in range(100):
         store._db.notify(["busy"])
-    at_once = listener.heard()
+    at_once = listener.received()
     hand.now += 2 * QUIET
     for _ in range(100):
         store._db.notify(["busy"])
 
     assert at_once == {"busy": 1}
-    assert listener.heard() == {"busy": 1}
+    assert listener.received() == {"busy": 1}
 
 
 @pytest.mark.usefixtures("hand")
@@ -99,7 +99,7 @@ def test_every_queue_is_quiet_for_itself(store: PostgresStore, listener: Listene
     store._db.notify(["a", "b"])
     store._db.notify(["b", "c"])
 
-    assert listener.heard() == {"a": 1, "b": 1, "c": 1}
+    assert listener.received() == {"a": 1, "b": 1, "c": 1}
 
 
 def test_a_stream_of_submits_notifies_no_more_often_than_it_may(store: PostgresStore, listener: Listener) -> None:
@@ -108,14 +108,14 @@ def test_a_stream_of_submits_notifies_no_more_often_than_it_may(store: PostgresS
         submit_one(store)
     seconds = monotonic() - began
 
-    assert 1 <= listener.heard()["default"] <= seconds / QUIET + 1
+    assert 1 <= listener.received()["default"] <= seconds / QUIET + 1
 
 
 @pytest.mark.usefixtures("hand")
 def test_nothing_is_notified_when_nothing_can_be_claimed(store: PostgresStore, listener: Listener) -> None:
     submit(store, a_task(delay=timedelta(hours=1)))
 
-    assert listener.heard() == {}
+    assert listener.received() == {}
 
 
 def test_the_listener_comes_back_after_its_connection_is_lost(
@@ -174,7 +174,7 @@ def test_behind_a_pooler_hints_come_from_the_server_itself(store: PostgresStore,
         assert woken(other, lambda: submit_one(store))
 
 
-def test_a_hint_that_cannot_be_sent_harms_nothing(
+def test_a_wake_up_that_cannot_be_sent_is_only_logged(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(queues: object) -> None:
@@ -184,5 +184,5 @@ def test_a_hint_that_cannot_be_sent_harms_nothing(
     with caplog.at_level(logging.WARNING, notify.__name__):
         submit_one(store, queue="never-rung-before", deadline=SECOND)  # a plain one sends its hint along
 
-    assert "could not send a wake-up hint" in caplog.text
+    assert "could not send a wake-up" in caplog.text
     assert len(claim_all(store, queues=["never-rung-before"])) == 1

@@ -37,7 +37,7 @@ SERIES_QUEUES = 20
 
 # Tasks are numbered, and stand in the table by their states. Two in three are in the queue `default`, one in two is in
 # a workflow, one in ten has a downstream. A waiting task waits for two runnable ones, a scheduled one for the hub; all
-# other edges are long told. Most entries of the log are about pools.
+# the other edges are resolved. Most entries of the log are about pools.
 FILL = [
     f"""
     CREATE TEMPORARY TABLE numbered AS
@@ -279,12 +279,12 @@ def test_postgres_goes_by_the_right_index_and_reads_no_more_than_it_must(
 
     nodes = list(walked(plan))
     reads = [node for node in nodes if node.get("Relation Name") in LARGE and node["Node Type"] != "ModifyTable"]
-    said = [(node["Node Type"], node["Relation Name"], node.get("Index Name"), looked_at(node)) for node in reads]
+    found = [(node["Node Type"], node["Relation Name"], node.get("Index Name"), looked_at(node)) for node in reads]
     indexes = {node["Index Name"] for node in nodes if "Index Name" in node}
-    assert "Seq Scan" not in {node["Node Type"] for node in reads}, said
-    assert all(indexes.intersection(one.split("|")) for one in expected.uses.split()), said
-    assert sum(looked_at(node) for node in reads) <= expected.rows, said
-    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= expected.pages, said
+    assert "Seq Scan" not in {node["Node Type"] for node in reads}, found
+    assert all(indexes.intersection(one.split("|")) for one in expected.uses.split()), found
+    assert sum(looked_at(node) for node in reads) <= expected.rows, found
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= expected.pages, found
     assert [node for node in nodes if "Sort" in node["Node Type"] and looked_at(node) > expected.rows] == []
 
 
@@ -440,7 +440,7 @@ def looked_at(node: dict[str, Any]) -> int:
 
 
 STEPS_BETWEEN = "(workflow=? AND workflow_tenant=? AND (submitted,id)>(?,?) AND (submitted,id)<(?,?))"
-# What a statement searches, as EXPLAIN QUERY PLAN tells it.
+# What a statement searches, as EXPLAIN QUERY PLAN reports it.
 SEARCHES = {
     "claim": "t USING INDEX task_runnable (queue=?)",
     "kinds": "t USING INDEX task_kind (queue=? AND kind>?)",

@@ -27,15 +27,13 @@ def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlStore]
 
 
 @pytest.mark.parametrize("bad", [False, True], ids=["completed", "failed"])
-def test_a_repeated_report_tells_those_whom_the_first_left_untold(
+def test_a_repeated_report_resolves_the_edges_that_the_first_left(
     either: SqlStore, monkeypatch: pytest.MonkeyPatch, bad: bool
 ) -> None:
     [_, child] = submit(either, a_task(key="parent"), a_task(prerequisites=["parent"]))
     claim = claim_one(either)
     settlement = decided(claim, GAVE_UP) if bad else COMPLETED
-    with (
-        monkeypatch.context() as patch
-    ):  # Nobody could be told in the transaction, and the process dies right after it.
+    with monkeypatch.context() as patch:  # No edge is resolved in the transaction, and the process dies right after it.
         patch.setattr(settle, "LEVELS", 0)
         patch.setattr(settle, "resolve_some", lambda *_, **__: Resolved(0, set(), left=True))
         either.settle([(claim.lease, settlement)])

@@ -1,4 +1,4 @@
-"""The servers that other tests stand on."""
+"""The servers that other tests use."""
 
 from __future__ import annotations
 

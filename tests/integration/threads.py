@@ -1,4 +1,4 @@
-"""Calls under way in another thread."""
+"""Calls that run in another thread."""
 
 from __future__ import annotations
 

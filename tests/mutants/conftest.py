@@ -1,4 +1,4 @@
-"""A laboratory for each dialect: stores on the same data, in which a fault may be planted before they are opened."""
+"""A laboratory for each dialect: stores on the same data, into which a mistake can be planted."""
 
 from __future__ import annotations
 

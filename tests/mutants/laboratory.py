@@ -1,8 +1,8 @@
-"""Where faults are planted, and where what they would break is brought about at will.
+"""Tools to plant mistakes into stores, and to reproduce races.
 
-A fault is another text for a statement, or another function in place of ours; it is planted before the stores are
-opened. A scenario runs against these stores and calls `promise` where something must hold. Races are not left to
-chance: a `Gate` stops a transaction at a statement, a `Background` call can be seen to end or to wait for a lock.
+A mistake is a changed statement or function, planted before the stores are opened. A scenario runs against these stores
+and calls `promise` for what must hold. Races are deterministic: a `Gate` stops a transaction at a statement, and a
+`Background` call is known to have ended or to wait for a lock.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ T = TypeVar("T")
 
 
 class PromiseBroken(AssertionError):
-    """A scenario has caught the store in the act."""
+    """A scenario has found a broken promise."""
 
 
 def promise(kept: bool, what: str) -> None:
-    """Say what must hold here. Nothing else that a scenario may stumble over counts as caught."""
+    """Raise `PromiseBroken` unless the condition holds. Only this counts as caught, no other error."""
     if not kept:
         raise PromiseBroken(what)
 
 
 class Laboratory:
-    """Stores on one set of data, all with the same faults planted."""
+    """Stores on the same data, with the same mistakes planted."""
 
     def __init__(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.url = url
@@ -59,7 +59,7 @@ class Laboratory:
         return "postgres" if self.url.startswith("postgresql:") else "sqlite"
 
     def rewrite(self, statement: str, change: Callable[[str], str], *, folder: str = "sql") -> None:
-        """Plant another text for a statement. A change that changes nothing is a fault of the mutant's own."""
+        """Change the text of a statement. It must differ afterwards."""
         old = files("windlass.stores").joinpath(self.dialect, folder, f"{statement}.sql").read_text()
         new = change(old)
         assert new != old, f"the mutant no longer finds its place in {statement}.sql"
@@ -67,7 +67,7 @@ class Laboratory:
         self._statements[folder][statement] = parse(statement, new, lambda number: f"{marker}{number}")
 
     def replace(self, statement: str, old: str, new: str) -> None:
-        """Plant another text for a part of a statement."""
+        """Replace part of a statement."""
         self.rewrite(statement, lambda text: text.replace(old, new))
 
     def patch(self, where: ModuleType | type, name: str, value: object) -> None:
@@ -75,11 +75,11 @@ class Laboratory:
         self._monkeypatch.setattr(where, name, value, raising=not hasattr(builtins, name))
 
     def patch_item(self, where: dict[Any, Any], name: object, value: object) -> None:
-        """Plant another setting."""
+        """Replace a setting."""
         self._monkeypatch.setitem(where, name, value)
 
     def open(self, clock: Clock | None = None) -> SqlStore:
-        """One more store on the data, by the laboratory's own clock unless another is given."""
+        """Open another store on the data, with the laboratory's clock by default."""
         if self.dialect == "postgres":
             store: SqlStore = PostgresStore(self.url, clock=clock or self.clock, connections=3)
         else:
@@ -91,17 +91,17 @@ class Laboratory:
         return store
 
     def connect(self) -> psycopg.Connection[Any]:
-        """A way around the stores, into PostgreSQL itself."""
+        """Open a connection to PostgreSQL itself."""
         self._connections.append(psycopg.connect(self.url))
         return self._connections[-1]
 
     def gate(self, store: SqlStore, statement: str) -> Gate:
-        """Stop the store's next transaction that comes to this statement, just before it."""
+        """Stop the store's next transaction that reaches this statement, just before it."""
         self._gates.append(Gate(store, statement))
         return self._gates[-1]
 
     def in_background(self, call: Callable[[], T]) -> Background[T]:
-        """Run a store's call in a thread of its own."""
+        """Run a call in its own thread."""
         self._calls.append(Background(call))
         return self._calls[-1]
 
@@ -121,13 +121,13 @@ class Laboratory:
             until(still, "everybody has ended or waits for a lock")
 
     def _waits_for_the_file(self) -> bool:
-        """Whether anybody stands in the queue of those that want to write, as the kernel sees it."""
+        """Return True if the kernel lists a waiter for the lock file."""
         inode = Path(f"{self.url}-lock").stat().st_ino
         waiting = (line for line in Path("/proc/locks").read_text().splitlines() if "->" in line)
         return any(f":{inode} " in line for line in waiting)
 
     def at_the_end(self, call: Callable[[], object]) -> None:
-        """Do something before the stores are closed."""
+        """Call a function before the stores are closed."""
         self._at_the_end.append(call)
 
     def __enter__(self) -> Self:
@@ -147,14 +147,14 @@ class Laboratory:
 
 
 def database_of(store: SqlStore) -> Any:
-    """The inside of a store, which only mutants may touch."""
+    """Return the database of a store, which only mutants may change."""
     return store._db
 
 
 class Gate:
     """Stops one transaction of a store before one of its statements, or before its end (`COMMIT`).
 
-    What was asked before has been answered, and what was told before a commit has been done.
+    Earlier queries have been answered, and earlier statements have been executed.
     """
 
     def __init__(self, store: SqlStore, statement: str) -> None:
@@ -164,11 +164,11 @@ class Gate:
         intercept(store, self._pass)
 
     def await_somebody(self) -> None:
-        """Wait until a transaction stands here."""
+        """Wait until a transaction is stopped here."""
         assert self._reached.wait(PATIENCE_SECONDS), f"nobody came to {self._statement!r}"
 
     def open(self) -> None:
-        """Let it pass, and everybody after it."""
+        """Let this and all later transactions pass."""
         self._open.set()
 
     def _pass(self, statement: str) -> None:
@@ -178,11 +178,11 @@ class Gate:
 
 
 class Death(Exception):
-    """Stands for the death of a process: nobody catches it, and nothing after it happens."""
+    """Simulates the death of a process: nobody catches it, and nothing runs after it."""
 
 
 def die_at(store: SqlStore, statement: str) -> None:
-    """Let the store's process die when it comes to this statement."""
+    """Make the store's process die at this statement."""
 
     def die(coming: str) -> None:
         if coming == statement:
@@ -192,14 +192,14 @@ def die_at(store: SqlStore, statement: str) -> None:
 
 
 def intercept(store: SqlStore, before: Callable[[str], None]) -> None:
-    """Call something before every statement of the store's transactions, and before their commit."""
+    """Call a function before every statement of the store's transactions, and before their commit."""
     database = database_of(store)
     transact = database.transact
 
     def intercepted(work: Callable[[Transaction], T], **options: Any) -> T:
         def watched(tx: Transaction) -> T:
             result = work(Intercepted(tx, before))
-            tx.query("now", now=None).rows()  # Whoever waits for an answer waits for everything that was sent before.
+            tx.query("now", now=None).rows()  # Waiting for an answer waits for everything sent before.
             before(COMMIT)
             return result
 
@@ -209,7 +209,7 @@ def intercept(store: SqlStore, before: Callable[[str], None]) -> None:
 
 
 class Intercepted:
-    """A transaction in which somebody hears of each statement before it is sent."""
+    """A transaction that calls a function before it sends a statement."""
 
     def __init__(self, tx: Transaction, before: Callable[[str], None]) -> None:
         self._tx = tx
@@ -226,7 +226,7 @@ class Intercepted:
 
 
 class Background(Generic[T]):
-    """A call under way in a thread."""
+    """A call that runs in a thread."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._call = call
@@ -240,12 +240,12 @@ class Background(Generic[T]):
         return not self._thread.is_alive()
 
     def join(self) -> None:
-        """Wait for the end of the call, whatever it is."""
+        """Wait until the call has ended."""
         self._thread.join(PATIENCE_SECONDS)
         assert self.ended, "the call never came back"
 
     def result(self) -> T:
-        """What the call returned, or raised."""
+        """Return the result of the call, or raise its exception."""
         self.join()
         if self._errors:
             raise self._errors[0]

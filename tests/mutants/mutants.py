@@ -1,4 +1,4 @@
-"""The wrong forms that come naturally, each with the scenario that must catch it. `README.md` lists them in words."""
+"""Likely mistakes, each with the scenario that must catch it. `README.md` lists them."""
 
 from __future__ import annotations
 
@@ -239,6 +239,10 @@ def held_tasks_dropped(lab: Laboratory) -> None:
     lab.replace("held", "state = 'leased'", "state = 'forgotten'")
 
 
+def a_cron_that_fires_whatever_fired_before(lab: Laboratory) -> None:
+    lab.replace("fire", " AND (fired IS NULL OR fired < :nominal)", "")
+
+
 def no_tenant_in_the_scope(lab: Laboratory) -> None:
     lab.patch(admission, "in_scope", lambda new, there: there is not None and there.workflow in (None, new.workflow))
 
@@ -303,11 +307,11 @@ def a_merge_that_looks_for_its_target_first(lab: Laboratory) -> None:
     lab.rewrite("merge_lot", lambda text: text.replace("(SELECT windlass.open_lot(:queue))", open_now), folder="upkeep")
 
 
-def a_failed_prerequisite_told_to_the_nearest_alone(lab: Laboratory) -> None:
-    hear = graph.Resolver.apply
+def a_failure_applied_only_to_direct_dependents(lab: Laboratory) -> None:
+    apply = graph.Resolver.apply
 
     def to_the_nearest_alone(self: Any, rows: Any, reached: Any) -> Any:
-        hear(self, rows, reached)
+        apply(self, rows, reached)
         return {}
 
     lab.patch(graph.Resolver, "apply", to_the_nearest_alone)
@@ -442,9 +446,14 @@ MUTANTS = [
         scenarios.a_closed_session_gives_back_what_it_held,
     ),
     Mutant(
+        "M12 a cron that fires whatever fired before",
+        a_cron_that_fires_whatever_fired_before,
+        scenarios.a_cron_fires_once_for_each_time,
+    ),
+    Mutant(
         "M13 no tenant in the scope of prerequisites",
         no_tenant_in_the_scope,
-        scenarios.another_tenants_task_is_no_prerequisite,
+        scenarios.a_task_of_another_tenant_cannot_be_a_prerequisite,
     ),
     Mutant("M13 no tenant in find", no_tenant_in_find, scenarios.a_filter_by_tenant_shows_no_other_tenants_task),
     Mutant(
@@ -468,8 +477,8 @@ MUTANTS = [
     Mutant("X1 claims that wait for locked rows", claims_that_wait, scenarios.a_claim_waits_for_nobody, POSTGRES),
     Mutant("X2 claims without a lock", claims_without_a_lock, scenarios.no_task_is_in_two_leases, POSTGRES),
     Mutant(
-        "X3 a bad end told to the nearest alone",
-        a_failed_prerequisite_told_to_the_nearest_alone,
+        "X3 a failure applied only to direct dependents",
+        a_failure_applied_only_to_direct_dependents,
         scenarios.a_failed_prerequisite_ends_those_that_wait,
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""What a promise looks like when somebody tries to break it. Every scenario passes on the stores as they are."""
+"""Scenarios that fail if a promise is broken. Every scenario passes on the unmodified stores."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from tests.support.builders import (
 from tests.support.processes import until
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
+from windlass.core.manifest import CronInfo, Manifest
 from windlass.core.settlement import Crashed, Released
 from windlass.core.task import OnFailure, TaskId
 from windlass.errors import CommitUnknown, SessionLost, StoreUnavailable, UnknownPrerequisite
@@ -80,7 +81,7 @@ def a_restored_store_hands_out_greater_fences_than_before(lab: Laboratory) -> No
 
     after = claim_one(store, session)
 
-    # The restored copy may be from before the first grant: only the epoch tells its grants from those.
+    # The restored copy may be from before the first grant: only the epoch distinguishes its leases from those.
     promise(after.lease.fence >> 40 == 1, "a fence carries the epoch")
 
 
@@ -142,7 +143,7 @@ def no_wake_up_is_lost_when_adoption_meets_settle(lab: Laboratory) -> None:
 
 def children_reached_in_opposite_orders_cause_no_deadlock(lab: Laboratory) -> None:
     """Two settles meet at two children. A bystander holds a third one for each, so that both are half way."""
-    lab.patch(settle, "LEVELS", 0)  # Nothing is told in the transaction of the ends, which waits for nobody.
+    lab.patch(settle, "LEVELS", 0)  # No edge is resolved in the transaction of the ends, which waits for nobody.
     states = watch_conflicts(lab)
     one, other = lab.open(), lab.open()
     first, mine, yours, last = in_id_order("c0", "c1", "c2", "c3")
@@ -150,7 +151,7 @@ def children_reached_in_opposite_orders_cause_no_deadlock(lab: Laboratory) -> No
     down = [key for key, _ in in_id_order("q0", "q1", "q2")]
     submit(one, *(a_task(key=key, queue="up") for key in up))
     submit(one, *(a_task(key=key, queue="down") for key in down))
-    # Told in the order of their parents: `up` reaches first, mine, last; `down` reaches last, yours, first.
+    # Resolved in the order of their parents: `up` reaches first, mine, last; `down` reaches last, yours, first.
     children = {first: (up[0], down[2]), mine: (up[1],), yours: (down[1],), last: (up[2], down[0])}
     submit(one, *(a_task(key=child[0], queue="children", prerequisites=above) for child, above in children.items()))
     lab.clock.advance(SECOND)  # The later ones of a batch are due some microseconds later.
@@ -294,7 +295,22 @@ def a_closed_session_gives_back_what_it_held(lab: Laboratory) -> None:
     promise({task_of(store, task).losses for task in tasks} == {0}, "a release costs nothing")
 
 
-def another_tenants_task_is_no_prerequisite(lab: Laboratory) -> None:
+def a_cron_fires_once_for_each_time(lab: Laboratory) -> None:
+    """Two nodes fire the same cron for the same time, and then one for an earlier time."""
+    one, other = lab.open(), lab.open()
+    one.publish(Manifest(crons=(CronInfo(name="daily", handler="work", schedule="@daily"),)))
+    nominal = lab.clock.now()
+
+    fired = [store.fire("daily", nominal, [a_task()]) for store in (one, other)]
+    earlier = other.fire("daily", nominal - 1, [a_task()])
+
+    promise(fired[0] is not None, "the first node fires")
+    promise(fired[1] is None, "the second node does not fire again")
+    promise(earlier is None, "an earlier time does not fire any more")
+    promise(len(claim_all(one)) == 1, "one firing makes one task")
+
+
+def a_task_of_another_tenant_cannot_be_a_prerequisite(lab: Laboratory) -> None:
     store = lab.open()
     theirs = submit_one(store, tenant="theirs")
 
@@ -380,7 +396,7 @@ def a_late_submit_in_an_old_transaction_has_the_present_time(lab: Laboratory) ->
     [receipt] = store.submit([a_task()], conn=connection)
     connection.commit()
 
-    promise(task_of(store, receipt.id).submitted >= late, "time goes on while a transaction is open")
+    promise(task_of(store, receipt.id).submitted >= late, "time advances while a transaction is open")
 
 
 def a_submit_whose_answer_was_lost_is_not_done_twice(lab: Laboratory) -> None:
@@ -389,7 +405,7 @@ def a_submit_whose_answer_was_lost_is_not_done_twice(lab: Laboratory) -> None:
 
     submit_one(store, deadline=SECOND)
 
-    promise(len(claim_all(store)) == 1, "one submit makes one task, whatever became of the answer")
+    promise(len(claim_all(store)) == 1, "one submit makes one task, whatever happened to the answer")
 
 
 def a_claim_whose_answer_was_lost_is_not_lost_itself(lab: Laboratory) -> None:
@@ -434,7 +450,7 @@ def a_failed_prerequisite_ends_those_that_wait(lab: Laboratory) -> None:
     report(store, claim_one(store), GAVE_UP)
 
     ends = [State.CANCELLED, State.CANCELLED, State.RUNNABLE]
-    promise(states_of(store, [cancelled, below, runs]) == ends, "a bad end reaches everybody below")
+    promise(states_of(store, [cancelled, below, runs]) == ends, "a failure reaches all dependents")
 
 
 def a_merge_meets_the_close_of_its_target(lab: Laboratory) -> None:
@@ -521,7 +537,7 @@ def watch_conflicts(lab: Laboratory) -> list[str | None]:
 
 
 def lose_the_next_answer(store: SqlStore) -> None:
-    """The next transaction commits, but nobody hears of it."""
+    """The next transaction commits, but its answer is lost."""
     inside = database_of(store)
     once = inside._once
 

@@ -1,4 +1,4 @@
-"""Races of the stores as they are, with nothing planted. A fault that is known and not mended yet is an `xfail`."""
+"""Races of the unmodified stores. A known fault that is not fixed yet is an `xfail`."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ POSTGRES = pytest.mark.parametrize("dialect", ["postgres"])
 
 
 @BOTH
-def test_a_prerequisite_purged_before_all_were_told_leaves_nobody_waiting(laboratory: Laboratory) -> None:
-    """It is the same when a fan-out has more edges than a settle tells itself and the sweep has not come yet."""
+def test_a_prerequisite_purged_before_its_edges_are_resolved_leaves_no_task_waiting(laboratory: Laboratory) -> None:
+    """It is the same when a fan-out has more edges than a settle resolves itself and the sweep has not come yet."""
     laboratory.patch(graph, "LEVELS", 0)
     laboratory.patch(settle, "LEVELS", 0)
     dying, store = laboratory.open(), laboratory.open()
@@ -192,7 +192,7 @@ def intercept_between(store: SqlStore, before: Callable[[], None]) -> None:
 
 
 @BOTH
-def test_a_settle_tells_a_bounded_number_of_dependents_and_leaves_the_others_to_the_sweep(
+def test_a_settle_resolves_a_bounded_number_of_edges_and_leaves_the_others_to_the_sweep(
     laboratory: Laboratory,
 ) -> None:
     laboratory.patch(graph, "EDGES", 5)
@@ -216,7 +216,7 @@ def test_a_settle_tells_a_bounded_number_of_dependents_and_leaves_the_others_to_
 
 
 @BOTH
-def test_a_sweep_tells_of_several_ends_in_turns(laboratory: Laboratory) -> None:
+def test_a_sweep_resolves_the_edges_of_several_ends_in_turns(laboratory: Laboratory) -> None:
     laboratory.patch(settle, "LEVELS", 0)
     laboratory.patch(graph, "EDGES", 6)
     laboratory.patch(sweep, "TURNS", 2)
@@ -276,7 +276,7 @@ def test_a_step_of_a_chain_is_one_commit_for_its_end_and_its_dependent(laborator
 
 
 @POSTGRES
-def test_a_dependent_that_somebody_is_busy_with_is_told_by_the_settle_all_the_same(laboratory: Laboratory) -> None:
+def test_a_settle_resolves_the_edge_to_a_dependent_that_is_locked(laboratory: Laboratory) -> None:
     store = laboratory.open()
     parent = submit_one(store)
     child = submit_one(store, queue="children", prerequisites=[parent])
@@ -316,7 +316,7 @@ def test_a_callers_commit_in_the_midst_of_a_sweep_is_no_lost_wake_up(laboratory:
 
 
 @POSTGRES
-def test_a_member_of_a_ring_that_is_cancelled_meanwhile_does_not_stop_the_sweep(laboratory: Laboratory) -> None:
+def test_a_member_of_a_cycle_that_is_cancelled_meanwhile_does_not_stop_the_sweep(laboratory: Laboratory) -> None:
     laboratory.patch(submitting, "CYCLE_BUDGET", 2)
     sweeper, store = laboratory.open(), laboratory.open()
     store.open_workflow("w", forward=HOUR)
@@ -406,7 +406,7 @@ def test_a_task_from_a_callers_long_transaction_is_claimed_though_its_lot_was_cl
 
 
 def a_cancelled_pair(store: SqlStore) -> tuple[TaskId, TaskId]:
-    """Two cancelled tasks; the first, whose id comes first, waited for the second and has not been told of its end."""
+    """Two cancelled tasks: the first, with the smaller id, waited for the second, and that edge is not resolved."""
     while True:
         above = submit_one(store)
         below = submit_one(store, prerequisites=[above])
@@ -416,26 +416,26 @@ def a_cancelled_pair(store: SqlStore) -> tuple[TaskId, TaskId]:
 
 
 @POSTGRES
-def test_a_retry_sees_a_prerequisite_of_which_a_task_is_told_while_it_is_brought_back(laboratory: Laboratory) -> None:
+def test_a_retry_sees_an_edge_that_is_resolved_while_it_runs(laboratory: Laboratory) -> None:
     laboratory.patch(bulk, "CHUNK", 1)
     retrying, store = laboratory.open(), laboratory.open()
     below, above = a_cancelled_pair(store)
-    die_at(store, "take_ended")  # Both are cancelled, and the process dies before it tells anybody.
+    die_at(store, "take_ended")  # Both are cancelled, and the process dies before it resolves any edge.
     with pytest.raises(Death):
         store.cancel([below, above], reason="no")
-    telling = laboratory.open()
+    resolving = laboratory.open()
     seen: list[str] = []
 
-    def tell_meanwhile(coming: str) -> None:
+    def resolve_meanwhile(coming: str) -> None:
         seen.append(coming)
         if coming == "lock_tasks" and seen.count("lock_tasks") == 1:
-            sweep_until_quiet(telling)
+            sweep_until_quiet(resolving)
 
-    intercept(retrying, tell_meanwhile)
+    intercept(retrying, resolve_meanwhile)
     retried = retrying.retry([below, above])
 
     assert retried == 2
-    assert states_of(telling, [below, above]) == [State.WAITING, State.RUNNABLE]
+    assert states_of(resolving, [below, above]) == [State.WAITING, State.RUNNABLE]
 
 
 @POSTGRES

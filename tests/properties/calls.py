@@ -1,4 +1,4 @@
-"""What the store machine draws: calls with numbers in place of references, so that they shrink and print well.
+"""The calls that the store machine draws, with numbers instead of references, so that they shrink and print well.
 
 A number stands for "one of what there is", counted round: the machine resolves it against the model when it runs.
 """
@@ -45,7 +45,7 @@ class TaskSpec(NamedTuple):
     parents: tuple[int, ...] = ()
     """Which of the tasks that may be named, those of the batch included."""
     ahead: int | None = None
-    """In the workflow `ahead`: names the key that is fresh so many tasks later, and so may close a cycle."""
+    """In the workflow `ahead`: names a key that is used by a later task, and so may close a cycle."""
     on_failure: OnFailure = OnFailure.CANCEL
     queue: str = QUEUES[0]
     priority: int = 0
@@ -69,7 +69,7 @@ class Submit(NamedTuple):
 
 
 class ClaimTasks(NamedTuple):
-    """Claim, and report the ends of so many of the claims as there are outcomes."""
+    """Claim, and report an end for as many claims as there are outcomes."""
 
     session: int
     queues: list[str]
@@ -84,7 +84,7 @@ class ReportSpec(NamedTuple):
 
     lease: int
     under: str
-    """`live`: one that stands; `stale`: one whose task is leased anew; else one of all that ever were."""
+    """`live`: one that stands; `stale`: one whose task is leased again; else one of all that ever were."""
     outcome: Outcome
     forged: int
     """Added to the fence; 0 but for forgeries."""
@@ -99,7 +99,7 @@ class SettleTasks(NamedTuple):
 class HoldSession(NamedTuple):
     """Open, renew or close a session, or report in its name."""
 
-    deed: str
+    action: str
     session: int
     ttl: timedelta
 
@@ -114,7 +114,7 @@ class Which(NamedTuple):
 class Operate(NamedTuple):
     """Cancel, retry, retry with what was taken down, the one after the other, or purge."""
 
-    deed: str
+    action: str
     which: Which
     grace: timedelta
 
@@ -315,7 +315,7 @@ _reports = mixed(
 _settles = st.lists(_reports, min_size=1, max_size=4).map(SettleTasks)
 _holds = mixed(
     HoldSession,
-    deed=["renew", "renew", "open", "close", "report"],
+    action=["renew", "renew", "open", "close", "report"],
     session=_SESSIONS,
     ttl=[SESSION_TTL, 4 * SESSION_TTL],
 )
@@ -339,8 +339,8 @@ _which = weighted(
         (1, st.just(Which((), Filter()))),
     ]
 )
-_DEEDS = ["cancel", "retry", "retry", "retry from", "cancel and retry", "purge"]
-_operates = st.builds(Operate, st.sampled_from(_DEEDS), _which, st.sampled_from(GRACES))
+_ACTIONS = ["cancel", "retry", "retry", "retry from", "cancel and retry", "purge"]
+_operates = st.builds(Operate, st.sampled_from(_ACTIONS), _which, st.sampled_from(GRACES))
 CHUNKS = [3, 500, 500]
 """How many tasks one transaction of an operation takes: what is small here crosses the same borders as thousands."""
 _TIMES = [None, -SECOND, SECOND, 20 * SECOND]

@@ -1,4 +1,4 @@
-"""The store machine: random calls on a store and on the memory store beside it, which must answer and stand alike.
+"""The store machine: random calls on a store and on the memory store, which must give the same results and states.
 
 Both get the same clock and the same calls. Every task has a key, so ids agree; sessions are opened in pairs and
 called by their number; an outcome is decided once, from what the model claimed. After each step every task, its
@@ -261,20 +261,20 @@ class StoreMachine(RuleBasedStateMachine):
 
         def report(side: Side) -> Any:
             leases = [side.lease(held, forged) for held, _, forged in batch]
-            said = [Progress(lease=lease, share=1 / (n + 1), message=f"{n}") for n, lease in enumerate(leases)]
-            return [side.store.progress(said), side.store.settle(list(zip(leases, ends, strict=True)))]
+            progress = [Progress(lease=lease, share=1 / (n + 1), message=f"{n}") for n, lease in enumerate(leases)]
+            return [side.store.progress(progress), side.store.settle(list(zip(leases, ends, strict=True)))]
 
         self.both(report)
 
     def _hold(self, call: draw.HoldSession) -> None:
-        if call.deed == "open":
+        if call.action == "open":
             self._open_session(call.ttl)
             return
         number = self._session(call.session)
-        if call.deed == "close":
+        if call.action == "close":
             self.both(lambda side: side.store.close_session(side.sessions[number]))
             self.lost.add(number)
-        elif call.deed == "report":
+        elif call.action == "report":
             self.both(lambda side: side.store.report(side.sessions[number], f"{self.clock.now()}"))
         elif isinstance(self.both(lambda side: side.store.renew(side.sessions[number])), Refusal):
             self.lost.add(number)
@@ -295,11 +295,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _operate(self, call: draw.Operate) -> None:
         which = call.which.filter or self._tasks(call.which.tasks)
-        match call.deed:
+        match call.action:
             case "cancel" | "cancel and retry":
-                told: dict[str, Any] = {"reason": "not wanted", "grace": call.grace, "entries": [ACT]}
-                self._act(lambda side: side.store.cancel(which, **told))
-                if call.deed == "cancel and retry":
+                options: dict[str, Any] = {"reason": "not wanted", "grace": call.grace, "entries": [ACT]}
+                self._act(lambda side: side.store.cancel(which, **options))
+                if call.action == "cancel and retry":
                     self._act(lambda side: side.store.retry(which, entries=[ACT]))
             case "retry":
                 self._act(lambda side: side.store.retry(which, entries=[ACT]))
@@ -310,19 +310,19 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _update(self, call: draw.UpdateTask) -> None:
         for id in self._tasks([call.task]):
-            told: dict[str, Any] = {"expect": self._seen_before(id, call.seen), "entries": [ACT]}
-            answer = self._act(lambda side, id=id, told=told: side.store.update(id, call.change, **told))
-            self.watch.updated(self.seen.get(id), told["expect"], answer)
+            options: dict[str, Any] = {"expect": self._seen_before(id, call.seen), "entries": [ACT]}
+            answer = self._act(lambda side, id=id, options=options: side.store.update(id, call.change, **options))
+            self.watch.updated(self.seen.get(id), options["expect"], answer)
 
     def _seen_before(self, id: TaskId, steps: int | None) -> Version | None:
-        """The task as it stood so many steps ago, or as far back as is known."""
+        """The task as it was some steps ago, or as far back as is known."""
         if steps is None:
             return None
         past = [tasks[id] for tasks in self.past[-1 - steps :] if id in tasks]
         return version_of(past[0]) if past else None
 
     def _act(self, call: Callable[[Side], Any]) -> Any:
-        """An act of a person: both stores tell the same of it in their audit logs, or nothing."""
+        """A change by a person: both stores audit it, or neither does."""
         answer = self.both(call)
         self.both(lambda side: side.store.audit("act/", limit=5))
         return answer

@@ -1,4 +1,4 @@
-"""What holds of a breaker whatever happens to it."""
+"""Properties that hold for every breaker."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class World:
         self.under_way = dict.fromkeys(NODES, 0)
 
     def happens(self, what: str, passed: Micros, node: str, count: tuple[int, int]) -> None:
-        """`passed` may be below zero: what a node hears need not arrive in order."""
+        """`passed` may be below zero: attempts need not be recorded in order."""
         at = self.now + passed
         self.now = max(self.now, at)
         mine, (attempts, errors) = self.under_way[node], count

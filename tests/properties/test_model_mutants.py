@@ -1,4 +1,4 @@
-"""The machine is believed because it catches planted bugs: each mutant is the memory store with one promise broken."""
+"""The store machine catches planted bugs: each mutant is the memory store with one promise broken."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CATCH = settings(
 
 
 class NoFenceInSettle(MemoryStore):
-    """M1: whoever held the task once may end it."""
+    """M1: a session that once held the task may end it."""
 
     def _settle(self, lease: Lease, settlement: Settlement, now: Micros) -> Verdict:
         task = self._tables.tasks.get(lease.task)
@@ -162,7 +162,7 @@ class HalfABatch(MemoryStore):
             raise
 
 
-class ToldWhenNothingWasDone(MemoryStore):
+class AuditedWhenNothingChanged(MemoryStore):
     """An act that finds nothing to do is in the audit log."""
 
     def retry(
@@ -183,7 +183,7 @@ class ExpectationIgnored(MemoryStore):
 
 
 class LostWakeUp(MemoryStore):
-    """M4: a task submitted while its prerequisite ends is never told."""
+    """M4: a task submitted while its prerequisite ends waits forever."""
 
     def _initial_state(self, one: Any, now: Micros, nth: int, batch: Any) -> Any:
         with patch.object(self._tables, "end_of", lambda above: None):
@@ -262,7 +262,7 @@ MUTANTS = [
     ExpiredStarts,
     CountsDrift,
     HalfABatch,
-    ToldWhenNothingWasDone,
+    AuditedWhenNothingChanged,
     ExpectationIgnored,
     LostWakeUp,
     RetryKeepsCounting,

@@ -1,4 +1,4 @@
-"""What holds of the filter language whatever is typed."""
+"""Properties of the filter language that hold for any input."""
 
 from __future__ import annotations
 

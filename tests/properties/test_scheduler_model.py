@@ -1,4 +1,4 @@
-"""Scheduler against a model so plain that it is right by reading: a few rows, searched anew for every answer."""
+"""Scheduler against a simple model: a few rows, searched for every answer."""
 
 from __future__ import annotations
 
@@ -124,10 +124,10 @@ class SchedulerMachine(RuleBasedStateMachine):
     def add(self, batch: list[NewTask]) -> None:
         effects = self.scheduler.add_tasks(batch if len(batch) != 1 else batch[0])
         self.model.add(batch)
-        born = {task.id: self.model.rows[task.id] for task in batch}
-        assert sorted(effects.cancelled) == sorted(id for id, row in born.items() if row.state is State.CANCELLED)
+        added = {task.id: self.model.rows[task.id] for task in batch}
+        assert sorted(effects.cancelled) == sorted(id for id, row in added.items() if row.state is State.CANCELLED)
         assert sorted(effects.unblocked) == sorted(
-            id for id, row in born.items() if row.above and row.state is State.RUNNABLE
+            id for id, row in added.items() if row.above and row.state is State.RUNNABLE
         )
 
     @rule()
@@ -161,8 +161,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.model.spread()
         moved = {other: row.state for other, row in self.model.rows.items() if before[other] is not row.state}
         assert moved.pop(id) is end
-        told = dict.fromkeys(effects.unblocked, State.RUNNABLE) | dict.fromkeys(effects.cancelled, State.CANCELLED)
-        assert told == moved
+        reported = dict.fromkeys(effects.unblocked, State.RUNNABLE) | dict.fromkeys(effects.cancelled, State.CANCELLED)
+        assert reported == moved
         assert len(effects.unblocked) + len(effects.cancelled) == len(moved)
 
     def move(self, id: int, end: State) -> Any:

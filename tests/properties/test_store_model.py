@@ -1,4 +1,4 @@
-"""Each SQL store against the memory store, which is the specification, under random calls. See `machine.py`."""
+"""Compares each SQL store with the memory store, which is the specification, under random calls. See `machine.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`why` and the claim never disagree: what all gates are open for is claimed, and nothing else is."""
+"""`why` and the claim agree: exactly the tasks whose gates are all open are claimed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ tasks = st.lists(
     min_size=1,
     max_size=12,
 )
-deeds = st.lists(
+actions = st.lists(
     st.tuples(
         st.sampled_from(["advance", "pause", "resume", "open", "close", "settle", "cancel", "sweep"]),
         st.integers(0, 11),
@@ -80,15 +80,15 @@ class Shop:
             [receipt] = self.store.submit([new])
             self.ids.append(receipt.id)
 
-    def do(self, deed: str, number: int) -> None:
-        match deed:
+    def do(self, action: str, number: int) -> None:
+        match action:
             case "advance":
                 self.clock.advance(timedelta(seconds=5 * number))
             case "pause" | "resume":
-                self.store.configure(Queue(name=QUEUES[number % 2], paused=deed == "pause"))
+                self.store.configure(Queue(name=QUEUES[number % 2], paused=action == "pause"))
             case "open" | "close":
                 self.turn(
-                    DOWNSTREAMS[1 + number % 2] or "", BreakerState.OPEN if deed == "open" else BreakerState.CLOSED
+                    DOWNSTREAMS[1 + number % 2] or "", BreakerState.OPEN if action == "open" else BreakerState.CLOSED
                 )
             case "settle":
                 session = self.session()
@@ -130,7 +130,7 @@ def test_what_why_sees_no_gate_for_is_claimed_and_nothing_else(kind: str, tmp_pa
     numbers = count()
 
     @settings(max_examples=150 if kind == "memory" else 40, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(wanted=tasks, done=deeds)
+    @given(wanted=tasks, done=actions)
     def agree(wanted: list[dict[str, Any]], done: list[tuple[str, int]]) -> None:
         clock = ManualClock()
         home = sqlite_home(tmp_path / f"{next(numbers)}.db") if kind == "sqlite" else None
@@ -138,8 +138,8 @@ def test_what_why_sees_no_gate_for_is_claimed_and_nothing_else(kind: str, tmp_pa
         shop = Shop(store, clock)
         shop.session()  # Somebody serves the queues.
         shop.submit(wanted)
-        for deed, number in done:
-            shop.do(deed, number)
+        for action, number in done:
+            shop.do(action, number)
         shop.swept()
 
         foretold = shop.will_run()

@@ -1,4 +1,4 @@
-"""Whatever stands in a field, a task is either stored as it was written or refused in words."""
+"""Whatever a field contains, a task is either stored unchanged or refused with an error."""
 
 from __future__ import annotations
 

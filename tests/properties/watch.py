@@ -1,8 +1,8 @@
-"""What must hold in any store after every step, whatever the model says: the promises that concern a store.
+"""Promises that must hold in any store after every step.
 
-The numbers are those of the promises: at most one lease (2), fences grow (3), one end a generation (4), nothing starts
-before its prerequisites (6), edges resolved exactly once (7), nobody is forgotten (8, 10), the cancelled never start
-(11), nor the expired (12), attempts are bounded (14).
+The numbers are those of the promises: at most one lease (2), fences grow (3), one end per generation (4), no task
+starts before its prerequisites (6), edges resolved exactly once (7), no task is forgotten (8, 10), the cancelled
+never start (11), nor the expired (12), attempts are bounded (14).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Snapshot = Mapping[UUID, Task]
 
 
 class Watch:
-    """Looks at one store from step to step and asserts its promises."""
+    """Checks the promises of one store after every step."""
 
     def __init__(self) -> None:
         self._last: dict[UUID, Task] = {}
@@ -31,7 +31,7 @@ class Watch:
         """The latest version of every control that was seen."""
 
     def claimed(self, claims: Iterable[Claim], now: int, serves: Serves = EVERYTHING) -> None:
-        """Look at what a claim answered, before the next `look`."""
+        """Check the result of a claim, before the next `look`."""
         seen: set[UUID] = set()
         for claim in claims:
             task, fence = claim.task, claim.lease.fence
@@ -46,7 +46,7 @@ class Watch:
             self._fences[task.id] = fence
 
     def look(self, tasks: Snapshot) -> None:
-        """Compare every task with itself, and with what it was."""
+        """Check every task, and compare it with its previous version."""
         for task in tasks.values():
             _check_alone(task)
             before = self._last.get(task.id)
@@ -58,14 +58,14 @@ class Watch:
         self._last = dict(tasks)
 
     def look_from_above(self, tasks: Snapshot, look: Look) -> None:
-        """Hold what sizes the pools against the tasks themselves."""
+        """Compare the numbers that size pools with the tasks."""
         for queue in look.queues:
             dues = [task.due for task in tasks.values() if task.queue == queue.queue and task.state is State.RUNNABLE]
             assert queue.runnable == len(dues), f"{queue.queue} has {len(dues)} runnable tasks: {queue}"
             assert queue.oldest == min(dues, default=None), f"the oldest of {queue.queue} is {min(dues, default=None)}"
 
     def put(self, before: Mapping[str, int], after: Mapping[str, int], name: str, written: bool) -> None:
-        """Hold the versions of controls against those before one of them was put."""
+        """Check the versions of controls after one was written."""
         assert written or before == after, f"a control changed although its version was not the expected one: {after}"
         latest = self._versions.get(name, 0)
         if written and name in after:
@@ -73,16 +73,16 @@ class Watch:
         self._versions[name] = max(latest, after.get(name, 0), before.get(name, 0))
 
     def updated(self, before: Task | None, expect: Version | None, answer: object) -> None:
-        """Hold a change that was made against the task before it."""
+        """Compare an update with the task before it."""
         if expect is not None and isinstance(answer, Task):
             assert before is not None, f"{answer.id} was changed, and nobody had seen it"
             assert version_of(before) == expect, f"{answer.id} was changed although it was not as expected: {before}"
 
     def look_around(self, task: Task, around: Neighbourhood, *, sealed: bool) -> None:
-        """Hold a task's count against its edges."""
+        """Compare a task's counter with its edges."""
         open_edges = [edge for edge in around.prerequisites if not edge.resolved]
         for edge in open_edges:
-            assert edge.state is None or not edge.state.final, f"P7, P8: {edge.id} has ended, {task.id} was not told"
+            assert edge.state is None or not edge.state.final, f"P7, P8: {edge.id} has ended, {task.id} still waits"
         seal = task.waiting - len(open_edges)
         assert seal == 0 or (seal == 1 and not sealed), f"P7: {task.id} waits for {task.waiting}, {open_edges}"
         if task.state is State.WAITING:

@@ -1,4 +1,4 @@
-"""Small words for tests of stores: tasks with defaults, sessions, claims, and the ends of attempts."""
+"""Helpers for tests of stores: tasks with defaults, sessions, claims, and ends of attempts."""
 
 from __future__ import annotations
 
@@ -168,13 +168,13 @@ def sweep_until_quiet(store: TaskStore, most: int = 1_000) -> Swept:
     raise AssertionError(f"still busy after {most} sweeps: {total}")
 
 
-def at_once(number: int, deed: Callable[[int], T]) -> list[T]:
-    """Do it in so many threads, all let go at the same moment; the answers by thread."""
+def at_once(number: int, action: Callable[[int], T]) -> list[T]:
+    """Run an action in several threads at the same time. Return the results by thread."""
     together = Barrier(number)
 
     def one(thread: int) -> T:
         together.wait()
-        return deed(thread)
+        return action(thread)
 
     with ThreadPoolExecutor(number) as threads:
         return list(threads.map(one, range(number)))

@@ -1,4 +1,4 @@
-"""The state diagram of the docs, drawn from the table of moves. `python -m tests.support.diagram` writes it anew."""
+"""The state diagram of the docs, generated from the table of moves. `python -m tests.support.diagram` updates it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _BLOCK = re.compile(r"```mermaid\n.*?```", re.DOTALL)
 def diagram() -> str:
     """Every legal move, in the order in which the states are declared."""
     order = list(State)
-    births = [f"    [*] --> {state}" for state in order if state in INITIAL_STATES]
+    initial = [f"    [*] --> {state}" for state in order if state in INITIAL_STATES]
     moves = [f"    {old} --> {new}" for old in order for new in order if new in MOVES[old]]
-    return "\n".join(["```mermaid", "stateDiagram-v2", *births, *moves, "```"])
+    return "\n".join(["```mermaid", "stateDiagram-v2", *initial, *moves, "```"])
 
 
 def drawn() -> str:

@@ -96,14 +96,14 @@ def parts_taken(parts: Sequence[Graph]) -> int:
 
 
 class Run(Struct):
-    """What became of a graph on its way through a store."""
+    """What happened to a graph in a store."""
 
     order: list[int]
     """The tasks as they were completed."""
     too_early: list[tuple[int, int]]
     """Tasks that were claimed before one of their prerequisites was completed, and which."""
     healed: int = 0
-    rings: int = 0
+    cycles: int = 0
 
 
 def run_graph(store: Store, clock: ManualClock, graph: Graph, queue: str) -> Run:
@@ -116,7 +116,7 @@ def run_graph(store: Store, clock: ManualClock, graph: Graph, queue: str) -> Run
         claims = store.claim(session, [queue], 2_000)
         if not claims:
             swept = sweep_until_quiet(store)
-            run.healed, run.rings = run.healed + swept.healed, run.rings + swept.cycles
+            run.healed, run.cycles = run.healed + swept.healed, run.cycles + swept.cycles
             claims = store.claim(session, [queue], 2_000)
         if not claims:
             break

@@ -1,4 +1,4 @@
-"""A TCP proxy before PostgreSQL that breaks connections on purpose, where it hurts most: around a COMMIT.
+"""A TCP proxy for PostgreSQL that breaks connections on purpose, around a COMMIT.
 
 Bytes go through untouched until a fault is ordered; the next connection that commits gets it, and the ones after that
 are left in peace. One thread serves a connection. Nothing here knows pytest.
@@ -33,10 +33,10 @@ _TWO_ERRORS = b"".join(
 
 
 class Fault(Enum):
-    """What becomes of a commit, or of another command."""
+    """What happens to a commit, or to another command."""
 
     ANSWER_LOST = auto()
-    """The server commits, and the client is cut off before it hears of it."""
+    """The server commits, and the client is cut off before the answer."""
 
     NEVER_ARRIVES = auto()
     """Both are cut off, and the server never sees the COMMIT."""
@@ -111,10 +111,10 @@ class Proxy:
         for wire in self._wires:
             wire.join()
 
-    def next_fault(self, said: bytes) -> Fault | None:
-        """What is to become of what a client has just said."""
+    def next_fault(self, data: bytes) -> Fault | None:
+        """Return the fault for data that a client has just sent."""
         with self._lock:
-            return self._faults.popleft() if self._faults and self._at in said else None
+            return self._faults.popleft() if self._faults and self._at in data else None
 
     def _accept(self) -> None:
         while True:
@@ -159,29 +159,29 @@ class Wire(threading.Thread):
     def _forward(self) -> bool:
         ready, _, _ = select.select([self._client, self._server], [], [])
         if self._server in ready:
-            said = self._server.recv(65_536)
-            self._client.sendall(said)
-            return bool(said)
-        said = self._client.recv(65_536)
-        seen = self._tail + said  # A command may come in two pieces.
+            data = self._server.recv(65_536)
+            self._client.sendall(data)
+            return bool(data)
+        data = self._client.recv(65_536)
+        seen = self._tail + data  # A command may come in two pieces.
         self._tail = seen[-len(_COMMIT) + 1 :]
         fault = self._proxy.next_fault(seen)
         if fault is None:
-            self._server.sendall(said)
-            return bool(said)
-        self._strike(fault, said if fault is Fault.TWO_ERRORS else self._whole(said))
+            self._server.sendall(data)
+            return bool(data)
+        self._strike(fault, data if fault is Fault.TWO_ERRORS else self._whole(data))
         return False
 
-    def _whole(self, said: bytes) -> bytes:
+    def _whole(self, data: bytes) -> bytes:
         """The same with what belongs to it: the server answers a pipeline only at its end, which may come by itself."""
-        while not (said.endswith(_SYNC) or _COMMIT_ALONE in said):
+        while not (data.endswith(_SYNC) or _COMMIT_ALONE in data):
             more = self._client.recv(65_536)
             if not more:
                 break
-            said += more
-        return said
+            data += more
+        return data
 
-    def _strike(self, fault: Fault, said: bytes) -> None:
+    def _strike(self, fault: Fault, data: bytes) -> None:
         if fault is Fault.TWO_ERRORS:
             self._client.sendall(_TWO_ERRORS)
             self._client.shutdown(socket.SHUT_WR)
@@ -189,13 +189,13 @@ class Wire(threading.Thread):
             self._proxy.struck.release()
             return
         if fault is Fault.ANSWER_LOST:
-            self._server.sendall(said)
+            self._server.sendall(data)
             self._await_answer()
         _reset(self._client)
         self._proxy.struck.release()
         if fault is Fault.ARRIVES_LATE:
             assert self._proxy.deliver.wait(PATIENCE_SECONDS), "nobody let the late commit arrive"
-            self._server.sendall(said)
+            self._server.sendall(data)
             self._await_answer()
             self._proxy.delivered.release()
 
@@ -206,13 +206,13 @@ class Wire(threading.Thread):
                 pass
 
     def _await_answer(self) -> None:
-        """Read what the server says, and keep it from the client, until it has said all."""
+        """Read the server's answer to its end, without passing it on to the client."""
         answer = b""
         while _READY not in answer:
-            said = self._server.recv(65_536)
-            if not said:
+            data = self._server.recv(65_536)
+            if not data:
                 return
-            answer += said
+            answer += data
 
 
 def _reset(end: socket.socket) -> None:

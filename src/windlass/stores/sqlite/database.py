@@ -160,7 +160,7 @@ class SQLiteDatabase:
         self._lease_clock = clock or BootClock()
         self._boot = "" if clock else boot_id()
         self._statements = dict(load("sqlite", "?"))
-        self._bell = Wakeup(self._path)
+        self._wakeup = Wakeup(self._path)
         self._thread = threading.local()
         self._links: WeakSet[Connection] = WeakSet()  # each belongs to its thread
         self._closed = False
@@ -199,10 +199,10 @@ class SQLiteDatabase:
 
     def notify(self, queues: Collection[str]) -> None:
         if queues:
-            self._bell.notify()
+            self._wakeup.notify()
 
     def wait(self, queues: Sequence[str], timeout: timedelta) -> bool:
-        return self._bell.wait(timeout)
+        return self._wakeup.wait(timeout)
 
     def upkeep(self) -> Mapping[str, int]:
         """Do nothing: SQLite checkpoints its log itself, and claims see every runnable task."""
@@ -210,7 +210,7 @@ class SQLiteDatabase:
 
     def close(self) -> None:
         self._closed = True
-        self._bell.close()
+        self._wakeup.close()
         for link in list(self._links):
             if link.pid == os.getpid():
                 with suppress(apsw.ThreadingViolationError):  # In use; it is closed with its thread.

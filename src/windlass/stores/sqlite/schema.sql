@@ -1,11 +1,10 @@
--- The tables of Windlass as all migrations leave them, for reading: a test builds a database from this file and one from the
--- migrations, and compares them.
+-- The tables of Windlass after all migrations, for reading. A test compares a database built from this file with one
+-- built from the migrations.
 --
--- Every time is a number of microseconds since 1970, UTC; ids are 16 bytes.
+-- Times are microseconds since 1970, UTC. Ids are 16 bytes.
 --
--- `task` is narrow, because it is the only table that changes while tasks run: what callers wrote is in `body`, what
--- handlers gave back in `result`, what went wrong in `attempt`. There are no foreign
--- keys: each would cost a look-up for every row.
+-- `task` is narrow, because it is the only table that changes while tasks run. `body` has what callers wrote, `result` what
+-- handlers returned, `attempt` the errors. There are no foreign keys: each would cost a lookup for every row.
 
 CREATE TABLE meta (
     one   INTEGER PRIMARY KEY DEFAULT 1 CHECK (one = 1),
@@ -46,9 +45,9 @@ CREATE TABLE task (
     CONSTRAINT runs_after_its_prerequisites CHECK (waiting = 0 OR state IN ('waiting', 'failed', 'cancelled', 'expired'))
 ) STRICT, WITHOUT ROWID;
 
--- Each index holds only the rows that somebody will look for, so finished tasks weigh on none but the last.
+-- Each index contains only the rows that are searched for, so finished tasks are in none but the last.
 CREATE INDEX task_runnable ON task (queue, band, rank, tie, id) WHERE state = 'runnable';
--- For claims that pass over kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
+-- For claims that skip kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
 CREATE INDEX task_kind ON task (queue, kind, band, rank, tie, id) WHERE state = 'runnable';
 CREATE INDEX task_oldest ON task (queue, due) WHERE state = 'runnable';
 CREATE INDEX task_due ON task (due) WHERE state IN ('scheduled', 'retrying');
@@ -74,8 +73,8 @@ CREATE TABLE body (
     CONSTRAINT tenant_of_its_workflow CHECK ((workflow IS NULL) = (workflow_tenant IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX body_submitted ON body (submitted, id);
--- `workflow_tenant` repeats the tenant for the tasks of a workflow only. The first index gives the steps of one workflow in
--- submit order. The second lists workflows, newest first: it is walked from one (submitted, workflow, tenant) to the next.
+-- `workflow_tenant` repeats the tenant, only for tasks of a workflow. The first index has the steps of a workflow in submit
+-- order. The second lists workflows, newest first, with one lookup per (submitted, workflow, tenant).
 CREATE INDEX body_workflow ON body (workflow, workflow_tenant, submitted, id) WHERE workflow IS NOT NULL;
 CREATE INDEX body_workflow_newest ON body (submitted, workflow, workflow_tenant) WHERE workflow IS NOT NULL;
 
@@ -84,7 +83,7 @@ CREATE TABLE result (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Attempts that did not end well; the good one is in the task itself.
+-- Attempts that did not complete. A completed one is in the task itself.
 CREATE TABLE attempt (
     task    BLOB NOT NULL,
     fence   INTEGER NOT NULL,
@@ -104,20 +103,20 @@ CREATE TABLE edge (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX edge_parent ON edge (parent, child);
 
--- What has ended and whose dependents have not all been told. `after` is how far the telling has come.
+-- Ended tasks with unresolved edges. Edges up to the child `after` are resolved.
 CREATE TABLE ended (
     parent BLOB PRIMARY KEY,
     how    TEXT NOT NULL,
     after  BLOB NOT NULL DEFAULT x'00000000000000000000000000000000'
 ) STRICT, WITHOUT ROWID;
 
--- Tasks submitted inside a caller's transaction: their prerequisites may have ended while it was open.
+-- Tasks submitted in a caller's transaction. Their prerequisites may have ended while it was open.
 CREATE TABLE joining (
     child BLOB PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
--- Operations over more tasks than one transaction takes (docs/decisions/0012-bulk-operations.md): which tasks, written
--- down before anything is changed, and how far each has come. Once it is decided, any sweep can finish it.
+-- Operations on more tasks than one transaction handles (docs/decisions/0012-bulk-operations.md): their tasks, recorded
+-- before anything is changed, and the stage of each. Once an operation is decided, any sweep can complete it.
 CREATE TABLE bulk (
     id      BLOB PRIMARY KEY,
     action    TEXT NOT NULL CHECK (action IN ('retry', 'cancel', 'drop')),
@@ -182,9 +181,9 @@ CREATE TABLE queue (
     fair        INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Counts are sums over appended deltas, which the sweep folds, exactly as on PostgreSQL.
--- `at` is when a delta happened, if the time series counts it, `arrived` how many of its tasks are new, `waited` and
--- `longest` how long started ones had waited. Folded deltas have none of them: they are in `series`.
+-- Counts are sums of appended deltas, which the sweep folds, as on PostgreSQL.
+-- Deltas that the time series counts have more columns: when they happened (`at`), the number of new tasks (`arrived`), and
+-- how long started tasks had waited in total and at most. Folding moves these to `series`.
 CREATE TABLE tally (
     queue   TEXT NOT NULL,
     tenant  TEXT NOT NULL,
@@ -196,7 +195,7 @@ CREATE TABLE tally (
     longest INTEGER
 ) STRICT;
 
--- What happened in each second, and in each minute that is older, exactly as on PostgreSQL.
+-- The time series, as on PostgreSQL.
 CREATE TABLE series (
     queue     TEXT NOT NULL,
     width     INTEGER NOT NULL,
@@ -212,7 +211,7 @@ CREATE TABLE series (
 CREATE INDEX series_at ON series (width, at);
 CREATE INDEX series_queue ON series (queue, width, at);
 
--- What handlers printed, one row an attempt that printed anything.
+-- The output of handlers, one row per attempt with output.
 CREATE TABLE log (
     task  BLOB NOT NULL,
     fence INTEGER NOT NULL,
@@ -220,7 +219,7 @@ CREATE TABLE log (
     PRIMARY KEY (task, fence)
 ) STRICT, WITHOUT ROWID;
 
--- How far attempts have come.
+-- The progress of attempts.
 CREATE TABLE progress (
     task    BLOB PRIMARY KEY,
     fence   INTEGER NOT NULL,
@@ -240,7 +239,7 @@ CREATE TABLE handler (
     seen       INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- `fired` is the latest nominal time that was fired or passed over: whoever moves it on does the firing.
+-- `fired` is the latest nominal time that fired or was skipped. The node that moves it forward fires the cron.
 CREATE TABLE cron (
     name       TEXT PRIMARY KEY,
     handler    TEXT NOT NULL,
@@ -254,7 +253,7 @@ CREATE TABLE cron (
     paused_why TEXT
 ) STRICT, WITHOUT ROWID;
 
--- Small documents. One that was removed has no value, and keeps its version.
+-- Small documents. A removed one has no value and keeps its version.
 CREATE TABLE control (
     kind    TEXT NOT NULL,
     name    TEXT NOT NULL,
@@ -265,7 +264,7 @@ CREATE TABLE control (
     PRIMARY KEY (kind, name)
 ) STRICT, WITHOUT ROWID;
 
--- What was done or decided, and by whom. `kind` is the first part of the subject. A number is never given twice.
+-- What was done or decided, and by whom. `kind` is the first part of the subject. Numbers are never reused.
 CREATE TABLE audit (
     number  INTEGER PRIMARY KEY AUTOINCREMENT,
     at      INTEGER NOT NULL,

@@ -39,18 +39,18 @@ class Wakeup:
         if not self._folder.is_dir():
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender:
-            for ear in self._folder.iterdir():
-                self._ring_one(sender, ear)
+            for listener in self._folder.iterdir():
+                self._notify_one(sender, listener)
 
     def wait(self, timeout: timedelta) -> bool:
         """Wait for a wake-up. Return False after `timeout`."""
-        ear = self._ear()
-        heard, _, _ = select.select([ear], [], [], timeout.total_seconds())
+        listener = self._listener()
+        ready, _, _ = select.select([listener], [], [], timeout.total_seconds())
         # All wake-ups received so far count as one.
         with suppress(BlockingIOError):
-            while heard and not self._closed:
-                ear.recv(1)
-        return bool(heard)
+            while ready and not self._closed:
+                listener.recv(1)
+        return bool(ready)
 
     def close(self) -> None:
         """Wake up the waiting threads of this process, and remove their sockets' files.
@@ -64,24 +64,24 @@ class Wakeup:
                 path.unlink(missing_ok=True)
         self._paths.clear()
 
-    def _ear(self) -> socket.socket:
-        known: tuple[int, socket.socket] | None = getattr(self._thread, "ear", None)
+    def _listener(self) -> socket.socket:
+        known: tuple[int, socket.socket] | None = getattr(self._thread, "listener", None)
         if known is not None and known[0] == os.getpid():
             return known[1]
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        ear = WakeupListener(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        path = self._folder / f"{os.getpid()}-{threading.get_ident()}-{ear.fileno()}"
+        listener = WakeupListener(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        path = self._folder / f"{os.getpid()}-{threading.get_ident()}-{listener.fileno()}"
         path.unlink(missing_ok=True)
-        ear.bind(str(path))
+        listener.bind(str(path))
         self._paths.append(path)
-        self._thread.ear = (os.getpid(), ear)
-        return ear
+        self._thread.listener = (os.getpid(), listener)
+        return listener
 
     @staticmethod
-    def _ring_one(sender: socket.socket, ear: Path) -> None:
+    def _notify_one(sender: socket.socket, listener: Path) -> None:
         try:
-            sender.sendto(b"!", str(ear))
+            sender.sendto(b"!", str(listener))
         except ConnectionRefusedError:
-            ear.unlink(missing_ok=True)
+            listener.unlink(missing_ok=True)
         except (BlockingIOError, FileNotFoundError, PermissionError):
             return  # Its buffer is full, so it will wake up; or it is gone; or it belongs to another user.

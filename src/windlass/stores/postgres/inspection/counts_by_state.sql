@@ -1,2 +1,2 @@
--- counts_by_state: how many tasks there are, by the counts.
+-- counts_by_state: return the number of tasks by state, from the counts.
 SELECT state, sum(tasks) FROM windlass.tally GROUP BY state HAVING sum(tasks) > 0 ORDER BY state;

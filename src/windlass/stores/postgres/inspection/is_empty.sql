@@ -1,4 +1,4 @@
--- is_empty: whether nobody has used it yet, not even a node that was started and stopped.
+-- is_empty: return whether the database has never been used, not even by a node.
 SELECT NOT (EXISTS (SELECT 1 FROM windlass.task)
             OR EXISTS (SELECT 1 FROM windlass.workflow)
             OR EXISTS (SELECT 1 FROM windlass.placeholder)

@@ -1,2 +1,2 @@
--- live_sessions: how many nodes are not known to be gone.
+-- live_sessions: count the sessions that are not lost or closed.
 SELECT count(*) FROM windlass.session WHERE NOT lost;

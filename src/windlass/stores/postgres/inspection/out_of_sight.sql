@@ -1,4 +1,4 @@
--- out_of_sight: runnable tasks in a lot that no claim looks at, or before the mark of a closed one.
+-- out_of_sight: return runnable tasks in a partition that no claim looks at, or before the mark of a closed one.
 SELECT t.id, count(*) OVER ()
   FROM windlass.task AS t LEFT JOIN windlass.lot AS l ON l.queue = t.queue AND l.number = t.lot
  WHERE t.state = 'runnable'

@@ -1,2 +1,2 @@
--- read_epoch: the store's epoch.
+-- read_epoch: return the store's epoch.
 SELECT epoch FROM windlass.meta;

@@ -1,4 +1,4 @@
--- waiting_differs: tasks whose counter is not the number of their open edges.
+-- waiting_differs: return tasks whose counter differs from the number of their open edges.
 SELECT t.id, count(*) OVER ()
   FROM windlass.task AS t
  WHERE t.waiting <> (SELECT count(*) FROM windlass.edge AS e WHERE e.child = t.id AND NOT e.resolved)

@@ -1,4 +1,4 @@
--- wakeups_lost: open edges whose parent has ended, and is not among those whose dependents are still to be told.
+-- wakeups_lost: return open edges whose parent has ended and is not in `ended`, so that nobody would resolve them.
 SELECT e.child, count(*) OVER ()
   FROM windlass.edge AS e JOIN windlass.task AS t ON t.id = e.parent
  WHERE NOT e.resolved AND t.finished IS NOT NULL

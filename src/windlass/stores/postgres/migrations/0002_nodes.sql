@@ -1,11 +1,11 @@
--- What nodes and workers tell about themselves and their attempts. Safe to run twice.
+-- What nodes and workers report about themselves and their attempts. Safe to run twice.
 
 -- What the node serves, as JSON text.
 ALTER TABLE windlass.session ADD COLUMN IF NOT EXISTS about text NOT NULL DEFAULT '';
 -- Its worker processes, as JSON text.
 ALTER TABLE windlass.session ADD COLUMN IF NOT EXISTS workers text NOT NULL DEFAULT '';
 
--- What handlers printed, one row an attempt that printed anything.
+-- The output of handlers, one row per attempt with output.
 CREATE TABLE IF NOT EXISTS windlass.log (
     task  uuid NOT NULL,
     fence bigint NOT NULL,
@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS windlass.log (
     PRIMARY KEY (task, fence)
 );
 
--- How far attempts have come: beside the hot row, and written again and again in its place (HOT updates).
+-- The progress of attempts, outside the hot row of `task`, and updated in place (HOT updates).
 CREATE TABLE IF NOT EXISTS windlass.progress (
     task    uuid PRIMARY KEY,
     fence   bigint NOT NULL,
@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS windlass.handler (
     seen       bigint NOT NULL
 );
 
--- `fired` is the latest nominal time that was fired or passed over: whoever moves it on does the firing.
+-- `fired` is the latest nominal time that fired or was skipped. The node that moves it forward fires the cron.
 CREATE TABLE IF NOT EXISTS windlass.cron (
     name       text COLLATE "C" PRIMARY KEY,
     handler    text COLLATE "C" NOT NULL,
@@ -47,8 +47,8 @@ CREATE TABLE IF NOT EXISTS windlass.cron (
     paused_why text
 );
 
--- Which lot of a queue is open. The transaction gets its number first, and a volatile function looks with a snapshot of
--- its own: so whoever closes that lot knows whom to wait for.
+-- Return the open partition of a queue. The transaction gets its id first, and a volatile function reads with a new
+-- snapshot. So the one who closes a partition knows which transactions to wait for.
 CREATE OR REPLACE FUNCTION windlass.open_lot(of_queue text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     AS $$

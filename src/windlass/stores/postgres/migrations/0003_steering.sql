@@ -1,11 +1,11 @@
 -- What the autoscaler and people agree on. Safe to run twice.
 
--- What a node says of its pools, as JSON text, and when it said so.
+-- A node's report about its pools, as JSON text, and when it was made.
 ALTER TABLE windlass.session ADD COLUMN IF NOT EXISTS report text NOT NULL DEFAULT '';
 ALTER TABLE windlass.session ADD COLUMN IF NOT EXISTS reported bigint;
 
--- Small documents, written again and again in their place (HOT updates). One that was removed has no value, and keeps
--- its version; `mark` is its latest writer's, who may have to look whether a lost answer was a yes.
+-- Small documents, updated in place (HOT updates). A removed one has no value and keeps its version. `mark` identifies the
+-- last write, so that a writer whose answer was lost can find out whether it was committed.
 CREATE TABLE IF NOT EXISTS windlass.control (
     kind    text COLLATE "C" NOT NULL,
     name    text COLLATE "C" NOT NULL,
@@ -30,5 +30,5 @@ CREATE TABLE IF NOT EXISTS windlass.audit (
 CREATE INDEX IF NOT EXISTS audit_kind ON windlass.audit (kind, number);
 CREATE INDEX IF NOT EXISTS audit_subject ON windlass.audit (subject, number);
 
--- For the oldest wait. By lot, so that what was claimed from a lot that is long empty need not be passed over.
+-- For the longest wait. By partition, so that dead entries of empty partitions need not be skipped.
 CREATE INDEX IF NOT EXISTS task_oldest ON windlass.task (queue, lot, due) WHERE state = 'runnable';

@@ -1,5 +1,5 @@
--- add_placeholders: tasks named before they are submitted.
--- One that is there already is locked: a sweep that ends it must either see who waits for it now, or come first.
+-- add_placeholders: add tasks that are named before they are submitted.
+-- Existing ones are locked, so that a sweep that ends one either sees the new edges or commits first.
 -- batch: id uuid, workflow uuid, expires bigint
 INSERT INTO windlass.placeholder (id, workflow, expires)
 SELECT * FROM unnest(:id::uuid[], :workflow::uuid[], :expires::bigint[])

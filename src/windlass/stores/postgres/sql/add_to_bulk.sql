@@ -1,5 +1,4 @@
--- add_to_bulk: those of these tasks that an operation is about: what ended badly for a retry, what is unfinished for a
--- cancel.
+-- add_to_bulk: add tasks to an operation: those that ended badly for a retry, unfinished ones for a cancel.
 -- batch: task uuid
 INSERT INTO windlass.bulk_task (bulk, task, chosen, stage)
 SELECT :bulk, t.id, true, :stage

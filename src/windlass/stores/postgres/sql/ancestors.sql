@@ -1,5 +1,5 @@
--- ancestors: the open edges above a task, nearest first, as far as the budget goes. The LIMIT stops the recursion.
--- OFFSET 0: step by step, by id; a planner that expects many steps would read all of the table at each.
+-- ancestors: return the open edges above a task, nearest first, up to a limit, which stops the recursion.
+-- OFFSET 0 forces lookups by id; otherwise the planner might read the whole table for each level.
 WITH RECURSIVE above (child, parent) AS (
     SELECT child, parent FROM windlass.edge WHERE child = :task AND NOT resolved
      UNION

@@ -1,6 +1,7 @@
--- announce: note which of these ends somebody still waits for, so that it is told even if this process dies now.
--- A statement of its own, after the rows are locked: one that also ended the tasks would look for edges with a
--- snapshot from before it waited for their submit, and miss them.
+-- announce: add ended tasks that still have dependents to `ended`, so that their edges are resolved even if this
+-- process dies.
+-- This is a separate statement after the rows are locked. A statement that also ended the tasks would look for edges
+-- with a snapshot from before it waited for their submit, and miss them.
 -- batch: parent uuid, how text
 INSERT INTO windlass.ended (parent, how)
 SELECT i.parent, i.how

@@ -1,4 +1,4 @@
--- attempts: the attempts of a task that did not end well, and the one that did.
+-- attempts: return the attempts of a task: those that failed, and the one that completed.
 SELECT fence, session, started, ended, state, error FROM windlass.attempt WHERE task = :task
  UNION ALL
 SELECT fence, session, claimed, finished, state, NULL FROM windlass.task WHERE id = :task AND state = 'completed'

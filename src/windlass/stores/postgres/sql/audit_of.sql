@@ -1,6 +1,5 @@
--- audit_of: a page of the audit log about one subject, newest first.
--- Written as a range, so that the planner goes by the index: it takes a subject for common, and would read the log back to
--- where it finds enough of it.
+-- audit_of: return a page of the audit log about one subject, newest first.
+-- The condition is a range so that the planner uses the index; otherwise it might scan the log backwards.
 SELECT number, at, subject, action, text, by, data
   FROM windlass.audit
  WHERE subject >= :subject AND (subject, number) < (:subject, :before::bigint)

@@ -1,6 +1,6 @@
--- bulk_page: some tasks of an operation that are at a stage, in id order.
--- The number in the inner LIMIT is the most that anybody asks for: of one that it does not know the server assumes that
--- it is a tenth of the table, and sorts all of it.
+-- bulk_page: return some tasks of an operation at a stage, in id order.
+-- The constant in the inner LIMIT is the largest limit in use. For an unknown limit the server would assume a tenth of
+-- the table and sort the whole table.
 SELECT task
   FROM (SELECT task FROM windlass.bulk_task
          WHERE bulk = :bulk AND stage = :stage ORDER BY bulk, stage, task LIMIT 500) AS page

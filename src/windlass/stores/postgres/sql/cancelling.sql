@@ -1,4 +1,4 @@
--- cancelling: the leases of a session whose tasks are to be cancelled.
+-- cancelling: return the leases of a session whose tasks should be cancelled.
 SELECT id, fence FROM windlass.task
  WHERE session = :session AND state = 'leased' AND cancel_requested
  ORDER BY id;

@@ -1,4 +1,4 @@
--- check_later: leave the search for a cycle in these workflows to the sweep, or say that it was done.
+-- check_later: make the sweep search workflows for cycles, or record that it has.
 -- batch: id uuid, later boolean
 UPDATE windlass.workflow AS w SET check_later = i.later
   FROM unnest(:id::uuid[], :later::boolean[]) AS i (id, later)

@@ -1,7 +1,7 @@
--- claim: choose and lock the next tasks of a queue, in its order.
+-- claim: select and lock the next tasks of a queue, in its order.
+-- Runnable rows need no check of their due time. A lost session or a paused queue gets nothing. Rows that others have
+-- locked are skipped, so claims never wait for each other. Usually there is one partition (`lot`).
 -- moves: runnable -> leased
--- Runnable rows need no test of their due time. A lost session and a paused queue find nothing. Rows that somebody
--- else has locked are passed over, so claims never wait for each other. Nearly always there is one lot.
 WITH lots AS (
     SELECT number, band, rank, tie, id FROM windlass.lot WHERE queue = :queue
      UNION ALL

@@ -1,7 +1,7 @@
--- claim_kinds: choose and lock the next tasks of some kinds in some queues, in one order over all of them.
+-- claim_kinds: select and lock the next tasks of some kinds in some queues, in one common order.
+-- As `claim`, for a claimer that does not serve every kind. The first tasks of each kind are read without locks, then
+-- locked in order until there are enough.
 -- moves: runnable -> leased
--- As `claim`, for a claimer that does not serve every kind. The heads of each kind are looked at without a lock, then
--- locked in their order until there are enough: what is only looked at is nobody's, and others may claim it.
 -- batch: queue text, kind bigint
 WITH asked AS (
     SELECT queue, kind FROM unnest(:queue::text[], :kind::bigint[]) AS i (queue, kind)

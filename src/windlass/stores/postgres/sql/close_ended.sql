@@ -1,3 +1,3 @@
--- close_ended: everyone has been told.
+-- close_ended: remove tasks from `ended` whose edges are all resolved.
 -- batch: parent uuid
 DELETE FROM windlass.ended WHERE parent = ANY (:parent::uuid[]);

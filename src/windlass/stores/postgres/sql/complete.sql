@@ -1,7 +1,7 @@
--- complete: write plain good ends of attempts, the ones that only a cancel request could turn into something else.
+-- complete: write completed attempts, which only a cancel request could change.
+-- One statement instead of `lock_tasks` and `settle`, because most attempts end like this. It checks the fence like
+-- `settle`, and locks in id order. Attempts that it does not return need `settle`.
 -- moves: leased -> completed
--- One statement in place of `hold` and `settle`, for nearly every attempt ends like this. Fenced like `settle`, and
--- locked in id order like every set of tasks. What does not come back was not as the report says, and is looked at again.
 -- batch: id uuid, fence bigint, session uuid
 WITH held AS MATERIALIZED (
     SELECT t.id

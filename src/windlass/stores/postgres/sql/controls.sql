@@ -1,4 +1,4 @@
--- controls: the controls of some kinds. Those that were removed are not there.
+-- controls: return the controls of some kinds, without removed ones.
 SELECT kind, name, version, value, changed
   FROM windlass.control
  WHERE kind = ANY (:kinds::text[]) AND value IS NOT NULL

@@ -1,4 +1,5 @@
--- count_ahead: how many runnable tasks stand before one in its queue, up to a limit; none is said of a task that no claim sees.
+-- count_ahead: count the runnable tasks before a task in its queue, up to a limit; NULL for a task that no claim can
+-- see.
 WITH it AS (
     SELECT queue, lot, band, rank, tie, id FROM windlass.task WHERE id = :task AND state = 'runnable'
 ), lots AS (

@@ -1,2 +1,2 @@
--- count_bulk: how many tasks of an operation are at a stage.
+-- count_bulk: count the tasks of an operation at a stage.
 SELECT count(*) FROM windlass.bulk_task WHERE bulk = :bulk AND stage = :stage;

@@ -1,4 +1,4 @@
--- counts: how many tasks there are by queue, tenant and state.
+-- counts: return the number of tasks by queue, tenant and state.
 SELECT queue, tenant, state, sum(tasks)::bigint
   FROM windlass.tally
  GROUP BY queue, tenant, state

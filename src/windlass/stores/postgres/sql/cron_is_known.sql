@@ -1,2 +1,2 @@
--- cron_is_known: a row when there is such a cron.
+-- cron_is_known: return a row if the cron exists.
 SELECT name FROM windlass.cron WHERE name = :name;

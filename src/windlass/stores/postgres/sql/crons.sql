@@ -1,3 +1,3 @@
--- crons: every cron that was ever published.
+-- crons: return all published crons.
 SELECT name, handler, schedule, timezone, misfire, args, fired, paused, paused_by, paused_why
   FROM windlass.cron ORDER BY name;

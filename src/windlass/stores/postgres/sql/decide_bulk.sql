@@ -1,2 +1,2 @@
--- decide_bulk: the tasks of an operation are all known; from here on it happens, whoever carries it out.
+-- decide_bulk: mark an operation as decided: its tasks are complete, and it will be carried out.
 UPDATE windlass.bulk SET decided = true WHERE id = :bulk;

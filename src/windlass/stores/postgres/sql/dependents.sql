@@ -1,4 +1,4 @@
--- dependents: what waits for a task, or has waited for it.
+-- dependents: return the dependents of a task, resolved or not.
 SELECT e.child, c.state, e.resolved
   FROM windlass.edge AS e JOIN windlass.task AS c ON c.id = e.child
  WHERE e.parent = :task

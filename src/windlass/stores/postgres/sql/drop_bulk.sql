@@ -1,2 +1,2 @@
--- drop_bulk: an operation is over.
+-- drop_bulk: remove an operation.
 DELETE FROM windlass.bulk WHERE id = :bulk;

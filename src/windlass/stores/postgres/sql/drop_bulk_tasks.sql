@@ -1,4 +1,4 @@
--- drop_bulk_tasks: forget some of the tasks of an operation; for the inner LIMIT see `bulk_page`.
+-- drop_bulk_tasks: remove some tasks of an operation. For the inner LIMIT see `bulk_page`.
 DELETE FROM windlass.bulk_task
  WHERE bulk = :bulk
    AND task = ANY (ARRAY(

@@ -1,6 +1,6 @@
--- edges_after: some edges, in order, with what the stall detector needs to see whether a wake-up was lost.
--- The planner takes a LIMIT that it does not know for a tenth of the table, and would read all of it: so the edges have
--- one that it knows, no smaller than what is ever asked for, and OFFSET 0 makes it look each parent up by its id.
+-- edges_after: return some edges in order, with what the stall detector needs.
+-- For an unknown LIMIT the planner would assume a tenth of the table and read the whole table. So the inner LIMIT is a
+-- constant, no smaller than any in use, and OFFSET 0 forces lookups of parents by id.
 SELECT e.child, e.parent, e.resolved, p.state, p.finished, d.parent IS NOT NULL OR b.task IS NOT NULL,
        j.child IS NOT NULL
   FROM (SELECT * FROM (SELECT child, parent, resolved FROM windlass.edge

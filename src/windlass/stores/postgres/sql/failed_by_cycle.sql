@@ -1,4 +1,4 @@
--- failed_by_cycle: the workflows of those of these tasks that a sweep has failed because they waited for each other.
+-- failed_by_cycle: return the workflows of those of these tasks that the sweep failed because of a cycle.
 -- batch: id uuid
 SELECT DISTINCT b.workflow_tenant, b.workflow
   FROM unnest(:id::uuid[]) AS i (id)

@@ -1,4 +1,4 @@
--- find: of the tasks from one on down to another, newest first, those that meet some conditions; a null one holds for all.
+-- find: return the tasks between two of them, newest first, that meet some conditions. A NULL condition is ignored.
 SELECT t.id, t.queue, t.tenant, t.state, t.band, t.rank, t.tie, t.due, t.expires, t.waiting, t.on_failure, t.fence,
        t.session, t.claimed, t.finished, t.attempts, t.crashes, t.losses, t.generation, t.cancel_requested,
        t.cancel_by, t.reason,
@@ -8,7 +8,7 @@ SELECT t.id, t.queue, t.tenant, t.state, t.band, t.rank, t.tie, t.due, t.expires
          WHERE (submitted, id) < (:submitted::bigint, :id::uuid)
            AND (submitted, id) >= (:end::bigint, :end_id::uuid)
          ORDER BY submitted DESC, id DESC
-         -- The end comes first. Written out, it tells the planner that few rows are to be joined.
+         -- The end condition applies first. The constant makes the planner expect few rows to join.
          LIMIT 20000) AS b
   JOIN windlass.task AS t USING (id)
   LEFT JOIN windlass.result AS r USING (id)

@@ -1,5 +1,5 @@
--- fire: move a cron on to a nominal time. No row back means that it is paused, or that somebody was here before.
--- Whoever comes second waits for the first, and then finds the condition no longer true.
+-- fire: move a cron to a nominal time. Returns no row if it is paused or has already fired for that time.
+-- A concurrent call waits for the first one, and then finds that the condition is false.
 UPDATE windlass.cron SET fired = :nominal
  WHERE name = :name AND NOT paused AND (fired IS NULL OR fired < :nominal)
 RETURNING name;

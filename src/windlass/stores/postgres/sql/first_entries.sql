@@ -1,2 +1,2 @@
--- first_entries: the first entries of the audit log, and when they were written.
+-- first_entries: return the first entries of the audit log and their times.
 SELECT number, at FROM windlass.audit WHERE number > 0 ORDER BY number LIMIT :limit;

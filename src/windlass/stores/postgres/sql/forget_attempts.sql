@@ -1,3 +1,3 @@
--- forget_attempts: remove the history of removed tasks.
+-- forget_attempts: remove the attempts of removed tasks.
 -- batch: id uuid
 DELETE FROM windlass.attempt WHERE task = ANY (:id::uuid[]);

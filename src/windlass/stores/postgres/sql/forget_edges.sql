@@ -1,6 +1,7 @@
--- forget_edges: remove the edges of removed tasks, both ways; one that came meanwhile and is still open stays, and is
--- found to lead nowhere when its task is adopted. The rows are found by id and then removed by where they stand: as
--- conditions of the DELETE itself, both ways together make a planner without statistics read all of the table.
+-- forget_edges: remove the edges of removed tasks, in both directions.
+-- An open edge that was added meanwhile stays; it is resolved as missing when its task is checked again (`joining`).
+-- The rows are found by id and removed by ctid: as conditions of the DELETE, both directions together could make the
+-- planner read the whole table.
 -- batch: id uuid
 DELETE FROM windlass.edge
  WHERE ctid = ANY (ARRAY(

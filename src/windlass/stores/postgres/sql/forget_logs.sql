@@ -1,3 +1,3 @@
--- forget_logs: remove what removed tasks printed.
+-- forget_logs: remove the output of removed tasks.
 -- batch: id uuid
 DELETE FROM windlass.log WHERE task = ANY (:id::uuid[]);

@@ -1,3 +1,3 @@
--- forget_results: remove what removed tasks gave back.
+-- forget_results: remove the results of removed tasks.
 -- batch: id uuid
 DELETE FROM windlass.result WHERE id = ANY (:id::uuid[]);

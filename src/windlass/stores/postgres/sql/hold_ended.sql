@@ -1,3 +1,3 @@
--- hold_ended: which of these have dependents that were not told yet. Whoever tells them is waited for, and stopped.
+-- hold_ended: lock and return those of these tasks whose edges are not all resolved.
 -- batch: parent uuid
 SELECT parent FROM windlass.ended WHERE parent = ANY (:parent::uuid[]) ORDER BY parent FOR UPDATE;

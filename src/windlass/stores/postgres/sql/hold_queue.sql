@@ -1,4 +1,4 @@
--- hold_queue: lock a queue's settings and read them as they stand; a queue that has none is given these first.
+-- hold_queue: lock and return the settings of a queue; insert these if it has none.
 INSERT INTO windlass.queue (name, strategy, horizon, step, paused, paused_by, paused_why, max_waiting, max_leased,
                             weight, fair)
 VALUES (:name, :strategy, :horizon, :step, :paused, :paused_by, :paused_why, :max_waiting, :max_leased, :weight, :fair)

@@ -1,5 +1,5 @@
--- indexed_candidates: the tasks of some states or of some workflows, if an index knows them; no more than so many.
--- Which states is said by flags, because a flag is looked at once and not for every row.
+-- indexed_candidates: return the tasks of some states or workflows that have an index, up to a limit.
+-- The states are flags, because a flag is checked once and not for every row.
 SELECT (SELECT submitted FROM windlass.body WHERE id = found.id), found.id
   FROM (SELECT id FROM (SELECT id FROM windlass.task
                          WHERE :failed::boolean AND state = 'failed' ORDER BY finished, id LIMIT :limit) AS failed

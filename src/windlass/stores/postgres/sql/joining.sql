@@ -1,2 +1,2 @@
--- joining: some tasks that came inside a caller's transaction and have not been looked at since its commit.
+-- joining: return some tasks that were submitted in a caller's transaction and not checked again since its commit.
 SELECT child FROM windlass.joining LIMIT :limit;

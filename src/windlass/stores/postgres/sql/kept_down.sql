@@ -1,5 +1,5 @@
--- kept_down: some of the tasks that were added to a retry, in id order, and whether a prerequisite keeps each down: one
--- that ended badly, or never came, and does not come back. For the inner LIMIT see `bulk_page`.
+-- kept_down: return tasks that were added to a retry, in id order, each with whether a prerequisite ended badly or
+-- never came and is not retried. For the inner LIMIT see `bulk_page`.
 SELECT m.task, kept.found IS NOT NULL
   FROM (SELECT task
           FROM (SELECT task FROM windlass.bulk_task

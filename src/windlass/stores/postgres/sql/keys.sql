@@ -1,3 +1,3 @@
--- keys: the keys of some tasks, for a refusal that names them as their callers do.
+-- keys: return the keys of tasks, for an error message.
 -- batch: id uuid
 SELECT id, key FROM windlass.body WHERE id = ANY (:id::uuid[]);

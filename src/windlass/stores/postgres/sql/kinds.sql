@@ -1,5 +1,5 @@
--- kinds: which kinds of tasks are runnable in a queue, each with what one of its tasks needs.
--- One step through the index a kind and lot, however many tasks there are of it.
+-- kinds: return the kinds of runnable tasks in a queue, each with the needs of one of its tasks.
+-- One index lookup per kind and partition, however many tasks there are.
 WITH RECURSIVE lots AS (
     SELECT number FROM windlass.lot WHERE queue = :queue
      UNION ALL

@@ -1,7 +1,7 @@
--- lease: grant the leases of a claim, on rows that `claim` has locked.
+-- lease: write the leases of a claim, on rows that `claim` has locked.
+-- The condition on the state is written so that the planner looks up by id: with `state = 'runnable'` it would read the
+-- index of all runnable tasks.
 -- moves: runnable -> leased
--- The guard is written so that the planner goes by id: a plain `state = 'runnable'` makes it read the index of all that
--- is runnable.
 -- batch: id uuid, fence bigint
 UPDATE windlass.task AS t
    SET state = 'leased', fence = i.fence, session = :session, claimed = :now

@@ -1,4 +1,4 @@
--- lock_tasks: lock these tasks, in id order, and read them as they stand.
+-- lock_tasks: lock and return tasks, in id order.
 -- batch: id uuid
 SELECT id, queue, tenant, state, band, rank, tie, due, expires, waiting, on_failure, fence, session, claimed,
        finished, attempts, crashes, losses, generation, cancel_requested, cancel_by, reason

@@ -1,2 +1,2 @@
--- lose_session: end a session. From here on it can neither claim nor renew.
+-- lose_session: close a session. From then on it can neither claim nor renew.
 UPDATE windlass.session SET lost = true WHERE id = :session;

@@ -1,5 +1,6 @@
--- lost_leases: what lost sessions hold. Looked for in every sweep as long as the session is remembered, because a
--- claim that was under way when its session was marked may commit after it.
+-- lost_leases: return the tasks that lost sessions hold.
+-- Every sweep looks for them as long as the session is stored, because a claim that was running when its session was
+-- marked may commit later.
 -- moves: leased -> runnable | failed | cancelled | expired
 SELECT t.id, t.session, b.rules
   FROM windlass.session AS s JOIN windlass.task AS t ON t.session = s.id AND t.state = 'leased'

@@ -1,3 +1,3 @@
--- mark_bulk_tasks: bring these tasks of an operation to a stage.
+-- mark_bulk_tasks: move tasks of an operation to a stage.
 -- batch: task uuid
 UPDATE windlass.bulk_task SET stage = :stage WHERE bulk = :bulk AND task = ANY (:task::uuid[]);

@@ -1,4 +1,4 @@
--- move: change tasks that are locked. What moves they are is decided, and checked, by whoever calls.
+-- move: change locked tasks. The caller decides about the moves and checks them.
 -- moves: waiting | scheduled | runnable | retrying -> cancelled | expired
 -- moves: waiting -> scheduled | runnable | failed
 -- moves: scheduled -> runnable

@@ -1,6 +1,6 @@
--- note_ended: note these ends without a look at who waits for them.
--- For an end inside a caller's transaction: with a snapshot of its own, edges that were added meanwhile cannot be seen.
--- Should nobody wait, the next sweep takes the row away.
+-- note_ended: add ended tasks to `ended` without looking for dependents.
+-- For an end in a caller's transaction, whose snapshot may not see edges that were added meanwhile. If there are no
+-- dependents, the next sweep removes the row.
 -- batch: parent uuid, how text
 INSERT INTO windlass.ended (parent, how)
 SELECT * FROM unnest(:parent::uuid[], :how::text[])

@@ -1,4 +1,4 @@
--- open_edges: who is still to be told, at most so many for each end.
+-- open_edges: return the unresolved edges of ended tasks, up to a limit for each.
 -- batch: parent uuid, after uuid
 SELECT i.parent, open_edge.child
   FROM unnest(:parent::uuid[], :after::uuid[]) AS i (parent, after)

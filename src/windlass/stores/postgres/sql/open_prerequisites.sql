@@ -1,4 +1,4 @@
--- open_prerequisites: what these tasks still wait for. OFFSET 0 as in `resolved_edges`.
+-- open_prerequisites: return what these tasks still wait for. OFFSET 0 as in `resolved_edges`.
 -- batch: child uuid
 SELECT DISTINCT e.parent
   FROM unnest(:child::uuid[]) AS i (child)

@@ -1,4 +1,4 @@
--- open_workflow: prepare a workflow; one that is known stays as it is, and gives no row back.
+-- open_workflow: open a workflow. A known one stays as it is, and no row is returned.
 INSERT INTO windlass.workflow (id, tenant, name, sealed, forward)
 VALUES (:id, :tenant, :name, :sealed, :forward)
     ON CONFLICT (id) DO NOTHING

@@ -1,2 +1,2 @@
--- overdue_bulks: operations that nobody has been at work on for a while.
+-- overdue_bulks: return operations that have made no progress for a while.
 SELECT id, action, decided, reason, grace FROM windlass.bulk WHERE expires <= :now LIMIT :limit;

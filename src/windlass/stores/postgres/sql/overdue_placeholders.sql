@@ -1,2 +1,2 @@
--- overdue_placeholders: a look whether any named task did not come in time.
+-- overdue_placeholders: return a row if a placeholder has expired.
 SELECT id FROM windlass.placeholder WHERE expires <= :now LIMIT :limit;

@@ -1,6 +1,6 @@
--- parents: how the prerequisites of a submit stand, and which of its keys are taken.
--- FOR SHARE and nothing weaker: a settle that runs at the same time must wait until the new edges can be seen, or it
--- resolves without them and the new task waits for ever. In id order, like every lock on tasks.
+-- parents: return the states of prerequisites of a submit, and the tasks with its keys.
+-- FOR SHARE and nothing weaker: a concurrent settle must wait until it can see the new edges, or the new task would
+-- wait forever. In id order, like every lock on tasks.
 -- batch: id uuid
 SELECT t.id, t.tenant, b.workflow, t.state, b.fingerprint, t.fence, t.session
   FROM windlass.task AS t JOIN windlass.body AS b USING (id)

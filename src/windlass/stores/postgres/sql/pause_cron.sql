@@ -1,4 +1,4 @@
--- pause_cron: let a cron fire no more, or again. No row back means that it is so already, or that there is none.
+-- pause_cron: pause or resume a cron. Returns no row if nothing changes or it does not exist.
 UPDATE windlass.cron SET paused = :paused, paused_by = :paused_by, paused_why = :paused_why
  WHERE name = :name
    AND (paused IS DISTINCT FROM :paused OR paused_by IS DISTINCT FROM :paused_by

@@ -1,2 +1,2 @@
--- pending: some ends whose dependents have not all been told.
+-- pending: return some ended tasks with unresolved edges.
 SELECT parent FROM windlass.ended LIMIT :limit;

@@ -1,6 +1,7 @@
--- prepare: what a submit needs to know first: the present moment, and the settings of its queues.
--- The transaction gets its number here, before any later statement reads which lot is open: so whoever closes that lot
--- knows whom to wait for. A caller's transaction with a snapshot of its own sees no lot opened since (`sees_commits`).
+-- prepare: return the current time and the settings of the queues of a submit.
+-- The transaction gets its id here, before a later statement reads which partition is open, so that the one who closes
+-- the partition knows for whom to wait. A caller's transaction with its own snapshot does not see partitions opened
+-- since (`sees_commits`).
 SELECT clock.now, clock.sees_commits, q.name, q.strategy, q.horizon, q.step, q.paused, q.paused_by, q.paused_why,
        q.max_waiting, q.max_leased, q.weight, q.fair
   FROM (SELECT windlass.clock(:now) AS now, pg_current_xact_id(),

@@ -1,6 +1,6 @@
--- progress: keep how far attempts have come; a row back for each that still holds its task.
--- No lock on the task, which is hot. So one report may be written just after its attempt has ended, or its task was
--- removed; the guard of the fence keeps it from covering what a later attempt has said.
+-- progress: store the progress of attempts. Returns a row for each that still holds its task.
+-- The task is not locked, because it is hot. So progress may be written just after its attempt ended or its task was
+-- removed; the condition on the fence keeps it from replacing that of a later attempt.
 -- batch: task uuid, fence bigint, session uuid, share float8, message text
 INSERT INTO windlass.progress AS seen (task, fence, share, message, at)
 SELECT t.id, t.fence, i.share, i.message, (SELECT windlass.clock(:now))

@@ -1,4 +1,4 @@
--- publish_crons: insert crons, and update those that differ; returns the names of both. `fired` and the pause stay.
+-- publish_crons: insert crons, and update those that differ. Returns the names of both. `fired` and the pause stay.
 -- batch: name text, handler text, schedule text, timezone text, misfire text, args text
 INSERT INTO windlass.cron (name, handler, schedule, timezone, misfire, args)
 SELECT *

@@ -1,6 +1,6 @@
--- put_control: write a control if its version is still the expected one. No row back means that it is not.
--- One that was removed counts as version 0, and keeps its row, so that no version is ever given twice. Whoever comes
--- second waits for the first, and then finds the condition no longer true.
+-- put_control: write a control if it still has the expected version. Returns no row if not.
+-- A removed control has version 0 and keeps its row, so that no version is used twice. A concurrent writer waits for
+-- the first one, and then finds that the condition is false.
 INSERT INTO windlass.control AS c (kind, name, version, value, changed, mark)
 SELECT :kind, :name, 1, :value, windlass.clock(:now), :mark::uuid
  WHERE :expect::bigint = 0 OR EXISTS (SELECT FROM windlass.control WHERE kind = :kind AND name = :name)

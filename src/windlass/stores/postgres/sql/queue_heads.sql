@@ -1,5 +1,5 @@
--- queue_heads: since when the longest-waiting runnable task of each of some queues is due, and whether it is paused.
--- One probe a lot. Nearly always there is one.
+-- queue_heads: return when the longest waiting runnable task of each queue became due, and whether the queue is paused.
+-- One lookup per partition; usually there is one.
 SELECT asked.queue,
        (SELECT min(head.due)
           FROM (SELECT number FROM windlass.lot WHERE lot.queue = asked.queue

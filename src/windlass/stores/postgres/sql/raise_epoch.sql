@@ -1,2 +1,2 @@
--- raise_epoch: make every later fence greater than any handed out before a restore or failover.
+-- raise_epoch: raise the epoch, so that all later fences are greater than all earlier ones.
 UPDATE windlass.meta SET epoch = epoch + 1 RETURNING epoch;

@@ -1,6 +1,7 @@
--- reach: who waits for these ends, at most so many for each; with each its task, locked, unless somebody is busy with it.
--- A statement of its own, after the ends are locked: one that also ended them would look for edges with a snapshot from
--- before it waited for their submit, and miss them. It never waits, so it may come after any other lock.
+-- reach: return the dependents of ended tasks, up to a limit for each, with their locked rows; NULL if others have
+-- locked them.
+-- This is a separate statement after the ends are locked: one that also ended them would look for edges with a snapshot
+-- from before it waited for their submit, and miss them. It never waits, so it may follow any other lock.
 -- batch: parent uuid
 WITH open_edge AS MATERIALIZED (
     SELECT i.parent, e.child

@@ -1,3 +1,3 @@
--- record_logs: keep what handlers printed.
+-- record_logs: insert the output of handlers.
 -- batch: task uuid, fence bigint, text text
 INSERT INTO windlass.log (task, fence, text) SELECT * FROM unnest(:task::uuid[], :fence::bigint[], :text::text[]);

@@ -1,4 +1,4 @@
--- report: keep what a node says of its pools. No row back means that its session was swept.
+-- report: store a node's report about its pools. Returns no row if its session is lost.
 UPDATE windlass.session SET report = :report, reported = (SELECT windlass.clock(:now))
  WHERE id = :session AND NOT lost
 RETURNING id;

@@ -1,4 +1,4 @@
--- resolve_edges: these edges have been told.
+-- resolve_edges: mark edges as resolved.
 -- batch: child uuid, parent uuid
 UPDATE windlass.edge AS e SET resolved = true
   FROM unnest(:child::uuid[], :parent::uuid[]) AS i (child, parent)

@@ -1,5 +1,5 @@
--- resolved_edges: what these tasks have waited for.
--- OFFSET 0: look each one up by its id; a planner without statistics would read all of the table for a batch.
+-- resolved_edges: return the resolved edges of tasks.
+-- OFFSET 0 forces lookups by id; without statistics the planner might read the whole table.
 -- batch: child uuid
 SELECT e.child, e.parent
   FROM unnest(:child::uuid[]) AS i (child)

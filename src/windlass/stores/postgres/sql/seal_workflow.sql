@@ -1,2 +1,2 @@
--- seal_workflow: let a workflow run.
+-- seal_workflow: seal a workflow.
 UPDATE windlass.workflow SET sealed = true WHERE id = :id;

@@ -1,4 +1,4 @@
--- sessions: the sessions that are alive, and those closed or lost of late; their workers only if asked for.
+-- sessions: return live sessions and those closed or lost recently; their workers only if requested.
 SELECT id, node, about, greatest(0, windlass.clock(:now) - renewed), lost,
        CASE WHEN :workers THEN workers ELSE '' END
   FROM windlass.session

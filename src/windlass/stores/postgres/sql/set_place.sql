@@ -1,4 +1,4 @@
--- set_place: give tasks their new places in their queues.
+-- set_place: set the places of tasks in their queues.
 -- batch: id uuid, band bigint, rank bigint, tie bigint
 UPDATE windlass.task AS t
    SET band = i.band, rank = i.rank, tie = i.tie, lot = windlass.open_lot(t.queue)

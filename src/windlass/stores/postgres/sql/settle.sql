@@ -1,7 +1,8 @@
--- settle: write the ends of attempts, on rows that `hold` has locked.
+-- settle: write the ends of attempts, on rows that `lock_tasks` has locked.
+-- Checked by fence and session: a node that lost this task and claimed it again must not end the new attempt with the
+-- old result. The condition on the state is written so that the planner looks up by id, not by the index of leased
+-- tasks.
 -- moves: leased -> completed | retrying | failed | cancelled | expired | runnable | scheduled
--- Fenced by number and session: a node that lost this task and won it back must not close the new attempt with the
--- old answer. The guard of the state is written so that the planner goes by id, not by the index of all that is leased.
 -- batch: id uuid, fence bigint, session uuid, state text, due bigint, finished bigint, attempts integer,
 --   crashes integer, losses integer, reason text, error_group text
 UPDATE windlass.task AS t

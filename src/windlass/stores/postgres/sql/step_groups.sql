@@ -1,4 +1,4 @@
--- step_groups: the steps of a workflow between two of them, counted by queue, handler and state.
+-- step_groups: count the steps of a workflow between two of them by queue, handler and state.
 SELECT t.queue, b.handler, t.state, count(*), min(b.submitted), min(t.claimed), max(t.finished)
   FROM (SELECT id, handler, submitted
           FROM windlass.body

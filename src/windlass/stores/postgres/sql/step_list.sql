@@ -1,4 +1,4 @@
--- step_list: some steps of a workflow between two of them, in submit order; in some states, or in any if these are null.
+-- step_list: return steps of a workflow between two of them, in submit order, in some states or in any.
 SELECT b.id, b.key, b.handler, t.queue, t.state, b.submitted, t.claimed, t.finished, t.reason
   FROM (SELECT id, key, handler, submitted
           FROM windlass.body
@@ -6,7 +6,7 @@ SELECT b.id, b.key, b.handler, t.queue, t.state, b.submitted, t.claimed, t.finis
            AND (submitted, id) > (:submitted::bigint, :id::uuid)
            AND (submitted, id) <= (:end::bigint, :end_id::uuid)
          ORDER BY submitted, id
-         -- The end comes first. Written out, it tells the planner that few rows are to be joined.
+         -- The end condition applies first. The constant makes the planner expect few rows to join.
          LIMIT 20000) AS b
  CROSS JOIN LATERAL (SELECT queue, state, claimed, finished, reason FROM windlass.task WHERE id = b.id OFFSET 0) AS t
  WHERE :states::text[] IS NULL OR t.state = ANY (:states::text[])

@@ -1,6 +1,6 @@
--- submit: create tasks.
+-- submit: insert tasks.
+-- No ON CONFLICT: if a concurrent submit has inserted the key, this one fails, and its next try finds that task.
 -- moves: new -> waiting | scheduled | runnable | cancelled | expired
--- No ON CONFLICT: a key taken by a concurrent submit fails this one, which is then tried again and sees it.
 -- batch: id uuid, queue text, tenant text, state text, band bigint, rank bigint, tie bigint, due bigint,
 --   expires bigint, waiting integer, on_failure text, finished bigint, reason text,
 --   kind bigint

@@ -1,4 +1,4 @@
--- take_ended: take charge of telling the dependents of these.
+-- take_ended: lock ended tasks to resolve their edges.
 -- batch: parent uuid
 SELECT parent, how, after FROM windlass.ended
  WHERE parent = ANY (:parent::uuid[])

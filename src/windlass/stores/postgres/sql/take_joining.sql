@@ -1,3 +1,3 @@
--- take_joining: take charge of looking at these.
+-- take_joining: remove and return tasks to check again.
 -- batch: child uuid
 DELETE FROM windlass.joining WHERE child = ANY (:child::uuid[]) RETURNING child;

@@ -1,5 +1,4 @@
--- take_out_below: of the tasks that were added to a retry, take out what is below those taken out, as far as the limit
--- goes.
+-- take_out_below: exclude the dependents of tasks that were excluded from a retry, up to a limit.
 WITH RECURSIVE below (id) AS (
     SELECT e.child
       FROM (SELECT task FROM windlass.bulk_task WHERE bulk = :bulk AND stage = 'out' AND task <= :last) AS start

@@ -1,4 +1,4 @@
--- unnotified: which of these ends somebody still waits for. The ORDER BY is there for the plan, as in `announce`.
+-- unnotified: return those of these tasks that have unresolved edges. The ORDER BY is for the plan, as in `announce`.
 -- batch: id uuid
 SELECT i.id
   FROM unnest(:id::uuid[]) AS i (id)

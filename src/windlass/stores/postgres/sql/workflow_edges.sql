@@ -1,4 +1,4 @@
--- workflow_edges: what the waiting tasks of a workflow wait for. OFFSET 0 as in `resolved_edges`.
+-- workflow_edges: return what the waiting tasks of a workflow wait for. OFFSET 0 as in `resolved_edges`.
 SELECT e.child, e.parent
   FROM windlass.body AS b
  CROSS JOIN LATERAL (SELECT state FROM windlass.task WHERE task.id = b.id OFFSET 0) AS t

@@ -1,4 +1,4 @@
--- workflow_is_busy: a row while a task of the workflow is unfinished. OFFSET 0 as in `resolved_edges`.
+-- workflow_is_busy: return a row if a task of the workflow is unfinished. OFFSET 0 as in `resolved_edges`.
 SELECT 1
   FROM windlass.body AS b
  CROSS JOIN LATERAL (SELECT finished FROM windlass.task WHERE task.id = b.id OFFSET 0) AS t

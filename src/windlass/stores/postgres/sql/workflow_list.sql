@@ -1,5 +1,5 @@
--- workflow_list: so many submits of workflows, newest first: which tasks of which workflow were submitted when, each once;
--- whether it is the latest submit of its workflow, and when its first was.
+-- workflow_list: return submits of workflows, newest first, each with whether it is the latest of its workflow and when
+-- the first was.
 WITH RECURSIVE walk AS (
     (SELECT submitted, workflow, workflow_tenant, 1 AS number
        FROM windlass.body

@@ -1,4 +1,4 @@
--- workflow_tenants: who has a workflow of this name.
+-- workflow_tenants: return the tenants that have a workflow of this name.
 WITH RECURSIVE walk AS (
     SELECT (SELECT workflow_tenant FROM windlass.body
              WHERE workflow = :workflow ORDER BY workflow_tenant LIMIT 1) AS tenant, 1 AS number

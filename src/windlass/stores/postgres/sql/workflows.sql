@@ -1,3 +1,3 @@
--- workflows: how the workflows of a submit were opened. No lock: a look, to see whether one is needed.
+-- workflows: return the options of the workflows of a submit, without locks, to see whether locks are needed.
 -- batch: id uuid
 SELECT id, sealed, forward FROM windlass.workflow WHERE id = ANY (:id::uuid[]);

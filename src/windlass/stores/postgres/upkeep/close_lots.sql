@@ -1,4 +1,4 @@
--- close_lots: note, after the next lot can be seen by everyone, which transactions may still write into older ones.
+-- close_lots: record, after everyone can see the next partition, which transactions may still write to older ones.
 UPDATE windlass.lot AS l
    SET closed_before = pg_snapshot_xmax(pg_current_snapshot())
  WHERE queue = :queue AND closed_before IS NULL

@@ -1,4 +1,5 @@
--- closed_lots: the closed lots of a queue into which nobody can write any more, with the first task behind their mark.
+-- closed_lots: return the closed partitions of a queue that nobody can write to any more, with the first task behind
+-- their mark.
 SELECT l.number, head.band, head.rank, head.tie, head.id
   FROM windlass.lot AS l LEFT JOIN LATERAL (
        SELECT t.band, t.rank, t.tie, t.id

@@ -1,2 +1,2 @@
--- drop_lot: a closed lot is empty.
+-- drop_lot: remove an empty closed partition.
 DELETE FROM windlass.lot WHERE queue = :queue AND number = :number;

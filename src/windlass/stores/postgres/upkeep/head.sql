@@ -1,4 +1,4 @@
--- head: how many pages a claim touches before it finds the first runnable task of a queue's open lot.
+-- head: count the pages that a claim reads before the first runnable task of a queue's open partition.
 EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF, FORMAT JSON)
 SELECT id FROM windlass.task
  WHERE queue = :queue AND state = 'runnable'

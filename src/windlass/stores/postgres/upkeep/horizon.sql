@@ -1,6 +1,6 @@
--- horizon: for how many seconds the oldest transaction that keeps the server from cleaning up has been open.
--- Sessions of other users show their times only to members of pg_read_all_stats, so this is the least that it can be.
--- Vacuum itself has a snapshot that holds nobody up; so has our own look at it. Prepared transactions have no session.
+-- horizon: return for how many seconds the oldest transaction that blocks vacuum has been open.
+-- Sessions of other users show their times only to members of pg_read_all_stats, so this is a lower bound. Vacuum's own
+-- snapshot blocks nobody, nor does ours. Prepared transactions have no session.
 SELECT coalesce(extract(epoch FROM clock_timestamp() - min(held.since)), 0)::float8
   FROM (SELECT a.xact_start
           FROM pg_catalog.pg_stat_activity AS a

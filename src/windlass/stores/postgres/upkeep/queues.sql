@@ -1,2 +1,2 @@
--- queues: every queue that has tasks.
+-- queues: return every queue that has tasks.
 SELECT DISTINCT queue FROM windlass.tally ORDER BY queue;

@@ -1,7 +1,6 @@
--- rescue: move runnable tasks that no claim can see into the open lot, and name them.
--- No statement of ours leaves such a task. What a restored, repaired or hand-edited database may hold is found here:
--- tasks of a lot without a row, and tasks before the mark of a closed lot. The numbers in use are found by steps
--- through the claim's index, one for each lot.
+-- rescue: move runnable tasks that no claim can see into the open partition, and return them.
+-- Windlass leaves no such task, but a restored, repaired or hand-edited database may have some: tasks of a partition
+-- without a row, and tasks before the mark of a closed one. The numbers in use are found with one index lookup each.
 WITH RECURSIVE used AS (
     SELECT (SELECT min(lot) FROM windlass.task WHERE queue = :queue AND state = 'runnable') AS number
      UNION ALL

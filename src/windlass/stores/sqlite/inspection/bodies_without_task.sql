@@ -1,4 +1,4 @@
--- bodies_without_task: what is left of tasks that are gone.
+-- bodies_without_task: return bodies whose tasks do not exist.
 SELECT b.id, count(*) OVER ()
   FROM body AS b
  WHERE NOT EXISTS (SELECT 1 FROM task AS t WHERE t.id = b.id)

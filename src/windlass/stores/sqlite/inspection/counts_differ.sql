@@ -1,4 +1,4 @@
--- counts_differ: the queues, tenants and states whose deltas do not add up to the rows there are.
+-- counts_differ: return the queues, tenants and states whose counts differ from the rows.
 SELECT queue || '/' || tenant || '/' || state || ': ' || sum(counted) || ' in the counts, ' || sum(there) || ' rows',
        count(*) OVER ()
   FROM (SELECT queue, tenant, state, tasks AS counted, 0 AS there FROM tally

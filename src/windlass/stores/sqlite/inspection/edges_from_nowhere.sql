@@ -1,4 +1,4 @@
--- edges_from_nowhere: open edges whose parent is no task, no placeholder and no workflow.
+-- edges_from_nowhere: return open edges whose parent is neither a task nor a placeholder nor a workflow.
 SELECT e.child, count(*) OVER ()
   FROM edge AS e
  WHERE NOT e.resolved

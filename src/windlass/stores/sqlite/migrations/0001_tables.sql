@@ -1,8 +1,7 @@
 -- The tables of Windlass. Every time is a number of microseconds since 1970, UTC; ids are 16 bytes.
 --
--- `task` is narrow, because it is the only table that changes while tasks run: what callers wrote is in `body`, what
--- handlers gave back in `result`, what went wrong in `attempt`. There are no foreign
--- keys: each would cost a look-up for every row.
+-- `task` is narrow, because it is the only table that changes while tasks run. `body` has what callers wrote, `result` what
+-- handlers returned, `attempt` the errors. There are no foreign keys: each would cost a lookup for every row.
 
 CREATE TABLE meta (
     one   INTEGER PRIMARY KEY DEFAULT 1 CHECK (one = 1),
@@ -43,9 +42,9 @@ CREATE TABLE task (
     CONSTRAINT runs_after_its_prerequisites CHECK (waiting = 0 OR state IN ('waiting', 'failed', 'cancelled', 'expired'))
 ) STRICT, WITHOUT ROWID;
 
--- Each index holds only the rows that somebody will look for, so finished tasks weigh on none but the last.
+-- Each index contains only the rows that are searched for, so finished tasks are in none but the last.
 CREATE INDEX task_runnable ON task (queue, band, rank, tie, id) WHERE state = 'runnable';
--- For claims that pass over kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
+-- For claims that skip kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
 CREATE INDEX task_kind ON task (queue, kind, band, rank, tie, id) WHERE state = 'runnable';
 CREATE INDEX task_due ON task (due) WHERE state IN ('scheduled', 'retrying');
 CREATE INDEX task_held ON task (session) WHERE state = 'leased';
@@ -70,8 +69,8 @@ CREATE TABLE body (
     CONSTRAINT tenant_of_its_workflow CHECK ((workflow IS NULL) = (workflow_tenant IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX body_submitted ON body (submitted, id);
--- `workflow_tenant` repeats the tenant for the tasks of a workflow only. The first index gives the steps of one workflow in
--- submit order. The second lists workflows, newest first: it is walked from one (submitted, workflow, tenant) to the next.
+-- `workflow_tenant` repeats the tenant, only for tasks of a workflow. The first index has the steps of a workflow in submit
+-- order. The second lists workflows, newest first, with one lookup per (submitted, workflow, tenant).
 CREATE INDEX body_workflow ON body (workflow, workflow_tenant, submitted, id) WHERE workflow IS NOT NULL;
 CREATE INDEX body_workflow_newest ON body (submitted, workflow, workflow_tenant) WHERE workflow IS NOT NULL;
 
@@ -80,7 +79,7 @@ CREATE TABLE result (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Attempts that did not end well; the good one is in the task itself.
+-- Attempts that did not complete. A completed one is in the task itself.
 CREATE TABLE attempt (
     task    BLOB NOT NULL,
     fence   INTEGER NOT NULL,
@@ -100,20 +99,20 @@ CREATE TABLE edge (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX edge_parent ON edge (parent, child);
 
--- What has ended and whose dependents have not all been told. `after` is how far the telling has come.
+-- Ended tasks with unresolved edges. Edges up to the child `after` are resolved.
 CREATE TABLE ended (
     parent BLOB PRIMARY KEY,
     how    TEXT NOT NULL,
     after  BLOB NOT NULL DEFAULT x'00000000000000000000000000000000'
 ) STRICT, WITHOUT ROWID;
 
--- Tasks submitted inside a caller's transaction: their prerequisites may have ended while it was open.
+-- Tasks submitted in a caller's transaction. Their prerequisites may have ended while it was open.
 CREATE TABLE joining (
     child BLOB PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
--- Operations over more tasks than one transaction takes (docs/decisions/0012-bulk-operations.md): which tasks, written
--- down before anything is changed, and how far each has come. Once it is decided, any sweep can finish it.
+-- Operations on more tasks than one transaction handles (docs/decisions/0012-bulk-operations.md): their tasks, recorded
+-- before anything is changed, and the stage of each. Once an operation is decided, any sweep can complete it.
 CREATE TABLE bulk (
     id      BLOB PRIMARY KEY,
     action    TEXT NOT NULL CHECK (action IN ('retry', 'cancel', 'drop')),
@@ -174,9 +173,9 @@ CREATE TABLE queue (
     fair        INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Counts are sums over appended deltas, which the sweep folds, exactly as on PostgreSQL.
--- `at` is when a delta happened, if the time series counts it, `arrived` how many of its tasks are new, `waited` and
--- `longest` how long started ones had waited. Folded deltas have none of them: they are in `series`.
+-- Counts are sums of appended deltas, which the sweep folds, as on PostgreSQL.
+-- Deltas that the time series counts have more columns: when they happened (`at`), the number of new tasks (`arrived`), and
+-- how long started tasks had waited in total and at most. Folding moves these to `series`.
 CREATE TABLE tally (
     queue   TEXT NOT NULL,
     tenant  TEXT NOT NULL,
@@ -188,7 +187,7 @@ CREATE TABLE tally (
     longest INTEGER
 ) STRICT;
 
--- What happened in each second, and in each minute that is older, exactly as on PostgreSQL.
+-- The time series, as on PostgreSQL.
 CREATE TABLE series (
     queue     TEXT NOT NULL,
     width     INTEGER NOT NULL,

@@ -1,4 +1,4 @@
--- What nodes and workers tell about themselves and their attempts. SQLite adds no column twice: the version, which is
+-- What nodes and workers report about themselves and their attempts. SQLite adds no column twice: the version, which is
 -- raised in the same transaction, keeps this from being run again.
 
 -- What the node serves, as JSON text.
@@ -6,7 +6,7 @@ ALTER TABLE session ADD COLUMN about TEXT NOT NULL DEFAULT '';
 -- Its worker processes, as JSON text.
 ALTER TABLE session ADD COLUMN workers TEXT NOT NULL DEFAULT '';
 
--- What handlers printed, one row an attempt that printed anything.
+-- The output of handlers, one row per attempt with output.
 CREATE TABLE IF NOT EXISTS log (
     task  BLOB NOT NULL,
     fence INTEGER NOT NULL,
@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS log (
     PRIMARY KEY (task, fence)
 ) STRICT, WITHOUT ROWID;
 
--- How far attempts have come.
+-- The progress of attempts.
 CREATE TABLE IF NOT EXISTS progress (
     task    BLOB PRIMARY KEY,
     fence   INTEGER NOT NULL,
@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS handler (
     seen       INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- `fired` is the latest nominal time that was fired or passed over: whoever moves it on does the firing.
+-- `fired` is the latest nominal time that fired or was skipped. The node that moves it forward fires the cron.
 CREATE TABLE IF NOT EXISTS cron (
     name       TEXT PRIMARY KEY,
     handler    TEXT NOT NULL,

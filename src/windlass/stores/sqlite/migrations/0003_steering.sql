@@ -1,11 +1,11 @@
 -- What the autoscaler and people agree on. SQLite adds no column twice: the version, which is raised in the same
 -- transaction, keeps this from being run again.
 
--- What a node says of its pools, as JSON text, and when it said so.
+-- A node's report about its pools, as JSON text, and when it was made.
 ALTER TABLE session ADD COLUMN report TEXT NOT NULL DEFAULT '';
 ALTER TABLE session ADD COLUMN reported INTEGER;
 
--- Small documents. One that was removed has no value, and keeps its version.
+-- Small documents. A removed one has no value and keeps its version.
 CREATE TABLE IF NOT EXISTS control (
     kind    TEXT NOT NULL,
     name    TEXT NOT NULL,
@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS control (
     PRIMARY KEY (kind, name)
 ) STRICT, WITHOUT ROWID;
 
--- What was done or decided, and by whom. `kind` is the first part of the subject. A number is never given twice.
+-- What was done or decided, and by whom. `kind` is the first part of the subject. Numbers are never reused.
 CREATE TABLE IF NOT EXISTS audit (
     number  INTEGER PRIMARY KEY AUTOINCREMENT,
     at      INTEGER NOT NULL,

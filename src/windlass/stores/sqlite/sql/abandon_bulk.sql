@@ -1,2 +1,2 @@
--- abandon_bulk: an operation that its owner has left will be forgotten; whoever comes back to it is told.
+-- abandon_bulk: mark an abandoned operation for removal. An owner that continues it gets an error.
 UPDATE bulk SET action = 'drop' WHERE id = :bulk AND decided = :decided AND expires <= :now RETURNING id;

@@ -1,4 +1,4 @@
--- add_placeholders: tasks named before they are submitted.
+-- add_placeholders: add tasks that are named before they are submitted.
 -- batch: id blob, workflow blob, expires integer
 INSERT INTO placeholder (id, workflow, expires)
 VALUES (:id, :workflow, :expires)

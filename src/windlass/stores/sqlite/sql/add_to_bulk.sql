@@ -1,4 +1,4 @@
--- add_to_bulk: this task, if an operation is about it: what ended badly for a retry, what is unfinished for a cancel.
+-- add_to_bulk: add tasks to an operation: those that ended badly for a retry, unfinished ones for a cancel.
 -- batch: task blob
 INSERT OR IGNORE INTO bulk_task (bulk, task, chosen, stage)
 SELECT :bulk, t.id, 1, :stage

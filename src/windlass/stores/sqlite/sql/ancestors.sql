@@ -1,4 +1,4 @@
--- ancestors: the open edges above a task, nearest first, as far as the budget goes. The LIMIT stops the recursion.
+-- ancestors: return the open edges above a task, nearest first, up to a limit, which stops the recursion.
 WITH RECURSIVE above (child, parent) AS (
     SELECT child, parent FROM edge WHERE child = :task AND resolved = 0
      UNION

@@ -1,4 +1,5 @@
--- announce: note that somebody still waits for this end, so that it is told even if this process dies now.
+-- announce: add an ended task that still has dependents to `ended`, so that its edges are resolved even if this process
+-- dies.
 -- batch: parent blob, how text
 INSERT INTO ended (parent, how)
 SELECT :parent, :how

@@ -1,4 +1,4 @@
--- audit: a page of the audit log, newest first.
+-- audit: return a page of the audit log, newest first.
 SELECT number, at, subject, action, text, by, data
   FROM audit
  WHERE number < :before

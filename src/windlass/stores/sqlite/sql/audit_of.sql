@@ -1,4 +1,4 @@
--- audit_of: a page of the audit log about one subject, newest first.
+-- audit_of: return a page of the audit log about one subject, newest first.
 SELECT number, at, subject, action, text, by, data
   FROM audit
  WHERE subject = :subject AND number < :before

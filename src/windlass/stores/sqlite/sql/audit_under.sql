@@ -1,5 +1,5 @@
--- audit_under: a page of the audit log about all subjects of a kind that begin alike, newest first.
--- They begin with `first`, and `behind` comes after all that do.
+-- audit_under: return a page of the audit log about subjects with a common prefix, newest first.
+-- They start with :first, and :behind sorts after all of them.
 SELECT number, at, subject, action, text, by, data
   FROM audit
  WHERE kind = :kind AND subject >= :first AND subject < :behind AND number < :before

@@ -1,2 +1,2 @@
--- bulk_page: some tasks of an operation that are at a stage, in id order.
+-- bulk_page: return some tasks of an operation at a stage, in id order.
 SELECT task FROM bulk_task WHERE bulk = :bulk AND stage = :stage ORDER BY task LIMIT :limit;

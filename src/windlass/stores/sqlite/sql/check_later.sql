@@ -1,3 +1,3 @@
--- check_later: leave the search for a cycle in this workflow to the sweep, or say that it was done.
+-- check_later: make the sweep search workflows for cycles, or record that it has.
 -- batch: id blob, later integer
 UPDATE workflow SET check_later = :later WHERE id = :id;

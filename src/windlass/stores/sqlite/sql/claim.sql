@@ -1,6 +1,6 @@
--- claim: choose the next tasks of a queue, in its order.
+-- claim: select the next tasks of a queue, in its order.
+-- Runnable rows need no check of their due time. A lost session or a paused queue gets nothing.
 -- moves: runnable -> leased
--- Runnable rows need no test of their due time. A lost session and a paused queue find nothing.
 SELECT (SELECT epoch FROM meta), :now,
        t.id, t.queue, t.tenant, t.state, t.band, t.rank, t.tie, t.due, t.expires, t.waiting, t.on_failure, t.fence,
        t.session, t.claimed, t.finished, t.attempts, t.crashes, t.losses, t.generation, t.cancel_requested,

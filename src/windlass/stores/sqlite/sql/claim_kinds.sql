@@ -1,7 +1,7 @@
--- claim_kinds: choose the next tasks of a kind in a queue. Whoever asks for several puts them into one order.
+-- claim_kinds: select the next tasks of a kind in a queue. The caller merges several kinds into one order.
+-- Runnable rows need no check of their due time. A lost session or a paused queue gets nothing. There is only one
+-- writer, so :reach is not used.
 -- moves: runnable -> leased
--- Runnable rows need no test of their due time. A lost session and a paused queue find nothing. Nobody
--- else holds a lock here, so there is no need to look further than to the limit (`reach`).
 -- batch: queue text, kind integer
 SELECT (SELECT epoch FROM meta), :now,
        t.id, t.queue, t.tenant, t.state, t.band, t.rank, t.tie, t.due, t.expires, t.waiting, t.on_failure, t.fence,

@@ -1,7 +1,7 @@
--- complete: write the plain good end of an attempt, one that only a cancel request could turn into something else.
+-- complete: write a completed attempt, which only a cancel request could change.
+-- One statement instead of `lock_tasks` and `settle`, because most attempts end like this. It checks the fence like
+-- `settle`. An attempt that it does not return needs `settle`.
 -- moves: leased -> completed
--- One statement in place of `hold` and `settle`, for nearly every attempt ends like this. Fenced like `settle`. What
--- does not come back was not as the report says, and is looked at again.
 -- batch: id blob, fence integer, session blob
 UPDATE task
    SET state = 'completed', finished = :now, attempts = attempts + 1, reason = NULL

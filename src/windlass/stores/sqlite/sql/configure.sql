@@ -1,4 +1,4 @@
--- configure: set a queue's settings.
+-- configure: set the settings of a queue.
 INSERT INTO queue (name, strategy, horizon, step, paused, paused_by, paused_why, max_waiting, max_leased,
                             weight, fair)
 VALUES (:name, :strategy, :horizon, :step, :paused, :paused_by, :paused_why, :max_waiting, :max_leased, :weight, :fair)

@@ -1,4 +1,4 @@
--- count_ahead: how many runnable tasks stand before one in its queue, up to a limit.
+-- count_ahead: count the runnable tasks before a task in its queue, up to a limit.
 SELECT count(*) FROM (
     SELECT 1
       FROM task AS it JOIN task AS t

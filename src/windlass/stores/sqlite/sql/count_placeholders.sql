@@ -1,2 +1,2 @@
--- count_placeholders: how many forward references of a workflow are open.
+-- count_placeholders: count the open forward references of a workflow.
 SELECT count(*) FROM placeholder WHERE workflow = :workflow;

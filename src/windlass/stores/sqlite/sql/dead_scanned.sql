@@ -1,4 +1,4 @@
--- dead_scanned: where a look at so many failed tasks ends, newest first, and the task behind it, if there is one.
+-- dead_scanned: return the last of the next failed tasks, newest first, and the one after it, if there is one.
 SELECT finished, id
   FROM task
  WHERE state = 'failed' AND (finished, id) < (:finished, :id)

@@ -1,4 +1,4 @@
--- due: tasks whose time has come.
+-- due: return tasks that have become due.
 -- moves: scheduled | retrying -> runnable
 SELECT id FROM task
  WHERE state IN ('scheduled', 'retrying') AND due <= :now

@@ -1,4 +1,4 @@
--- due_soon: how many tasks of some queues come due in which second from now; only the first of all are looked at.
+-- due_soon: count the tasks of some queues by the second in which they become due, among the next ones only.
 SELECT queue, state, max(0, (due - :now + 999999) / 1000000) AS seconds, count(*)
   FROM (SELECT queue, state, due FROM task
          WHERE state IN ('scheduled', 'retrying') AND due <= :now + :ahead

@@ -1,4 +1,4 @@
--- edges_after: some edges, in order, with what the stall detector needs to see whether a wake-up was lost.
+-- edges_after: return some edges in order, with what the stall detector needs.
 SELECT e.child, e.parent, e.resolved, p.state, p.finished, d.parent IS NOT NULL OR EXISTS (SELECT 1 FROM bulk_task AS b WHERE b.task = e.parent),
        j.child IS NOT NULL
   FROM (SELECT child, parent, resolved FROM edge

@@ -1,4 +1,4 @@
--- failed_by_cycle: the workflow of this task, if a sweep has failed it because it waited for itself through others.
+-- failed_by_cycle: return the workflows of those of these tasks that the sweep failed because of a cycle.
 -- batch: id blob
 SELECT b.workflow_tenant, b.workflow
   FROM task AS t JOIN body AS b ON b.id = t.id

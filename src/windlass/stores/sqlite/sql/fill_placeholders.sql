@@ -1,3 +1,3 @@
--- fill_placeholders: these tasks have now come. Answers with those that others already wait for.
+-- fill_placeholders: remove the placeholders of tasks that are now submitted. Returns those that others wait for.
 -- batch: id blob
 DELETE FROM placeholder WHERE id = :id RETURNING id;

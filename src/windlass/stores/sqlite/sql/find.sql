@@ -1,4 +1,4 @@
--- find: of the tasks from one on down to another, newest first, those that meet some conditions; a null one holds for all.
+-- find: return the tasks between two of them, newest first, that meet some conditions. A NULL condition is ignored.
 SELECT t.id, t.queue, t.tenant, t.state, t.band, t.rank, t.tie, t.due, t.expires, t.waiting, t.on_failure, t.fence,
        t.session, t.claimed, t.finished, t.attempts, t.crashes, t.losses, t.generation, t.cancel_requested,
        t.cancel_by, t.reason,

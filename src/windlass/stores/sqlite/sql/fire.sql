@@ -1,4 +1,4 @@
--- fire: move a cron on to a nominal time. No row back means that it is paused, or that somebody was here before.
+-- fire: move a cron to a nominal time. Returns no row if it is paused or has already fired for that time.
 UPDATE cron SET fired = :nominal
  WHERE name = :name AND paused = 0 AND (fired IS NULL OR fired < :nominal)
 RETURNING name;

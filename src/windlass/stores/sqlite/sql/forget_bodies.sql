@@ -1,3 +1,3 @@
--- forget_bodies: remove what the callers of removed tasks wrote.
+-- forget_bodies: remove the bodies of removed tasks.
 -- batch: id blob
 DELETE FROM body WHERE id = :id;

@@ -1,3 +1,3 @@
--- forget_entries: remove an entry of the audit log.
+-- forget_entries: remove entries of the audit log.
 -- batch: number integer
 DELETE FROM audit WHERE number = :number;

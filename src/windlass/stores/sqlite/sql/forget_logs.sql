@@ -1,3 +1,3 @@
--- forget_logs: remove what removed tasks printed.
+-- forget_logs: remove the output of removed tasks.
 -- batch: id blob
 DELETE FROM log WHERE task = :id;

@@ -1,3 +1,3 @@
--- forget_progress: remove how far removed tasks had come.
+-- forget_progress: remove the progress of removed tasks.
 -- batch: id blob
 DELETE FROM progress WHERE task = :id;

@@ -1,4 +1,4 @@
--- get: tasks by id, whole.
+-- get: return whole tasks by id.
 -- batch: id blob
 SELECT t.id, t.queue, t.tenant, t.state, t.band, t.rank, t.tie, t.due, t.expires, t.waiting, t.on_failure, t.fence,
        t.session, t.claimed, t.finished, t.attempts, t.crashes, t.losses, t.generation, t.cancel_requested,

@@ -1,4 +1,4 @@
--- hold_queue: read a queue's settings as they stand, to change them; a queue that has none is given these first.
+-- hold_queue: return the settings of a queue to change them; insert these if it has none.
 INSERT INTO queue (name, strategy, horizon, step, paused, paused_by, paused_why, max_waiting, max_leased,
                    weight, fair)
 VALUES (:name, :strategy, :horizon, :step, :paused, :paused_by, :paused_why, :max_waiting, :max_leased, :weight, :fair)

@@ -1,3 +1,3 @@
--- hold_workflows: the same. SQLite has one writer at a time, so nothing more is needed to keep it as it is.
+-- hold_workflows: return the options of workflows. With one writer at a time, no lock is needed.
 -- batch: id blob
 SELECT id, sealed, forward FROM workflow WHERE id = :id;

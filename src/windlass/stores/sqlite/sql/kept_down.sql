@@ -1,5 +1,5 @@
--- kept_down: some of the tasks that were added to a retry, in id order, and whether a prerequisite keeps each down: one
--- that ended badly, or never came, and does not come back.
+-- kept_down: return tasks that were added to a retry, in id order, each with whether a prerequisite ended badly or
+-- never came and is not retried.
 SELECT m.task, EXISTS (
        SELECT 1 FROM edge AS e
          LEFT JOIN task AS p ON p.id = e.parent

@@ -1,3 +1,3 @@
--- keys: the key of a task, for a refusal that names it as its caller does.
+-- keys: return the keys of tasks, for an error message.
 -- batch: id blob
 SELECT id, key FROM body WHERE id = :id;

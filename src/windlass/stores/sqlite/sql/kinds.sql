@@ -1,5 +1,5 @@
--- kinds: which kinds of tasks are runnable in a queue, each with what one of its tasks needs.
--- One step through the index a kind, however many tasks there are of it.
+-- kinds: return the kinds of runnable tasks in a queue, each with the needs of one of its tasks.
+-- One index lookup per kind, however many tasks there are.
 WITH RECURSIVE kinds (kind) AS (
     SELECT min(kind) FROM task WHERE queue = :queue AND state = 'runnable'
      UNION ALL

@@ -1,3 +1,3 @@
--- late_cancels: leased tasks that were asked to stop and did not.
+-- late_cancels: return leased tasks that were asked to stop and did not.
 -- moves: leased -> cancelled
 SELECT id FROM task WHERE cancel_by <= :now ORDER BY cancel_by LIMIT :limit;

@@ -1,4 +1,4 @@
--- lease: grant a lease of a claim.
+-- lease: write a lease of a claim.
 -- moves: runnable -> leased
 -- batch: id blob, fence integer
 UPDATE task SET state = 'leased', fence = :fence, session = :session, claimed = :now

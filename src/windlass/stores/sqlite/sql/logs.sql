@@ -1,2 +1,2 @@
--- logs: what each ended attempt of a task printed.
+-- logs: return the output of the finished attempts of a task.
 SELECT fence, text FROM log WHERE task = :task ORDER BY fence;

@@ -1,4 +1,4 @@
--- move: change a task. What move it is is decided, and checked, by whoever calls.
+-- move: change locked tasks. The caller decides about the moves and checks them.
 -- moves: waiting | scheduled | runnable | retrying -> cancelled | expired
 -- moves: waiting -> scheduled | runnable | failed
 -- moves: scheduled -> runnable

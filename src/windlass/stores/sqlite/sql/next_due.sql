@@ -1,2 +1,2 @@
--- next_due: when the next task is due.
+-- next_due: return when the next task is due.
 SELECT min(due) FROM task WHERE state IN ('scheduled', 'retrying');

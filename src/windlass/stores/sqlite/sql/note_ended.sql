@@ -1,4 +1,4 @@
--- note_ended: note this end without a look at who waits for it.
+-- note_ended: add an ended task to `ended` without looking for dependents.
 -- batch: parent blob, how text
 INSERT INTO ended (parent, how)
 VALUES (:parent, :how)

@@ -1,2 +1,2 @@
--- now: the store's present moment.
+-- now: return the store's current time.
 SELECT :now;

@@ -1,2 +1,2 @@
--- open_bulk: begin an operation over more tasks than one transaction takes.
+-- open_bulk: start an operation on more tasks than one transaction handles.
 INSERT INTO bulk (id, action, reason, grace, expires) VALUES (:bulk, :action, :reason, :grace, :now + :patience);

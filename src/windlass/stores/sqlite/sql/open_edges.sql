@@ -1,4 +1,4 @@
--- open_edges: who is still to be told, at most so many.
+-- open_edges: return the unresolved edges of ended tasks, up to a limit for each.
 -- batch: parent blob, after blob
 SELECT e.parent, e.child FROM edge AS e
  WHERE e.parent = :parent AND e.child > :after AND e.resolved = 0

@@ -1,3 +1,3 @@
--- open_placeholders: which of these are tasks still to come.
+-- open_placeholders: return those of these ids that are placeholders.
 -- batch: id blob
 SELECT id FROM placeholder WHERE id = :id;

@@ -1,4 +1,5 @@
--- parents: how a prerequisite of a submit stands, or whether its key is taken. One writer at a time: no lock.
+-- parents: return the state of a prerequisite of a submit, or the task with its key. With one writer at a time, no lock
+-- is needed.
 -- batch: id blob
 SELECT t.id, t.tenant, b.workflow, t.state, b.fingerprint, t.fence, t.session
   FROM task AS t JOIN body AS b USING (id)

@@ -1,5 +1,6 @@
--- peek_parents: the same without a lock, for a submit inside a caller's transaction, which may stay open for long.
--- What ends meanwhile is found after the commit, through `joining`.
+-- peek_parents: return the same as `parents` without locks, for a submit in a caller's transaction, which may stay open
+-- for long.
+-- Prerequisites that end meanwhile are found after the commit, through `joining`.
 -- batch: id blob
 SELECT t.id, t.tenant, b.workflow, t.state, b.fingerprint, t.fence, t.session
   FROM task AS t JOIN body AS b USING (id)

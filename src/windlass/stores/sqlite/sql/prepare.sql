@@ -1,4 +1,4 @@
--- prepare: what a submit needs to know first: the present moment, and the settings of its queues.
+-- prepare: return the current time and the settings of the queues of a submit.
 SELECT clock.now, 1, q.name, q.strategy, q.horizon, q.step, q.paused, q.paused_by, q.paused_why,
        q.max_waiting, q.max_leased, q.weight, q.fair
   FROM (SELECT :now AS now) AS clock

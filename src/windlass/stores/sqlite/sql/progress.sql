@@ -1,4 +1,4 @@
--- progress: keep how far an attempt has come; a row back if it still holds its task.
+-- progress: store the progress of an attempt. Returns a row if it still holds its task.
 -- batch: task blob, fence integer, session blob, share real, message text
 INSERT INTO progress (task, fence, share, message, at)
 SELECT id, fence, :share, :message, :now

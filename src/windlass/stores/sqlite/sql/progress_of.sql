@@ -1,3 +1,3 @@
--- progress_of: how far these tasks have come.
+-- progress_of: return the latest progress of tasks.
 -- batch: id blob
 SELECT task, fence, share, message, at FROM progress WHERE task = :id;

@@ -1,4 +1,4 @@
--- publish_handlers: insert handlers, and update those that differ; returns the names of both.
+-- publish_handlers: insert handlers, and update those that differ. Returns the names of both.
 -- batch: name text, is_async integer, queue text, parameters text, returns text, doc text,
 --   template text
 INSERT INTO handler (name, is_async, queue, parameters, returns, doc, template, seen)

@@ -1,5 +1,5 @@
--- put_control: write a control if its version is still the expected one. No row back means that it is not.
--- One that was removed counts as version 0, and keeps its row, so that no version is ever given twice.
+-- put_control: write a control if it still has the expected version. Returns no row if not.
+-- A removed control has version 0 and keeps its row, so that no version is used twice.
 INSERT INTO control AS c (kind, name, version, value, changed, mark)
 SELECT :kind, :name, 1, :value, :now, :mark
  WHERE :expect = 0 OR EXISTS (SELECT 1 FROM control WHERE kind = :kind AND name = :name)

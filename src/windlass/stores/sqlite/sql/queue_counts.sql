@@ -1,4 +1,4 @@
--- queue_counts: how many tasks of some queues are in nobody's hands but will be run, or are being run.
+-- queue_counts: count the tasks of some queues that will run or are running, by state.
 SELECT queue, state, sum(tasks)
   FROM tally
  WHERE queue IN (SELECT value FROM json_each(:queues)) AND state IN ('runnable', 'leased', 'scheduled', 'retrying')

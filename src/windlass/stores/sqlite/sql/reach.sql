@@ -1,4 +1,4 @@
--- reach: who waits for this end, at most so many; with each its task.
+-- reach: return the dependents of an ended task, up to a limit, with their rows.
 -- batch: parent blob
 SELECT e.parent, e.child, t.id, t.queue, t.tenant, t.state, t.band, t.rank, t.tie, t.due, t.expires, t.waiting,
        t.on_failure, t.fence, t.session, t.claimed, t.finished, t.attempts, t.crashes, t.losses, t.generation,

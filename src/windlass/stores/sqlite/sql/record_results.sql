@@ -1,3 +1,3 @@
--- record_results: keep what handlers gave back.
+-- record_results: insert the results of handlers.
 -- batch: id blob, value text
 INSERT INTO result (id, value) VALUES (:id, :value);

@@ -1,4 +1,4 @@
--- renew: keep a session, and so everything it holds. No row back means that it was swept. A text that is NULL stays.
+-- renew: renew a session and its leases. Returns no row if it is lost. A text that is NULL stays.
 UPDATE session
    SET renewed = :now, about = coalesce(:about, about), workers = coalesce(:workers, workers)
  WHERE id = :session AND lost = 0

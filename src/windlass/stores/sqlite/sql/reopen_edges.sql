@@ -1,3 +1,3 @@
--- reopen_edges: this is waited for again.
+-- reopen_edges: mark edges as unresolved again.
 -- batch: child blob, parent blob
 UPDATE edge SET resolved = 0 WHERE child = :child AND parent = :parent;

@@ -1,2 +1,2 @@
--- report: keep what a node says of its pools. No row back means that its session was swept.
+-- report: store a node's report about its pools. Returns no row if its session is lost.
 UPDATE session SET report = :report, reported = :now WHERE id = :session AND lost = 0 RETURNING id;

@@ -1,3 +1,3 @@
--- resolved_edges: what this task has waited for.
+-- resolved_edges: return the resolved edges of a task.
 -- batch: child blob
 SELECT child, parent FROM edge WHERE child = :child AND resolved = 1;

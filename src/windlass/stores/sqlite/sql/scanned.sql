@@ -1,4 +1,4 @@
--- scanned: where a look at so many tasks ends, newest first, and the task behind it, if there is one.
+-- scanned: return the last of the next tasks, newest first, and the one after it, if there is one.
 SELECT submitted, id
   FROM body
  WHERE (submitted, id) < (:submitted, :id)

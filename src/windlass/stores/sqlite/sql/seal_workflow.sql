@@ -1,2 +1,2 @@
--- seal_workflow: let a workflow run.
+-- seal_workflow: seal a workflow.
 UPDATE workflow SET sealed = 1 WHERE id = :id;

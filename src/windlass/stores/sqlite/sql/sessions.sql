@@ -1,5 +1,5 @@
--- sessions: the sessions that are alive, and those closed or lost of late; their workers only if asked for.
--- One from before the machine was started is at least as old as that.
+-- sessions: return live sessions and those closed or lost recently; their workers only if requested.
+-- A session from before the machine's boot is at least as old as that.
 SELECT id, node, about, max(0, CASE WHEN boot = :boot THEN :now - renewed ELSE :now END), lost,
        CASE WHEN :workers THEN workers ELSE '' END
   FROM session

@@ -1,7 +1,7 @@
 -- settle: write the end of an attempt.
+-- Checked by fence and session: a node that lost this task and claimed it again must not end the new attempt with the
+-- old result.
 -- moves: leased -> completed | retrying | failed | cancelled | expired | runnable | scheduled
--- Fenced by number and session: a node that lost this task and won it back must not close the new attempt with the
--- old answer.
 -- batch: id blob, fence integer, session blob, state text, due integer, finished integer, attempts integer,
 --   crashes integer, losses integer, reason text, error_group text
 UPDATE task

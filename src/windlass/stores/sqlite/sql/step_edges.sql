@@ -1,4 +1,4 @@
--- step_edges: edges between steps of a workflow, behind one of them; a step without any has a row with a null.
+-- step_edges: return edges between steps of a workflow, after a given one. A step without edges has a row with NULL.
 SELECT step.submitted, step.id, e.parent
   FROM (SELECT submitted, id
           FROM body

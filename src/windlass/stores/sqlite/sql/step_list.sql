@@ -1,4 +1,4 @@
--- step_list: some steps of a workflow between two of them, in submit order; in some states, or in any if these are null.
+-- step_list: return steps of a workflow between two of them, in submit order, in some states or in any.
 SELECT b.id, b.key, b.handler, t.queue, t.state, b.submitted, t.claimed, t.finished, t.reason
   FROM body AS b
   JOIN task AS t USING (id)

@@ -1,4 +1,4 @@
--- step_scanned: where a look at so many steps of a workflow ends, and the step behind it, if there is one.
+-- step_scanned: return the last of the next steps of a workflow, and the one after it, if there is one.
 SELECT submitted, id
   FROM body
  WHERE workflow = :workflow AND workflow_tenant = :tenant

@@ -1,3 +1,4 @@
--- submit_joining: new tasks whose prerequisites must be looked at again once the caller's transaction has committed.
+-- submit_joining: record new tasks whose prerequisites must be checked again after the commit of the caller's
+-- transaction.
 -- batch: child blob
 INSERT INTO joining (child) VALUES (:child);

@@ -1,3 +1,3 @@
--- take_ended: take charge of telling the dependents of this.
+-- take_ended: lock ended tasks to resolve their edges.
 -- batch: parent blob
 SELECT parent, how, after FROM ended WHERE parent = :parent;

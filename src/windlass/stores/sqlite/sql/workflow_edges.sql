@@ -1,4 +1,4 @@
--- workflow_edges: what the waiting tasks of a workflow wait for.
+-- workflow_edges: return what the waiting tasks of a workflow wait for.
 SELECT e.child, e.parent
   FROM body AS b
   JOIN task AS t USING (id)

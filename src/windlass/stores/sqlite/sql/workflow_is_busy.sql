@@ -1,4 +1,4 @@
--- workflow_is_busy: a row while a task of the workflow is unfinished.
+-- workflow_is_busy: return a row if a task of the workflow is unfinished.
 SELECT 1
   FROM body AS b JOIN task AS t USING (id)
  WHERE b.workflow = :workflow AND b.workflow_tenant = :tenant AND t.finished IS NULL

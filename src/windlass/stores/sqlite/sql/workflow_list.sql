@@ -1,5 +1,6 @@
--- workflow_list: so many submits of workflows, newest first: which tasks of which workflow were submitted when, each once;
--- whether it is the latest submit of its workflow, and when its first was. A plus lets the index be used by all columns.
+-- workflow_list: return submits of workflows, newest first, each with whether it is the latest of its workflow and when
+-- the first was.
+-- A unary plus makes SQLite use the index for all columns.
 WITH RECURSIVE walk (id, number) AS (
     SELECT (SELECT id FROM body
              WHERE workflow IS NOT NULL AND (submitted, workflow, workflow_tenant) < (:submitted, :workflow, :tenant)

@@ -1,2 +1,2 @@
--- workflow_placeholders: the forward references of a workflow that are open.
+-- workflow_placeholders: return the open forward references of a workflow.
 SELECT id FROM placeholder WHERE workflow = :workflow ORDER BY id;

@@ -1,4 +1,4 @@
--- workflow_tenants: who has a workflow of this name.
+-- workflow_tenants: return the tenants that have a workflow of this name.
 WITH RECURSIVE walk (tenant, number) AS (
     SELECT (SELECT min(workflow_tenant) FROM body WHERE workflow = :workflow), 1
      UNION ALL

@@ -1,3 +1,3 @@
--- workflows: how a workflow of a submit was opened.
+-- workflows: return the options of a workflow of a submit.
 -- batch: id blob
 SELECT id, sealed, forward FROM workflow WHERE id = :id;
