@@ -45,7 +45,7 @@ compare: $(VENV)/.dev ## Run the end-to-end benchmarks, with the peers that are 
 soak: $(VENV)/.dev ## Run the long tests, which `make test` leaves out.
 	$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
 
-lock: $(VENV)/.dev ## Write requirements/*.txt anew from pyproject.toml; ARGS="--upgrade" takes newer releases.
+lock: $(VENV)/.dev ## Regenerate requirements/*.txt from pyproject.toml; ARGS="--upgrade" takes newer releases.
 	$(COMPILE) $(ARGS) --extra postgres --group dev --output-file requirements/dev.txt pyproject.toml
 	$(COMPILE) --group build --constraint requirements/dev.txt --output-file requirements/runtime.txt pyproject.toml
 	$(COMPILE) $(ARGS) --group peers --constraint requirements/dev.txt --output-file requirements/peers.txt pyproject.toml

@@ -2,7 +2,7 @@
 //
 //   URL=http://127.0.0.1:7878 node examples/worker.mjs          (TOKEN=wdl_… with the scope `work`, if there are tokens)
 //
-// The server decides retries and keeps the fences. If this process dies, its session runs out and its tasks run again.
+// The server decides retries and keeps the fences. If this process dies, its session expires and its tasks run again.
 
 const API = `${process.env.URL ?? "http://127.0.0.1:7878"}/api/v1`;
 const TTL = Number(process.env.TTL_SECONDS ?? 15);
@@ -32,13 +32,13 @@ const about = { node: `node-js:${process.pid}`, handlers: Object.keys(handlers),
 const { session, renew_seconds } = await call("POST", "/sessions", about);
 console.log(`session ${session}`);
 
-const running = new Map(); // By task and fence: what stops it.
+const running = new Map(); // The abort controller of each attempt, by task and fence.
 const renewing = setInterval(async () => {
   try {
     const { cancel } = await call("POST", `/sessions/${session}/renew`);
     for (const { task, fence } of cancel) running.get(`${task}/${fence}`)?.abort(new Error("cancelled"));
   } catch (error) {
-    if (String(error).includes("session_lost")) process.exit(1); // Others may run our tasks now: stop at once.
+    if (String(error).includes("session_lost")) process.exit(1); // Others may already run our tasks.
   }
 }, renew_seconds * 1000);
 
@@ -65,4 +65,4 @@ while (!leaving) {
     console.log(`${task} ${state ?? error.code}`);
 }
 clearInterval(renewing);
-await call("DELETE", `/sessions/${session}`); // What is still held goes back at no charge.
+await call("DELETE", `/sessions/${session}`); // Tasks that are still leased are released without using an attempt.

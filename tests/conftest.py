@@ -1,7 +1,7 @@
-"""Fixtures that every folder of tests may use: real servers, the folder of real graphs, and how the run is set up.
+"""Fixtures for all tests: real servers, the folder of real graphs, and the setup of the run.
 
-One PostgreSQL serves the whole run, whatever the number of xdist workers: the first test that asks starts it, the
-controller stops it. A test gets a database of its own in it; a test that stops the server starts one of its own.
+One PostgreSQL serves the whole run, whatever the number of xdist workers: the first test that needs it starts it, and
+the controller stops it. Each test gets its own database; a test that stops the server starts its own server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 
 from tests.support.servers import PgBouncer, PostgresServer, ServerMissing
 
-# How long an example takes is for the benchmarks to say; a failure prints what is needed to replay it.
+# Examples have no time limit, because only benchmarks measure time; a failure prints what is needed to replay it.
 hypothesis.settings.register_profile("windlass", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("windlass")
 
