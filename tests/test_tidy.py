@@ -304,17 +304,7 @@ WRITTEN = {
     },
 }
 WRITTEN = {name: path for name, path in WRITTEN.items() if "__pycache__" not in name}
-NOT_YET_PLAIN: frozenset[str] = frozenset(
-    {
-        "src/windlass/stores",
-        "tests/conformance",
-        "tests/integration",
-        "tests/mutants",
-        "tests/properties",
-        "tests/support",
-        "tests/unit",
-    }
-)
+NOT_YET_PLAIN: frozenset[str] = frozenset({"tests/unit"})
 
 
 @pytest.mark.parametrize("name", sorted(WRITTEN.keys() - NOT_YET_PLAIN))
