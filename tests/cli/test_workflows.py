@@ -379,7 +379,9 @@ def take_down(url: str, first: TaskId) -> None:
         )
         connection.execute("UPDATE edge SET resolved = 1")
         connection.execute("DELETE FROM tally")
-        connection.execute("INSERT INTO tally SELECT queue, tenant, state, count(*) FROM task GROUP BY 1, 2, 3")
+        connection.execute(
+            "INSERT INTO tally (queue, tenant, state, tasks) SELECT queue, tenant, state, count(*) FROM task GROUP BY 1, 2, 3"
+        )
     connection.close()
 
 
@@ -388,7 +390,7 @@ def take_down(url: str, first: TaskId) -> None:
     [
         (["graph", "none"], 4, "'none'"),
         (["retry", "order-7", "--from", "fly", "--yes"], 2, "step='fly'"),
-        (["retry", "order-7", "--from", "charge", "--yes"], 5, "step charge is runnable"),
+        (["retry", "order-7", "--from", "charge", "--yes"], 5, "Step charge is runnable"),
         (["retry", "order-7"], 2, "--from"),
     ],
 )
