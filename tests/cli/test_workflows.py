@@ -380,7 +380,8 @@ def take_down(url: str, first: TaskId) -> None:
         connection.execute("UPDATE edge SET resolved = 1")
         connection.execute("DELETE FROM tally")
         connection.execute(
-            "INSERT INTO tally (queue, tenant, state, tasks) SELECT queue, tenant, state, count(*) FROM task GROUP BY 1, 2, 3"
+            "INSERT INTO tally (queue, tenant, state, tasks)"
+            " SELECT queue, tenant, state, count(*) FROM task GROUP BY 1, 2, 3"
         )
     connection.close()
 
