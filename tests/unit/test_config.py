@@ -189,7 +189,7 @@ def test_what_needs_a_new_node_is_refused_while_one_runs(changes: dict[str, Any]
     assert field in str(refused.value)
 
 
-def test_what_can_change_while_a_node_runs_is_told_with_both_values() -> None:
+def test_a_change_that_a_running_node_can_apply_is_listed_with_both_values() -> None:
     running = NodeSettings(app="shop:app", pools=(PoolSettings(name="mail", max=8),))
     other = NodeSettings(
         app="shop:app",
@@ -201,9 +201,9 @@ def test_what_can_change_while_a_node_runs_is_told_with_both_values() -> None:
     changes = running.changes(other)
 
     assert running.changes(running) == []
-    told = " ".join(changes)
+    listed = " ".join(changes)
     fields = ["pools.mail.max: 8 → 12", "'news'", "wait=2.0", "budget: ", "workers=9", "drain_timeout: "]
-    assert [field for field in fields if field not in told] == []
+    assert [field for field in fields if field not in listed] == []
 
 
 def test_a_file_that_is_not_there_is_an_error_only_when_it_was_asked_for(

@@ -21,9 +21,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "limits.md").read_tex
 ROWS = re.findall(r"^\| (.+) \| ([\d,]+)[^|]* \| `(windlass\.[\w.]+)` \|$", PAGE, re.MULTILINE)
 
 
-def taken(deed: Callable[[], object]) -> bool:
+def taken(action: Callable[[], object]) -> bool:
     try:
-        deed()
+        action()
     except (WindlassError, msgspec.ValidationError):
         return False
     return True
@@ -35,7 +35,7 @@ TRIED: dict[object, Callable[[int], bool]] = {
     FindTasks: lambda size: taken(lambda: msgspec.convert({"limit": size}, FindTasks)),
     PoolSettings: lambda size: not PoolSettings(size=size).faults(),
 }
-"""Limits that are no constants: whether so many are taken."""
+"""Limits that are not constants: whether a value at the limit is accepted."""
 
 
 def found(dotted: str) -> Any:
