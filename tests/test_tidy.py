@@ -305,28 +305,12 @@ WRITTEN = {
 WRITTEN = {name: path for name, path in WRITTEN.items() if "__pycache__" not in name}
 NOT_YET_PLAIN: frozenset[str] = frozenset(
     {
-        "benchmarks",
-        "docs",
-        "src/windlass/*.py",
-        "src/windlass/cli",
-        "src/windlass/operations",
-        "src/windlass/server",
         "src/windlass/stores",
-        "src/windlass/tui",
-        "src/windlass/wire",
-        "src/windlass/worker",
-        "tests/*.py",
-        "tests/api",
-        "tests/cli",
         "tests/conformance",
-        "tests/deploy",
-        "tests/e2e",
         "tests/integration",
         "tests/mutants",
         "tests/properties",
-        "tests/server",
         "tests/support",
-        "tests/tui",
         "tests/unit",
     }
 )
@@ -350,7 +334,7 @@ def class_names(path: Path) -> list[str]:
 
 
 PACKAGES = sorted({below(path.parent) for path in (ROOT / "src").rglob("*.py")})
-NOT_YET_UNIQUE: frozenset[str] = frozenset({"src/windlass/operations", "src/windlass/wire"})
+NOT_YET_UNIQUE: frozenset[str] = frozenset()
 
 
 @pytest.mark.parametrize("package", sorted({*PACKAGES} - NOT_YET_UNIQUE))

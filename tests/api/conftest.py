@@ -1,4 +1,4 @@
-"""Apps for tests: on memory with a clock in the test's hand, and on a SQLite file."""
+"""Apps for tests: on memory with a clock that the test controls, and on a SQLite file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def app(clock: ManualClock) -> App:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def real_app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[App]:
-    """An app on a store that is used as in production."""
+    """An app on a SQLite store."""
     app = App("memory:" if request.param == "memory" else f"sqlite:///{tmp_path / 'tasks.db'}")
     yield app
     app.close()

@@ -1,4 +1,4 @@
-"""Arguments and results: what round-trips by annotation, and how the rest is refused."""
+"""Arguments and results: which values round-trip by annotation, and the errors of the others."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_value_round_trips_by_its_annotation(app: App, annotation: Any, value:
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_refused_at_the_call_naming_the_argument(
+def test_a_value_of_the_wrong_type_raises_an_error_with_the_argument_name(
     app: App, annotation: Any, value: Any, says: str
 ) -> None:
     def take(value: Any) -> None: ...
@@ -154,7 +154,7 @@ def test_every_kind_of_parameter_reaches_the_handler(app: App) -> None:
     assert calls == [(1, 2, (), "n", {}), (1, 5, (6, 7), "m", {"z": 0.5})]
 
 
-def test_an_annotation_that_does_not_exist_at_run_time_is_refused_by_name(app: App) -> None:
+def test_an_annotation_that_does_not_exist_at_run_time_raises_an_error_with_its_name(app: App) -> None:
     def take(value: Any) -> None: ...
 
     take.__annotations__ = {"value": "Missing"}
@@ -173,7 +173,7 @@ def test_an_annotation_that_does_not_exist_at_run_time_is_refused_by_name(app: A
     ],
     ids=["opaque", "infinite", "large"],
 )
-def test_a_result_that_cannot_be_stored_fails_the_task_and_says_so(app: App, value: Any, says: str) -> None:
+def test_a_result_that_cannot_be_stored_fails_the_task_with_a_reason(app: App, value: Any, says: str) -> None:
     @app.task
     def give():
         return value

@@ -1,4 +1,4 @@
-"""Group commit: commits are shared, verdicts are not, and nobody is left waiting."""
+"""Group commit: callers share commits, each gets its own answer, and none waits forever."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def pending(committer: Committer) -> int:
     return len(committer._pending)
 
 
-def test_threads_that_come_during_a_commit_share_the_next_one(committer: Committer, gate: Gate, store: Store) -> None:
+def test_threads_that_submit_during_a_commit_share_the_next_one(committer: Committer, gate: Gate, store: Store) -> None:
     with ThreadPoolExecutor(20) as threads:
         first = threads.submit(committer.submit, [a_task()])
         gate.entered.acquire(timeout=PATIENCE)
@@ -102,7 +102,7 @@ def test_coroutines_share_commits_too(committer: Committer, gate: Gate) -> None:
     assert len(gate.batches) <= 2
 
 
-def test_a_lonely_call_is_written_by_its_own_thread_at_once(store: Store) -> None:
+def test_a_single_call_is_written_by_its_own_thread_immediately(store: Store) -> None:
     writers: list[int] = []
 
     def submit(tasks: Sequence[NewTask]) -> list[Receipt]:
@@ -116,7 +116,7 @@ def test_a_lonely_call_is_written_by_its_own_thread_at_once(store: Store) -> Non
     assert writers == [threading.get_ident()]
 
 
-def test_a_refusal_reaches_the_one_whose_tasks_are_refused_and_nobody_else(
+def test_a_refusal_reaches_only_the_caller_whose_tasks_are_refused(
     committer: Committer, gate: Gate, store: Store
 ) -> None:
     store.submit([a_task(key="taken")])
@@ -138,7 +138,7 @@ def test_a_refusal_reaches_the_one_whose_tasks_are_refused_and_nobody_else(
     assert store.counts()[0].tasks == 9
 
 
-def test_a_queue_that_has_room_for_some_takes_some(committer: Committer, gate: Gate, store: Store) -> None:
+def test_a_queue_with_room_for_some_calls_accepts_those(committer: Committer, gate: Gate, store: Store) -> None:
     store.configure(Queue(name="small", max_waiting=3))
 
     with ThreadPoolExecutor(20) as threads:
@@ -154,7 +154,7 @@ def test_a_queue_that_has_room_for_some_takes_some(committer: Committer, gate: G
     assert sum(isinstance(error, QueueFull) for error in errors) == 5
 
 
-def test_a_failure_of_the_store_reaches_all_whose_tasks_were_in_the_commit() -> None:
+def test_a_store_failure_reaches_every_caller_in_the_commit() -> None:
     failing = Gate(lambda tasks: _fail(StoreUnavailable("gone")))
     committer = a_committer(failing)
 
@@ -171,10 +171,10 @@ def test_a_failure_of_the_store_reaches_all_whose_tasks_were_in_the_commit() -> 
 
 
 class Death(BaseException):
-    """What ends a thread in the middle of something."""
+    """An error that ends a thread in the middle of a commit."""
 
 
-def test_the_death_of_the_one_who_writes_strands_nobody(store: Store) -> None:
+def test_the_death_of_the_writing_thread_leaves_no_caller_waiting(store: Store) -> None:
     writes = 0
 
     def write(tasks: Sequence[NewTask]) -> list[Receipt]:
@@ -199,9 +199,7 @@ def test_the_death_of_the_one_who_writes_strands_nobody(store: Store) -> None:
     assert len(committer.submit([a_task()])) == 1
 
 
-def test_one_who_leaves_while_waiting_is_not_written_and_holds_up_nobody(
-    committer: Committer, gate: Gate, store: Store
-) -> None:
+def test_a_cancelled_call_is_not_written_and_blocks_no_other(committer: Committer, gate: Gate, store: Store) -> None:
     async def main() -> None:
         first = asyncio.ensure_future(committer.asubmit([a_task()]))
         await asyncio.to_thread(gate.entered.acquire, timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""One attempt: whatever a handler does, an outcome comes back."""
+"""One attempt: every handler ends in an outcome."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from windlass.core.settlement import Outcome, Raised, Released, Returned, Stoppe
 from windlass.testing import assert_enqueued, drain
 
 
-class Told:
-    """A channel that notes what it is told."""
+class RecordingChannel:
+    """A channel that records the progress reports."""
 
     def __init__(self, *, cancelled: bool = False, may_start: bool = True) -> None:
         self.starts = may_start
-        self.said: list[tuple[float | None, str | None]] = []
+        self.reports: list[tuple[float | None, str | None]] = []
         self.is_cancelled = cancelled
 
     def progress(self, order: Assignment, share: float | None, message: str | None) -> None:
-        self.said.append((share, message))
+        self.reports.append((share, message))
 
     def may_start(self, order: Assignment) -> bool:
         return self.starts
@@ -38,13 +38,13 @@ class Told:
         return self.is_cancelled
 
 
-def an_order(handler: str = "work", args: str = "{}", **fields: Any) -> Assignment:
+def an_assignment(handler: str = "work", args: str = "{}", **fields: Any) -> Assignment:
     return Assignment(task=UUID(int=1), fence=7, session=UUID(int=2), handler=handler, args=args, **fields)
 
 
 def attempt(app: App, function: Any, **fields: Any) -> Outcome:
     app.task(name="work")(function)
-    return run_attempt(app, an_order(**fields), Told())
+    return run_attempt(app, an_assignment(**fields), RecordingChannel())
 
 
 def raises(error: BaseException) -> Any:
@@ -54,16 +54,16 @@ def raises(error: BaseException) -> Any:
     return work
 
 
-def test_a_return_is_returned_as_json(app: App) -> None:
+def test_a_return_value_is_encoded_as_json(app: App) -> None:
     assert attempt(app, lambda: {"a": [1]}) == Returned('{"a":[1]}')
 
 
-def test_nothing_is_nothing(app: App) -> None:
+def test_none_is_stored_as_no_result(app: App) -> None:
     assert attempt(app, lambda: None) == Returned(None)
 
 
 @pytest.mark.parametrize("error", [ValueError("bad"), SystemExit(3), KeyboardInterrupt("ctrl"), GeneratorExit()])
-def test_whatever_is_raised_is_an_error_of_the_attempt(app: App, error: BaseException) -> None:
+def test_every_exception_is_an_error_of_the_attempt(app: App, error: BaseException) -> None:
     outcome = attempt(app, raises(error))
 
     assert isinstance(outcome, Raised)
@@ -72,14 +72,14 @@ def test_whatever_is_raised_is_an_error_of_the_attempt(app: App, error: BaseExce
     assert not outcome.give_up
 
 
-def test_a_lack_of_memory_is_named_alike_however_it_shows(app: App) -> None:
+def test_every_form_of_memory_error_has_the_same_kind(app: App) -> None:
     outcome = attempt(app, raises(MemoryError()))
 
     assert isinstance(outcome, Raised)
     assert outcome.error.kind == "OutOfMemory"
 
 
-def test_a_traceback_begins_in_the_handler_and_says_what_caused_it(app: App) -> None:
+def test_a_traceback_starts_in_the_handler_and_shows_the_cause(app: App) -> None:
     def work() -> None:
         try:
             raise KeyError("inner")
@@ -95,7 +95,7 @@ def test_a_traceback_begins_in_the_handler_and_says_what_caused_it(app: App) -> 
     assert outcome.error.traceback.endswith("ValueError: outer\n")
 
 
-def test_texts_are_kept_within_limits(app: App) -> None:
+def test_messages_and_tracebacks_are_truncated(app: App) -> None:
     def dig(depth: int) -> None:
         dig(depth + 1)
 
@@ -110,7 +110,7 @@ def test_texts_are_kept_within_limits(app: App) -> None:
     assert len(deep.error.traceback) < MAX_TRACEBACK + 100
 
 
-def test_an_error_that_cannot_be_shown_is_still_an_error(app: App) -> None:
+def test_an_error_that_cannot_be_formatted_is_still_an_error(app: App) -> None:
     class Broken(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no text")
@@ -121,7 +121,7 @@ def test_an_error_that_cannot_be_shown_is_still_an_error(app: App) -> None:
     assert outcome.error.kind.endswith("Broken")
 
 
-def test_retry_in_and_give_up_are_wishes_of_the_handler(app: App) -> None:
+def test_retry_in_and_give_up_decide_about_the_retry(app: App) -> None:
     other = App("memory:")
 
     again = attempt(app, raises(RetryIn("30s")))
@@ -133,7 +133,7 @@ def test_retry_in_and_give_up_are_wishes_of_the_handler(app: App) -> None:
     assert (never.give_up, never.error.message) == (True, "bad address")
 
 
-def test_interruptions_are_told_apart(app: App) -> None:
+def test_soft_timeouts_and_cancels_have_different_outcomes(app: App) -> None:
     stopped = attempt(app, raises(Cancelled()))
     late = attempt(App("memory:"), raises(SoftTimeout()))
 
@@ -143,9 +143,9 @@ def test_interruptions_are_told_apart(app: App) -> None:
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
-def test_an_attempt_whose_lease_may_have_run_out_is_given_back_before_its_handler_is_called(kind: str) -> None:
+def test_an_attempt_whose_lease_may_have_expired_is_released_before_its_handler_is_called(kind: str) -> None:
     app, called = App("memory:"), list[str]()
-    late = Told(may_start=False)
+    late = RecordingChannel(may_start=False)
 
     if kind == "def":
 
@@ -153,27 +153,27 @@ def test_an_attempt_whose_lease_may_have_run_out_is_given_back_before_its_handle
         def work() -> None:
             called.append("work")
 
-        outcome = run_attempt(app, an_order(), late)
+        outcome = run_attempt(app, an_assignment(), late)
     else:
 
         @app.task(name="work")
         async def awork() -> None:
             called.append("work")
 
-        outcome = asyncio.run(arun_attempt(app, an_order(), late))
+        outcome = asyncio.run(arun_attempt(app, an_assignment(), late))
 
     assert (outcome, called) == (Released(), [])
 
 
-def test_an_unknown_handler_is_given_back_at_no_charge(app: App) -> None:
-    outcome = run_attempt(app, an_order("nobody"), Told())
+def test_a_task_with_an_unknown_handler_is_released_without_using_an_attempt(app: App) -> None:
+    outcome = run_attempt(app, an_assignment("nobody"), RecordingChannel())
 
     assert isinstance(outcome, Released)
     assert outcome.delay > 0
 
 
-def test_an_order_travels_as_few_bytes() -> None:
-    order = an_order(attempt=2, tenant="acme", deadline=5)
+def test_an_assignment_is_encoded_in_few_bytes() -> None:
+    order = an_assignment(attempt=2, tenant="acme", deadline=5)
     packed = msgspec.msgpack.encode(order)
 
     assert msgspec.msgpack.decode(packed, type=Assignment) == order
@@ -183,12 +183,12 @@ def test_an_order_travels_as_few_bytes() -> None:
 # Coroutines
 
 
-def run(app: App, function: Any, channel: Told | None = None, *, then: Any = None) -> Outcome:
-    """Run it on a loop; `then` is what is raised in it once it has begun to wait."""
+def run(app: App, function: Any, channel: RecordingChannel | None = None, *, then: Any = None) -> Outcome:
+    """Run the handler on an event loop and raise `then` in it once it waits."""
     app.task(name="work")(function)
 
     async def main() -> Outcome:
-        task = asyncio.ensure_future(arun_attempt(app, an_order(), channel or Told()))
+        task = asyncio.ensure_future(arun_attempt(app, an_assignment(), channel or RecordingChannel()))
         for _ in range(3):
             await asyncio.sleep(0)
         if then is not None:
@@ -213,7 +213,7 @@ def test_a_coroutine_returns_raises_and_knows_its_context(app: App) -> None:
     assert failed.error.kind == "ValueError"
 
 
-def test_a_soft_timeout_can_be_caught_by_a_coroutine_which_then_goes_on(app: App) -> None:
+def test_a_coroutine_can_catch_a_soft_timeout_and_continue(app: App) -> None:
     async def work() -> str:
         try:
             await asyncio.Event().wait()
@@ -246,7 +246,7 @@ def test_a_cancelled_coroutine_is_stopped(app: App) -> None:
     assert cleaned == [True]
 
 
-def test_a_cancel_that_nobody_asked_for_goes_on_outwards(app: App) -> None:
+def test_an_unrequested_cancellation_propagates(app: App) -> None:
     async def work() -> None:
         await asyncio.Event().wait()
 
@@ -254,7 +254,7 @@ def test_a_cancel_that_nobody_asked_for_goes_on_outwards(app: App) -> None:
 
     async def main() -> None:
         async with asyncio.timeout(0.01):
-            await arun_attempt(app, an_order(), Told())
+            await arun_attempt(app, an_assignment(), RecordingChannel())
 
     with pytest.raises(TimeoutError):
         asyncio.run(main())
@@ -289,17 +289,17 @@ def test_a_handler_knows_its_attempt(app: App) -> None:
         "k",
     )
     assert context.deadline == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
-    assert context.lease == an_order().lease
+    assert context.lease == an_assignment().lease
     assert not context.cancelled
 
 
-def test_outside_of_a_task_there_is_no_current() -> None:
+def test_current_raises_outside_of_a_task() -> None:
     with pytest.raises(NotAllowed, match=r"current\(\) works only in a running task"):
         windlass.current()
 
 
 def test_progress_goes_through_the_channel(app: App) -> None:
-    told = Told(cancelled=True)
+    channel = RecordingChannel(cancelled=True)
 
     @app.task(name="work")
     def work() -> bool:
@@ -309,8 +309,8 @@ def test_progress_goes_through_the_channel(app: App) -> None:
             current().progress(40)
         return current().cancelled
 
-    assert run_attempt(app, an_order(), told) == Returned("true")
-    assert told.said == [(0.4, "half of it"), (None, None)]
+    assert run_attempt(app, an_assignment(), channel) == Returned("true")
+    assert channel.reports == [(0.4, "half of it"), (None, None)]
 
 
 def test_log_records_carry_the_task(app: App, caplog: pytest.LogCaptureFixture) -> None:

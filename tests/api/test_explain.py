@@ -18,7 +18,7 @@ def pay(app: App) -> Any:
     return pay
 
 
-def test_why_tells_of_the_breaker_that_holds_the_task(app: App, pay: Any) -> None:
+def test_why_names_the_breaker_that_blocks_the_task(app: App, pay: Any) -> None:
     handle = pay.enqueue()
     assert "payments is closed" in str(handle.why())
 
@@ -31,7 +31,7 @@ def test_why_tells_of_the_breaker_that_holds_the_task(app: App, pay: Any) -> Non
     assert "10 attempts in a row failed" in gate.text
 
 
-def test_a_breaker_that_cannot_be_read_holds_nothing(app: App, pay: Any) -> None:
+def test_a_breaker_that_cannot_be_read_blocks_nothing(app: App, pay: Any) -> None:
     handle = pay.enqueue()
     app.store.put_control("breaker", "payments", "{", expect=0)
 

@@ -45,7 +45,7 @@ def work(app: App) -> Any:
     return work
 
 
-def test_a_result_comes_from_sync_and_async_alike(app: App, work: Any) -> None:
+def test_sync_and_async_calls_return_the_same_result(app: App, work: Any) -> None:
     handle = work.enqueue(3)
     drain(app)
 
@@ -58,7 +58,7 @@ def test_a_result_comes_from_sync_and_async_alike(app: App, work: Any) -> None:
     assert App(store=app.store).handle(handle.id).result(0) == 3
 
 
-def test_each_bad_end_has_its_error(app: App, work: Any, clock: ManualClock) -> None:
+def test_each_unsuccessful_state_has_its_error(app: App, work: Any, clock: ManualClock) -> None:
     failed = work.enqueue(-1)
     cancelled = work.enqueue()
     expired = work.using(expires="1s", delay="1m").enqueue()
@@ -78,7 +78,7 @@ def test_each_bad_end_has_its_error(app: App, work: Any, clock: ManualClock) -> 
         assert handle.wait(0) == end.value.state
 
 
-def test_a_wait_that_is_given_up_leaves_the_task_alone(work: Any) -> None:
+def test_a_wait_that_times_out_does_not_affect_the_task(work: Any) -> None:
     handle = work.enqueue()
 
     with pytest.raises(StillUnfinished) as given_up:
@@ -90,7 +90,7 @@ def test_a_wait_that_is_given_up_leaves_the_task_alone(work: Any) -> None:
     assert handle.state is State.RUNNABLE
 
 
-def test_an_unknown_task_says_so(app: App, work: Any) -> None:
+def test_an_unknown_task_raises_an_error(app: App, work: Any) -> None:
     handle = app.handle("018f0000-0000-7000-8000-000000000000")
 
     with pytest.raises(UnknownTask):
@@ -114,7 +114,7 @@ def test_an_update_changes_the_task(work: Any, clock: ManualClock) -> None:
     assert later.priority == 9
 
 
-def test_those_who_wait_share_one_look_at_the_store(app: App, work: Any) -> None:
+def test_waiting_callers_share_one_poll_of_the_store(app: App, work: Any) -> None:
     handles = [work.enqueue(n) for n in range(30)]
     looks: list[int] = []
     looked = threading.Semaphore(0)
@@ -134,7 +134,7 @@ def test_those_who_wait_share_one_look_at_the_store(app: App, work: Any) -> None
     assert len(looks) < 30 * 2
 
 
-def test_threads_and_coroutines_wait_until_somebody_runs_the_task(real_app: App) -> None:
+def test_threads_and_coroutines_wait_until_the_task_has_run(real_app: App) -> None:
     @real_app.task(name="work")
     def work(n: int) -> int:
         return n
@@ -153,7 +153,7 @@ def test_threads_and_coroutines_wait_until_somebody_runs_the_task(real_app: App)
         assert together.result(PATIENCE) == list(range(6))
 
 
-def test_an_error_of_the_store_reaches_those_who_wait() -> None:
+def test_a_store_error_reaches_waiting_callers() -> None:
     def get(ids: Sequence[TaskId]) -> list[Task | None]:
         raise ConnectionError("gone")
 
@@ -171,7 +171,7 @@ def closed(handle: Any) -> str | None:
     return None if gate is None else gate.name
 
 
-def test_why_names_the_gate_at_which_the_task_stands(app: App, work: Any, clock: ManualClock) -> None:
+def test_why_names_the_condition_that_the_task_fails(app: App, work: Any, clock: ManualClock) -> None:
     ran = work.enqueue()
     drain(app)
     first = work.using(queue="other").enqueue()

@@ -39,7 +39,7 @@ def test_a_handler_is_still_a_function(app: App) -> None:
     ]
 
 
-def test_anything_that_can_be_called_can_be_a_handler(app: App) -> None:
+def test_every_callable_can_be_a_handler(app: App) -> None:
     def power(base: int, exponent: int) -> int:
         return base**exponent
 
@@ -58,7 +58,7 @@ def test_anything_that_can_be_called_can_be_a_handler(app: App) -> None:
     assert other.result(0) == 6
 
 
-def test_two_handlers_of_one_name_are_refused(app: App) -> None:
+def test_a_second_handler_with_the_same_name_raises_an_error(app: App) -> None:
     @app.task(name="work")
     def first() -> None: ...
 
@@ -80,7 +80,7 @@ def test_two_handlers_of_one_name_are_refused(app: App) -> None:
     ],
     ids=str,
 )
-def test_options_that_can_never_work_are_refused_when_they_are_written(
+def test_invalid_options_raise_an_error_when_the_handler_is_registered(
     app: App, options: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(InvalidTask) as refusal:
@@ -89,12 +89,12 @@ def test_options_that_can_never_work_are_refused_when_they_are_written(
     assert str(refusal.value).startswith(says)
 
 
-def test_an_unknown_option_is_refused_with_the_list_of_known_ones(app: App) -> None:
+def test_an_unknown_option_raises_an_error_that_lists_the_options(app: App) -> None:
     with pytest.raises(TypeError, match=r"Unknown option 'colour'\. The options are after, at"):
         app.task(colour="red")(lambda: None)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
-def test_a_generator_is_no_handler(app: App) -> None:
+def test_a_generator_function_cannot_be_a_handler(app: App) -> None:
     with pytest.raises(InvalidTask, match="is a generator"):
 
         @app.task
@@ -127,7 +127,7 @@ def test_every_option_reaches_the_task(app: App, clock: ManualClock) -> None:
     assert (dependent.workflow, dependent.key) == ("w", "k")
 
 
-def test_a_handler_can_say_that_its_tasks_run_at_most_once(app: App) -> None:
+def test_a_handler_can_declare_at_most_once(app: App) -> None:
     @app.task(at_most_once=True, timeout="30s")
     def pay(order: int) -> None: ...
 
@@ -143,10 +143,10 @@ def test_a_handler_can_say_that_its_tasks_run_at_most_once(app: App) -> None:
 
 
 @pytest.mark.parametrize("retries", [3, 5])
-def test_at_most_once_and_retries_are_refused_together(app: App, retries: int) -> None:
-    """Also where somebody says what is the default anyway."""
-    said = f"retries={retries} and at_most_once=True contradict each other. Leave out one of them."
-    with pytest.raises(InvalidTask, match=said):
+def test_at_most_once_excludes_retries(app: App, retries: int) -> None:
+    """Also if the number of retries is the default."""
+    message = f"retries={retries} and at_most_once=True contradict each other. Leave out one of them."
+    with pytest.raises(InvalidTask, match=message):
 
         @app.task(at_most_once=True, retries=retries)
         def pay() -> None: ...
@@ -154,12 +154,12 @@ def test_at_most_once_and_retries_are_refused_together(app: App, retries: int) -
     @app.task(retries=retries)
     def draw() -> None: ...
 
-    with pytest.raises(InvalidTask, match=said):
+    with pytest.raises(InvalidTask, match=message):
         draw.using(at_most_once=True)
     assert draw.using(at_most_once=True, retries=0).enqueue().task().rules.at_most_once
 
 
-def test_using_leaves_the_handler_as_it_was(app: App) -> None:
+def test_using_does_not_change_the_handler(app: App) -> None:
     @app.task(priority=1)
     def send() -> None: ...
 
@@ -169,7 +169,7 @@ def test_using_leaves_the_handler_as_it_was(app: App) -> None:
     assert send.enqueue().task().priority == 1
 
 
-def test_the_same_key_is_the_same_task_and_another_body_a_conflict(app: App) -> None:
+def test_the_same_key_is_the_same_task_and_a_different_body_conflicts(app: App) -> None:
     @app.task
     def send(to: str) -> None: ...
 
@@ -198,7 +198,7 @@ def test_many_calls_are_read_lazily_in_atomic_chunks(app: App) -> None:
     assert sum(count.tasks for count in app.store.counts()) == 2_000
 
 
-def test_many_calls_give_handles_in_their_order(app: App) -> None:
+def test_enqueue_many_returns_handles_in_order(app: App) -> None:
     @app.task
     def work(n: int) -> int:
         return n
@@ -217,7 +217,7 @@ def test_many_calls_give_handles_in_their_order(app: App) -> None:
     assert [handle.result(0) for handle in even_more] == [7]
 
 
-def test_a_cron_is_checked_when_it_is_written(app: App) -> None:
+def test_a_cron_is_checked_when_it_is_registered(app: App) -> None:
     @app.cron("0 6 * * 1-5", tz="Europe/Berlin")
     def daily() -> None: ...
 
@@ -237,7 +237,7 @@ def test_a_cron_is_checked_when_it_is_written(app: App) -> None:
         app.cron("* * * * *", name="no arguments")(work)
 
 
-def test_hooks_are_kept_in_order(app: App) -> None:
+def test_hooks_keep_their_order(app: App) -> None:
     @app.on_worker_start
     def load() -> None: ...
 
@@ -247,7 +247,7 @@ def test_hooks_are_kept_in_order(app: App) -> None:
     assert (app.start_hooks, app.stop_hooks) == ([load], [save])
 
 
-def test_nothing_is_opened_until_it_is_used(tmp_path: Path) -> None:
+def test_the_store_is_opened_on_first_use(tmp_path: Path) -> None:
     file = tmp_path / "tasks.db"
     app = App(f"sqlite:///{file}")
 
@@ -344,8 +344,8 @@ def test_a_program_names_its_handlers_as_if_it_were_imported(tmp_path: Path) -> 
     assert runs == ["['shop.pay']\n"] * 3
 
 
-def test_an_app_brings_neither_the_controller_nor_the_simulator_with_it() -> None:
-    """They are the node's and the analyst's; every process that only enqueues would pay for them at its start."""
+def test_importing_an_app_imports_neither_the_controller_nor_the_simulator() -> None:
+    """A process that only enqueues must not pay for these imports."""
     program = "import sys, windlass; windlass.App; print([name for name in sys.modules if 'autoscale' in name])"
 
     run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)

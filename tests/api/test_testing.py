@@ -1,4 +1,4 @@
-"""The helpers for users' own tests."""
+"""The helpers for testing applications."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.clock import ManualClock
 from windlass.testing import assert_enqueued, drain, immediate
 
 
-def test_drain_runs_over_delays_and_retries_when_it_may_move_the_clock(app: App, clock: ManualClock) -> None:
+def test_drain_runs_delayed_and_retried_tasks_when_it_may_advance_the_clock(app: App, clock: ManualClock) -> None:
     attempts: list[int] = []
 
     @app.task(retries=3)
@@ -38,7 +38,7 @@ def test_drain_runs_over_delays_and_retries_when_it_may_move_the_clock(app: App,
     assert clock.now() - began > timedelta(days=1, hours=1) // timedelta(microseconds=1)
 
 
-def test_drain_runs_async_handlers_also_inside_of_a_running_loop(app: App) -> None:
+def test_drain_runs_async_handlers_inside_a_running_loop(app: App) -> None:
     @app.task
     async def work(n: int) -> int:
         if n < 3:
@@ -83,7 +83,7 @@ def test_drain_stops_at_its_limit_and_names_unknown_handlers(app: App) -> None:
         drain(App(store=app.store))
 
 
-def test_immediate_runs_at_the_call(app: App) -> None:
+def test_immediate_runs_the_task_inside_the_call(app: App) -> None:
     order: list[str] = []
 
     @app.task
@@ -121,7 +121,7 @@ def test_immediate_runs_at_the_call(app: App) -> None:
     assert child.enqueue(9).state is State.RUNNABLE
 
 
-def test_assert_enqueued_says_what_there_is_instead(app: App) -> None:
+def test_assert_enqueued_lists_the_tasks_that_exist(app: App) -> None:
     @app.task(name="send")
     def send(to: str, copies: int = 1) -> None: ...
 
@@ -158,12 +158,12 @@ def test_a_welcome_is_sent(windlass_app, windlass_clock):
     assert drain(app, clock=windlass_clock, advance=True) == 2
     assert sent == ["a@b.c"]
 
-def test_each_test_has_a_store_of_its_own(windlass_app):
+def test_each_test_has_its_own_store(windlass_app):
     assert windlass_app(app).store.counts() == []
 """
 
 
-def test_the_pytest_plugin_gives_an_app_a_store_for_each_test(tmp_path: Path) -> None:
+def test_the_pytest_plugin_gives_each_test_its_own_store(tmp_path: Path) -> None:
     (tmp_path / "test_mail.py").write_text(A_TEST)
     installed = any(entry.value == "windlass.pytest_plugin" for entry in entry_points(group="pytest11"))
     options = [] if installed else ["-p", "windlass.pytest_plugin"]

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Spans:
-    """What was traced."""
+    """The recorded spans."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()
@@ -67,11 +67,11 @@ def ids(span: ReadableSpan) -> tuple[int, int]:
     return context.trace_id, context.span_id
 
 
-def said(span: ReadableSpan) -> dict[str, Any]:
+def attributes_of(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
-def test_the_attempt_is_part_of_the_trace_that_sent_it(app: App, spans: Spans) -> None:
+def test_the_first_attempt_belongs_to_the_trace_of_its_submit(app: App, spans: Spans) -> None:
     inside: list[int] = []
 
     @app.task(queue="mail")
@@ -90,10 +90,10 @@ def test_the_attempt_is_part_of_the_trace_that_sent_it(app: App, spans: Spans) -
     assert ids(process)[0] == request.get_span_context().trace_id
     assert inside == [ids(process)[1]]
     assert (send.kind, process.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
-    assert said(send)["messaging.message.id"] == said(process)["messaging.message.id"] == str(handle.id)
+    assert {attributes_of(span)["messaging.message.id"] for span in (send, process)} == {str(handle.id)}
 
 
-def test_spans_say_what_the_conventions_for_messaging_want(app: App, spans: Spans) -> None:
+def test_spans_follow_the_messaging_conventions(app: App, spans: Spans) -> None:
     @app.task(queue="mail")
     def work() -> None: ...
 
@@ -101,18 +101,18 @@ def test_spans_say_what_the_conventions_for_messaging_want(app: App, spans: Span
     drain(app)
 
     for name in ("send", "process"):
-        attributes = said(spans.one(f"{name} mail"))
+        attributes = attributes_of(spans.one(f"{name} mail"))
         assert attributes["messaging.system"] == "windlass"
         assert attributes["messaging.destination.name"] == "mail"
         assert attributes["messaging.operation.name"] == attributes["messaging.operation.type"] == name
         assert attributes["windlass.handler"] == work.name
-    attributes = said(spans.one("process mail"))
+    attributes = attributes_of(spans.one("process mail"))
     assert (attributes["windlass.attempt"], attributes["windlass.tenant"]) == (1, "acme")
     assert attributes["windlass.outcome"] == "returned"
     assert attributes["messaging.message.conversation_id"] == "w1"
 
 
-def test_a_retry_has_a_trace_of_its_own_and_a_link_back(app: App, spans: Spans, clock: ManualClock) -> None:
+def test_a_retry_has_its_own_trace_and_a_link_back(app: App, spans: Spans, clock: ManualClock) -> None:
     @app.task
     def work() -> None:
         if current().attempt == 1:
@@ -128,10 +128,10 @@ def test_a_retry_has_a_trace_of_its_own_and_a_link_back(app: App, spans: Spans, 
     assert second.parent is None
     assert ids(second)[0] != ids(send)[0]
     assert [(link.context.trace_id, link.context.span_id) for link in second.links] == [ids(send)]
-    assert said(second)["windlass.attempt"] == 2
+    assert attributes_of(second)["windlass.attempt"] == 2
 
 
-def test_an_error_is_told_without_what_is_secret(app: App, spans: Spans) -> None:
+def test_errors_in_spans_are_redacted(app: App, spans: Spans) -> None:
     @app.task(retries=0)
     def work() -> None:
         raise ValueError("cannot reach postgresql://me:hunter2@db/x")
@@ -141,14 +141,14 @@ def test_an_error_is_told_without_what_is_secret(app: App, spans: Spans) -> None
 
     span = spans.one("process default")
     assert span.status.status_code is StatusCode.ERROR
-    assert said(span)["error.type"] == "ValueError"
+    assert attributes_of(span)["error.type"] == "ValueError"
     [event] = span.events
     assert event.name == "exception"
     assert "in work" in str((event.attributes or {})["exception.stacktrace"])
     assert "hunter2" not in span.to_json()
 
 
-async def test_async_handlers_and_callers_are_traced_alike(app: App, spans: Spans) -> None:
+async def test_async_handlers_and_callers_are_traced_too(app: App, spans: Spans) -> None:
     inside: list[int] = []
 
     @app.task
@@ -164,7 +164,7 @@ async def test_async_handlers_and_callers_are_traced_alike(app: App, spans: Span
     assert parent.span_id == ids(spans.one("send default"))[1]
 
 
-def test_what_a_handler_enqueues_goes_on_in_its_trace(app: App, spans: Spans) -> None:
+def test_tasks_enqueued_by_a_handler_belong_to_its_trace(app: App, spans: Spans) -> None:
     @app.task(queue="b")
     def second() -> None: ...
 
@@ -181,7 +181,7 @@ def test_what_a_handler_enqueues_goes_on_in_its_trace(app: App, spans: Spans) ->
     assert len({ids(spans.one(name))[0] for name in ("send a", "process a", "send b", "process b")}) == 1
 
 
-def test_a_batch_is_one_span_and_a_trace_that_the_caller_gives_is_kept(app: App, spans: Spans) -> None:
+def test_a_batch_is_one_span_and_keeps_the_trace_of_the_caller(app: App, spans: Spans) -> None:
     @app.task
     def work(number: int) -> None: ...
 
@@ -189,13 +189,13 @@ def test_a_batch_is_one_span_and_a_trace_that_the_caller_gives_is_kept(app: App,
     app.enqueue_many([work.bind(1), work.bind(2), Bound(NewTask(handler=work.name, args={"number": 3}, trace=given))])
     drain(app)
 
-    assert said(spans.one("send default"))["messaging.batch.message_count"] == 3
+    assert attributes_of(spans.one("send default"))["messaging.batch.message_count"] == 3
     parents = [span.parent.trace_id for span in spans.named("process default") if span.parent]
     assert len(parents) == 3
     assert int("1" * 32, 16) in parents
 
 
-def test_what_a_handler_logs_carries_its_trace(app: App, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_records_of_a_handler_carry_its_trace(app: App, caplog: pytest.LogCaptureFixture) -> None:
     @app.task
     def work() -> None:
         current().log.warning("here")
@@ -204,11 +204,11 @@ def test_what_a_handler_logs_carries_its_trace(app: App, caplog: pytest.LogCaptu
     app.store.submit([NewTask(handler=work.name, trace=trace) for trace in (given, "rubbish", None)])
     drain(app)
 
-    said = [vars(record).get("trace_id") for record in caplog.records if record.message == "here"]
-    assert sorted(map(str, said)) == ["1" * 32, "None", "None"]
+    trace_ids = [vars(record).get("trace_id") for record in caplog.records if record.message == "here"]
+    assert sorted(map(str, trace_ids)) == ["1" * 32, "None", "None"]
 
 
-def test_a_trace_that_cannot_be_read_is_left_out(app: App, spans: Spans) -> None:
+def test_an_invalid_trace_is_ignored(app: App, spans: Spans) -> None:
     @app.task
     def work() -> None: ...
 
@@ -218,7 +218,7 @@ def test_a_trace_that_cannot_be_read_is_left_out(app: App, spans: Spans) -> None
     assert spans.one("process default").parent is None
 
 
-def test_nothing_of_one_attempt_leaks_into_the_next(app: App, spans: Spans) -> None:
+def test_attempts_do_not_share_a_trace_context(app: App, spans: Spans) -> None:
     @app.task
     def work() -> None: ...
 
@@ -230,7 +230,7 @@ def test_nothing_of_one_attempt_leaks_into_the_next(app: App, spans: Spans) -> N
     assert not get_current_span().get_span_context().is_valid
 
 
-def test_a_submit_that_is_refused_is_an_error_of_its_span(app: App, spans: Spans) -> None:
+def test_a_refused_submit_is_an_error_of_its_span(app: App, spans: Spans) -> None:
     @app.task
     def work() -> None: ...
 
@@ -239,7 +239,7 @@ def test_a_submit_that_is_refused_is_an_error_of_its_span(app: App, spans: Spans
 
     span = spans.one("send default")
     assert span.status.status_code is StatusCode.ERROR
-    assert said(span)["error.type"] == "UnknownPrerequisite"
+    assert attributes_of(span)["error.type"] == "UnknownPrerequisite"
 
 
 def test_durations_are_measured(app: App, spans: Spans) -> None:
@@ -257,7 +257,7 @@ def test_durations_are_measured(app: App, spans: Spans) -> None:
 
 
 class Broken(SpanProcessor):
-    """Fails at every occasion."""
+    """A span processor that always fails."""
 
     def on_start(self, span: Any, parent_context: Any = None) -> None:
         raise RuntimeError("no room")
@@ -266,7 +266,7 @@ class Broken(SpanProcessor):
         raise RuntimeError("no room")
 
 
-def test_what_goes_wrong_with_a_trace_harms_no_task(app: App, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tracing_error_does_not_fail_the_task(app: App, caplog: pytest.LogCaptureFixture) -> None:
     broken = TracerProvider()
     broken.add_span_processor(Broken())
     tracing.enable(broken)
@@ -285,7 +285,7 @@ def test_what_goes_wrong_with_a_trace_harms_no_task(app: App, caplog: pytest.Log
     assert "tracing failed; the task is not affected" in caplog.text
 
 
-def test_without_being_enabled_nothing_is_traced_and_nothing_imported() -> None:
+def test_tracing_that_is_off_imports_nothing() -> None:
     code = """
 import sys, windlass
 from windlass.testing import drain
@@ -301,7 +301,7 @@ print(app.store.get([handle.id])[0].rules.trace, [name for name in sys.modules i
     assert done.stdout == "None []\n"
 
 
-def test_without_opentelemetry_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_opentelemetry_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
 
     with pytest.raises(ImportError, match=r"pip install 'windlass\[otel\]'"):

@@ -1,4 +1,4 @@
-"""The caller's transaction and the handler's own: rows and tasks come together, or not at all."""
+"""The caller's transaction and the handler's own: rows and tasks commit together, or not at all."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def invoices(url: str) -> int:
 
 
 @pytest.mark.parametrize("caller", [by_psycopg, by_psycopg_in_autocommit, by_sqlalchemy, by_django])
-def test_a_zombie_and_a_redelivery_bill_the_customer_once(pg: App, postgres_url: str, caller: Caller) -> None:
+def test_a_stale_attempt_and_its_replacement_bill_the_customer_once(pg: App, postgres_url: str, caller: Caller) -> None:
     @pg.task
     def bill(customer: int) -> str:
         with caller(postgres_url) as (conn, execute), current().transaction(conn) as tx:
@@ -112,7 +112,7 @@ def test_a_zombie_and_a_redelivery_bill_the_customer_once(pg: App, postgres_url:
     assert invoices(postgres_url) == 1
 
 
-def test_what_a_handler_does_after_its_commit_changes_nothing(
+def test_a_handler_cannot_change_its_outcome_after_the_commit(
     pg: App, postgres_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     @pg.task
@@ -148,7 +148,7 @@ def test_an_error_in_the_block_rolls_back_and_is_retried_or_fails(pg: App, postg
     assert invoices(postgres_url) == 0
 
 
-def test_a_cancel_that_comes_in_between_rolls_back(pg: App, postgres_url: str) -> None:
+def test_a_cancel_during_the_transaction_rolls_back(pg: App, postgres_url: str) -> None:
     @pg.task
     def bill() -> None:
         with psycopg.connect(postgres_url) as conn, current().transaction(conn):
@@ -163,7 +163,7 @@ def test_a_cancel_that_comes_in_between_rolls_back(pg: App, postgres_url: str) -
     assert invoices(postgres_url) == 0
 
 
-def test_a_coroutine_has_its_transaction_too(pg: App, postgres_url: str) -> None:
+def test_transactions_work_in_coroutines(pg: App, postgres_url: str) -> None:
     @pg.task
     async def bill(autocommit: bool) -> None:
         async with (
@@ -188,7 +188,7 @@ def test_a_coroutine_has_its_transaction_too(pg: App, postgres_url: str) -> None
     assert invoices(postgres_url) == 3
 
 
-def test_what_cannot_carry_a_completion_is_refused(pg: App, postgres_url: str) -> None:
+def test_an_unusable_connection_raises_an_error(pg: App, postgres_url: str) -> None:
     refused: list[str] = []
 
     @pg.task
@@ -219,7 +219,7 @@ def _refused(refused: list[str], conn: Any) -> None:
     refused.append(str(refusal.value))
 
 
-def test_a_task_is_there_if_and_only_if_the_callers_rows_are(pg: App, postgres_url: str) -> None:
+def test_a_task_exists_if_and_only_if_the_callers_rows_do(pg: App, postgres_url: str) -> None:
     @pg.task
     def send(to: str) -> None: ...
 
@@ -249,7 +249,7 @@ def test_a_task_is_there_if_and_only_if_the_callers_rows_are(pg: App, postgres_u
 
 
 class _Nobody:
-    """A channel at whose other end nobody is."""
+    """A channel without a node."""
 
     def progress(self, order: Any, share: float | None, message: str | None) -> None: ...
 

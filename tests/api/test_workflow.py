@@ -1,4 +1,4 @@
-"""Workflows: references become prerequisites and results; all of it is submitted, or nothing."""
+"""Workflows: references become prerequisites and results; all tasks are submitted, or none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Bundle:
 
 @pytest.fixture
 def shop(app: App) -> Any:
-    """Handlers that give, add up and fail."""
+    """Handlers that return, add and fail."""
 
     class Shop:
         @app.task(name="give", retry=Retry(retries=0))
@@ -41,8 +41,8 @@ def shop(app: App) -> Any:
         def unpack(bundle: Bundle, by_name: dict[str, int]) -> list[Any]:  # noqa: N805
             return [bundle.name, *bundle.parts, by_name]
 
-        @app.task(name="tell")
-        def tell(number: int | None = None) -> int | None:  # noqa: N805
+        @app.task(name="report")
+        def report(number: int | None = None) -> int | None:  # noqa: N805
             return number
 
     return Shop
@@ -61,7 +61,7 @@ def test_steps_run_in_order_and_references_become_results(app: App, shop: Any) -
     assert {step.task().workflow for step in wf.steps} == {"nightly"}
 
 
-def test_references_may_stand_deep_inside(app: App, shop: Any) -> None:
+def test_references_may_be_deeply_nested(app: App, shop: Any) -> None:
     with app.workflow("deep") as wf:
         a, b = wf.add(shop.give, 1), wf.add(shop.give, 2)
         step = wf.add(shop.unpack, Bundle("x", [a, 5, b]), {"b": b})
@@ -71,7 +71,7 @@ def test_references_may_stand_deep_inside(app: App, shop: Any) -> None:
     assert step.result(0) == ["x", 1, 5, 2, {"b": 2}]
 
 
-def test_a_block_that_is_left_by_an_error_submits_nothing(app: App, shop: Any) -> None:
+def test_a_block_that_raises_submits_nothing(app: App, shop: Any) -> None:
     wf = app.workflow("broken")
     with suppress(ZeroDivisionError), wf:
         step = wf.add(shop.give, 1)
@@ -84,11 +84,11 @@ def test_a_block_that_is_left_by_an_error_submits_nothing(app: App, shop: Any) -
         wf.add(shop.give, 2)
 
 
-def test_a_failed_step_cancels_what_needs_it_unless_it_says_run(app: App, shop: Any) -> None:
+def test_a_failed_step_cancels_its_dependents_unless_they_have_on_failure_run(app: App, shop: Any) -> None:
     with app.workflow("fails") as wf:
         bad = wf.add(shop.give, -1)
         needs = wf.add(shop.add, [bad])
-        anyway = wf.add(shop.tell, bad, on_failure="run")
+        anyway = wf.add(shop.report, bad, on_failure="run")
 
     drain(app)
 
@@ -111,7 +111,7 @@ def test_a_key_names_the_same_step_each_time(app: App, shop: Any) -> None:
     assert [task.tenant for task in app.store.get(ids[0]) if task] == ["acme"] * 3
 
 
-def test_coroutines_build_workflows_too(app: App, shop: Any) -> None:
+def test_workflows_can_be_built_in_coroutines(app: App, shop: Any) -> None:
     async def main() -> Any:
         async with app.workflow("async") as wf:
             a = wf.add(shop.give, 4)
@@ -135,7 +135,7 @@ def test_arguments_are_checked_when_they_are_added(app: App, shop: Any) -> None:
     assert wf.steps == [a]
 
 
-def test_a_workflow_too_large_for_one_batch_is_sealed_at_its_end(
+def test_a_workflow_too_large_for_one_batch_is_sealed_at_the_end(
     app: App, shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workflows, "MAX_BATCH", 10)
@@ -149,7 +149,7 @@ def test_a_workflow_too_large_for_one_batch_is_sealed_at_its_end(
     assert total.result(0) == sum(range(15))
 
 
-def test_a_large_workflow_that_is_refused_half_way_leaves_nothing_that_runs(
+def test_a_large_workflow_that_is_refused_midway_runs_nothing(
     app: App, shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workflows, "MAX_BATCH", 10)
@@ -166,14 +166,14 @@ def test_a_large_workflow_that_is_refused_half_way_leaves_nothing_that_runs(
     assert {task.state for task in app.store.get([step.id for step in wf.steps]) if task} == {State.CANCELLED}
 
 
-def test_an_empty_workflow_is_nothing(app: App) -> None:
+def test_an_empty_workflow_submits_nothing(app: App) -> None:
     with app.workflow("empty"):
         pass
 
     assert app.store.counts() == []
 
 
-def test_references_in_text_are_found_once_each_and_filled_as_they_are_stored() -> None:
+def test_references_are_found_once_each_and_replaced_by_stored_results() -> None:
     a, b = "018f0000-0000-7000-8000-00000000000a", "018f0000-0000-7000-8000-00000000000b"
     args = f'{{"x":{{"$result":"{a}"}},"y":[{{"$result":"{b}"}},{{"$result":"{a}"}}],"z":{{"$result":1}}}}'
 
@@ -192,9 +192,7 @@ def test_results_that_are_too_large_together_are_refused() -> None:
         with_results(args, {id: '"' + "x" * MAX_RESOLVED_BYTES + '"'})
 
 
-def test_many_large_workflows_and_single_tasks_at_once_do_not_wait_for_each_other(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_large_workflows_and_single_tasks_do_not_deadlock(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.client.workflow.MAX_BATCH", 1)
     monkeypatch.setattr("windlass.client.workflow._PART", 1)
 

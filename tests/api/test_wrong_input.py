@@ -1,4 +1,4 @@
-"""The Python API refuses values of the wrong type in words, at the call that has them."""
+"""The Python API raises clear errors for values of the wrong type, at the call."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ WRONG_CALLER_OPTIONS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize(("option", "values"), WRONG_OPTIONS.items(), ids=WRONG_OPTIONS)
-def test_a_wrong_option_of_a_handler_is_refused_when_it_is_registered(app: App, option: str, values: list[Any]) -> None:
+def test_a_wrong_option_of_a_handler_raises_an_error_at_registration(app: App, option: str, values: list[Any]) -> None:
     for value in values:
         with pytest.raises(InvalidTask, match=option):
             app.task(**{option: value})(work)
@@ -64,7 +64,7 @@ def test_a_wrong_option_of_a_handler_is_refused_when_it_is_registered(app: App, 
 
 
 @pytest.mark.parametrize(("option", "values"), WRONG_CALLER_OPTIONS.items(), ids=WRONG_CALLER_OPTIONS)
-def test_a_wrong_option_of_a_call_is_refused_and_stores_nothing(app: App, option: str, values: list[Any]) -> None:
+def test_a_wrong_option_of_a_call_raises_an_error_and_stores_nothing(app: App, option: str, values: list[Any]) -> None:
     handler = app.task(work)
     named = "prerequisites|after" if option == "after" else option
     for value in values:
@@ -118,7 +118,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-def test_a_call_with_the_wrong_type_is_refused_in_words(app: App, call: Callable[[App, Any], Any]) -> None:
+def test_a_call_with_the_wrong_type_raises_a_clear_error(app: App, call: Callable[[App, Any], Any]) -> None:
     handler = app.task(name="handler")(work)
 
     with pytest.raises(InvalidTask) as refused:
@@ -137,7 +137,7 @@ def test_prerequisites_of_a_call_may_come_from_any_iterable(app: App) -> None:
     assert last.task().waiting == 3
 
 
-def test_a_retry_policy_and_a_number_of_retries_go_together(app: App) -> None:
+def test_a_retry_policy_and_a_number_of_retries_can_be_combined(app: App) -> None:
     handler = app.task(retry=Retry(cap=timedelta(minutes=1)), retries=7)(work)
 
     assert handler.enqueue().task().rules.retry == Retry(retries=7, cap=timedelta(minutes=1))
@@ -155,6 +155,6 @@ def test_a_retry_policy_and_a_number_of_retries_go_together(app: App) -> None:
         ({"on_event": 3}, "on_event=3 is not callable"),
     ],
 )
-def test_a_node_of_a_program_is_refused_what_means_something_else(app: App, options: dict[str, Any], text: str) -> None:
+def test_an_embedded_node_rejects_invalid_options(app: App, options: dict[str, Any], text: str) -> None:
     with pytest.raises((TypeError, InvalidSettings), match=re.escape(text)):
         make_settings(app, cast("Any", options))

@@ -48,7 +48,7 @@ def test_a_second_run_creates_no_task_twice(windlass: Windlass, tmp_path: Path) 
 BAD = [
     ("{", "line 2: "),
     ('{"handler": "post", "args": {}}', "line 2: handler='post'"),
-    ('{"handler": "mail", "args": {}}', "missing: to"),
+    ('{"handler": "mail", "args": {}}', "Missing: to"),
     ('{"handler": "mail", "args": {"to": "ann"}, "colour": 1}', "colour"),
     ('{"handler": "mail", "args": {"to": "ann"}, "delay": "soon"}', "delay"),
     ('{"handler": "mail", "args": {"to": "ann"}, "after": ["nobody"]}', "'nobody'. Submit it first"),

@@ -100,12 +100,6 @@ def test_an_empty_filter_is_refused(windlass: Windlass, store: Store, two: list[
     assert len(store.find(Filter(states=frozenset({State.RUNNABLE}))).tasks) == 2
 
 
-def test_a_count_is_bounded(monkeypatch: pytest.MonkeyPatch, windlass: Windlass, two: list[TaskId]) -> None:
-    monkeypatch.setattr(options, "MOST_COUNTED", 1)
-
-    assert "Would cancel more than 1 task." in windlass("tasks", "cancel", "queue:mail", "--dry-run").stderr
-
-
 def test_an_inexact_count_is_a_lower_bound(
     monkeypatch: pytest.MonkeyPatch, windlass: Windlass, store: Store, two: list[TaskId]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Files as `windlass deploy` makes them, and programs that judge them where they are installed."""
+"""The files of `windlass deploy`, and programs that validate them if they are installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.cli.main import main
 
 
 def made(*words: str) -> str:
-    """What the command prints."""
+    """Return what the command prints."""
     result = CliRunner().invoke(main, ["deploy", *words])
     assert result.exit_code == 0, result.output
     assert "@{" not in result.stdout, "a name was not filled in"
@@ -22,12 +22,12 @@ def made(*words: str) -> str:
 
 
 def documents(text: str) -> list[dict[str, Any]]:
-    """The YAML documents of a text."""
+    """Parse the YAML documents of a text."""
     return list(yaml.safe_load_all(text))
 
 
 def judged(*command: str) -> str:
-    """What a program says of a file that it accepts; skipped where it is not installed."""
+    """Return the output of a program that accepts a file; skip the test if it is not installed."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed; the checks by hand stand alone")
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)

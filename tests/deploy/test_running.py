@@ -1,4 +1,4 @@
-"""Units and manifests: what they call exists, and they give a drain the time that it needs."""
+"""Units and manifests: their commands exist, and a drain has enough time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLUSTER = (
 
 
 def called(words: list[str]) -> dict[str, Any]:
-    """What a command line of ours says; it must be one."""
+    """Parse a command line of ours, which must be valid."""
     program, command, *rest = words
     assert program.endswith("windlass")
     return {"worker": worker, "server": server}[command].make_context(command, rest).params
@@ -50,7 +50,7 @@ def seconds(text: str) -> float:
 
 
 def a_server(params: dict[str, Any]) -> ServerSettings:
-    """The settings that a command line makes; they must do for a server with tokens."""
+    """Return the settings of a command line; they must be valid for a server with tokens."""
     settings = ServerSettings(host=params["host"], hosts=tuple(params["hosts"]), behind_proxy=params["behind_proxy"])
     settings.check(has_tokens=True)
     return settings
@@ -70,11 +70,11 @@ def test_a_unit_drains_before_it_is_killed() -> None:
 
     assert (params["app"], params["pools"], params["drain_timeout"]) == ("post:app", ("mail=1-6",), "120s")
     assert seconds(found["TimeoutStopSec"]) > 120
-    assert found["KillMode"] == "mixed", "only the node is told to stop; its workers are its own to end"
+    assert found["KillMode"] == "mixed", "only the node is options to stop; its workers are its own to end"
     assert found["NoNewPrivileges"] == "yes"
 
 
-def test_a_unit_of_the_server_listens_on_this_machine_alone() -> None:
+def test_a_unit_of_the_server_listens_on_localhost_only() -> None:
     params = called(unit(made("systemd", "server"))["ExecStart"].split())
 
     assert a_server(params).is_local
@@ -91,9 +91,9 @@ def test_systemd_accepts_the_units(role: str, tmp_path: Path) -> None:
     path = tmp_path / f"windlass-{role}.service"
     path.write_text(made("systemd", role, "--bin", sys.executable, "--folder", "/tmp"))
 
-    said = judged("systemd-analyze", "verify", "--man=no", str(path))
+    output = judged("systemd-analyze", "verify", "--man=no", str(path))
 
-    assert "Unknown" not in said, "systemd does not fail over what it does not know"
+    assert "Unknown" not in output, "systemd does not fail over what it does not know"
 
 
 # compose
@@ -109,7 +109,7 @@ def test_a_compose_file_has_a_store_a_server_and_nodes_that_drain() -> None:
     assert seconds(services["worker"]["stop_grace_period"]) > seconds(params["drain_timeout"])
     assert services["server"]["image"] == services["worker"]["image"] == "post:2"
     assert services["server"]["ports"] == ["127.0.0.1:7878:7878"], "nobody elsewhere"
-    assert a_server(called(services["server"]["command"])).answers_to("server")
+    assert a_server(called(services["server"]["command"])).accepts_host("server")
     assert "WINDLASS_URL" in services["worker"]["environment"]
     assert found["volumes"].keys() == {"data"}
 
@@ -131,7 +131,7 @@ def test_docker_accepts_the_compose_file(tmp_path: Path) -> None:
 
 @pytest.fixture(params=["--hpa", ""])
 def manifests(request: pytest.FixtureRequest) -> dict[tuple[str, str], dict[str, Any]]:
-    """Every object by kind and name."""
+    """Return every object by kind and name."""
     objects = documents(made("keda", *CLUSTER, *filter(None, [request.param])))
     return {(each["kind"], each["metadata"]["name"]): each for each in objects}
 
@@ -148,7 +148,7 @@ def test_every_object_is_in_its_namespace_and_deployments_select_their_own_pods(
     assert service["ports"][0]["targetPort"] == pods["spec"]["containers"][0]["ports"][0]["name"]
 
 
-def test_a_pod_of_workers_is_given_the_time_to_drain(manifests: dict[Any, Any]) -> None:
+def test_a_pod_of_workers_has_enough_time_to_drain(manifests: dict[Any, Any]) -> None:
     spec = manifests["Deployment", "windlass-mail"]["spec"]
     pod = spec["template"]["spec"]
     [container] = pod["containers"]
@@ -161,7 +161,7 @@ def test_a_pod_of_workers_is_given_the_time_to_drain(manifests: dict[Any, Any]) 
     assert params["health"].endswith(f":{container['ports'][0]['containerPort']}")
 
 
-def test_the_number_of_pods_follows_what_is_desired_without_filtering_it_again(manifests: dict[Any, Any]) -> None:
+def test_the_number_of_pods_follows_the_desired_size_without_smoothing(manifests: dict[Any, Any]) -> None:
     scaler = manifests.get(("HorizontalPodAutoscaler", "windlass-mail"))
     if scaler is not None:
         spec, most = scaler["spec"], scaler["spec"]["maxReplicas"]
@@ -175,12 +175,12 @@ def test_the_number_of_pods_follows_what_is_desired_without_filtering_it_again(m
         behaviour = spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
 
     assert spec["scaleTargetRef"]["name"] == "windlass-mail"
-    assert (most, target) == (4, "6"), "as many pods as said, and a pod runs as many tasks as it has workers"
+    assert (most, target) == (4, "6"), "as many pods as output, and a pod runs as many tasks as it has workers"
     assert behaviour["scaleUp"]["stabilizationWindowSeconds"] == 0
     assert behaviour["scaleDown"]["stabilizationWindowSeconds"] <= 60
 
 
-def test_keda_asks_a_route_that_exists_of_a_server_that_answers_to_that_name() -> None:
+def test_keda_queries_an_existing_route_of_the_server() -> None:
     objects = {each["kind"]: each for each in documents(made("keda", *CLUSTER)) if each["kind"] != "Deployment"}
     servers = [each for each in documents(made("keda", *CLUSTER)) if each["metadata"]["name"] == "windlass-server"]
     [trigger] = objects["ScaledObject"]["spec"]["triggers"]
@@ -195,10 +195,10 @@ def test_keda_asks_a_route_that_exists_of_a_server_that_answers_to_that_name() -
     [command] = [
         each["spec"]["template"]["spec"]["containers"][0]["command"] for each in servers if each["kind"] == "Deployment"
     ]
-    assert a_server(called(command)).answers_to(asked[1])
+    assert a_server(called(command)).accepts_host(asked[1])
 
 
-def test_a_chart_with_its_values_is_what_the_manifests_are(tmp_path: Path) -> None:
+def test_a_chart_with_its_values_equals_the_manifests(tmp_path: Path) -> None:
     made("helm", *CLUSTER, "-o", str(tmp_path / "chart"))
     values = yaml.safe_load((tmp_path / "chart" / "values.yaml").read_text())
     chart = yaml.safe_load((tmp_path / "chart" / "Chart.yaml").read_text())
@@ -224,7 +224,7 @@ def test_helm_accepts_the_chart(tmp_path: Path) -> None:
 # Probes
 
 
-def test_nodes_are_probed_where_they_answer() -> None:
+def test_nodes_are_probed_at_their_health_paths() -> None:
     [pod] = [
         each["spec"]["template"]["spec"]["containers"][0]
         for each in documents(made("keda", *CLUSTER))
@@ -238,7 +238,7 @@ def test_nodes_are_probed_where_they_answer() -> None:
     assert parse_address(called(pod["command"])["health"]) == ("0.0.0.0", port["containerPort"])
 
 
-def test_a_composed_node_is_checked_where_it_answers() -> None:
+def test_a_compose_node_is_checked_at_its_health_path() -> None:
     [found] = documents(made("compose"))
     worker = found["services"]["worker"]
     _, port = parse_address(called(worker["command"])["health"])
@@ -246,7 +246,7 @@ def test_a_composed_node_is_checked_where_it_answers() -> None:
     assert f"http://127.0.0.1:{port}/readyz" in worker["healthcheck"]["test"][-1]
 
 
-def test_a_unit_of_a_node_answers_on_this_machine_alone() -> None:
+def test_a_unit_of_a_node_serves_health_on_localhost_only() -> None:
     params = called(unit(made("systemd"))["ExecStart"].split())
 
     assert parse_address(params["health"])[0] == "127.0.0.1"
@@ -256,7 +256,7 @@ def test_a_unit_of_a_node_answers_on_this_machine_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["keda", "--app", "shop"], "app='shop' is invalid, use a value such as shop:app"),
         (["keda", "--app", 'shop:app"\n- x'], "app="),
@@ -269,26 +269,26 @@ def test_a_unit_of_a_node_answers_on_this_machine_alone() -> None:
         (["systemd", "--bin", "windlass"], "command='windlass' is invalid"),
         (["systemd", "--store", "postgresql://me:hunter2@db/x"], "store contains a password"),
         (["systemd", "--store", "sqlite:///a\nExecStartPre=/bin/x"], "store="),
-        (["helm"], "a chart is a folder"),
+        (["helm"], "A chart is a folder"),
     ],
 )
-def test_what_does_not_fit_into_a_file_is_refused(words: list[str], said: str) -> None:
+def test_invalid_values_are_refused(words: list[str], message: str) -> None:
     result = CliRunner().invoke(main, ["deploy", *words])
 
     assert result.exit_code == 2
-    assert said in result.output
+    assert message in result.output
     assert "hunter2" not in result.output
     assert result.stdout == ""
 
 
-def test_files_that_are_there_are_not_overwritten_unawares(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten_without_force(tmp_path: Path) -> None:
     words = ["deploy", "alerts", "-o", str(tmp_path)]
     (tmp_path / "windlass-alerts.yaml").write_text("mine")
 
     refused = CliRunner().invoke(main, words)
 
     assert refused.exit_code == 2
-    assert "windlass-alerts.yaml: there already" in refused.output
+    assert "windlass-alerts.yaml already exists" in refused.output
     assert (tmp_path / "windlass-alerts.yaml").read_text() == "mine"
     assert CliRunner().invoke(main, [*words, "--force"]).exit_code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["windlass-alerts.yaml"]

@@ -1,4 +1,4 @@
-"""The dashboard and the alert rules ask only for what there is."""
+"""The dashboard and the alert rules use only existing metrics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EXPRESSIONS = [
 
 
 def labels_of(expression: str) -> Iterator[str]:
-    """Every label that an expression names."""
+    """Return every label that an expression uses."""
     for names in re.findall(r"\b(?:by|on|without)\s*\(([^)]*)\)", expression):
         yield from (name.strip() for name in names.split(","))
     for matchers in re.findall(r"\{([^}]*)\}", expression):
@@ -40,7 +40,7 @@ def labels_of(expression: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_an_expression_asks_for_metrics_and_labels_that_exist(expression: str) -> None:
+def test_expressions_use_existing_metrics_and_labels(expression: str) -> None:
     names = set(re.findall(r"\bwindlass_\w+", expression))
 
     assert names
@@ -52,7 +52,7 @@ def test_an_expression_asks_for_metrics_and_labels_that_exist(expression: str) -
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_counters_are_asked_for_their_growth_and_gauges_for_themselves(expression: str) -> None:
+def test_counters_are_used_with_a_rate_and_gauges_without(expression: str) -> None:
     for name, within in re.findall(
         r"(?:(?:rate|increase|delta)\()?(windlass_\w+)(?:\{[^}]*\})?(\[[^]]*\])?", expression
     ):
@@ -60,7 +60,7 @@ def test_counters_are_asked_for_their_growth_and_gauges_for_themselves(expressio
         assert bool(within) == counted or f"delta({name}" in expression, name
 
 
-def test_the_dashboard_has_a_row_for_each_question_and_no_panel_lies_on_another() -> None:
+def test_the_dashboard_has_a_row_per_question_and_no_overlapping_panels() -> None:
     rows = [panel["title"] for panel in BOARD["panels"] if panel["type"] == "row"]
     covered = [
         (x, y)
@@ -78,7 +78,7 @@ def test_the_dashboard_has_a_row_for_each_question_and_no_panel_lies_on_another(
     assert all(panel["gridPos"]["h"] == HEIGHT for panel in PANELS)
 
 
-def test_the_dashboard_asks_the_data_source_that_is_chosen() -> None:
+def test_the_dashboard_uses_the_selected_data_source() -> None:
     variables = {variable["name"]: variable for variable in BOARD["templating"]["list"]}
     used = set(re.findall(r"\$\{?(\w+)", json.dumps(PANELS))) - {"__rate_interval"}
 
@@ -88,14 +88,14 @@ def test_the_dashboard_asks_the_data_source_that_is_chosen() -> None:
         assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
 
 
-def test_legends_name_labels_that_the_expression_keeps() -> None:
+def test_legends_use_labels_of_the_expression() -> None:
     for panel in PANELS:
         for target in panel["targets"]:
             kept = set(labels_of(target["expr"]))
             assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= kept, panel["title"]
 
 
-def test_every_rule_is_whole() -> None:
+def test_every_rule_is_complete() -> None:
     for rule in EVERY_RULE:
         assert re.fullmatch(r"Windlass[A-Za-z]+", rule["alert"])
         assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
@@ -118,7 +118,7 @@ def test_every_alert_of_the_controller_has_a_rule() -> None:
     assert named == set(ALERTS)
 
 
-def test_a_burning_budget_is_seen_over_five_minutes_and_an_hour() -> None:
+def test_the_burn_rate_is_measured_over_five_minutes_and_an_hour() -> None:
     [rule] = [rule for rule in EVERY_RULE if rule["alert"] == "WindlassTasksLate"]
 
     assert re.findall(r"\[(\w+)\]", rule["expr"]) == ["5m", "5m", "1h", "1h"]

@@ -121,7 +121,7 @@ def test_a_paused_pool_starts_nothing_shows_it_and_resumes(
 
     assert handle.state is State.RUNNABLE
     output = windlass("pool", "show", "default").stdout
-    assert "0/0 workers, 0 tasks run, 1 runnable" in output
+    assert "0/0 workers, 0 running, 1 runnable" in output
     assert "(paused)" in output
     assert "a migration" in output
     windlass("pool", "resume", "default")

@@ -34,8 +34,8 @@ from windlass.stores.protocol import Store
 from windlass.stores.sqlite import SQLiteStore
 
 TABLE = """\
-step: 5,115 tasks in 300 s, goal 10 s, 1 to 200 workers that start in 10 s
-Late is the share of tasks over the goal; cost is relative to one who knows every task ahead.
+step: 5,115 tasks in 300 s, wait goal 10 s, 1 to 200 workers that start in 10 s
+Late: share of tasks above the wait goal. Cost: relative to a policy that knows all tasks in advance.
 
 policy        late   p99 wait  cost  resizes/h  recovery  score
 hindsight 40  0.00%  2.1 s     2.19  0.0        0 s       2.19
@@ -61,8 +61,9 @@ def test_the_same_command_prints_the_same_twice() -> None:
     assert ask(*words).stdout == ask(*words).stdout
 
 
-def test_programs_get_numbers_and_the_ledger() -> None:
-    [result] = json.loads(ask("step", "--seconds", "300", "--wait-goal", "2s", "--min", "2", "--json").stdout)
+def test_json_has_the_numbers_and_the_decisions() -> None:
+    document = json.loads(ask("step", "--seconds", "300", "--wait-goal", "2s", "--min", "2", "--json").stdout)
+    [result] = document["results"]
 
     assert (result["policy"], result["goal"]) == ("slo", 2.0)
     assert {"late", "wait_p99", "worker_seconds", "cost", "resizes_per_hour", "recovery", "score"} <= result.keys()
@@ -87,7 +88,7 @@ def test_a_file_of_tasks_is_played(tmp_path: Path) -> None:
 
     result = ask(str(trace), "--wait-goal", "1s", "--start-delay", "100ms", "--max", "4")
 
-    assert result.stdout.startswith("monday: 200 tasks in 129 s, goal 1 s, 1 to 4 workers that start in 0.1 s")
+    assert result.stdout.startswith("monday: 200 tasks in 129 s, wait goal 1 s, 1 to 4 workers that start in 0.1 s")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_two_loads_at_once_are_refused(tmp_path: Path) -> None:
     result = ask("step", "--store", f"sqlite:///{tmp_path / 'tasks.db'}")
 
     assert result.exit_code == 2
-    assert "LOAD=step and --store" in result.stderr
+    assert "Use either LOAD=step or --store" in result.stderr
     assert not (tmp_path / "tasks.db").exists()
 
 

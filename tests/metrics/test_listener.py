@@ -20,7 +20,7 @@ from windlass.metrics.listener import MAX_CLIENTS, Listener, Response, listen, p
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    """One that knows a single path."""
+    """A listener with a single path."""
     found = listen("0", {"/things": lambda: Response(200, "text/plain", b"3 things")})
     yield found
     found.close()
@@ -31,13 +31,13 @@ def port_of(listener: Listener) -> int:
 
 
 def slow_client(listener: Listener, begun: bytes = b"") -> socket.socket:
-    """A client that does not go on."""
+    """A client that sends nothing more."""
     client = socket.create_connection(("127.0.0.1", port_of(listener)), timeout=10)
     client.sendall(begun)
     return client
 
 
-def test_a_path_is_served_on_this_machine_and_nothing_else_is(listener: Listener) -> None:
+def test_only_the_given_paths_are_served(listener: Listener) -> None:
     with urlopen(f"{listener.url}/things?x=1", timeout=10) as answer:
         assert (answer.read(), answer.headers["Content-Type"]) == (b"3 things", "text/plain")
     with pytest.raises(HTTPError, match="404"):
@@ -50,12 +50,12 @@ def test_a_path_is_served_on_this_machine_and_nothing_else_is(listener: Listener
     ("request_line", "status"),
     [(b"POST /things HTTP/1.1", b"405"), (b"nonsense", b"400"), (b"GET /" + b"x" * 9_000 + b" HTTP/1.1", b"400")],
 )
-def test_what_is_not_a_plain_get_is_refused(listener: Listener, request_line: bytes, status: bytes) -> None:
+def test_other_methods_and_invalid_requests_are_refused(listener: Listener, request_line: bytes, status: bytes) -> None:
     with slow_client(listener, request_line + b"\r\n\r\n") as client:
         assert client.recv(100).split()[1] == status
 
 
-def test_slow_clients_hold_nobody_else(listener: Listener) -> None:
+def test_slow_clients_do_not_block_others(listener: Listener) -> None:
     clients = [slow_client(listener, b"GET /thi") for _ in range(MAX_CLIENTS - 1)]
 
     with urlopen(f"{listener.url}/things", timeout=4) as answer:
@@ -65,9 +65,7 @@ def test_slow_clients_hold_nobody_else(listener: Listener) -> None:
         client.close()
 
 
-def test_more_clients_than_are_served_at_a_time_are_hung_up_on(
-    listener: Listener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clients_above_the_limit_are_disconnected(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "TIMEOUT_SECONDS", 1.0)
     clients = [slow_client(listener) for _ in range(MAX_CLIENTS)]
     with slow_client(listener) as one_more:
@@ -80,7 +78,7 @@ def test_more_clients_than_are_served_at_a_time_are_hung_up_on(
         assert answer.read() == b"3 things"
 
 
-def test_a_client_that_sends_drop_by_drop_is_hung_up_on(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_sends_very_slowly_is_disconnected(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "TIMEOUT_SECONDS", 0.3)
     begun = time.monotonic()
 
@@ -110,12 +108,12 @@ def test_an_ipv6_address_is_served() -> None:
     ("address", "parts"),
     [("9464", ("127.0.0.1", 9464)), ("0.0.0.0:80", ("0.0.0.0", 80)), ("[::1]:1", ("::1", 1)), (":5", ("127.0.0.1", 5))],
 )
-def test_an_address_is_a_port_of_this_machine_unless_it_says_more(address: str, parts: tuple[str, int]) -> None:
+def test_an_address_without_host_is_a_port_on_localhost(address: str, parts: tuple[str, int]) -> None:
     assert parse_address(address) == parts
 
 
 @pytest.mark.parametrize("address", ["here", "", "host:", "1:70000", "host:-1"])
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_an_invalid_address_raises_an_error(address: str) -> None:
     with pytest.raises(InvalidSettings, match="Use HOST:PORT"):
         parse_address(address)
 

@@ -51,7 +51,7 @@ def counted(*events: Event) -> dict[str, float]:
     return read(render(metrics.registry))
 
 
-def test_attempts_are_counted_by_how_they_ended() -> None:
+def test_attempts_are_counted_by_outcome() -> None:
     found = counted(ended(), ended(), ended(State.RETRYING), ended(State.FAILED), ended(State.RUNNABLE))
 
     outcomes = {
@@ -73,7 +73,7 @@ def test_runs_and_waits_are_measured() -> None:
     assert found["windlass_queue_wait_seconds_bucket{le=60.0,queue=post}"] == 1
 
 
-def test_a_deadline_is_missed_only_by_a_task_that_has_ended_late() -> None:
+def test_only_a_task_that_finished_late_misses_its_deadline() -> None:
     found = counted(
         ended(deadline_slack=-2.0),
         ended(deadline_slack=5.0),
@@ -123,7 +123,7 @@ def test_a_deadline_is_missed_only_by_a_task_that_has_ended_late() -> None:
         (SettingsRefused(why="x"), "windlass_settings_refused_total"),
     ],
 )
-def test_each_event_has_its_series(event: Event, series: str) -> None:
+def test_each_event_is_counted(event: Event, series: str) -> None:
     assert counted(event)[series] == 1
 
 
@@ -131,7 +131,7 @@ def test_a_session_that_was_closed_is_not_lost() -> None:
     assert counted(SessionEnded(session=SESSION, why="closed"))["windlass_sessions_lost_total"] == 0
 
 
-def test_sentences_become_words_so_that_series_stay_few() -> None:
+def test_reasons_are_reduced_to_few_labels() -> None:
     assert resize_reason("▲ 1→9  set to 9 by ops: the load needs it, paused never") == "override"
     assert resize_reason("= 4 (wanted 9): veto: 40 % of 20 attempts failed") == "veto"
     assert resize_reason("by a signal") == "hand"
@@ -140,7 +140,7 @@ def test_sentences_become_words_so_that_series_stay_few() -> None:
     assert operation_name("something new") == "other"
 
 
-def test_counters_do_not_say_when_they_began() -> None:
+def test_the_created_series_are_dropped() -> None:
     assert not [name for name in counted(ended()) if "_created" in name]
 
 
@@ -174,7 +174,7 @@ def test_calls_to_a_measured_store_are_timed_and_its_submits_counted() -> None:
     assert found["windlass_duplicates_suppressed_total"] == 1
 
 
-def test_a_call_that_fails_is_counted_and_its_error_passed_on() -> None:
+def test_a_failed_call_is_counted_and_its_error_raised() -> None:
     class Away:
         def counts(self) -> None:
             raise StoreUnavailable("nobody there")

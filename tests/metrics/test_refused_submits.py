@@ -41,14 +41,14 @@ def counted() -> dict[tuple[str, str], int]:
 
 @pytest.fixture
 def growth() -> Growth:
-    """By how much the counters of this process have grown since the test began."""
+    """Return how much the counters of this process have grown since the test started."""
     before = counted()
     return lambda: {key: grown for key, count in counted().items() if (grown := count - before.get(key, 0))}
 
 
 @pytest.fixture
 def store() -> MemoryStore:
-    """One with a queue that takes a single task, which it has."""
+    """An app with a full queue."""
     store = MemoryStore()
     store.configure(Queue(name="small", max_waiting=1))
     store.submit([NewTask(handler="work", queue="small")])
@@ -59,7 +59,7 @@ def test_every_reason_is_the_code_of_an_error() -> None:
     assert set(REASONS) <= STATUSES.keys()
 
 
-def test_an_app_counts_what_its_store_refuses(store: MemoryStore, growth: Growth) -> None:
+def test_an_app_counts_refused_submits(store: MemoryStore, growth: Growth) -> None:
     app = windlass.App(store=store)
     work = app.task(name="work")(print)
 
@@ -73,7 +73,7 @@ def test_an_app_counts_what_its_store_refuses(store: MemoryStore, growth: Growth
 
 
 @pytest.mark.anyio
-async def test_coroutines_count_too(store: MemoryStore, growth: Growth) -> None:
+async def test_async_submits_are_counted_too(store: MemoryStore, growth: Growth) -> None:
     work = windlass.App(store=store).task(name="work")(print)
 
     with pytest.raises(QueueFull):
@@ -82,8 +82,8 @@ async def test_coroutines_count_too(store: MemoryStore, growth: Growth) -> None:
     assert growth() == {("queue_full", "small"): 1}
 
 
-def test_submits_that_were_written_together_are_counted_one_by_one(store: MemoryStore, growth: Growth) -> None:
-    """Submits of several threads are written in one commit, which is halved until it is known who is at fault."""
+def test_submits_in_a_shared_commit_are_counted_separately(store: MemoryStore, growth: Growth) -> None:
+    """A shared commit with a refused call is split in half until that call is found."""
     app = windlass.App(store=store)
     work = app.task(name="work")(print)
     together = threading.Barrier(8)
@@ -99,7 +99,7 @@ def test_submits_that_were_written_together_are_counted_one_by_one(store: Memory
     assert growth() == {("queue_full", "small"): 4}
 
 
-def test_a_store_that_is_away_refuses_nothing(growth: Growth) -> None:
+def test_an_unavailable_store_is_not_a_refusal(growth: Growth) -> None:
     class Away(MemoryStore):
         def submit(self, *_: object, **__: object) -> list[object]:  # pyright: ignore[reportIncompatibleMethodOverride]
             raise StoreUnavailable("gone fishing")
@@ -110,7 +110,7 @@ def test_a_store_that_is_away_refuses_nothing(growth: Growth) -> None:
     assert growth() == {}
 
 
-def test_a_server_counts_what_it_refuses(store: MemoryStore, growth: Growth) -> None:
+def test_a_server_counts_refused_submits(store: MemoryStore, growth: Growth) -> None:
     full = {"handler": "work", "queue": "small"}
     with running(store) as address:
         assert httpx.post(f"{address}{API}/tasks?unchecked=true", json=full).status_code == 429
@@ -129,7 +129,7 @@ def test_a_server_counts_what_it_refuses(store: MemoryStore, growth: Growth) -> 
     assert found["windlass_submits_refused_total{queue=small,reason=queue_full}"] >= 4
 
 
-def test_a_node_counts_what_its_handlers_are_refused(store: MemoryStore, growth: Growth) -> None:
+def test_a_node_counts_refused_submits_of_its_handlers(store: MemoryStore, growth: Growth) -> None:
     answers: list[Answer] = []
     answered = threading.Event()
 
@@ -147,7 +147,7 @@ def test_a_node_counts_what_its_handlers_are_refused(store: MemoryStore, growth:
     assert growth() == {("queue_full", "small"): 1}
 
 
-def test_every_reason_has_a_series_before_anything_was_refused() -> None:
+def test_every_reason_has_a_series_from_the_start() -> None:
     found = read(render(RefusedSubmitMetrics()))
 
     for reason in REASONS:
@@ -155,7 +155,7 @@ def test_every_reason_has_a_series_before_anything_was_refused() -> None:
             assert f"windlass_submits_refused_total{{queue=,reason={reason}}}" in found
 
 
-def test_any_registry_takes_the_counter() -> None:
+def test_the_counter_works_with_any_registry() -> None:
     registry = prometheus_client.CollectorRegistry()
     registry.register(RefusedSubmitMetrics())
 

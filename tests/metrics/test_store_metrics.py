@@ -70,7 +70,7 @@ def test_tasks_are_counted_by_queue_and_state_over_all_tenants(store: Store) -> 
     assert not [name for name in found if "tenant" in name]
 
 
-def test_tenants_have_series_when_that_is_asked_for(store: Store) -> None:
+def test_tenants_have_series_on_request(store: Store) -> None:
     submit_one(store, queue="mail", tenant="a")
 
     assert scraped(store, tenants=True)["windlass_queue_tenant_tasks{queue=mail,state=runnable,tenant=a}"] == 1
@@ -103,7 +103,7 @@ def test_nodes_and_breakers_are_shown(store: Store, clock: ManualClock) -> None:
     assert found["windlass_breaker_state{downstream=pay,state=closed}"] == 0
 
 
-def test_a_pool_is_shown_as_it_is_and_as_it_is_to_be(store: Store) -> None:
+def test_the_size_and_the_target_of_a_pool_are_shown(store: Store) -> None:
     a_node(store, ready=2, starting=1, draining=1, asleep=1, running=2, threads=4)
     decide(store, target=5, needs=18.0, threads=4, alerts=("ceiling_bound",), reasons=("veto: 40 % failed",))
 
@@ -120,7 +120,7 @@ def test_a_pool_is_shown_as_it_is_and_as_it_is_to_be(store: Store) -> None:
     assert found["windlass_desired_slots{pool=mail}"] == 20
 
 
-def test_orders_are_shown(store: Store) -> None:
+def test_overrides_are_shown(store: Store) -> None:
     a_node(store)
     decide(store, target=1)
     before = scraped(store)
@@ -133,9 +133,7 @@ def test_orders_are_shown(store: Store) -> None:
         assert (before[name], after[name]) == (0, 1)
 
 
-def test_what_nodes_count_is_theirs_and_the_newest_session_of_a_node_speaks_for_it(
-    store: Store, clock: ManualClock
-) -> None:
+def test_the_counters_of_a_node_come_from_its_newest_session(store: Store, clock: ManualClock) -> None:
     a_node(store, "n1", started=5, late=1, deaths=0)
     clock.advance(timedelta(seconds=1))
     a_node(store, "n1", started=9, late=2, deaths=3)
@@ -149,7 +147,7 @@ def test_what_nodes_count_is_theirs_and_the_newest_session_of_a_node_speaks_for_
     assert found["windlass_node_started_total{node=n2,pool=mail}"] == 7
 
 
-def test_more_queues_than_one_look_takes_are_counted_all_the_same(store: Store) -> None:
+def test_queues_beyond_the_limit_of_a_snapshot_are_counted_too(store: Store) -> None:
     for number in range(1_001):
         submit_one(store, queue=f"q{number}")
 
@@ -160,7 +158,7 @@ def test_more_queues_than_one_look_takes_are_counted_all_the_same(store: Store) 
 
 
 class Counting:
-    """A store that counts how often it is asked, and may answer in its own way."""
+    """A store that counts its reads and may answer differently."""
 
     def __init__(self, store: Store, answer: Callable[[], None] = lambda: None) -> None:
         self.store, self.answer, self.asked = store, answer, 0
@@ -174,14 +172,14 @@ class Counting:
         return self.store.counts()
 
 
-def test_a_store_that_is_away_is_down_and_the_scrape_says_so(store: Store) -> None:
+def test_an_unavailable_store_is_reported_as_down(store: Store) -> None:
     def away() -> None:
         raise StoreUnavailable("nobody there")
 
     assert scraped(cast("Store", Counting(store, away))) == {"windlass_up": 0}
 
 
-def test_a_bug_in_reading_is_no_reason_to_call_the_store_down(store: Store) -> None:
+def test_a_bug_in_a_reading_does_not_report_the_store_as_down(store: Store) -> None:
     def bug() -> None:
         raise ZeroDivisionError
 
@@ -189,7 +187,7 @@ def test_a_bug_in_reading_is_no_reason_to_call_the_store_down(store: Store) -> N
         scraped(cast("Store", Counting(store, bug)))
 
 
-def test_a_store_that_hangs_is_waited_for_only_so_long_and_asked_once(store: Store) -> None:
+def test_a_hanging_store_is_read_once_and_with_a_time_limit(store: Store) -> None:
     free = threading.Event()
     hanging = Counting(store, lambda: cast("None", free.wait(60)))
     metrics = StoreMetrics(cast("Store", hanging), timeout=0.05)
@@ -205,7 +203,7 @@ def test_a_store_that_hangs_is_waited_for_only_so_long_and_asked_once(store: Sto
     assert hanging.asked == 1
 
 
-def test_one_reading_serves_all_who_ask_within_two_seconds(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scrapes_within_two_seconds_share_one_reading(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     counting = Counting(store)
     metrics = StoreMetrics(cast("Store", counting))
 
@@ -216,7 +214,7 @@ def test_one_reading_serves_all_who_ask_within_two_seconds(store: Store, monkeyp
     assert counting.asked == 2
 
 
-def test_the_exposition_of_a_measured_store_has_its_calls_too(store: Store) -> None:
+def test_the_metrics_of_a_measured_store_include_its_calls(store: Store) -> None:
     measured = StoreCalls().measure(store)
     measured.counts()
 
@@ -226,7 +224,7 @@ def test_the_exposition_of_a_measured_store_has_its_calls_too(store: Store) -> N
     assert found["windlass_store_call_seconds_count{method=counts}"] == 1
 
 
-def test_a_transaction_that_pins_the_horizon_is_seen(postgres_url: str) -> None:
+def test_the_age_of_the_oldest_transaction_is_reported(postgres_url: str) -> None:
     store = PostgresStore(postgres_url, connections=2)
     try:
         assert scraped(store)["windlass_store_xmin_age_seconds"] < 0.2

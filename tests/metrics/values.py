@@ -1,4 +1,4 @@
-"""What Prometheus would read, as numbers."""
+"""Parse exposed metrics to numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 
 def read(text: bytes) -> dict[str, float]:
-    """Every series of an exposition by its name and labels, as in `windlass_queue_tasks{queue=mail,state=leased}`."""
+    """Return every series by its name and labels, as in `windlass_queue_tasks{queue=mail,state=leased}`."""
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:

@@ -4,12 +4,26 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.builders import GAVE_UP, HOUR, MINUTE, SECOND, a_session, in_state, run, run_all, submit_one
+from tests.support.builders import (
+    GAVE_UP,
+    HOUR,
+    MINUTE,
+    SECOND,
+    a_session,
+    claim_one,
+    in_state,
+    report,
+    run,
+    run_all,
+    submit_one,
+)
 from tests.tui.conftest import Open, add_pool, read_again, screen_text, until
 from windlass.clock import ManualClock
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
+from windlass.core.retry import Error
+from windlass.core.settlement import Raised
 from windlass.operations import breakers, pools
 from windlass.operations.access import Access
 from windlass.operations.author import Author
@@ -139,6 +153,27 @@ async def test_a_task_is_shown_with_attempts_errors_and_why_without_secrets(top:
     assert "hunter2" not in page
     assert "ValueError: oops" in page
     assert "● end: failed: ValueError: oops" in page
+
+
+@pytest.mark.parametrize("key", list("12345"))
+async def test_no_page_shows_a_secret(top: Open, store: MemoryStore, key: str) -> None:
+    text = "password=hunter2hunter2 at postgresql://u:hunter2hunter2@db/x"
+    submit_one(store, args={"password": "hunter2hunter2"})
+    report(store, claim_one(store), Raised(Error(kind="ValueError", message=text), give_up=True))
+    add_pool(store)
+    access, author = Access(store), Author("ann", text)
+    pools.set_size(access, "mail", 4, author=author)
+    pools.pause(access, "mail", author=author)
+    breakers.hold(access, "bank", BreakerState.OPEN, author=author)
+    store.configure(Queue(name="bulk", paused=True, paused_by="ann", paused_why=text))
+    store.note([Entry(subject="pool/mail", action="set", text=text, by="ann")])
+
+    async with top().run_test(size=(300, 60)) as pilot:
+        await pilot.press(key)
+        page = await until(pilot, "paused by ann")
+
+    assert "hunter2" not in page
+    assert "redacted" in page
 
 
 async def test_why_shows_only_the_gates(top: Open, store: MemoryStore) -> None:

@@ -1,4 +1,4 @@
-"""What a type checker must refuse: exactly one error on each line marked `# wrong`. Never run."""
+"""Wrong uses: a type checker must report exactly one error on each line marked `# wrong`. Never run."""
 
 from __future__ import annotations
 

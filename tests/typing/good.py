@@ -1,4 +1,4 @@
-"""What a type checker must take without a word. Read by test_typing.py; never run."""
+"""Correct uses: a type checker must report nothing. Read by test_typing.py; never run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public API as type checkers see it: good use passes in silence, each bad use is exactly one error."""
+"""The types of the public API: correct uses pass, each wrong use is exactly one error."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _by_file(found: Iterable[tuple[str, int]]) -> dict[str, Counter[int]]:
 
 
 @pytest.mark.parametrize("checker", [mypy, basedpyright], ids=["mypy", "basedpyright"])
-def test_good_use_passes_and_each_bad_use_is_one_error(
+def test_correct_uses_pass_and_each_wrong_use_is_one_error(
     checker: Callable[[Path], dict[str, Counter[int]]], tmp_path: Path
 ) -> None:
     assert checker(tmp_path) == marked()

@@ -21,7 +21,7 @@ from windlass.core.ordering import Queue, Strategy
 from windlass.stores.memory import MemoryStore
 
 
-def test_every_fault_is_named_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     pools = (
         PoolSettings(name="a b", size=-1),
         PoolSettings(name="c", queues=(), threads=0),
@@ -46,11 +46,11 @@ def test_every_fault_is_named_at_once() -> None:
     assert [fault for fault in [*faults, "pools.c is defined twice"] if fault not in str(refused.value)] == []
 
 
-def test_the_defaults_are_sound() -> None:
+def test_the_defaults_are_valid() -> None:
     NodeSettings(app="shop:app").check()
 
 
-def test_a_file_names_its_pools_and_times_as_people_write_them(tmp_path: Path) -> None:
+def test_a_file_has_pools_by_name_and_durations_as_text(tmp_path: Path) -> None:
     file = tmp_path / "windlass.yaml"
     file.write_text("app: shop:app\nsession_ttl: 5s\ndrain_timeout: 0\npools:\n  mail: {size: 3}\n  cpu:\n")
 
@@ -85,7 +85,7 @@ def test_a_file_names_its_pools_and_times_as_people_write_them(tmp_path: Path) -
         ("a: " + "[" * 3_000, "recursion"),
     ],
 )
-def test_what_a_file_must_not_say_is_named(tmp_path: Path, text: str, named: str) -> None:
+def test_invalid_contents_of_a_file_are_named(tmp_path: Path, text: str, named: str) -> None:
     file = tmp_path / "windlass.yaml"
     file.write_text(text)
 
@@ -93,8 +93,8 @@ def test_what_a_file_must_not_say_is_named(tmp_path: Path, text: str, named: str
         read_settings(file)
 
 
-def test_a_file_that_is_no_text_is_refused_like_any_other(tmp_path: Path) -> None:
-    """A node that runs reads the file again and again: whatever is in it, it must not end the node."""
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
+    """A running node reads the file repeatedly; its contents must never end the node."""
     file = tmp_path / "windlass.yaml"
     file.write_bytes(b"\xff\xfe\x00")
 
@@ -102,7 +102,7 @@ def test_a_file_that_is_no_text_is_refused_like_any_other(tmp_path: Path) -> Non
         read_settings(file)
 
 
-def test_a_pool_says_how_it_sizes_itself_with_times_as_people_write_them(tmp_path: Path) -> None:
+def test_scale_settings_accept_durations_as_text(tmp_path: Path) -> None:
     file = tmp_path / "windlass.yaml"
     file.write_text(
         "budget: {workers: 20, memory: 2147483648}\n"
@@ -123,7 +123,7 @@ def test_a_pool_says_how_it_sizes_itself_with_times_as_people_write_them(tmp_pat
     assert settings.budget == BudgetSettings(workers=20, memory=2 << 30)
 
 
-def test_a_pool_with_a_size_has_no_bounds_of_its_own_but_may_be_ordered_more() -> None:
+def test_a_pool_with_a_fixed_size_can_be_overridden_up_to_max() -> None:
     fixed = PoolSettings(size=3, max=5)
     none = PoolSettings(size=0, max=5)
 
@@ -148,7 +148,7 @@ def test_a_pool_with_a_size_has_no_bounds_of_its_own_but_may_be_ordered_more() -
         (PoolSettings(idle_after=timedelta(0)), "idle_after"),
     ],
 )
-def test_how_a_pool_cannot_size_itself_is_named(settings: PoolSettings, named: str) -> None:
+def test_invalid_scale_settings_are_named(settings: PoolSettings, named: str) -> None:
     with pytest.raises(InvalidSettings, match=named):
         NodeSettings(app="shop:app", pools=(settings,)).check()
 
@@ -162,7 +162,7 @@ def test_how_a_pool_cannot_size_itself_is_named(settings: PoolSettings, named: s
         ({"pools": ()}, "pools is empty"),
     ],
 )
-def test_what_a_node_cannot_follow_is_named(changes: dict[str, Any], named: str) -> None:
+def test_invalid_node_settings_are_named(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidSettings, match=named):
         NodeSettings(app="shop:app", **changes).check()
 
@@ -179,7 +179,7 @@ def test_what_a_node_cannot_follow_is_named(changes: dict[str, Any], named: str)
         {"pools": (PoolSettings(name="post"),)},
     ],
 )
-def test_what_needs_a_new_node_is_refused_while_one_runs(changes: dict[str, Any]) -> None:
+def test_changes_that_need_a_restart_are_refused(changes: dict[str, Any]) -> None:
     running = NodeSettings(app="shop:app", pools=(PoolSettings(name="mail"),))
 
     with pytest.raises(InvalidSettings, match="cannot change while a node runs") as refused:
@@ -189,7 +189,7 @@ def test_what_needs_a_new_node_is_refused_while_one_runs(changes: dict[str, Any]
     assert field in str(refused.value)
 
 
-def test_a_change_that_a_running_node_can_apply_is_listed_with_both_values() -> None:
+def test_changes_list_the_old_and_the_new_value() -> None:
     running = NodeSettings(app="shop:app", pools=(PoolSettings(name="mail", max=8),))
     other = NodeSettings(
         app="shop:app",
@@ -201,14 +201,12 @@ def test_a_change_that_a_running_node_can_apply_is_listed_with_both_values() -> 
     changes = running.changes(other)
 
     assert running.changes(running) == []
-    listed = " ".join(changes)
+    told = " ".join(changes)
     fields = ["pools.mail.max: 8 → 12", "'news'", "wait=2.0", "budget: ", "workers=9", "drain_timeout: "]
-    assert [field for field in fields if field not in listed] == []
+    assert [field for field in fields if field not in told] == []
 
 
-def test_a_file_that_is_not_there_is_an_error_only_when_it_was_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_file_is_an_error_only_if_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert read_settings() == FileSettings()
@@ -216,7 +214,7 @@ def test_a_file_that_is_not_there_is_an_error_only_when_it_was_asked_for(
         read_settings(tmp_path / "other.yaml")
 
 
-def test_weights_say_nothing_about_queues_that_are_taken_as_one() -> None:
+def test_weights_are_refused_with_order_deadline() -> None:
     pool = PoolSettings(queues=("a", "b"), weights=(1, 2), order="deadline")
 
     [fault] = pool.faults()
@@ -224,7 +222,7 @@ def test_weights_say_nothing_about_queues_that_are_taken_as_one() -> None:
     assert fault.startswith("pools.default.weights has no effect with order=deadline")
 
 
-def test_a_deadline_pool_needs_queues_that_go_by_deadline() -> None:
+def test_order_deadline_needs_queues_with_the_strategy_deadline() -> None:
     store = MemoryStore()
     pools = [PoolSettings(queues=("a", "b"), order="deadline"), PoolSettings(name="other", queues=("c",))]
     store.configure(Queue(name="a", strategy=Strategy.DEADLINE))

@@ -1,4 +1,4 @@
-"""The examples of docs/reference/filters.md find what the page says."""
+"""The examples of docs/reference/filters.md find the tasks that the page lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOW = 10**15
 
 
 def table(*head: str) -> list[list[str]]:
-    """The cells of the rows below this head, without the backticks around them."""
+    """Return the cells of the rows below a header, without backticks."""
     _, rest = PAGE.split(f"| {' | '.join(head)} |\n", 1)
     rows = rest.split("\n\n", 1)[0].splitlines()[1:]
     cells = [[cell.strip() for cell in row.removeprefix("|").removesuffix("|").split("|")] for row in rows]
@@ -47,7 +47,7 @@ def tasks() -> list[Task]:
 
 
 @pytest.mark.parametrize(("text", "finds"), [row[:2] for row in table("filter", "finds", "because")])
-def test_an_example_finds_what_the_page_says(text: str, finds: str) -> None:
+def test_an_example_finds_the_tasks_that_the_page_lists(text: str, finds: str) -> None:
     query = parse(text)
 
     assert [task.key for task in tasks() if query.matches(task, NOW)] == finds.split()
@@ -55,7 +55,7 @@ def test_an_example_finds_what_the_page_says(text: str, finds: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "error"), table("filter", "error"))
-def test_a_mistake_is_answered_as_the_page_says(text: str, error: str) -> None:
+def test_an_invalid_filter_has_the_error_of_the_page(text: str, error: str) -> None:
     with pytest.raises(InvalidFilter, match=re.escape(error)):
         parse(text)
 
@@ -66,7 +66,7 @@ def test_the_first_example_of_the_page_is_a_filter() -> None:
     assert str(parse(example)) == example
 
 
-def test_the_page_names_every_field_and_every_word_for_a_state() -> None:
+def test_the_page_lists_every_field_and_every_state_name() -> None:
     documented = set(re.findall(r"`([a-z]+)`", PAGE.split("## Examples")[0]))
 
     assert {*FIELDS, *ALIASES, *STATES} <= documented

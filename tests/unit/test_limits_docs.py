@@ -1,4 +1,4 @@
-"""The page of limits has the values of the code."""
+"""docs/reference/limits.md has the values of the code."""
 
 from __future__ import annotations
 
@@ -18,40 +18,41 @@ from windlass.errors import WindlassError
 from windlass.server.routes.tasks import FindTasks
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "limits.md").read_text()
-ROWS = re.findall(r"^\| (.+) \| ([\d,]+)[^|]* \| `(windlass\.[\w.]+)` \|$", PAGE, re.MULTILINE)
+ROWS = re.findall(r"^\| (.+) \| ([\d,]+ ?[^|]*) \| `(windlass\.[\w.]+)` \|$", PAGE, re.MULTILINE)
 
 
-def taken(action: Callable[[], object]) -> bool:
+def is_accepted(call: Callable[[], object]) -> bool:
     try:
-        action()
+        call()
     except (WindlassError, msgspec.ValidationError):
         return False
     return True
 
 
-TRIED: dict[object, Callable[[int], bool]] = {
-    check_name: lambda size: taken(lambda: check_name("queue", "x" * size)),
-    check_text: lambda size: taken(lambda: check_text("key", "x" * size)),
-    FindTasks: lambda size: taken(lambda: msgspec.convert({"limit": size}, FindTasks)),
+CHECKS: dict[object, Callable[[int], bool]] = {
+    check_name: lambda size: is_accepted(lambda: check_name("queue", "x" * size)),
+    check_text: lambda size: is_accepted(lambda: check_text("key", "x" * size)),
+    FindTasks: lambda size: is_accepted(lambda: msgspec.convert({"limit": size}, FindTasks)),
     PoolSettings: lambda size: not PoolSettings(size=size).faults(),
 }
-"""Limits that are not constants: whether a value at the limit is accepted."""
+"""Limits that are not constants: whether a number is accepted."""
 
 
-def found(dotted: str) -> Any:
+def find(dotted: str) -> Any:
     module, _, name = dotted.rpartition(".")
     return getattr(importlib.import_module(module), name)
 
 
 @pytest.mark.parametrize(("limit", "value", "dotted"), ROWS, ids=[row[0][:40] for row in ROWS])
-def test_a_limit_is_what_the_page_says(limit: str, value: str, dotted: str) -> None:
-    number, constant = int(value.replace(",", "")), found(dotted)
+def test_a_limit_matches_the_page(limit: str, value: str, dotted: str) -> None:
+    amount, _, unit = value.partition(" ")
+    number, constant = int(amount.replace(",", "")), find(dotted)
 
-    if constant in TRIED:
-        assert TRIED[constant](number), limit
-        assert not TRIED[constant](number + 1), limit
+    if constant in CHECKS:
+        assert CHECKS[constant](number), limit
+        assert not CHECKS[constant](number + 1), limit
     else:
-        assert (constant.days if isinstance(constant, timedelta) else constant) == number, limit
+        assert constant == (timedelta(**{unit: number}) if isinstance(constant, timedelta) else number), limit
 
 
 def test_every_row_of_the_table_is_checked() -> None:

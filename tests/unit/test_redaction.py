@@ -39,12 +39,12 @@ from windlass.redaction import HIDDEN, Secret, is_secret, redact, redact_text
         "privateKey",
     ],
 )
-def test_secret_names_are_known(name: str) -> None:
+def test_secret_names_are_recognized(name: str) -> None:
     assert is_secret(name)
 
 
 @pytest.mark.parametrize("name", ["to", "monkey", "keyboard", "turkey", "hockey", "design", "id", "", "amount", "é"])
-def test_other_names_are_left_alone(name: str) -> None:
+def test_other_names_are_not_hidden(name: str) -> None:
     assert not is_secret(name)
 
 
@@ -87,7 +87,7 @@ def charge(
 ) -> None: ...
 
 
-def test_what_is_annotated_as_secret_is_hidden_by_its_published_schema() -> None:
+def test_secret_annotations_are_hidden_by_the_published_schema() -> None:
     schema: dict[str, Any] = msgspec.json.decode(Signature(charge).schemas()[0])
     args = {
         "card": {"number": "4111", "holder": "Ann"},
@@ -112,7 +112,7 @@ def test_what_is_annotated_as_secret_is_hidden_by_its_published_schema() -> None
     }
 
 
-def test_a_secret_argument_is_an_ordinary_value_to_its_handler() -> None:
+def test_a_handler_gets_the_original_value_of_a_secret() -> None:
     signature = Signature(charge)
     call = signature.encode((Card("4111", "Ann"), "1234", 3, [], (1, 2)), {})
     args, kwargs = signature.decode(msgspec.json.encode(call).decode())
@@ -140,7 +140,7 @@ def test_secret_is_a_public_name() -> None:
         ("", ""),
     ],
 )
-def test_text_is_shown_without_passwords(text: str, shown: str) -> None:
+def test_passwords_in_text_are_hidden(text: str, shown: str) -> None:
     assert redact_text(text) == shown
 
 
@@ -149,11 +149,11 @@ def test_redacting_twice_changes_nothing(text: str) -> None:
     assert redact_text(redact_text(text)) == redact_text(text)
 
 
-def test_a_secret_cannot_hide_behind_the_mark() -> None:
+def test_a_fake_redaction_mark_does_not_protect_a_secret() -> None:
     assert "hunter2" not in redact_text("password=[redacted]hunter2")
 
 
-def test_long_text_is_read_in_time() -> None:
+def test_long_text_is_scanned_quickly() -> None:
     redact_text("a" * 1_000_000)
     redact_text("password" * 100_000)
     redact_text("x://" * 200_000)
@@ -161,7 +161,7 @@ def test_long_text_is_read_in_time() -> None:
     redact_text('token="' * 100_000)
 
 
-def test_a_schema_that_refers_to_itself_ends() -> None:
+def test_a_recursive_schema_terminates() -> None:
     schema = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A", "anyOf": [{"$ref": "#/$defs/A"}]}}}
 
     assert redact({"a": [1]}, schema) == {"a": [1]}

@@ -1,4 +1,4 @@
-"""The page of settings names every setting, and no other."""
+"""docs/reference/settings.md lists exactly the existing settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.config import BudgetSettings, FileSettings, PoolSettings, SignalSe
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "settings.md").read_text()
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 OURS = {"Settings": {"floor", "ceiling"}, "PoolSettings": {"name"}}
-"""What stands elsewhere in the file: bounds are the pool's, and its name is the key."""
+"""Fields that are elsewhere in the file: bounds belong to the pool, and its name is the key."""
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ OURS = {"Settings": {"floor", "ceiling"}, "PoolSettings": {"name"}}
         ("A signal", SignalSettings),
     ],
 )
-def test_the_page_of_settings_names_them_all(section: str, kind: type) -> None:
+def test_the_page_lists_every_setting(section: str, kind: type) -> None:
     first_cells = re.findall(r"^\| (`.+?) \|", SECTIONS[section], re.MULTILINE)
     named = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
 

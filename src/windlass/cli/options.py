@@ -31,9 +31,6 @@ from windlass.wiring import open_store
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-MOST_COUNTED = 10_000
-"""A larger count is shown as "more than 10,000"."""
-
 
 def _group(*options: Decorator) -> Decorator:
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,11 +177,9 @@ class Consent(Struct, frozen=True, kw_only=True):
     yes: bool
     dry_run: bool
 
-    def given(self, verb: str, count: int, *, most: int | None = None, exact: bool = True) -> bool:
+    def given(self, verb: str, count: int, *, exact: bool = True) -> bool:
         """Show how many tasks a change affects and return True if it may be made; `verb` is as in "cancel"."""
-        most = MOST_COUNTED if most is None else most
-        least = "" if exact else "at least "
-        number = f"more than {format_count(most)}" if count > most else f"{least}{format_count(count)}"
+        number = format_count(count) if exact else f"at least {format_count(count)}"
         return self.given_for(f"{verb} {number}", ask=bool(count) or not exact)
 
     def given_for(self, what: str, *, ask: bool = True) -> bool:

@@ -77,6 +77,10 @@ def _size(file: IO[bytes]) -> int | None:
     return path.stat().st_size if path.is_file() else None
 
 
+def _refuse_all(number: int, error: WindlassError) -> InvalidTask:
+    return InvalidTask(f"line {number}: {str(error).rstrip('.')}. Nothing was submitted.")
+
+
 class Submitter:
     """Submits lines and counts the results."""
 
@@ -106,7 +110,7 @@ class Submitter:
         except InvalidTask as error:
             if error.index is None:
                 raise
-            raise InvalidTask(f"line {new[error.index][0]}: {error}; nothing was submitted") from error
+            raise _refuse_all(new[error.index][0], error) from error
         self._count(new, receipts)
         self.counts.lines = len(new)
 
@@ -116,7 +120,7 @@ class Submitter:
         except StoreError:
             raise
         except WindlassError as error:
-            raise InvalidTask(f"line {number}: {error}; nothing was submitted") from error
+            raise _refuse_all(number, error) from error
 
     def _parse_or_refuse(self, line: Line) -> NumberedTask | None:
         number, text = line

@@ -174,7 +174,7 @@ def retry(
     """Retry a failed step and everything that was cancelled because of it."""
     count = operations.retry(access, name, step, author, tenant=tenant, dry_run=True)
     done = 0
-    if consent.given("retry", count, most=count):
+    if consent.given("retry", count):
         done = operations.retry(access, name, step, author, tenant=tenant)
         if form is None:
             click.echo(f"Retried {format_count(done)}.")
