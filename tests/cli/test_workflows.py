@@ -391,7 +391,7 @@ def take_down(url: str, first: TaskId) -> None:
     [
         (["graph", "none"], 4, "'none'"),
         (["retry", "order-7", "--from", "fly", "--yes"], 2, "step='fly'"),
-        (["retry", "order-7", "--from", "charge", "--yes"], 5, "step charge is runnable"),
+        (["retry", "order-7", "--from", "charge", "--yes"], 5, "Step charge is runnable"),
         (["retry", "order-7"], 2, "--from"),
     ],
 )
