@@ -378,9 +378,9 @@ def take_down(url: str, first: TaskId) -> None:
             [first.bytes],
         )
         connection.execute("UPDATE edge SET resolved = 1")
-        connection.execute("DELETE FROM tally")
+        connection.execute("DELETE FROM count_delta")
         connection.execute(
-            "INSERT INTO tally (queue, tenant, state, tasks)"
+            "INSERT INTO count_delta (queue, tenant, state, tasks)"
             " SELECT queue, tenant, state, count(*) FROM task GROUP BY 1, 2, 3"
         )
     connection.close()
