@@ -303,7 +303,7 @@ WRITTEN = {
     },
 }
 WRITTEN = {name: path for name, path in WRITTEN.items() if "__pycache__" not in name}
-NOT_YET_PLAIN: frozenset[str] = frozenset({"tests/unit"})
+NOT_YET_PLAIN: frozenset[str] = frozenset()
 
 
 @pytest.mark.parametrize("name", sorted(WRITTEN.keys() - NOT_YET_PLAIN))
