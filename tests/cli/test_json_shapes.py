@@ -208,7 +208,7 @@ def test_a_document_with_another_field_does_not_validate(windlass: Windlass, ext
 def damage(url: str) -> None:
     """Make the counters of the database wrong, so that `db check` finds something."""
     connection = apsw.Connection(url.removeprefix("sqlite:///"))
-    connection.execute("INSERT INTO tally (queue, tenant, state, tasks) VALUES ('q', 't', 'runnable', 3)")
+    connection.execute("INSERT INTO count_delta (queue, tenant, state, tasks) VALUES ('q', 't', 'runnable', 3)")
     connection.close()
 
 

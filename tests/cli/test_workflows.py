@@ -378,9 +378,11 @@ def take_down(url: str, first: TaskId) -> None:
             [first.bytes],
         )
         connection.execute("UPDATE edge SET resolved = 1")
-        connection.execute("DELETE FROM tally")
-        counts = "SELECT queue, tenant, state, count(*) FROM task GROUP BY 1, 2, 3"
-        connection.execute(f"INSERT INTO tally (queue, tenant, state, tasks) {counts}")
+        connection.execute("DELETE FROM count_delta")
+        connection.execute(
+            "INSERT INTO count_delta (queue, tenant, state, tasks)"
+            " SELECT queue, tenant, state, count(*) FROM task GROUP BY 1, 2, 3"
+        )
     connection.close()
 
 

@@ -68,7 +68,7 @@ def sqlite_lock_holder(test: Controller, path: str) -> None:
     """Another program that has begun to write to the file, and is in no hurry."""
     connection = apsw.Connection(path)
     connection.execute("BEGIN IMMEDIATE")
-    connection.execute("INSERT INTO tally (queue, tenant, state, tasks) VALUES ('half', 'half', 'runnable', 1)")
+    connection.execute("INSERT INTO count_delta (queue, tenant, state, tasks) VALUES ('half', 'half', 'runnable', 1)")
     test.send("locked")
     test.receive()
     connection.execute("ROLLBACK")

@@ -138,7 +138,7 @@ def test_an_intact_database_passes_every_check(url: str, store: Store) -> None:
 
 
 DAMAGE = {
-    "counts_differ": "INSERT INTO {}tally (queue, tenant, state, tasks) VALUES ('q', 't', 'runnable', 3)",
+    "counts_differ": "INSERT INTO {}count_delta (queue, tenant, state, tasks) VALUES ('q', 't', 'runnable', 3)",
     "leases_without_session": "DELETE FROM {}session",
     "waiting_differs": "UPDATE {}edge SET resolved = NOT resolved",
     "tasks_without_body": "DELETE FROM {}body",

@@ -46,7 +46,7 @@ FILL: Sequence[LiteralString] = (
     SELECT id, md5(greatest(1, n / 10)::text)::uuid, true FROM numbered WHERE n > 1
     """,
     """
-    INSERT INTO windlass.tally (queue, tenant, state, tasks)
+    INSERT INTO windlass.count_delta (queue, tenant, state, tasks)
     SELECT 'default', 'default', state, count(*) FROM numbered GROUP BY state
     """,
     "ANALYZE windlass.task, windlass.body, windlass.edge",

@@ -90,7 +90,7 @@ def test_one_success_ends_the_row() -> None:
     assert record(breaker, NOON, attempts=9, errors=9).row == 9
 
 
-def test_hearing_nothing_changes_nothing() -> None:
+def test_recording_nothing_changes_nothing() -> None:
     breaker = record(Breaker(), NOON, attempts=5, errors=2)
 
     assert record(breaker, NOON + 5 * SECOND) is breaker

@@ -201,9 +201,9 @@ def test_changes_list_the_old_and_the_new_value() -> None:
     changes = running.changes(other)
 
     assert running.changes(running) == []
-    told = " ".join(changes)
+    listed = " ".join(changes)
     fields = ["pools.mail.max: 8 → 12", "'news'", "wait=2.0", "budget: ", "workers=9", "drain_timeout: "]
-    assert [field for field in fields if field not in told] == []
+    assert [field for field in fields if field not in listed] == []
 
 
 def test_a_missing_file_is_an_error_only_if_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,6 @@ def test_the_first_example_of_the_page_is_a_filter() -> None:
 
 
 def test_the_page_lists_every_field_and_every_state_name() -> None:
-    said = set(re.findall(r"`([a-z]+)`", PAGE.split("## Examples")[0]))
+    documented = set(re.findall(r"`([a-z]+)`", PAGE.split("## Examples")[0]))
 
-    assert {*FIELDS, *ALIASES, *STATES} <= said
+    assert {*FIELDS, *ALIASES, *STATES} <= documented

@@ -51,6 +51,6 @@ def test_a_deadline_far_away_is_safe_and_one_that_has_passed_is_missed() -> None
     assert forecast(10, 2, 1.0).deadline_risk is None
 
 
-def test_it_is_told_as_a_range() -> None:
+def test_it_is_shown_as_a_range() -> None:
     assert str(forecast(40, 4, 0.5, slack=60)).startswith("40 ahead of it in its queue · starts in ")
     assert "or more" in str(forecast(10_000, 4, 0.5, more=True))

@@ -41,39 +41,39 @@ def reaches_itself(graph: Mapping[int, Sequence[int]], start: int) -> bool:
 
 
 def shortest_through(graph: Mapping[int, Sequence[int]], start: int) -> int:
-    """The number of tasks on the shortest ring through one of them."""
+    """The number of tasks on the shortest cycle through one of them."""
     front, steps = set(graph[start]), 1
     while start not in front:
         front, steps = {above for here in front for above in graph.get(here, ())}, steps + 1
     return steps
 
 
-def is_a_ring(graph: Mapping[int, Sequence[int]], ring: Sequence[int]) -> bool:
-    return all(above in graph[here] for here, above in zip(ring, [*ring[1:], ring[0]], strict=True))
+def is_a_cycle(graph: Mapping[int, Sequence[int]], cycle: Sequence[int]) -> bool:
+    return all(above in graph[here] for here, above in zip(cycle, [*cycle[1:], cycle[0]], strict=True))
 
 
 @given(graph=graphs)
-def test_a_ring_is_found_exactly_when_there_is_one(graph: dict[int, list[int]]) -> None:
-    ring = find_any_cycle(graph)
+def test_a_cycle_is_found_exactly_when_there_is_one(graph: dict[int, list[int]]) -> None:
+    cycle = find_any_cycle(graph)
 
-    assert bool(ring) == any(reaches_itself(graph, node) for node in graph)
-    if ring:
-        assert is_a_ring(graph, ring)
-        assert len(set(ring)) == len(ring)
-        assert len(ring) in {shortest_through(graph, member) for member in ring}
+    assert bool(cycle) == any(reaches_itself(graph, node) for node in graph)
+    if cycle:
+        assert is_a_cycle(graph, cycle)
+        assert len(set(cycle)) == len(cycle)
+        assert len(cycle) in {shortest_through(graph, member) for member in cycle}
 
 
 @given(graph=graphs, start=st.integers(0, 9))
-def test_the_ring_through_one_task_is_the_shortest(graph: dict[int, list[int]], start: int) -> None:
+def test_the_cycle_through_one_task_is_the_shortest(graph: dict[int, list[int]], start: int) -> None:
     ids = {an_id(node): [an_id(above) for above in parents] for node, parents in graph.items()}
 
-    ring, complete = find_cycle(an_id(start), lambda id: ids.get(id, []))
+    cycle, complete = find_cycle(an_id(start), lambda id: ids.get(id, []))
 
     assert complete
-    if ring is not None:
-        numbers = [id.int for id in ring]
+    if cycle is not None:
+        numbers = [id.int for id in cycle]
         assert numbers[0] == start
-        assert is_a_ring(graph, numbers)
+        assert is_a_cycle(graph, numbers)
         assert len(numbers) == shortest_through(graph, start)
     else:
         assert not reaches_itself(graph, start)
@@ -103,10 +103,10 @@ def test_of_two_ways_round_the_shorter_is_named() -> None:
 
 
 def test_the_message_of_a_long_cycle_is_cut_short() -> None:
-    ring = {n: [(n + 1) % 1_000] for n in range(1_000)}
+    cycle = {n: [(n + 1) % 1_000] for n in range(1_000)}
 
     with pytest.raises(CycleFound) as refused:
-        check_graph(ring)
+        check_graph(cycle)
 
     assert len(refused.value.cycle) == 1_000
     assert len(str(refused.value)) < 300
@@ -129,7 +129,7 @@ def test_a_fan_of_a_hundred_thousand_is_an_ordinary_graph() -> None:
     check_graph({0: [], **{n: [0] for n in range(1, MANY)}, MANY: range(1, MANY)})
 
 
-def test_a_search_for_a_ring_stops_at_its_budget() -> None:
+def test_a_search_for_a_cycle_stops_at_its_budget() -> None:
     def chain(id: TaskId) -> Iterable[TaskId]:
         return [an_id(id.int + 1)]
 

@@ -46,7 +46,7 @@ def test_no_workflow_is_the_empty_workflow() -> None:
 
 
 @given(now=instants, chance=chances)
-def test_a_fresh_id_is_a_version_7_uuid_that_tells_its_time(now: int, chance: int) -> None:
+def test_a_fresh_id_is_a_version_7_uuid_that_contains_its_time(now: int, chance: int) -> None:
     id = fresh_id(now, chance)
 
     assert (id.version, id.variant) == (7, RFC_4122)
@@ -55,7 +55,7 @@ def test_a_fresh_id_is_a_version_7_uuid_that_tells_its_time(now: int, chance: in
 
 
 @given(times=st.lists(instants, min_size=2, max_size=5, unique=True), data=st.data())
-def test_fresh_ids_sort_by_their_time_of_birth(times: list[int], data: st.DataObject) -> None:
+def test_fresh_ids_sort_by_creation_time(times: list[int], data: st.DataObject) -> None:
     ids = [fresh_id(now, data.draw(chances)) for now in sorted(times)]
 
     assert ids == sorted(ids)

@@ -49,13 +49,13 @@ def test_every_unfinished_task_can_be_cancelled_and_can_expire() -> None:
 
 
 def test_every_state_is_reached_and_every_unfinished_task_can_come_to_a_good_end() -> None:
-    born = {state for birth in INITIAL_STATES for state in reachable(birth)}
+    reached = {state for first in INITIAL_STATES for state in reachable(first)}
 
-    assert born == set(State)
+    assert reached == set(State)
     assert all(State.COMPLETED in reachable(state) for state in UNFINISHED)
 
 
-def test_nobody_is_born_running_or_with_a_past() -> None:
+def test_no_task_starts_running_or_ended() -> None:
     assert not INITIAL_STATES & {State.LEASED, State.RETRYING, State.COMPLETED, State.FAILED}
 
 

@@ -48,7 +48,7 @@ def test_under_aging_nobody_starves(priority: int, rival: int, wait: int) -> Non
     queue = Queue(name="q", strategy=Strategy.AGING, step=timedelta(seconds=1))
     mine = place(queue, priority=priority, deadline=None, due=0)
 
-    # Whoever comes later than the difference of the priorities is worth stands behind me, whatever he brings.
+    # A task that arrives later than the priority difference is worth comes after this one, whatever its priority.
     bound = max(0, rival - priority) * micros(queue.step)
     later = place(queue, priority=rival, deadline=None, due=bound + 1 + wait)
 

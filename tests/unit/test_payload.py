@@ -55,11 +55,11 @@ def test_depth_is_counted_from_the_arguments_themselves(depth: int) -> None:
 
 
 def test_an_object_that_contains_itself_is_refused_and_not_followed_for_ever() -> None:
-    ring: dict[str, Any] = {}
-    ring["me"] = ring
+    cycle: dict[str, Any] = {}
+    cycle["me"] = cycle
 
     with pytest.raises(InvalidPayload, match="contains itself"):
-        encode_args({"ring": ring})
+        encode_args({"cycle": cycle})
 
 
 def test_the_size_is_that_of_the_json_in_bytes() -> None:

@@ -249,12 +249,12 @@ def test_a_cascade_stops_where_a_task_runs_on_failure() -> None:
     assert drain(scheduler) == ["c", "d"]
 
 
-def test_a_task_whose_prerequisite_has_failed_is_cancelled_at_birth_with_its_subtree() -> None:
+def test_a_task_whose_prerequisite_has_failed_is_cancelled_at_submit_with_its_subtree() -> None:
     scheduler = scheduler_with(task("a"))
     scheduler.consume_task()
     scheduler.fail_task("a")
 
-    born = scheduler.add_tasks(
+    added = scheduler.add_tasks(
         [
             task("d", after=["c"], on_failure=OnFailure.RUN),
             task("c", after=["b"]),
@@ -262,7 +262,7 @@ def test_a_task_whose_prerequisite_has_failed_is_cancelled_at_birth_with_its_sub
         ]
     )
 
-    assert born == Effects(["d"], ["b", "c"])
+    assert added == Effects(["d"], ["b", "c"])
     assert drain(scheduler) == ["d"]
 
 
@@ -307,7 +307,7 @@ def test_a_chain_of_a_hundred_thousand_does_not_recurse(bad: bool) -> None:
     assert len(scheduler) == 0
 
 
-def test_a_ring_of_a_hundred_thousand_is_refused_by_name() -> None:
+def test_a_cycle_of_a_hundred_thousand_is_refused_by_name() -> None:
     size = 100_000
     scheduler = Scheduler()
 
@@ -467,7 +467,7 @@ def test_a_finished_task_stays_as_it_is(end: str, move: str) -> None:
 
 
 @pytest.mark.parametrize("ask", ["complete_task", "fail_task", "cancel_task", "update_task", "state", "forget"])
-def test_an_unknown_id_is_said_to_be_unknown(ask: str) -> None:
+def test_an_unknown_id_is_reported_as_unknown(ask: str) -> None:
     with pytest.raises(UnknownTask, match="nobody"):
         getattr(scheduler_with(task("a")), ask)("nobody")
 
@@ -572,7 +572,7 @@ def test_it_contains_its_unfinished_tasks() -> None:
     assert not scheduler
 
 
-def test_counts_tell_every_state() -> None:
+def test_counts_cover_every_state() -> None:
     scheduler = scheduler_with(*(task(id, id) for id in range(5)), task(9, after=[4]))
     for move in (scheduler.complete_task, scheduler.fail_task, scheduler.cancel_task):
         consumed = scheduler.consume_task()

@@ -46,7 +46,7 @@ def drafted(**fields: Any) -> Any:
     seal=st.booleans(),
     nth=st.integers(0, 9),
 )
-def test_a_task_is_born_in_the_state_that_its_times_and_prerequisites_ask_for(
+def test_the_first_state_follows_from_the_times_and_prerequisites(
     delay: timedelta | None,
     expires: timedelta | None,
     parents: set[int],
@@ -58,14 +58,14 @@ def test_a_task_is_born_in_the_state_that_its_times_and_prerequisites_ask_for(
     one = drafted(delay=delay, expires=expires, prerequisites=[an_id(n) for n in parents], on_failure=policy)
     over = {an_id(n): end for n, end in ended.items() if n in parents}
 
-    birth = initial_state(one, PLAIN, NOW, nth, over, [an_id(99)] if seal else [])
+    initial = initial_state(one, PLAIN, NOW, nth, over, [an_id(99)] if seal else [])
 
-    task = birth.task
+    task = initial.task
     bad = [end for end in over.values() if not end.good]
     waiting = len(parents) - len(over) + seal
     late = delay is not None and delay > timedelta(0)
     assert task.state in INITIAL_STATES
-    assert task.waiting == waiting == sum(not resolved for _, resolved in birth.edges)
+    assert task.waiting == waiting == sum(not resolved for _, resolved in initial.edges)
     if bad and policy is OnFailure.CANCEL:
         assert task.state is State.CANCELLED
     elif expires is not None and expires <= timedelta(0):
@@ -76,7 +76,7 @@ def test_a_task_is_born_in_the_state_that_its_times_and_prerequisites_ask_for(
         assert task.state is (State.SCHEDULED if late else State.RUNNABLE)
     assert (task.finished is not None) == task.state.final == (task.reason is not None)
     assert task.due == NOW + nth + (micros(delay) if late and delay is not None else 0)
-    assert birth.place == place(PLAIN, priority=0, deadline=None, due=task.due)
+    assert initial.place == place(PLAIN, priority=0, deadline=None, due=task.due)
 
 
 def test_a_batch_that_is_too_large_is_refused_with_a_way_out() -> None:
@@ -99,10 +99,10 @@ def test_keys_of_one_workflow_may_name_each_other_in_any_order() -> None:
 
 
 def test_a_cycle_in_a_batch_is_refused_before_any_store_is_asked() -> None:
-    ring = [NewTask(handler="work", key=key, prerequisites=[above]) for key, above in ("ab", "bc", "ca")]
+    cycle = [NewTask(handler="work", key=key, prerequisites=[above]) for key, above in ("ab", "bc", "ca")]
 
     with pytest.raises(CycleFound):
-        draft(ring, NOW, lambda _: lambda: 7)
+        draft(cycle, NOW, lambda _: lambda: 7)
 
 
 @given(args=st.dictionaries(st.text("abc", min_size=1), st.integers(0, 9), min_size=1, max_size=3))

@@ -61,7 +61,7 @@ TABLES: tuple[Table, ...] = (
         "name strategy horizon step paused paused_by paused_why max_waiting max_leased weight fair",
         flags="paused fair",
     ),
-    _table("tally", "queue tenant state tasks at arrived waited longest"),
+    _table("count_delta", "queue tenant state tasks at arrived waited longest"),
     _table("series", "queue width at arrived started completed failed retried waited longest"),
     _table("log", "task fence text", ids="task"),
     _table("progress", "task fence share message at", ids="task"),

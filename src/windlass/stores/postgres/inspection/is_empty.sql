@@ -5,7 +5,7 @@ SELECT NOT (EXISTS (SELECT 1 FROM windlass.task)
             OR EXISTS (SELECT 1 FROM windlass.queue)
             OR EXISTS (SELECT 1 FROM windlass.control)
             OR EXISTS (SELECT 1 FROM windlass.audit)
-            OR EXISTS (SELECT 1 FROM windlass.tally)
+            OR EXISTS (SELECT 1 FROM windlass.count_delta)
             OR EXISTS (SELECT 1 FROM windlass.handler)
             OR EXISTS (SELECT 1 FROM windlass.cron)
             OR EXISTS (SELECT 1 FROM windlass.session));

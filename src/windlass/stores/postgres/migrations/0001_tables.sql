@@ -201,7 +201,7 @@ CREATE TABLE windlass.queue (
 -- Counts are sums of appended deltas, so that transactions never wait for each other here. The sweep folds them.
 -- Deltas that the time series counts have more columns: when they happened (`at`), the number of new tasks (`arrived`), and
 -- how long started tasks had waited in total and at most. Folding moves these to `series`.
-CREATE TABLE windlass.tally (
+CREATE TABLE windlass.count_delta (
     queue   text COLLATE "C" NOT NULL,
     tenant  text COLLATE "C" NOT NULL,
     state   text COLLATE "C" NOT NULL,

@@ -26,7 +26,7 @@ WITH clock AS MATERIALIZED (
     INSERT INTO windlass.body (id, handler, args, rules, priority, first_due, submitted)
     SELECT id, handler, args, rules, priority, due, now FROM new
 ), counted AS (
-    INSERT INTO windlass.tally (queue, tenant, state, tasks, at, arrived)
+    INSERT INTO windlass.count_delta (queue, tenant, state, tasks, at, arrived)
     SELECT queue, tenant, 'runnable', count(*), min(now), count(*) FROM new GROUP BY queue, tenant
 )
 SELECT now, (SELECT count(pg_notify('windlass', queue)) FROM unnest(:to_notify::text[]) AS queue) FROM clock;

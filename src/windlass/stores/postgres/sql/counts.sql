@@ -1,6 +1,6 @@
 -- counts: return the number of tasks by queue, tenant and state.
 SELECT queue, tenant, state, sum(tasks)::bigint
-  FROM windlass.tally
+  FROM windlass.count_delta
  GROUP BY queue, tenant, state
 HAVING sum(tasks) <> 0
  ORDER BY queue, tenant, state;

@@ -1,2 +1,2 @@
 -- queues: return every queue that has tasks.
-SELECT DISTINCT queue FROM windlass.tally ORDER BY queue;
+SELECT DISTINCT queue FROM windlass.count_delta ORDER BY queue;

@@ -5,7 +5,7 @@ SELECT NOT (EXISTS (SELECT 1 FROM task)
             OR EXISTS (SELECT 1 FROM queue)
             OR EXISTS (SELECT 1 FROM control)
             OR EXISTS (SELECT 1 FROM audit)
-            OR EXISTS (SELECT 1 FROM tally)
+            OR EXISTS (SELECT 1 FROM count_delta)
             OR EXISTS (SELECT 1 FROM handler)
             OR EXISTS (SELECT 1 FROM cron)
             OR EXISTS (SELECT 1 FROM session));

@@ -176,7 +176,7 @@ CREATE TABLE queue (
 -- Counts are sums of appended deltas, which the sweep folds, as on PostgreSQL.
 -- Deltas that the time series counts have more columns: when they happened (`at`), the number of new tasks (`arrived`), and
 -- how long started tasks had waited in total and at most. Folding moves these to `series`.
-CREATE TABLE tally (
+CREATE TABLE count_delta (
     queue   TEXT NOT NULL,
     tenant  TEXT NOT NULL,
     state   TEXT NOT NULL,

@@ -1,4 +1,4 @@
 -- count: add deltas to the counts, with what the time series needs.
 -- batch: queue text, tenant text, state text, tasks integer, at integer, arrived integer, waited integer, longest integer
-INSERT INTO tally (queue, tenant, state, tasks, at, arrived, waited, longest)
+INSERT INTO count_delta (queue, tenant, state, tasks, at, arrived, waited, longest)
 VALUES (:queue, :tenant, :state, :tasks, :at, :arrived, :waited, :longest);

@@ -1,2 +1,2 @@
 -- unfolded: count the deltas, up to a limit, to decide whether to fold them.
-SELECT count(*) FROM (SELECT 1 FROM tally LIMIT :limit) AS head;
+SELECT count(*) FROM (SELECT 1 FROM count_delta LIMIT :limit) AS head;
