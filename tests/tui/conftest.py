@@ -20,7 +20,7 @@ from windlass.tui.messages import Refresh
 
 NOON = 1_800_014_400_000_000
 """2027-01-15 12:00:00 UTC."""
-TIMEOUT_SECONDS = 10.0
+TIMEOUT_SECONDS = 30.0
 NEVER = 3_600.0
 
 Open = Callable[..., Top]

@@ -123,6 +123,8 @@ class Top(App[None]):
 
     def _tick(self) -> None:
         """Read the store, unless the last read is still running."""
+        if not self._can_draw:
+            return
         if self._requested_at is None:
             self._read()
         elif monotonic() - self._requested_at > SLOW_SECONDS:
@@ -161,7 +163,8 @@ class Top(App[None]):
         self._store_thread.submit(request, post)
 
     def on_store_result(self, event: StoreResult) -> None:
-        event.then(event.result)
+        if self._can_draw:
+            event.then(event.result)
 
     def on_refresh(self) -> None:
         """Read the store now, or right after the read that is running."""
@@ -180,6 +183,11 @@ class Top(App[None]):
     def palette(self) -> Palette:
         """Return the colors in use."""
         return DARK if self.current_theme.dark else LIGHT
+
+    @property
+    def _can_draw(self) -> bool:
+        """Return False once the widgets are being removed, because the app is closing."""
+        return bool(self.screen_stack) and bool(self.screen_stack[0].query("#head"))
 
     def _main(self, kind: type[W]) -> W:
         """Return a widget of the pages, also while a dialog is open."""
