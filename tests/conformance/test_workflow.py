@@ -24,7 +24,8 @@ from tests.support.builders import (
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
 from windlass.core.task import NewTask
-from windlass.errors import InvalidTask, UnknownTask
+from windlass.errors import InvalidTask, UnknownPrerequisite, UnknownTask
+from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Neighbourhood, Store
 
 
@@ -46,6 +47,20 @@ def test_the_tasks_of_an_unsealed_workflow_wait_for_its_seal(store: Store, clock
 
     assert states_of(store, [root, child, late]) == [State.RUNNABLE, State.WAITING, State.RUNNABLE]
     assert run_all(store) == [root, late, child]
+
+
+def test_a_workflow_is_opened_with_its_first_tasks_or_not_at_all(store: Store) -> None:
+    entry = Entry(subject="workflow/w", action="opened", text="opened", by="ann")
+    with pytest.raises(UnknownPrerequisite):
+        store.open_workflow("w", sealed=False, tasks=[after("child", "missing")], entries=[entry])
+    assert state_of(store, submit_one(store, workflow="w")) is State.RUNNABLE
+    assert store.audit() == []
+
+    first = store.open_workflow("v", sealed=False, tasks=[a_task(workflow="v", key="root")], entries=[entry])
+    again = store.open_workflow("v", sealed=False, tasks=[a_task(workflow="v", key="root")], entries=[entry])
+
+    assert [(one.created, one.state) for one in (*first, *again)] == [(True, State.WAITING), (False, State.WAITING)]
+    assert len(store.audit()) == 1
 
 
 def test_a_sealed_workflow_takes_tasks_that_run_at_once(store: Store) -> None:

@@ -14,7 +14,7 @@ from windlass.autoscale.stored_state import POOL
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
-from windlass.core.task import Change, NewTask
+from windlass.core.task import Change
 from windlass.operations import (
     breakers,
     canary,
@@ -113,7 +113,6 @@ ACTIONS: dict[str, tuple[Callable[[Store], object], Run, str]] = {
     "tasks.cancel": (a_task_to_do, lambda access, id: tasks.cancel(access, id, ANN), "cancelled"),
     "tasks.retry": (a_failure, lambda access, id: tasks.retry(access, id, ANN), "retried"),
     "tasks.edit_and_retry": (a_failure, lambda access, id: tasks.edit_and_retry(access, id, {"n": 2}, ANN), "edited"),
-    "tasks.submit": (nothing, lambda access, _: tasks.submit(access, [NewTask(handler="work")], ANN), "submitted"),
     "bulk cancel": (a_task_to_do, bulk_action(Verb.CANCEL), "cancelled"),
     "bulk retry": (a_failure, bulk_action(Verb.RETRY), "retried"),
     "bulk purge": (a_failure, bulk_action(Verb.PURGE), "purged"),
@@ -143,6 +142,11 @@ ACTIONS: dict[str, tuple[Callable[[Store], object], Run, str]] = {
     ),
     "tokens.create": (nothing, lambda access, _: tokens.create(access, "ci", [Scope.READ], ANN), "created"),
     "tokens.revoke": (a_token, lambda access, _: tokens.revoke(access, "ci", ANN), "revoked"),
+    "workflows.open_unsealed": (
+        nothing,
+        lambda access, _: workflows.open_unsealed(access, "w", [a_task(workflow="w")], ANN, tenant="default"),
+        "opened",
+    ),
     "workflows.seal": (an_open_workflow, lambda access, _: workflows.seal(access, "w", ANN), "sealed"),
     "workflows.retry": (a_failed_step, lambda access, _: workflows.retry(access, "w", "first", ANN), "retried"),
     "manifest.publish": (nothing, lambda access, _: manifest.publish(access, published("new"), ANN), "published"),

@@ -98,7 +98,7 @@ NOT_FOR_PEOPLE = {
     "tasks.find_stored": "the page with its secrets, which `find` redacts and bulk actions read ids from",
     "tasks.new_task": "what a caller submits, and gives back to nobody else",
     "workflows.choose_tenant": "a name that the caller gave",
-    "workflows.submit": "receipts",
+    "tasks.submit": "receipts",
     "pool_simulation.simulate": "numbers; tested in tests/server/test_pools.py",
 }
 

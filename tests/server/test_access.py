@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -50,6 +51,7 @@ REACHED = {
     "edit_and_retry": (409, "not_allowed"),
     "simulate_pool": (422, "invalid_load"),
     "get_queue": (404, "unknown_queue"),
+    "read_series": (404, "unknown_queue"),
     "get_tenant": (404, "unknown_tenant"),
     "get_breaker": (404, "unknown_breaker"),
 }
@@ -223,6 +225,33 @@ async def test_a_token_of_a_queue_submits_only_to_it(connect: Connect, token: To
 
     assert own.status_code == 201
     problem(other, 403, "forbidden")
+
+
+async def test_a_token_of_a_queue_cannot_stop_a_workflow(connect: Connect, store: Store, token: Token) -> None:
+    client = connect(token(Scope.SUBMIT, queue="post"))
+
+    refused = await client.post(f"{API}/workflows", json={"name": "nightly", "sealed": False})
+
+    problem(refused, 403, "forbidden")
+    assert task_of(store, submit_one(store, workflow="nightly")).state is State.RUNNABLE
+
+
+async def test_results_of_another_queue_cannot_be_referenced(connect: Connect, store: Store, token: Token) -> None:
+    theirs = str(submit_one(store, queue="bulk"))
+    client = connect(token(Scope.SUBMIT, queue="default"))
+    body = {"handler": "work", "args": {"x": {"$result": theirs}}, "after": [theirs]}
+    lines = json.dumps({"handler": "work"}) + "\n" + json.dumps(body)
+    headers = {"Content-Type": "application/x-ndjson"}
+
+    problem(await client.post(f"{API}/tasks", json=body), 422, "unknown_prerequisite")
+    problem(await client.post(f"{API}/tasks:batch", json=[body]), 422, "unknown_prerequisite")
+    workflow = await client.post(f"{API}/workflows", json={"name": "w", "tasks": [body]})
+    problem(workflow, 422, "unknown_prerequisite")
+    more = await client.post(f"{API}/workflows/w/tasks", json={"tasks": [body]})
+    problem(more, 422, "unknown_prerequisite")
+    stream = await client.post(f"{API}/tasks:stream", content=lines, headers=headers)
+    receipts = [json.loads(line) for line in stream.text.splitlines()]
+    assert [each["error"] and each["error"]["code"] for each in receipts] == [None, "unknown_prerequisite"]
 
 
 async def test_results_of_another_tenant_cannot_be_referenced(connect: Connect, store: Store, token: Token) -> None:

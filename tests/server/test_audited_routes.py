@@ -13,8 +13,11 @@ from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
 from windlass.core.task import Change, TaskId
 from windlass.errors import StoreUnavailable
+from windlass.operations.caller import Scope
+from windlass.server.routes.table import TABLE
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store
+from windlass.wire.fields import Reason
 
 pytestmark = pytest.mark.anyio
 
@@ -45,6 +48,44 @@ ACTS: list[tuple[str, Prepare, str, dict[str, Any], str]] = [
     ("POST", lambda store: "daily", "/crons/{}/pause", {"why": "down"}, "paused"),
     ("POST", lambda store: store.open_workflow("w", sealed=False), "/workflows/w/seal", {}, "sealed"),
 ]
+
+
+def test_every_route_that_writes_an_audit_entry_takes_an_author_and_a_reason() -> None:
+    """Only tokens are managed without a body: they have no route."""
+    writing = [
+        route
+        for route in TABLE
+        if route.method != "GET"
+        and (route.scope is Scope.OPERATE or route.name in ("submit_workflow", "seal_workflow", "publish_manifest"))
+    ]
+
+    assert len(writing) > 20
+    for route in writing:
+        assert route.body is not None, route.name
+        assert issubclass(route.body, Reason), route.name
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/queues/mail", {"weight": 3}),
+        ("PATCH", "/tasks/{}", {"priority": 4}),
+        ("POST", "/workflows", {"name": "w", "sealed": False}),
+        ("POST", "/workflows/open/seal", {}),
+        ("POST", "/manifest", {"handlers": [{"name": "elsewhere"}]}),
+    ],
+)
+async def test_author_and_reason_are_in_the_audit_log(
+    client: Client, store: Store, method: str, path: str, body: dict[str, Any]
+) -> None:
+    store.open_workflow("open", sealed=False)
+    url = f"{API}{path.format(submit_one(store))}"
+
+    await client.request(method, url, json={**body, "why": "too slow", "by": "ann"})
+
+    [entry] = store.audit()
+    assert entry.by == "ann (local)"
+    assert entry.text.endswith(": too slow")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.server.conftest import API, Client, Connect, problem
-from tests.support.builders import GAVE_UP, a_task, claim_one, complete, report, states_of, submit_one
+from tests.support.builders import GAVE_UP, a_task, claim_one, complete, report, states_of, submit_one, task_of
 from windlass.clock import ManualClock
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
@@ -127,6 +127,15 @@ async def test_workflows_are_listed_with_their_counts(client: Client, store: Sto
     problem(await client.get(f"{API}/workflows", params={"after": "bogus"}), 400, "invalid_cursor")
     assert of_acme == found[:1]
     problem(await client.get(f"{API}/workflows/unheard-of"), 404, "unknown_workflow")
+
+
+async def test_a_refused_first_part_leaves_no_workflow_behind(client: Client, store: Store) -> None:
+    body = {"name": "w", "sealed": False, "tasks": [{"handler": "work", "key": "a", "after": ["missing"]}]}
+
+    problem(await client.post(f"{API}/workflows", json=body), 422, "unknown_prerequisite")
+
+    assert store.audit() == []
+    assert task_of(store, submit_one(store, workflow="w")).state is State.RUNNABLE
 
 
 async def test_a_token_of_a_queue_sees_only_workflows_entirely_in_it(

@@ -8,6 +8,8 @@ from typing import Any
 
 from windlass.errors import InvalidTask
 
+MAX_AUTHOR = 128
+"""How many characters the name of an author may have."""
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
@@ -32,7 +34,7 @@ def check_type(field: str, value: object, kind: type[Any] | tuple[type[Any], ...
 
 def check_author(by: str, why: str) -> None:
     """Check that author and reason fit on one line of the audit log."""
-    check_text("by", by, 128)
+    check_text("by", by, MAX_AUTHOR)
     if why:
         check_text("why", why, 500)
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from windlass.core.names import check_author
+from windlass.core.names import MAX_AUTHOR, check_author
 from windlass.redaction import redact_text
 from windlass.stores.coordination import MAX_TEXT, Entry
 
@@ -29,8 +29,9 @@ class Author(Struct, frozen=True):
 
     @property
     def by(self) -> str:
-        """Return the name for the audit log. It always includes the token's own name."""
-        return f"{self.acting_for} ({self.name})"[:128] if self.acting_for else self.name
+        """Return the name for the audit log. It always ends with the token's own name; a long `acting_for` is cut."""
+        room = MAX_AUTHOR - len(f" ({self.name})")
+        return f"{self.acting_for[:room]} ({self.name})" if self.acting_for and room > 0 else self.name
 
     @property
     def because(self) -> str:

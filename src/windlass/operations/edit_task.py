@@ -26,7 +26,11 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 
 def edit_task(task: Task, changes: Mapping[str, Any], schema: Mapping[str, Any]) -> NewTask:
-    """Return a copy of a task with changed arguments. The same change always has the same key."""
+    """Return a copy of a task with changed arguments. The same change always has the same key.
+
+    Everybody can see the key, so it is made from the change alone: a hash of the other arguments would let readers
+    guess the secrets among them.
+    """
     if not task.state.ended_badly:
         raise NotAllowed(
             f"Task {task.id} is {task.state.value}. Only a failed, cancelled or expired task can be edited."
@@ -37,10 +41,11 @@ def edit_task(task: Task, changes: Mapping[str, Any], schema: Mapping[str, Any])
     for name in changes:
         _check_kind(name, args[name], properties.get(name, {}))
     rules, text = task.rules, encode_args(args)
+    change = sha256(msgspec.json.encode(changes, order="deterministic")).hexdigest()[:12]
     return NewTask(
         handler=task.handler,
         args=args,
-        key=f"edit:{task.id}:{task.generation}:{sha256(text.encode()).hexdigest()[:12]}",
+        key=f"edit:{task.id}:{task.generation}:{change}",
         workflow=task.workflow,
         tenant=task.tenant,
         queue=task.queue,

@@ -13,8 +13,9 @@ from windlass.core.breaker import Breaker, decode
 from windlass.core.forecast import Forecast, forecast
 from windlass.core.lifecycle import State
 from windlass.core.task import Task
-from windlass.core.why import Prerequisite, Serving, Why, gates
-from windlass.stores.protocol import Session, Store
+from windlass.core.why import Gate, Prerequisite, Serving, Why, gates
+from windlass.operations.caller import LOCAL, Caller
+from windlass.stores.protocol import Neighbourhood, Session, Store
 
 COUNTED = 10_000
 """How many tasks ahead of one are counted."""
@@ -40,21 +41,42 @@ class _About(msgspec.Struct):
     """For workers over HTTP, which have no pools."""
 
 
-def explain(store: Store, task: Task) -> Why:
-    """Explain what a task waits for. If it only waits for its turn, forecast when it starts."""
+def visible_neighbours(store: Store, found: Neighbourhood, caller: Caller) -> Neighbourhood:
+    """Return the neighbours that the caller may see, or that are not submitted yet."""
+    if caller.queue is None:  # All of them belong to the same tenant.
+        return found
+    ids = [each.id for each in (*found.prerequisites, *found.dependents)]
+    hidden = {each.id for each in store.get(ids) if each is not None and not caller.can_see(each)}
+    return Neighbourhood(
+        [each for each in found.prerequisites if each.id not in hidden],
+        [each for each in found.dependents if each.id not in hidden],
+    )
+
+
+def explain(store: Store, task: Task, caller: Caller = LOCAL) -> Why:
+    """Explain what a task waits for. If it only waits for its turn, forecast when it starts.
+
+    Prerequisites that the caller may not see are left out.
+    """
     waits = task.state is State.WAITING
     ahead = store.ahead(task.id, limit=COUNTED) if task.state is State.RUNNABLE else 0
-    around = store.neighbourhood(task.id).prerequisites if waits else []
+    around = store.neighbourhood(task.id) if waits else Neighbourhood([], [])
+    visible = visible_neighbours(store, around, caller).prerequisites
     found = gates(
         task,
         queue=next((queue for queue in store.queues() if queue.name == task.queue), None),
-        prerequisites=[Prerequisite(each.id, each.state) for each in around],
+        prerequisites=[Prerequisite(each.id, each.state) for each in visible],
         handlers={handler.name for handler in store.handlers()},
         serving=[_serving(session) for session in store.sessions() if not session.lost],
         breakers=_breakers(store, task),
         stopped=_stopped(store),
         in_sight=ahead is not None,
     )
+    if len(visible) < len(around.prerequisites) and all(each.state and each.state.final for each in visible):
+        text = f"{task.waiting} open, in queues that this token may not see"
+        found = tuple(
+            Gate(name=each.name, open=False, text=text) if each.name == "prerequisites" else each for each in found
+        )
     why = Why(task=task, gates=found)
     if ahead is None or task.state is not State.RUNNABLE or why.closed is not None:
         return why

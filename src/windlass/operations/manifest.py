@@ -13,14 +13,18 @@ def handlers(access: Access) -> list[HandlerSeen]:
 
 
 def publish(access: Access, manifest: Manifest, author: Author) -> list[str]:
-    """Publish handlers. Return the names of those that are new or have changed; only then there is an audit entry."""
+    """Publish handlers. Return the names of those that are new or have changed.
+
+    The store writes the audit entry only if one has: another node may publish the same handlers at the same time.
+    """
     manifest = manifest.checked()
     store = access.whole_store
     before = {each.name: each for each in store.handlers()}
     changed = [each.name for each in manifest.handlers if not _is_same(each, before.get(each.name))]
-    names = ", ".join(changed[:20]) + (" and more" if len(changed) > 20 else "")
-    entry = author.entry("manifest", "published", f"published {names}", handlers=changed[:100])
-    store.publish(manifest, entries=[entry] if changed else [])
+    written = changed or [each.name for each in manifest.handlers]
+    names = ", ".join(written[:20]) + (" and more" if len(written) > 20 else "")
+    entry = author.entry("manifest", "published", f"published {names}", handlers=written[:100])
+    store.publish(manifest, entries=[entry])
     return changed
 
 

@@ -10,9 +10,8 @@ from uuid import UUID
 from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
-from windlass.clock import entropy
 from windlass.core.filter import ARGS, FREE, Condition, Query
-from windlass.core.ids import fresh_id, keyed_id
+from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.core.payload import encode_args
 from windlass.core.query import parse
@@ -20,12 +19,12 @@ from windlass.core.references import referenced_ids
 from windlass.core.task import Attempt, Change, NewTask, Task, TaskId
 from windlass.core.task_update import Version
 from windlass.core.why import Why
-from windlass.errors import InvalidPayload, InvalidTask, Refused, UnknownTask
+from windlass.errors import InvalidPayload, InvalidTask, Refused, UnknownPrerequisite, UnknownTask
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.caller import Caller
 from windlass.operations.edit_task import edit_task
-from windlass.operations.explain import explain
+from windlass.operations.explain import explain, visible_neighbours
 from windlass.operations.handler_catalog import unchecked_handler
 from windlass.operations.paging import pages
 from windlass.operations.redact import redact_attempt, redact_log, redact_progress, redact_task, redact_why
@@ -150,7 +149,7 @@ def details(access: Access, id: TaskId) -> TaskDetails:
         attempts=[redact_attempt(attempt) for attempt in access.store.attempts(id)],
         logs=[redact_log(log) for log in access.store.logs(id)],
         progress=None if seen is None else redact_progress(seen),
-        why=redact_why(explain(access.store, task), access.catalog),
+        why=redact_why(explain(access.store, task, access.caller), access.catalog),
     )
 
 
@@ -171,13 +170,13 @@ def progress(access: Access, id: TaskId) -> ProgressSeen | None:
 
 
 def graph(access: Access, id: TaskId) -> Neighbourhood:
-    """Return the prerequisites and the dependents of a task, up to 1,000 of each."""
-    return access.store.neighbourhood(access.task(id).id)
+    """Return the prerequisites and the dependents of a task that the caller may see, up to 1,000 of each."""
+    return visible_neighbours(access.store, access.store.neighbourhood(access.task(id).id), access.caller)
 
 
 def why(access: Access, id: TaskId) -> Why:
     """Explain what a task waits for, and what would let it run."""
-    return redact_why(explain(access.store, access.task(id)), access.catalog)
+    return redact_why(explain(access.store, access.task(id), access.caller), access.catalog)
 
 
 def change(access: Access, id: TaskId, change: Change, author: Author, *, expect: Version | None = None) -> Task:
@@ -216,6 +215,8 @@ def edit_and_retry(access: Access, id: TaskId, changes: Mapping[str, Any], autho
     """Submit a task that ended badly again, with other arguments. The old task stays as it is."""
     old = access.task(id)
     new = edit_task(old, changes, access.catalog.parameters(old.handler))
+    kept = referenced_ids(old.args)
+    _check_prerequisites(access, [replace(new, prerequisites=tuple(set(new.prerequisites) - set(kept)))])
     new_id = keyed_id(new.tenant, new.workflow, new.key or "")
     entry = author.entry(
         f"task/{id}",
@@ -248,17 +249,10 @@ def new_task(
     return new
 
 
-def submit(access: Access, tasks: Sequence[NewTask], author: Author | None = None) -> list[Receipt]:
-    """Submit tasks made by `new_task`, all of them or none. A person who submits by hand is named in the audit log."""
-    if author is None or not tasks:
-        return access.store.submit(tasks)
-    first = tasks[0]
-    if first.key is None and first.id is None:
-        first = replace(first, id=fresh_id(access.now, entropy(1)()))
-    id = first.id or keyed_id(first.tenant, first.workflow, first.key or "")
-    more = f" and {len(tasks) - 1:,} more" if len(tasks) > 1 else ""
-    entry = author.entry(f"task/{id}", "submitted", f"submitted {first.handler} {id}{more} by hand")
-    return access.store.submit([first, *tasks[1:]], entries=[entry])
+def submit(access: Access, tasks: Sequence[NewTask]) -> list[Receipt]:
+    """Submit tasks made by `new_task`, all of them or none."""
+    _check_prerequisites(access, tasks)
+    return access.store.submit(tasks)
 
 
 def _may_touch_secrets(condition: Condition) -> bool:
@@ -273,9 +267,37 @@ def _check_may_submit(caller: Caller, new: NewTask) -> None:
         raise Refused("forbidden", f"queue={new.queue!r}: this token submits to {caller.queue} only.", field="queue")
 
 
+def _check_prerequisites(access: Access, tasks: Sequence[NewTask]) -> None:
+    """Refuse a prerequisite that the caller may not see as unknown: a task can read the results of its prerequisites.
+
+    A caller who is limited to a queue cannot name a task before it is submitted, since its queue is not known yet. The
+    store compares the tenants.
+    """
+    if access.caller.queue is None:
+        return
+    named = {id: name for new in tasks for id, name in _prerequisites(new).items()}
+    stored = dict(zip(named, access.store.get(list(named)), strict=True)) if named else {}
+    batch = {new.id or keyed_id(new.tenant, new.workflow, new.key or "") for new in tasks if new.id or new.key}
+    hidden = [
+        named[id]
+        for id, task in stored.items()
+        if (id not in batch if task is None else not access.caller.can_see(task))
+    ]
+    if hidden:
+        raise UnknownPrerequisite(hidden)
+
+
+def _prerequisites(new: NewTask) -> dict[TaskId, UUID | str]:
+    """Return the prerequisites of a task by id, as the caller wrote them."""
+    return {
+        TaskId(name) if isinstance(name, UUID) else keyed_id(new.tenant, new.workflow, name): name
+        for name in new.prerequisites
+    }
+
+
 def _check_references(new: NewTask) -> None:
     """Refuse a reference to the result of a task that is not a prerequisite: only those are checked for the tenant."""
-    named = {name if isinstance(name, UUID) else keyed_id(new.tenant, new.workflow, name) for name in new.prerequisites}
+    named = _prerequisites(new)
     foreign = [task for task in referenced_ids(encode_args(new.args)) if task not in named]
     if foreign:
         raise InvalidPayload(f"args: {foreign[0]} is referenced but is not a prerequisite. Name it in `after`.")

@@ -15,6 +15,7 @@ from itertools import islice
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
@@ -35,6 +36,7 @@ from windlass.stores.workflow_reads import (
     StepCursor,
     StepGroup,
     WorkflowCursor,
+    WorkflowSeen,
 )
 
 MAX_STEPS = 100_000
@@ -43,6 +45,8 @@ MAX_EDGES = 1_000_000
 """How many edges are read as a graph."""
 MAX_LINKS = 10_000
 """A page ends early once its steps have this many prerequisites. It has at least one step."""
+MAX_PAGES = 10
+"""How many pages of workflows are searched for those in the caller's queue."""
 _PAGE = 10_000
 
 
@@ -94,26 +98,27 @@ def find(
     where = access.narrow(Filter(tenant=tenant))
     if where is None:
         return ListPage([], None)
-    page = access.store.workflows(tenant=where.tenant, limit=limit, after=after)
     found: list[Listed] = []
-    for seen in page.workflows:
-        groups, complete = seen.groups, seen.complete
-        if where.queue is not None:
+    listed = pages(lambda cursor: access.store.workflows(tenant=where.tenant, limit=limit, after=cursor), after)
+    for number, page in enumerate(listed, 1):
+        if where.queue is None:
+            return ListPage([_listed(seen, seen.groups, complete=seen.complete) for seen in page.workflows], page.after)
+        for seen in page.workflows:
+            groups, complete = seen.groups, seen.complete
             if not complete and not any(group.queue == where.queue for group in groups):
                 groups, complete = count_groups(access.store, seen.workflow, seen.tenant), True
             groups = [group for group in groups if group.queue == where.queue]
-        if groups:
-            found.append(
-                Listed(
-                    name=seen.workflow,
-                    tenant=seen.tenant,
-                    tasks=Summary(name=seen.workflow, tenant=seen.tenant, groups=groups).states,
-                    complete=complete,
-                    submitted=seen.submitted,
-                    latest=seen.latest,
-                )
-            )
-    return ListPage(found, page.after)
+            if groups:
+                found.append(_listed(seen, groups, complete=complete))
+            if len(found) == limit:
+                return ListPage(found, WorkflowCursor(seen.latest, seen.workflow, seen.tenant))
+        if page.after is not None and number >= MAX_PAGES:
+            # The store's cursor names a workflow that the caller may not see. This one only has its time, so the next
+            # page starts with all workflows of that time.
+            cursor = WorkflowCursor(page.after.submitted + 1, "", "")
+            if after is None or astuple(cursor) < astuple(after):
+                return ListPage([each for each in found if each.latest > page.after.submitted], cursor)
+    return ListPage(found, None)
 
 
 def find_tenant(access: Access, name: str, tenant: str | None = None) -> str:
@@ -123,14 +128,12 @@ def find_tenant(access: Access, name: str, tenant: str | None = None) -> str:
         raise UnknownWorkflow(name)
     found = tenant or caller.tenant
     if found is None:
-        found = _only_tenant(access.store, name)
-        if caller.queue is None:
-            return found
+        return _only_tenant(access, name)
     if caller.queue is None:
-        groups = access.store.workflow_groups(name, tenant=found, limit=1).groups
+        exists = bool(access.store.workflow_groups(name, tenant=found, limit=1).groups)
     else:
-        groups = count_groups(access.store, name, found)
-    if not groups or (caller.queue is not None and {group.queue for group in groups} != {caller.queue}):
+        exists = is_within(access.store, name, found, caller.queue)
+    if not exists:
         raise UnknownWorkflow(name)
     return found
 
@@ -189,19 +192,19 @@ def find_first(access: Access, found: Summary, states: Sequence[State], limit: i
     return [redact_step(step) for step in islice((step for page in chosen for step in page.steps), limit)]
 
 
-def submit(
+def open_unsealed(
     access: Access,
     name: str,
     tasks: Sequence[NewTask],
+    author: Author,
     *,
     tenant: str,
-    sealed: bool = True,
     forward: timedelta | None = None,
 ) -> list[Receipt]:
-    """Submit tasks of a workflow, all of them or none. Unless it is sealed, it waits for `seal` before it runs."""
-    if not sealed:
-        access.store.open_workflow(name, tenant=tenant, sealed=False, forward=forward)
-    return access.store.submit(tasks)
+    """Open a workflow and submit its first tasks, all of this or nothing. It waits for `seal` before it runs."""
+    _check_all_queues(access)
+    entry = author.entry(f"workflow/{name}", "opened", f"opened workflow {name} of {tenant}", tenant=tenant)
+    return access.store.open_workflow(name, tenant=tenant, sealed=False, forward=forward, tasks=tasks, entries=[entry])
 
 
 def seal(access: Access, name: str, author: Author, *, tenant: str | None = None, missing: bool = False) -> str:
@@ -211,7 +214,9 @@ def seal(access: Access, name: str, author: Author, *, tenant: str | None = None
     """
     tenant = choose_tenant(access, tenant)
     _check_all_queues(access)
-    entry = author.entry(f"workflow/{name}", "sealed", f"sealed workflow {name} of {tenant}", missing=missing)
+    entry = author.entry(
+        f"workflow/{name}", "sealed", f"sealed workflow {name} of {tenant}", tenant=tenant, missing=missing
+    )
     try:
         access.store.seal_workflow(name, tenant=tenant, missing=missing, entries=[entry])
     except UnknownTask:
@@ -230,7 +235,7 @@ def retry(
         text = f"Step {step} is {task.state.value}. Only a failed, cancelled or expired step can be retried."
         raise NotAllowed(text)
     text = f"retried workflow {name} of {tenant} from {step}"
-    entry = author.entry(f"workflow/{name}", "retried", text, step=step)
+    entry = author.entry(f"workflow/{name}", "retried", text, tenant=tenant, step=step)
     return access.store.retry([task.id], dependents=True, dry_run=dry_run, entries=[entry])
 
 
@@ -252,8 +257,27 @@ def count_groups(store: TaskReader, name: str, tenant: str) -> list[StepGroup]:
     return [found[key] for key in sorted(found)]
 
 
-def _only_tenant(store: TaskReader, name: str) -> str:
-    tenants = store.workflow_tenants(name, limit=20)
+def _listed(seen: WorkflowSeen, groups: Sequence[StepGroup], *, complete: bool) -> Listed:
+    return Listed(
+        name=seen.workflow,
+        tenant=seen.tenant,
+        tasks=Summary(name=seen.workflow, tenant=seen.tenant, groups=list(groups)).states,
+        complete=complete,
+        submitted=seen.submitted,
+        latest=seen.latest,
+    )
+
+
+def is_within(store: TaskReader, name: str, tenant: str, queue: str) -> bool:
+    """Return True if all steps of a workflow are in one queue, so that a caller who is limited to it may see them."""
+    return {group.queue for group in count_groups(store, name, tenant)} == {queue}
+
+
+def _only_tenant(access: Access, name: str) -> str:
+    store, queue = access.store, access.caller.queue
+    tenants = store.workflow_tenants(name, limit=20 if queue is None else 1_000)
+    if queue is not None:
+        tenants = [tenant for tenant in tenants if is_within(store, name, tenant, queue)][:20]
     if not tenants:
         raise UnknownWorkflow(name)
     if len(tenants) > 1:

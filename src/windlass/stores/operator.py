@@ -18,13 +18,21 @@ from windlass.core.lifecycle import State
 from windlass.core.manifest import Manifest
 from windlass.core.names import check_type
 from windlass.core.ordering import Queue
-from windlass.core.task import Change, Task, TaskId
+from windlass.core.task import Change, NewTask, Task, TaskId
 from windlass.core.task_update import Version
 from windlass.core.times import Micros
 from windlass.core.validation import check_ids
 from windlass.stores.coordination import Entry
 
 CANCEL_GRACE = timedelta(seconds=10)
+
+
+class Receipt(Struct, frozen=True, gc=False):
+    """The result for one submitted task. `created` is False if its key or id was submitted before."""
+
+    id: TaskId
+    created: bool
+    state: State
 
 
 class Filter(Struct, frozen=True, kw_only=True):
@@ -133,13 +141,14 @@ class Operator(Protocol):
         tenant: str = "default",
         sealed: bool = True,
         forward: timedelta | None = None,
+        tasks: Sequence[NewTask] = (),
         entries: Sequence[Entry] = (),
-    ) -> None:
-        """Open a workflow with options. Without this call, a workflow is sealed and allows no forward references.
+    ) -> list[Receipt]:
+        """Open a workflow with options, and submit its first tasks: both or neither.
 
-        The tasks of an unsealed workflow wait for `seal_workflow`, so it can be submitted in parts. With `forward`, a
-        task may name a prerequisite before that is submitted; after this time it counts as missing. Repeating a call
-        changes nothing.
+        Without this call, a workflow is sealed and allows no forward references. The tasks of an unsealed workflow wait
+        for `seal_workflow`, so it can be submitted in parts. With `forward`, a task may name a prerequisite before that
+        is submitted; after this time it counts as missing. Repeating a call changes nothing.
         """
         ...
 

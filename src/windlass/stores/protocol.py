@@ -30,7 +30,7 @@ from windlass.errors import InvalidTask
 from windlass.stores.coordination import Control, Coordination, Entry, EntrySeen
 from windlass.stores.dead_letters import DeadLetterReader
 from windlass.stores.operator import CANCEL_GRACE as CANCEL_GRACE  # noqa: PLC0414 - a name of the protocol too
-from windlass.stores.operator import Filter, Operator
+from windlass.stores.operator import Filter, Operator, Receipt
 from windlass.stores.operator import Selection as Selection  # noqa: PLC0414 - the same
 from windlass.stores.series import SeriesReader
 from windlass.stores.totals import COUNTED, Total
@@ -42,14 +42,6 @@ SESSIONS_SHOWN = timedelta(days=1)
 """How long a closed or lost session is listed after its last renewal."""
 SCANNED = 10_000
 """The largest number of tasks that one `find` reads. After that it returns what it found and a cursor."""
-
-
-class Receipt(Struct, frozen=True, gc=False):
-    """The result for one submitted task. `created` is False if its key or id was submitted before."""
-
-    id: TaskId
-    created: bool
-    state: State
 
 
 class Settled(Struct, frozen=True, gc=False):

@@ -14,7 +14,7 @@ from windlass.core.manifest import HandlerInfo, HandlerSeen, Manifest
 from windlass.core.payload import json_object
 from windlass.core.task import NewTask
 from windlass.core.times import to_datetime
-from windlass.wire.fields import Length, Name, Priority, Retries, Slots
+from windlass.wire.fields import Length, Name, Priority, Reason, Retries, Slots
 
 
 class HandlerShape(Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class GiveHandler(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     options: HandlerOptions = HandlerOptions()
 
 
-class GiveManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GiveManifest(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The handlers that workers have."""
 
     handlers: Annotated[list[GiveHandler], Meta(min_length=1, max_length=1_000)]

@@ -12,10 +12,10 @@ from windlass.core.ordering import Strategy
 from windlass.core.times import to_datetime
 from windlass.operations.queues import QueueView
 from windlass.stores.series import Point, Resolution
-from windlass.wire.fields import Seconds, as_datetime
+from windlass.wire.fields import Reason, Seconds, as_datetime
 
 
-class SetQueue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class SetQueue(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """All settings of a queue. Fields that are left out get their defaults; a pause stays as it is."""
 
     strategy: Strategy = Strategy.PRIORITY

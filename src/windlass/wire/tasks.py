@@ -131,7 +131,7 @@ class TaskPage(Struct, frozen=True, kw_only=True):
     after: str | None
 
 
-class ChangeTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ChangeTask(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What to change. Fields that are left out stay; null removes a time."""
 
     priority: Priority | UnsetType = UNSET

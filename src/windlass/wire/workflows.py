@@ -22,12 +22,12 @@ MOST_PATH = 1_000
 Tasks = Annotated[list[SubmitTask], Meta(max_length=MAX_BATCH)]
 
 
-class SubmitWorkflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class SubmitWorkflow(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A workflow to submit. Its tasks name each other by key in `after`."""
 
     name: Text
     tenant: Name | None = None
-    tasks: Tasks = []
+    tasks: Tasks = []  # noqa: RUF012 - msgspec copies it
     sealed: bool = True
     """False: it waits, and accepts more tasks, until it is sealed."""
     forward: Length | None = None
@@ -41,7 +41,7 @@ class AppendTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     tenant: Name | None = None
 
 
-class SealWorkflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class SealWorkflow(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How to seal a workflow."""
 
     tenant: Name | None = None

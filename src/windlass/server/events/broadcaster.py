@@ -8,6 +8,7 @@ resume after the last audit entry it has seen.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -25,6 +26,8 @@ from windlass.stores.protocol import Store
 from windlass.wire.audit import entry_shape
 from windlass.wire.events import AuditEvent, Event
 
+logger = logging.getLogger("windlass.server")
+
 POLL_SECONDS = 1.0
 JOIN_SECONDS = 0.1
 """The shortest time between two reads, even if subscribers join all the time."""
@@ -32,6 +35,8 @@ MAX_WAITING = 64
 """How many events may wait for one subscriber."""
 MAX_MISSED = 1_000
 """How many missed audit entries a subscriber gets when it resumes."""
+MAX_PAUSE = 30.0
+"""The longest pause in seconds after reads that failed unexpectedly."""
 MAX_COST = 0.05
 """The share of time that reading one workflow may take. A large workflow is read less often than once per second."""
 
@@ -132,12 +137,19 @@ class Broadcaster:
             subscriber.end()
 
     async def _watch(self) -> None:
+        pause = 0.0
         while self._subscribers and not self.closed:
             self._joined.clear()
             topics = {subscriber.topic for subscriber in self._subscribers}
-            with suppress(WindlassError):  # The store is unavailable. The next read finds what has changed.
+            try:
                 self._apply(await self._threads.run(partial(self._read, topics)))
-            await asyncio.sleep(min(JOIN_SECONDS, POLL_SECONDS))
+                pause = 0.0
+            except WindlassError:
+                pause = 0.0  # The store is unavailable. The next read finds what has changed.
+            except Exception:
+                pause = min(MAX_PAUSE, 2 * pause or POLL_SECONDS)
+                logger.exception("cannot read the events, trying again in %g s", pause)
+            await asyncio.sleep(pause or min(JOIN_SECONDS, POLL_SECONDS))
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, POLL_SECONDS - JOIN_SECONDS)):
                     await self._joined.wait()

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
+from windlass.core.payload import json_object
 from windlass.core.task import TaskId
 from windlass.operations.handler_catalog import HandlerCatalog
 from windlass.operations.pools import describe_all, look_at
@@ -64,11 +65,15 @@ class WorkflowTopic(Struct, frozen=True, kw_only=True):
 
     name: str
     tenant: str
+    queue: str | None = None
+    """The only queue that the subscriber may see; None for all."""
     unrestricted: bool = True
 
     def includes(self, entry: EntrySeen) -> bool:
-        """Return True if an audit entry belongs to the topic. Entries name a workflow without its tenant."""
-        return self.unrestricted and entry.subject == f"workflow/{self.name}"
+        """Return True if an audit entry belongs to the topic. The tenant is in the data of the entry."""
+        if not self.unrestricted or entry.subject != f"workflow/{self.name}":
+            return False
+        return json_object(entry.data).get("tenant") == self.tenant
 
 
 Topic = Overview | TaskTopic | WorkflowTopic
@@ -128,7 +133,7 @@ def _read_tasks(store: Store, catalog: HandlerCatalog, topics: Sequence[TaskTopi
 
 def _read_workflow(store: Store, topic: WorkflowTopic) -> Sequence[Event]:
     groups = count_groups(store, topic.name, topic.tenant)
-    if not groups:
+    if not groups or (topic.queue is not None and {group.queue for group in groups} != {topic.queue}):
         return []
     states = Summary(name=topic.name, tenant=topic.tenant, groups=groups).states
     tasks = {state.value: number for state, number in states.items()}

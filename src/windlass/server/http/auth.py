@@ -38,7 +38,7 @@ class Authenticator:
         if caller is None:
             raise Refused(
                 "unauthorized",
-                "Send a valid token: `Authorization: Bearer wdl_…`. Create one with `windlass token create`.",
+                "Send a valid bearer token in the Authorization header. Create one with `windlass token create`.",
                 headers={"WWW-Authenticate": "Bearer"},
             )
         return caller

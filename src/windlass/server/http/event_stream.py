@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from windlass.clock import monotonic
-from windlass.errors import Refused
+from windlass.errors import Refused, StoreError
 from windlass.server.events.broadcaster import Subscriber
 from windlass.server.events.topics import Topic
 from windlass.server.http.streaming import Live
@@ -70,11 +70,13 @@ async def _follow(live: Live, subscriber: Subscriber, seconds: float | None) -> 
 
 
 async def _is_allowed(live: Live) -> bool:
-    """Return False once the token is revoked or expired."""
+    """Return False once the token is revoked or expired. While the store does not answer, the stream stays open."""
     try:
         await live.check()
-    except Refused:
-        return False
+    except StoreError:
+        return True
+    except Refused as error:
+        return error.code in ("overloaded", "timed_out")
     return True
 
 

@@ -85,8 +85,10 @@ def stream_workflow_events(call: Call, name: Text, query: StreamWorkflow) -> Eve
 
     `workflow` carries the number of its tasks by state: once at the start, then at most once per second when it has
     changed; less often for a workflow of many thousand tasks. `audit` carries one audit entry about the workflow, whose
-    number is the event's id, and resumes as in `/events`; tokens limited to a tenant or a queue do not get it.
+    number is the event's id, and resumes as in `/events`; tokens limited to a tenant or a queue do not get it. The
+    stream ends when the workflow is deleted, or gets a task in a queue that the token may not see.
     """
     tenant = find_tenant(call.access, name, query.tenant)
-    topic = WorkflowTopic(name=name, tenant=tenant, unrestricted=not call.caller.limited)
+    caller = call.caller
+    topic = WorkflowTopic(name=name, tenant=tenant, queue=caller.queue, unrestricted=not caller.limited)
     return EventStream(topic=topic, seconds=query.seconds)

@@ -20,4 +20,4 @@ def list_handlers(call: Call) -> list[HandlerShape]:
 @route("POST", "/manifest", Scope.WORK, unrestricted=True, errors=["invalid_task"])
 def publish_manifest(call: Call, body: GiveManifest) -> Published:
     """Publish handlers with the schemas of their arguments, so that submits can be checked."""
-    return Published(changed=manifest.publish(call.access, manifest_of(body), call.author()))
+    return Published(changed=manifest.publish(call.access, manifest_of(body), call.author(body)))

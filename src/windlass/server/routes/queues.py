@@ -53,7 +53,7 @@ def read_total_series(call: Call, query: ReadSeries) -> list[PointShape]:
 @route("PUT", "/queues/{name}", Scope.OPERATE, errors=CHANGE_ERRORS)
 def set_queue(call: Call, name: Name, body: SetQueue) -> QueueShape:
     """Set all settings of a queue. A new strategy also reorders the tasks that are waiting."""
-    return queue_shape(queues.change(call.access, name, queue_settings(body), call.author()))
+    return queue_shape(queues.change(call.access, name, queue_settings(body), call.author(body)))
 
 
 @route("POST", "/queues/{name}/pause", Scope.OPERATE, errors=CHANGE_ERRORS)

@@ -139,7 +139,7 @@ def get_task(call: Call, id: UUID) -> TaskShape:
 def change_task(call: Call, id: UUID, body: ChangeTask) -> TaskShape:
     """Change the priority or the times of an unfinished task."""
     expect = _expected(call, tasks.get(call.access, TaskId(id)))
-    return _tagged(call, tasks.change(call.access, TaskId(id), task_change(body), call.author(), expect=expect))
+    return _tagged(call, tasks.change(call.access, TaskId(id), task_change(body), call.author(body), expect=expect))
 
 
 @route("POST", "/tasks/{id}/cancel", Scope.OPERATE, errors=["unknown_task", "invalid_task"])

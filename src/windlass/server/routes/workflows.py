@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from windlass.core.task import NewTask, TaskId
 from windlass.core.times import duration
 from windlass.errors import Refused
-from windlass.operations import workflows
+from windlass.operations import tasks, workflows
 from windlass.operations.caller import Scope
 from windlass.operations.workflow_graph import Summary
 from windlass.operations.workflows import Slice
@@ -82,14 +82,18 @@ class SomeEdges(WhichTenant, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def submit_workflow(call: Call, query: SubmitQuery, body: SubmitWorkflow) -> Receipts:
     """Submit a workflow of up to 10,000 tasks, whole or not at all; or, with `sealed` false, its first part.
 
-    If its tasks have keys, repeating the request is harmless. It does not run before it is sealed.
+    If its tasks have keys, repeating the request is harmless. It does not run before it is sealed. A token limited to
+    a queue cannot submit an unsealed workflow.
     """
     tenant = workflows.choose_tenant(call.access, body.tenant)
     if body.forward is not None and body.sealed:
         raise Refused("invalid_request", "forward: allowed only with sealed=false.", field="forward")
     new = _new_tasks(call, body.name, tenant, body.tasks, unchecked=query.unchecked)
+    if body.sealed:
+        return receipts_shape(tasks.submit(call.access, new))
     forward = None if body.forward is None else duration(body.forward, "forward")
-    receipts = workflows.submit(call.access, body.name, new, tenant=tenant, sealed=body.sealed, forward=forward)
+    author = call.author(body)
+    receipts = workflows.open_unsealed(call.access, body.name, new, author, tenant=tenant, forward=forward)
     return receipts_shape(receipts)
 
 
@@ -98,13 +102,13 @@ def append_tasks(call: Call, name: Text, query: SubmitQuery, body: AppendTasks) 
     """Add tasks to a workflow, all of them or none. They may wait for existing tasks and for each other."""
     tenant = workflows.choose_tenant(call.access, body.tenant)
     new = _new_tasks(call, name, tenant, body.tasks, unchecked=query.unchecked)
-    return receipts_shape(workflows.submit(call.access, name, new, tenant=tenant))
+    return receipts_shape(tasks.submit(call.access, new))
 
 
 @route("POST", "/workflows/{name}/seal", Scope.SUBMIT, errors=[*WORKFLOW_ERRORS, "not_allowed"])
 def seal_workflow(call: Call, name: Text, body: SealWorkflow = SEAL) -> SealedShape:
     """Seal a workflow, so that it runs: all of its tasks have been submitted."""
-    tenant = workflows.seal(call.access, name, call.author(), tenant=body.tenant, missing=body.missing)
+    tenant = workflows.seal(call.access, name, call.author(body), tenant=body.tenant, missing=body.missing)
     return SealedShape(workflow=name, tenant=tenant)
 
 

@@ -21,6 +21,7 @@ from windlass.stores.memory.workflows import MemoryWorkflows
 
 
 class MemoryStore(
+    MemoryWorkflows,
     MemorySubmit,
     MemorySessions,
     MemoryClaim,
@@ -28,7 +29,6 @@ class MemoryStore(
     MemorySweep,
     MemoryOperate,
     MemoryUpdate,
-    MemoryWorkflows,
     MemoryManifest,
     MemoryCoordination,
     MemoryRead,

@@ -10,14 +10,14 @@ from windlass.core.graph import End
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.names import check_name, check_text
-from windlass.core.task import Task, TaskId
+from windlass.core.task import NewTask, Task, TaskId
 from windlass.core.times import Micros, span
 from windlass.core.validation import check_flag
 from windlass.stores.coordination import Entry, check_entries
-from windlass.stores.memory.base import MemoryBase
 from windlass.stores.memory.graph import resolve_edges
+from windlass.stores.memory.submit import MemorySubmit
 from windlass.stores.memory.tables import StoredWorkflow
-from windlass.stores.protocol import check_limit
+from windlass.stores.protocol import Receipt, check_limit
 from windlass.stores.workflow_reads import (
     SCANNED,
     Edge,
@@ -34,7 +34,7 @@ from windlass.stores.workflow_reads import (
 )
 
 
-class MemoryWorkflows(MemoryBase):
+class MemoryWorkflows(MemorySubmit):
     """Open, seal and read workflows."""
 
     def open_workflow(
@@ -44,17 +44,26 @@ class MemoryWorkflows(MemoryBase):
         tenant: str = "default",
         sealed: bool = True,
         forward: timedelta | None = None,
+        tasks: Sequence[NewTask] = (),
         entries: Sequence[Entry] = (),
-    ) -> None:
+    ) -> list[Receipt]:
         check_name("tenant", tenant)
         check_text("workflow", workflow)
         check_flag("sealed", sealed)
         checked, id = check_entries(entries), workflow_id(tenant, workflow)
         limit = None if forward is None else span(forward, "forward")
         with self._lock:
-            if id not in self._tables.workflows:
+            is_new = id not in self._tables.workflows
+            if is_new:
                 self._tables.workflows[id] = StoredWorkflow(sealed=sealed, forward=limit)
-                self._tables.note(checked, self._clock.now())
+            try:
+                receipts = self.submit(tasks)
+            except BaseException:
+                if is_new:
+                    del self._tables.workflows[id]
+                raise
+            self._tables.note(checked if is_new else [], self._clock.now())
+            return receipts
 
     def seal_workflow(
         self, workflow: str, *, tenant: str = "default", missing: bool = False, entries: Sequence[Entry] = ()

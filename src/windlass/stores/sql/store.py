@@ -23,6 +23,7 @@ from windlass.stores.sql.workflows import SqlWorkflows
 
 
 class SqlStore(
+    SqlWorkflows,
     SqlSubmit,
     SqlSessions,
     SqlClaim,
@@ -30,7 +31,6 @@ class SqlStore(
     SqlSweep,
     SqlOperate,
     SqlUpdate,
-    SqlWorkflows,
     SqlManifest,
     SqlCoordination,
     SqlRead,

@@ -11,16 +11,16 @@ from windlass.core.graph import End
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.names import check_name, check_text
-from windlass.core.task import TaskId
+from windlass.core.task import NewTask, TaskId
 from windlass.core.times import FOREVER, span
 from windlass.core.validation import check_flag
 from windlass.stores.coordination import Entry
-from windlass.stores.protocol import check_limit
+from windlass.stores.protocol import Receipt, check_limit
 from windlass.stores.sql.audited_change import AuditedChange
-from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database, Transaction, Values
 from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.rows import uuids
+from windlass.stores.sql.submit import SqlSubmit, Submit, Submitted
 from windlass.stores.workflow_reads import (
     SCANNED,
     Edge,
@@ -41,7 +41,7 @@ _FIRST, _LAST = TaskId(UUID(int=0)), TaskId(UUID(int=2**128 - 1))
 _START, _END = StepCursor(-1, _FIRST), StepCursor(FOREVER, _LAST)
 
 
-class SqlWorkflows(SqlBase):
+class SqlWorkflows(SqlSubmit):
     """Open, seal and read workflows."""
 
     def open_workflow(
@@ -51,8 +51,9 @@ class SqlWorkflows(SqlBase):
         tenant: str = "default",
         sealed: bool = True,
         forward: timedelta | None = None,
+        tasks: Sequence[NewTask] = (),
         entries: Sequence[Entry] = (),
-    ) -> None:
+    ) -> list[Receipt]:
         check_name("tenant", tenant)
         check_text("workflow", workflow)
         check_flag("sealed", sealed)
@@ -60,11 +61,15 @@ class SqlWorkflows(SqlBase):
         limit = None if forward is None else span(forward, "forward")
         id, act = workflow_id(tenant, workflow), AuditedChange(db, entries)
 
-        def work(tx: Transaction) -> None:
+        drafts = self._drafts(tasks)
+        submit = Submit(db, drafts, joined=False)
+
+        def work(tx: Transaction) -> Submitted:
             opened = tx.query("open_workflow", id=id, tenant=tenant, name=workflow, sealed=sealed, forward=limit)
             act.note(tx, opened.rows())
+            return submit(tx) if drafts else Submitted([], [], set())
 
-        db.transact(work)
+        return self._after(db.transact(work))
 
     def seal_workflow(
         self, workflow: str, *, tenant: str = "default", missing: bool = False, entries: Sequence[Entry] = ()

@@ -1,0 +1,42 @@
+"""The task that replaces an edited one, and its key, which everybody can see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from tests.support.builders import in_state, task_of
+from windlass.core.lifecycle import State
+from windlass.core.task import Task
+from windlass.operations.edit_task import edit_task
+from windlass.stores.memory import MemoryStore
+
+
+def failed(**args: Any) -> Task:
+    store = MemoryStore()
+    task = task_of(store, in_state(store, State.FAILED))
+    return replace(task, args=msgspec.json.encode(args).decode())
+
+
+def test_the_key_says_nothing_about_arguments_that_were_not_changed() -> None:
+    one = failed(to="ann", password="hunter2")
+    other = replace(one, args='{"to":"ann","password":"hunter3"}')
+
+    assert edit_task(one, {"to": "bob"}, {}).key == edit_task(other, {"to": "bob"}, {}).key
+
+
+def test_equal_changes_have_equal_keys_and_others_do_not() -> None:
+    task = failed(a=0, b=0)
+    same = [
+        edit_task(task, changes, {}).key
+        for changes in ({"a": {"x": 1, "y": 2}, "b": 2}, {"b": 2, "a": {"y": 2, "x": 1}})
+    ]
+    others = [
+        edit_task(task, {"a": 1}, {}).key,
+        edit_task(replace(task, generation=task.generation + 1), {"a": {"x": 1, "y": 2}, "b": 2}, {}).key,
+    ]
+
+    assert len(set(same)) == 1
+    assert len({*same, *others}) == 3
