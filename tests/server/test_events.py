@@ -23,16 +23,19 @@ from tests.server.running import running
 from tests.support.builders import GAVE_UP, a_task, claim_one, report, submit, submit_one
 from tests.support.tokens import create_token, revoke_token
 from windlass.core.task import Progress
+from windlass.errors import Refused, StoreUnavailable
 from windlass.operations import tokens
 from windlass.operations.caller import Scope
+from windlass.operations.handler_catalog import HandlerCatalog
 from windlass.server.events import broadcaster
 from windlass.server.events.broadcaster import Broadcaster, Snapshot, Subscriber
-from windlass.server.events.topics import Overview, TaskTopic
+from windlass.server.events.topics import Overview, TaskTopic, WorkflowTopic, read_states
 from windlass.server.http import event_stream
 from windlass.server.http.openapi import document
 from windlass.server.http.routing import Mode
 from windlass.server.http.serving import DRAIN_SECONDS
 from windlass.server.http.store_executor import StoreExecutor
+from windlass.server.http.streaming import Live
 from windlass.server.routes.table import TABLE
 from windlass.stores.coordination import Entry, EntrySeen
 from windlass.stores.memory import MemoryStore
@@ -91,8 +94,8 @@ def listen(address: str, token: str = "", since: str = "", path: str = "/events"
         yield Events(response)
 
 
-def note(store: Store, subject: str) -> int:
-    store.note([Entry(subject=subject, action="paused", text="paused", by="ann")])
+def note(store: Store, subject: str, data: str = "") -> int:
+    store.note([Entry(subject=subject, action="paused", text="paused", by="ann", data=data)])
     return store.audit(limit=1)[0].number
 
 
@@ -237,8 +240,9 @@ def test_a_workflow_stream_sends_its_counts_by_state(busy: Store) -> None:
         first = events.next("workflow")
         claim_one(busy)
         second = events.next("workflow")
-        note(busy, "workflow/other")
-        number = note(busy, "workflow/daily")
+        note(busy, "workflow/other", '{"tenant":"default"}')
+        note(busy, "workflow/daily", '{"tenant":"acme"}')
+        number = note(busy, "workflow/daily", '{"tenant":"default"}')
         entry = events.next("audit")
 
     assert first["data"] == {"workflow": "daily", "tenant": "default", "tasks": {"runnable": 2}}
@@ -266,6 +270,62 @@ def test_streams_outside_of_the_tokens_scope_do_not_exist(busy: Store, scope: di
     assert [each.status_code for each in allowed] == [200, 200]
     assert ["event: task" in allowed[0].text, "event: workflow" in allowed[1].text] == [True, True]
     assert not any("event: audit" in each.text for each in allowed)
+
+
+def test_a_workflow_that_grows_into_another_queue_is_no_longer_sent() -> None:
+    store = MemoryStore()
+    submit(store, a_task(workflow="w", queue="own"))
+    topic = WorkflowTopic(name="w", tenant="default", queue="own", unrestricted=False)
+    before = read_states(store, HandlerCatalog(store), [topic])
+    submit(store, a_task(workflow="w", queue="other"))
+
+    assert before[topic]
+    assert read_states(store, HandlerCatalog(store), [topic]) == {topic: []}
+
+
+def test_streams_go_on_after_an_unexpected_error(
+    busy: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    errors = [ValueError("damaged")]
+    read = broadcaster.read_states
+
+    def damaged(*given: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return read(*given)
+
+    monkeypatch.setattr(broadcaster, "read_states", damaged)
+    with running(busy) as address, listen(address, seconds="5") as events:
+        assert events.next("counts")
+
+    assert "ValueError: damaged" in caplog.text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("error", "stays"),
+    [
+        (StoreUnavailable("away"), True),
+        (Refused("timed_out", "slow"), True),
+        (Refused("overloaded", "busy"), True),
+        (Refused("unauthorized", "revoked"), False),
+        (Refused("forbidden", "changed"), False),
+    ],
+)
+async def test_a_stream_stays_open_while_its_token_cannot_be_checked(
+    error: Exception, stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "HEARTBEAT_SECONDS", 0.01)
+    store, threads = MemoryStore(), StoreExecutor(1, 1, 5.0)
+
+    async def check() -> None:
+        raise error
+
+    live = Live(threads, Broadcaster(store, threads), check)
+    stream = event_stream.EventStream[Any](topic=Overview(), seconds=0.2)
+    parts = [part async for part in event_stream.send_events(live, stream, None)]
+
+    assert (b": heartbeat\n\n" in parts) is stays
 
 
 def test_a_task_stream_ends_when_the_task_is_deleted(busy: Store) -> None:
