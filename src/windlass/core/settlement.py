@@ -159,7 +159,7 @@ CANCEL_OVERDUE = Settlement(
 
 
 def add_error_group(settlement: Settlement) -> Settlement:
-    """Return a failed settlement with its error group. Stores call this before a transaction, as tracebacks are long."""
+    """Return a failed settlement with its error group. A traceback may be long, so call this before a transaction."""
     if settlement.state is not State.FAILED or settlement.error_group is not None:
         return settlement
     error, reason = settlement.error and settlement.error.storable(), settlement.reason and storable(settlement.reason)
