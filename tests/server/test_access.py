@@ -50,6 +50,7 @@ REACHED = {
     "edit_and_retry": (409, "not_allowed"),
     "simulate_pool": (422, "invalid_load"),
     "get_queue": (404, "unknown_queue"),
+    "read_series": (404, "unknown_queue"),
     "get_tenant": (404, "unknown_tenant"),
     "get_breaker": (404, "unknown_breaker"),
 }
