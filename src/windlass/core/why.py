@@ -36,7 +36,7 @@ class Prerequisite(Struct, frozen=True):
 
     id: TaskId
     state: State | None
-    resolved: bool = False
+    resolved: bool
     """True once the store has processed its end for the task that waits."""
 
 
