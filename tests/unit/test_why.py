@@ -81,7 +81,7 @@ def test_it_is_the_answer_when_nothing_before_it_is_closed() -> None:
         (False, f"{ENDED} ended, which is not processed yet", "keep a node running"),
     ],
 )
-def test_an_unsealed_workflow_and_an_unprocessed_end_are_told_apart(resolved: bool, text: str, fix: str) -> None:
+def test_an_unsealed_workflow_and_an_unprocessed_end_have_different_texts(resolved: bool, text: str, fix: str) -> None:
     waiting = a_stored_task(state=State.WAITING, waiting=1)
     ended = Prerequisite(ENDED, State.COMPLETED, resolved)
 
