@@ -48,7 +48,7 @@ def explain(store: Store, task: Task) -> Why:
     found = gates(
         task,
         queue=next((queue for queue in store.queues() if queue.name == task.queue), None),
-        prerequisites=[Prerequisite(each.id, each.state) for each in around],
+        prerequisites=[Prerequisite(each.id, each.state, each.resolved) for each in around],
         handlers={handler.name for handler in store.handlers()},
         serving=[_serving(session) for session in store.sessions() if not session.lost],
         breakers=_breakers(store, task),
