@@ -91,8 +91,12 @@ async def acomplete_in(conn: object, lease: Lease, settlement: Settlement) -> Ve
 
 
 def is_async(conn: object) -> bool:
-    """Return whether a caller's PostgreSQL connection is used with `await`."""
-    return _caller_transaction().is_async(conn)
+    """Return whether a caller's connection is an asynchronous one to PostgreSQL. Without psycopg, none is."""
+    try:
+        from windlass.stores.postgres import caller
+    except ModuleNotFoundError:
+        return False
+    return caller.is_async(conn)
 
 
 def _caller_transaction() -> ModuleType:

@@ -178,3 +178,43 @@ def test_the_pytest_plugin_gives_each_test_its_own_store(tmp_path: Path) -> None
 
     assert run.returncode == 0, run.stdout
     assert "2 passed" in run.stdout
+
+
+IMMEDIATE_IN_A_FORK = """
+import asyncio, os
+from threading import get_ident
+from windlass import App
+from windlass.testing import immediate
+
+app = App("memory:")
+threads = []
+
+@app.task(name="work")
+def work() -> None:
+    threads.append(get_ident())
+
+with immediate(app):
+    pid = os.fork()
+    if pid == 0:
+        asyncio.run(work.aenqueue())
+        os._exit(0 if threads == [get_ident()] else 3)
+    _, status = os.waitpid(pid, 0)
+assert status == 0, os.waitstatus_to_exitcode(status)
+"""
+
+
+def test_an_immediate_task_runs_in_the_thread_of_its_caller_after_a_fork_too() -> None:
+    run = subprocess.run([sys.executable, "-c", IMMEDIATE_IN_A_FORK], check=False, capture_output=True, text=True)
+
+    assert run.returncode == 0, run.stderr
+
+
+def test_without_psycopg_a_store_still_explains_why_it_refuses_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "windlass.stores.postgres", None)
+    app = App("memory:")
+
+    @app.task(name="work")
+    def work() -> None: ...
+
+    with pytest.raises(NotAllowed, match="joins a PostgreSQL transaction; this store is in memory"):
+        asyncio.run(work.using(conn=object()).aenqueue())

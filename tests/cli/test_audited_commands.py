@@ -88,6 +88,15 @@ def test_every_run_of_a_repeatable_change_is_audited(
         assert entries == [(action, "ann", True)] * number
 
 
+def test_the_epoch_is_audited_without_a_later_write(
+    windlass: Windlass, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(SqlCoordination, "note")
+
+    assert windlass("db", "raise-epoch").exit_code == 0
+    assert [entry.action for entry in store.audit()] == ["raised"]
+
+
 def test_a_reason_that_is_too_long_prevents_the_change(windlass: Windlass, store: Store) -> None:
     refused = windlass("queues", "pause", "mail", "--why", "x" * 3_000)
 

@@ -16,7 +16,9 @@ from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Raised, Returned
 from windlass.core.task import TaskId
-from windlass.operations import canary
+from windlass.operations import canary, dead_letters
+from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.stores.protocol import Store
 
 BUG = Error(kind="ZeroDivisionError", message="division of 7 by zero", traceback='File "shop/bill.py", line 4, in pay')
@@ -118,6 +120,9 @@ def test_a_successful_canary_retries_all_tasks(
     states = [state_of(store, id) for id in ids]
     assert (states.count(State.COMPLETED), states.count(State.RUNNABLE)) == (11, 3)
     assert "retried 1; 13 wait" in result.stderr
+    assert [entry.text for entry in store.audit(f"dead/{FIRST}")] == [
+        f"retried {FIRST} with a canary, {number}" for number in ("3 tasks", "10 tasks", "1 task")
+    ]
 
 
 def test_a_canary_stops_at_the_same_bug(windlass: Windlass, store: Store, run_tasks: Callable[..., None]) -> None:
@@ -129,6 +134,7 @@ def test_a_canary_stops_at_the_same_bug(windlass: Windlass, store: Store, run_ta
     assert result.exit_code == 1
     assert "the same bug is back" in result.stdout
     assert "4 were not retried" in result.stdout
+    assert [entry.text for entry in store.audit()] == [f"retried {FIRST} with a canary, 1 task"]
     assert [task_of(store, id).generation for id in ids].count(0) == 4
 
 
@@ -154,6 +160,32 @@ def test_a_canary_stops_at_another_bug(windlass: Windlass, store: Store, run_tas
     assert (result.exit_code, "another problem" in result.stdout) == (1, True)
 
 
+def test_a_canary_skips_a_task_that_somebody_else_retried(store: Store) -> None:
+    for _ in range(3):
+        fail(store)
+    access = Access(store)
+    newest, second, _ = dead_letters.get_ids(access, dead_letters.get(access, FIRST))
+    trial = canary.Canary(access, dead_letters.get(access, FIRST), 60.0, Author("ann"))
+    store.retry([newest])
+
+    first = trial.step()
+
+    assert first is not None
+    assert (first.retried, first.left, task_of(store, second).generation) == (1, 1, 1)
+
+
+def test_a_canary_of_tasks_that_are_gone_proves_nothing(store: Store) -> None:
+    id, access = fail(store), Access(store)
+    trial = canary.Canary(access, dead_letters.get(access, FIRST), 60.0, Author("ann"))
+    store.purge([id])
+
+    trial.step()
+    verdict = trial.step()
+
+    assert verdict is not None
+    assert (verdict.retried, verdict.fixed, trial.ended) == (0, False, True)
+
+
 def test_a_canary_step_has_a_time_limit(windlass: Windlass, store: Store) -> None:
     fail(store)
 
@@ -165,7 +197,7 @@ def test_a_canary_step_has_a_time_limit(windlass: Windlass, store: Store) -> Non
 def test_an_edit_submits_a_new_task_and_keeps_the_old_one(windlass: Windlass, store: Store) -> None:
     old = fail(store, priority=4, tenant="acme", key="k")
 
-    first = windlass("dead", "edit", str(old), "copies:=1", "--by", "ann")
+    first = windlass("dead", "edit", str(old)[-8:], "copies:=1", "--by", "ann")
     again = windlass("dead", "edit", str(old), "copies:=1")
 
     new = task_of(store, TaskId(UUID(first.stdout.strip())))
@@ -208,3 +240,20 @@ def test_drop_deletes_the_tasks_of_a_bug(windlass: Windlass, store: Store) -> No
 
     assert (refused.exit_code, done.stdout) == (2, "Dropped 1 task.\n")
     assert [task is None for task in store.get([mine, other])] == [True, False]
+
+
+def test_each_batch_of_a_drop_is_one_audit_entry(
+    windlass: Windlass, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "PAGE", 2)
+    for _ in range(3):
+        fail(store)
+
+    assert windlass("dead", "drop", FIRST, "--yes").stdout == "Dropped 3 tasks.\n"
+    assert [entry.text for entry in store.audit()] == [f"dropped {FIRST}, 1 task", f"dropped {FIRST}, 2 tasks"]
+
+
+def test_an_unknown_group_is_refused_when_no_task_has_failed(windlass: Windlass) -> None:
+    result = windlass("dead", "show", "abcd")
+
+    assert (result.exit_code, result.stderr) == (4, "windlass: group='abcd' is unknown. No task has failed.\n")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 import pytest
 
 from tests.cli.conftest import Windlass, lines
+from tests.unit.values import a_stored_task
 from windlass.cli import output
 from windlass.cli.options import find_zone
 from windlass.core.lifecycle import State
-from windlass.operations.presentation import Times, format_span
+from windlass.operations.presentation import Times, format_attempts, format_span
 
 HOUR = 3_600_000_000
 NOON = 1_800_014_400_000_000
@@ -78,3 +80,57 @@ def test_a_duration_is_formatted_in_its_largest_unit(span: int, words: str) -> N
 )
 def test_a_time_is_formatted_with_its_age(instant: int | None, words: str) -> None:
     assert Times(now=NOON, zone=find_zone("Europe/Berlin")).format(instant) == words
+
+
+@pytest.mark.parametrize(
+    ("crashes", "losses", "text"),
+    [
+        (0, 0, "2"),
+        (1, 0, "2, plus 1 crash"),
+        (3, 1, "2, plus 3 crashes and 1 lost node"),
+        (0, 2, "2, plus 2 lost nodes"),
+    ],
+)
+def test_crashes_and_losses_are_shown_only_if_there_were_any(crashes: int, losses: int, text: str) -> None:
+    assert format_attempts(a_stored_task(attempts=2, crashes=crashes, losses=losses)) == text
+
+
+LISTS = ["tasks ls", "dead ls", "queues series", "tenants ls", "workers ls", "workflows ls", "token ls", "audit ls"]
+
+
+@pytest.mark.parametrize("command", LISTS)
+def test_an_empty_list_is_a_note_without_a_header(windlass: Windlass, command: str) -> None:
+    result = windlass(*command.split())
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "text"),
+    [
+        ("queues resume mail --reason x", 2, "Error: No such option '--reason'. Did you mean '--why'?\n"),
+        ("enqueue mial to=ann", 2, "windlass: handler='mial' is unknown. Did you mean mail?\n"),
+        ("enqueue report", 2, "windlass: handler='report' is unknown. Published handlers: mail.\n"),
+        (
+            "why 12345678",
+            4,
+            "windlass: Unknown task: 12345678. No recent task id starts or ends with it. Use the full id.\n",
+        ),
+        (
+            "tasks cancel",
+            2,
+            "windlass: No task is selected. Use ids, or a filter such as --queue mail or state:failed.\n",
+        ),
+    ],
+)
+def test_an_error_says_what_to_do(windlass: Windlass, command: str, status: int, text: str) -> None:
+    result = windlass(*command.split())
+
+    assert (result.exit_code, result.stderr.endswith(text)) == (status, True), result.stderr
+
+
+def test_without_any_handler_the_flag_that_skips_the_check_is_named(windlass: Windlass, tmp_path: Path) -> None:
+    result = windlass("enqueue", "mail", "--store", f"sqlite:///{tmp_path / 'new.db'}")
+
+    assert "No node has published a handler yet. Start a worker, or skip this check with `--unchecked`" in result.stderr

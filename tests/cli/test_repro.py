@@ -14,6 +14,7 @@ import pytest
 from tests.support.processes import open_store
 from windlass.cli.replay import NOBODY
 from windlass.core.lifecycle import State
+from windlass.core.manifest import HandlerInfo, Manifest
 from windlass.stores.protocol import Filter, Store
 
 APP = """
@@ -36,6 +37,10 @@ async def later(a: int) -> int:
 @app.task
 def first() -> int:
     return 20
+
+@app.task
+def hide() -> windlass.Secret[str]:
+    return "hunter2"
 
 @app.task
 def enqueues() -> None:
@@ -234,3 +239,14 @@ def test_an_app_that_enqueues_on_import_is_refused(shop: Shop) -> None:
 
 def test_an_unknown_task_is_refused(shop: Shop) -> None:
     assert shop.repro("01a31938-0a00-7000-80e6-0c9691e4aab9", "shop:app").returncode == 4
+
+
+@pytest.mark.parametrize("code", ["hide.enqueue()", "first.enqueue()"], ids=["own schema", "published schema"])
+def test_a_secret_result_is_not_printed(shop: Shop, code: str) -> None:
+    shop.python(code)
+    published = HandlerInfo(name="shop.first", returns='{"type": "integer", "x-secret": true}')
+    shop.store.publish(Manifest(handlers=(published,)))
+
+    done = shop.repro(shop.newest(), "shop:app")
+
+    assert (done.returncode, done.stdout) == (0, '"[redacted]"\n'), done.stderr

@@ -162,7 +162,9 @@ def test_wait_ends_after_the_timeout(windlass: Windlass, store: Store) -> None:
 def test_an_unfinished_task_is_changed(windlass: Windlass, store: Store) -> None:
     id = submit_one(store, deadline=MINUTE)
 
-    result = windlass("tasks", "edit", str(id), "--priority", "7", "--deadline", "none", "--at", "5m", "--by", "ann")
+    result = windlass(
+        "tasks", "edit", str(id)[-8:], "--priority", "7", "--deadline", "none", "--at", "5m", "--by", "ann"
+    )
     task = task_of(store, id)
 
     assert (result.exit_code, task.priority, task.deadline, task.state) == (0, 7, None, State.SCHEDULED)

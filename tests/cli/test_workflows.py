@@ -15,8 +15,10 @@ from tests.support.builders import (
     a_session,
     a_task,
     complete,
+    in_state,
     report,
     state_of,
+    submit_one,
 )
 from windlass.clock import ManualClock
 from windlass.core.ids import keyed_id
@@ -409,3 +411,11 @@ def test_a_name_of_two_tenants_needs_the_tenant(windlass: Windlass, store: Store
 
     assert "acme, beta" in windlass("workflows", "graph", "w").stderr
     assert windlass("workflows", "graph", "w", "--tenant", "beta").exit_code == 0
+
+
+def test_why_names_an_unsealed_workflow(windlass: Windlass, store: Store) -> None:
+    before = in_state(store, State.COMPLETED)
+    store.open_workflow("open", sealed=False)
+    id = submit_one(store, workflow="open", key="a", prerequisites=[before])
+
+    assert "● prerequisites: the workflow is not sealed\n" in windlass("why", str(id)).stdout

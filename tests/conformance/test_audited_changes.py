@@ -21,6 +21,7 @@ from windlass.core.task import Change, TaskId
 from windlass.errors import InvalidTask, NotAllowed, UnknownCron, UnknownPrerequisite, UnknownTask, WindlassError
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Filter, Store
+from windlass.stores.sql.audited_change import AuditedChange
 
 DONE = Entry(subject="task/1", action="did", text="did it: because", by="ann", data='{"n":1}')
 ENTRIES = [DONE, Entry(subject="queue/mail", action="also", text="and this")]
@@ -238,6 +239,30 @@ def test_a_change_whose_first_transaction_does_nothing_is_audited_with_a_later_o
     assert store.cancel(ids, reason="enough", entries=[DONE]) == 1
 
     assert entries_of(store) == [DONE]
+
+
+def test_every_raise_of_the_epoch_is_audited(store: Store) -> None:
+    first = store.raise_epoch(entries=ENTRIES)
+    with pytest.raises(InvalidTask, match="subject="):
+        store.raise_epoch(entries=BROKEN)
+    second = store.raise_epoch(entries=[DONE])
+
+    assert second == first + 1
+    assert entries_of(store) == [*ENTRIES, DONE]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"], indirect=True)
+def test_the_epoch_is_raised_and_audited_in_one_transaction(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_given: object) -> None:
+        raise RuntimeError("the log is full")
+
+    before = store.raise_epoch()
+    with monkeypatch.context() as patch:
+        patch.setattr(AuditedChange, "note", fail)
+        with pytest.raises(RuntimeError, match="the log is full"):
+            store.raise_epoch(entries=[DONE])
+
+    assert store.raise_epoch() == before + 1
 
 
 def test_a_pause_is_audited_again_when_its_reason_changes(store: Store) -> None:

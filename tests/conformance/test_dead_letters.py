@@ -25,7 +25,7 @@ from windlass.core.retry import Error
 from windlass.core.settlement import Crashed, Raised
 from windlass.core.task import TaskId
 from windlass.errors import InvalidTask
-from windlass.stores.dead_letters import NEWEST, DeadCursor, DeadGroup
+from windlass.stores.dead_letters import NEWEST, DeadCursor, DeadGroup, DeadIds
 from windlass.stores.protocol import Store
 
 DIVISION = Error(kind="ZeroDivisionError", message="division of 7 by zero", traceback='File "a.py", line 4, in pay')
@@ -227,6 +227,8 @@ def test_a_page_of_a_group_has_its_tasks_newest_first(store: Store, clock: Manua
     assert [task.id for task in second.tasks] == [ids[0]]
     assert second.after is None
     assert store.dead_letters(group, limit=3).after is None
+    assert store.dead_ids(group, limit=2) == DeadIds([ids[2], ids[1]], first.after)
+    assert store.dead_ids(group, limit=2, after=first.after) == DeadIds([ids[0]], None)
 
 
 def test_a_page_of_a_group_can_be_for_one_queue_and_tenant(store: Store) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from threading import Thread
+
 import pytest
 
 from tests.support.builders import (
@@ -18,6 +20,8 @@ from tests.support.builders import (
     task_of,
 )
 from windlass.clock import ManualClock
+from windlass.core import settlement
+from windlass.core.fingerprint import error_group
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error, Retry
 from windlass.core.settlement import (
@@ -178,3 +182,25 @@ def test_a_settlement_may_be_made_by_hand(store: Store, clock: ManualClock) -> N
     store.settle([(claim.lease, Settlement(state=State.FAILED, reason="by hand", error=OOPS, attempts=1))])
 
     assert (task_of(store, id).state, task_of(store, id).reason) == (State.FAILED, "by hand")
+
+
+def test_the_task_is_not_locked_while_its_error_group_is_computed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = submit_one(store)
+    claim = claim_one(store)
+    cancel = Thread(target=lambda: store.cancel([id], reason="enough"), daemon=True)
+    cancelled_meanwhile: list[bool] = []
+
+    def compute(error: Error | None, reason: str | None) -> str:
+        cancel.start()
+        cancel.join(timeout=5)
+        cancelled_meanwhile.append(not cancel.is_alive())
+        return error_group(error, reason)
+
+    monkeypatch.setattr(settlement, "error_group", compute)
+    verdict = report(store, claim, GAVE_UP)
+    cancel.join()
+
+    assert cancelled_meanwhile == [True]
+    assert verdict == Settled(claim.lease, State.CANCELLED)

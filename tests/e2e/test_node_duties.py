@@ -117,5 +117,5 @@ def test_a_node_that_can_never_claim_ends_with_its_own_exit_status(
         status = node.process.wait(PATIENCE)
 
     assert status == 9
-    message = "windlass: the node has ended: the duty claimer-default failed 10 times within 60 s; the latest error is "
+    message = "windlass: The node stopped: the duty claimer-default failed 10 times within 60 s; the latest error is "
     assert f"{message}StoreError: PostgreSQL: a test wants this" in node.log

@@ -200,7 +200,8 @@ def test_two_nodes_share_one_target_and_one_takes_over_when_the_other_is_killed(
     assert again <= {str(task.id) for task in tasks if task.losses}, "only the tasks of the killed node"
     assert {(task.attempts, task.crashes) for task in tasks} == {(1, 0)}
     if not second.events("SessionEnded"):  # On a machine that was paused for long it may lose its own session too.
-        assert len(again) <= 3
+        # What it ran on its three workers, and what had ended there but was not written yet.
+        assert len(again) <= 6
     assert len(show(shop_store).nodes) == 1
 
 

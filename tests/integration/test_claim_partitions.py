@@ -179,7 +179,7 @@ def test_every_statement_that_moves_a_task_into_a_lot_asks_which_is_open_with_a_
     moving = {name for name, text in texts.items() if "INSERT INTO windlass.task\n" in text.replace(" (", "\n")}
     moving |= {name for name, text in texts.items() if any("lot =" in found for found in update.findall(text))}
 
-    assert moving == {"submit", "enqueue", "settle", "move", "place", "merge_lot", "rescue"}
+    assert moving == {"submit", "enqueue", "settle", "move", "set_place", "merge_lot", "rescue"}
     assert {name for name in moving if "windlass.open_lot(" not in texts[name]} == set()
 
 

@@ -295,7 +295,7 @@ def test_a_store_whose_connections_are_all_in_use_says_so(
         waiting = InThread(lambda: small.cancel([id], reason="waits for the lock"))
         until(lambda: somebody_waits_for_a_lock(admin), "its only connection is in use")
         monkeypatch.setattr(small._db._lines().pool, "timeout", 0.1)
-        with pytest.raises(StoreUnavailable, match="all 1 of this store are in use"):
+        with pytest.raises(StoreUnavailable, match="all 1 connections of this store are in use"):
             small.counts()
         holder.rollback()
 

@@ -311,7 +311,7 @@ def test_a_server_that_may_lose_what_it_acknowledged_is_refused_by_its_setting(
 ) -> None:
     with (
         server_setting(fragile_server, setting, "off"),
-        pytest.raises(UnsafeStore, match=rf"{setting}=off.*set {setting}=on"),
+        pytest.raises(UnsafeStore, match=rf"{setting}=off.*Set {setting}=on"),
     ):
         PostgresStore(fragile_url)
 

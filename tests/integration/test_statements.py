@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg import RawCursor
 
+from windlass.core.graph import End, prerequisite_reason
+from windlass.errors import CYCLE_REASON
 from windlass.stores.postgres.arrays import array
 from windlass.stores.statements import Column, Statement, load, parse
 
@@ -125,3 +127,16 @@ def test_other_types_come_back_as_they_went(
     assert as_read(shared_admin, "integer", values) == values
     assert as_read(shared_admin, "boolean", flags) == flags
     assert as_read(shared_admin, "uuid", ids) == ids
+
+
+PATTERN = re.compile(r"\breason (?:LIKE|GLOB) '([^']+)'")
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "sqlite"])
+def test_the_statements_look_for_the_reasons_that_core_writes(dialect: str) -> None:
+    statements = load(dialect, "?")
+    cascades = {prerequisite_reason("%", end) for end in End if not end.good}
+
+    taken_down = [found.replace("*", "%") for found in PATTERN.findall(statements["add_taken_down"].text)]
+    assert PATTERN.findall(statements["failed_by_cycle"].text) == [f"{CYCLE_REASON}%"]
+    assert sorted(taken_down) == sorted([*cascades, *cascades]), "once per branch of the recursion"

@@ -7,6 +7,7 @@ import pytest
 from tests.support.builders import in_state, state_of, submit_one
 from windlass.core.lifecycle import State
 from windlass.errors import InvalidFilter
+from windlass.operations import bulk
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.bulk import BulkAction, Verb
@@ -67,3 +68,20 @@ def test_nothing_happens_before_the_count() -> None:
 def test_a_filter_that_matches_everything_is_refused() -> None:
     with pytest.raises(InvalidFilter, match="every task"):
         BulkAction(Access(MemoryStore()), Verb.PURGE, Filter(), ANN)
+
+
+def test_each_batch_of_a_purge_is_one_audit_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "BATCH", 2)
+    store = MemoryStore()
+    for _ in range(3):
+        in_state(store, State.COMPLETED)
+    action = BulkAction(Access(store), Verb.PURGE, WORK, ANN)
+    action.count()
+    steps = action.run_steps()
+
+    next(steps)
+    stopped = [entry.text for entry in store.audit("tasks")]
+
+    assert stopped == ["purged 2 tasks that matched 'handler:work': too old"]
+    assert list(steps) == [3]
+    assert store.audit("tasks")[0].text == "purged 1 task that matched 'handler:work': too old"

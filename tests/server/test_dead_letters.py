@@ -45,6 +45,18 @@ async def test_groups_are_listed_by_size(client: Client, store: Store) -> None:
     problem(await client.get(f"{API}/dead/ffffffffffff"), 404, "unknown_group")
 
 
+async def test_a_group_is_read_without_its_tasks(client: Client, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = failed(store, 3)
+    [found] = (await client.get(f"{API}/dead")).json()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("whole tasks were read")
+
+    monkeypatch.setattr(store, "dead_letters", refuse)
+
+    assert (await client.get(f"{API}/dead/{found['group']}")).json()["tasks"] == [str(id) for id in ids]
+
+
 async def test_a_tenant_sees_and_retries_only_its_own_tasks_of_a_group(
     connect: Connect, store: Store, token: Any
 ) -> None:

@@ -94,7 +94,7 @@ def listen(address: str, token: str = "", since: str = "", path: str = "/events"
         yield Events(response)
 
 
-def note(store: Store, subject: str, data: str = "") -> int:
+def note(store: Store, subject: str, data: str = '{"tenant":"default"}') -> int:
     store.note([Entry(subject=subject, action="paused", text="paused", by="ann", data=data)])
     return store.audit(limit=1)[0].number
 

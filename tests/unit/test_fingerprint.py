@@ -64,3 +64,10 @@ def test_the_first_line_of_a_message_is_what_counts() -> None:
 
 def test_an_error_without_a_traceback_has_one_too() -> None:
     assert len(fingerprint(Error(kind="NodeLost"))) == 8
+
+
+def test_a_long_run_of_blank_lines_takes_linear_time() -> None:
+    """If every blank line were scanned from every blank line before it, this would exceed the test timeout."""
+    blank = "\n" * 2**20
+
+    assert frames(blank + traced(BILL).traceback + blank) == ["shop/bill.py:render_invoice"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Thread
 from typing import cast
 
 import pytest
@@ -149,4 +150,27 @@ def test_the_next_step_writes_results_again_after_an_unexpected_error() -> None:
     settler.step()
 
     assert store.states == {1: State.COMPLETED, 2: State.COMPLETED}
+    assert settler.open == 0
+
+
+def test_a_flush_waits_for_the_thread_that_writes() -> None:
+    """The node flushes when its settler thread has not ended in time. That thread may be writing one by one."""
+    written: list[int] = []
+
+    class SlowStore(UnavailableStore):
+        def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
+            verdicts = super().settle(reports)
+            if flush.ident is None:
+                flush.start()
+                flush.join(timeout=0.2)
+            written.extend(lease.task.int for lease, _ in reports)
+            return verdicts
+
+    settler = a_settler(SlowStore(refused=[2]), 1, 2, 3)
+    flush = Thread(target=settler.flush)
+    settler.close()
+    settler.step()
+    flush.join()
+
+    assert written == [1, 2, 3]
     assert settler.open == 0

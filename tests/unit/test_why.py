@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from uuid import UUID
 
 import pytest
 
 from tests.unit.values import a_stored_task
 from windlass.core.breaker import Breaker, BreakerState, advance, force, record
 from windlass.core.lifecycle import State
-from windlass.core.task import Rules, Task
-from windlass.core.why import Gate, Serving, Why, gates
+from windlass.core.task import Rules, Task, TaskId
+from windlass.core.why import Gate, Prerequisite, Serving, Why, gates
 
+ENDED = TaskId(UUID(int=7))
 SECOND = 1_000_000
 NOON = 1_794_830_400 * SECOND
 OPEN = record(Breaker(), NOON, attempts=10, errors=10, error="TimeoutError")
@@ -70,3 +72,21 @@ def test_it_is_the_answer_when_nothing_before_it_is_closed() -> None:
     assert why.closed == found["downstream"]
     line = '  ● downstream: payments is held open by ann since 12:00:00 UTC until somebody closes it: "maintenance"'
     assert line in (str(why))
+
+
+@pytest.mark.parametrize(
+    ("resolved", "text", "fix"),
+    [
+        (True, "the workflow is not sealed", "seal the workflow"),
+        (False, f"{ENDED} ended, which is not processed yet", "keep a node running"),
+    ],
+)
+def test_an_unsealed_workflow_and_an_unprocessed_end_have_different_texts(resolved: bool, text: str, fix: str) -> None:
+    waiting = a_stored_task(state=State.WAITING, waiting=1)
+    ended = Prerequisite(ENDED, State.COMPLETED, resolved)
+
+    gate = gates(waiting, queue=None, prerequisites=[ended], handlers={"work"}, serving=[])[0]
+
+    assert (gate.open, gate.text) == (False, text)
+    assert gate.fix is not None
+    assert gate.fix.startswith(fix)

@@ -7,7 +7,7 @@ from itertools import islice
 import click
 
 from windlass.cli.options import json_options, limit_option, parse_since, since_option, store_option, tz_option
-from windlass.cli.output import print_json, print_note, print_table
+from windlass.cli.output import print_json, print_table
 from windlass.operations import audit as operations
 from windlass.operations.access import Access
 from windlass.operations.audit import AuditPage
@@ -50,6 +50,6 @@ def ls(
     rows = [
         [times.format(entry.at), entry.by or "–", entry.subject, entry.action, entry.text] for entry in page.entries
     ]
-    print_table(("when", "by", "subject", "action", "what"), rows)
-    if not page.entries:
-        print_note(f"No audit entries{f' for {subject}' if subject else ''}.")
+    print_table(
+        ("when", "by", "subject", "action", "what"), rows, f"No audit entries{f' for {subject}' if subject else ''}."
+    )

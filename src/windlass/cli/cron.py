@@ -48,9 +48,11 @@ def ls(access: Access, form: str | None, times: Times) -> None:
     if print_json(form, [cron_shape(each) for each in found]):
         return
     heads = ("cron", "handler", "schedule", "in words", "zone", "next", "last")
-    print_table(heads, [_row(each, times) for each in found])
-    if not found:
-        print_note("No cron yet. Nodes publish the crons of their app when they start.")
+    print_table(
+        heads,
+        [_row(each, times) for each in found],
+        "No cron yet. Nodes publish the crons of their app when they start.",
+    )
 
 
 @cron.command("next")

@@ -128,8 +128,7 @@ def backup(store_url: str | None, to: str) -> None:
 def raise_epoch(store_url: str | None, form: str | None, author: Author) -> None:
     """Invalidate all leases after a restore or failover."""
     store = open_chosen(store_url)
-    epoch = store.raise_epoch()
-    store.note([author.entry("database", "raised", f"raised the epoch to {epoch}", epoch=epoch)])
+    epoch = store.raise_epoch(entries=[author.entry("database", "raised", "raised the epoch")])
     if not print_json(form, Epoch(epoch=epoch)):
         click.echo(str(epoch))
 

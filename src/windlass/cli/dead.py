@@ -14,7 +14,6 @@ from windlass.cli.options import (
     consent_options,
     json_options,
     limit_option,
-    parse_id,
     queue_option,
     store_option,
     tenant_option,
@@ -26,9 +25,10 @@ from windlass.operations import dead_letters, tasks
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.canary import run_canary
+from windlass.operations.dead_letters import GroupRetried
 from windlass.operations.presentation import Times
 from windlass.stores.dead_letters import DeadGroup
-from windlass.wire.dead_letters import Dropped, GroupRetried, group_shape
+from windlass.wire.dead_letters import Dropped, group_shape
 from windlass.wire.tasks import receipt_shape
 
 _SHOWN = 20
@@ -54,9 +54,7 @@ def ls(access: Access, form: str | None, times: Times, queue: str | None, tenant
     if print_json(form, [group_shape(each, each.newest[:LISTED_TASKS]) for each in found]):
         return
     heads = ("group", "#tasks", "error", "handler", "tenants", "first", "last")
-    print_table(heads, [_row(each, times) for each in found])
-    if not found:
-        print_note("No task has failed.")
+    print_table(heads, [_row(each, times) for each in found], "No task has failed.")
 
 
 @dead.command()
@@ -68,14 +66,14 @@ def show(access: Access, form: str | None, times: Times, group_id: str) -> None:
     """Show the newest traceback of a bug and the tasks that it failed."""
     found = dead_letters.get(access, group_id)
     if form is not None:
-        print_json(form, group_shape(found, dead_letters.letters(access, found, limit=MOST_TASKS).ids))
+        print_json(form, group_shape(found, dead_letters.get_ids(access, found, limit=MOST_TASKS)))
         return
     error = found.error
     click.echo(f"{found.id}  {error.kind}: {error.message}  ({format_count(found.count)})")
     click.echo("".join(f"  {line}\n" for line in error.traceback.splitlines()), nl=False)
     rows = [
         [str(task.id), task.handler, task.tenant, times.format(task.finished), cut(task.args, 80)]
-        for task in dead_letters.letters(access, found, limit=_SHOWN).tasks
+        for task in dead_letters.letters(access, found, limit=_SHOWN)
     ]
     print_table(("id", "handler", "tenant", "failed", "args"), rows)
     if found.count > _SHOWN:
@@ -102,14 +100,12 @@ def retry(
         print_json(form, GroupRetried(group=found.id, retried=0, left=found.count, fixed=None, text="nothing was done"))
         return
     if canary:
-        verdict = run_canary(access, found, seconds, author, print_note)
-        retried, fixed, text = verdict.retried, verdict.fixed, verdict.text
+        done = run_canary(access, found, seconds, author, print_note)
     else:
-        retried, fixed, text = dead_letters.retry(access, found, author), None, ""
-    left = max(0, found.count - retried)
-    if not print_json(form, GroupRetried(group=found.id, retried=retried, left=left, fixed=fixed, text=text)):
-        click.echo(f"Retried {format_count(retried)}" + (f"; {text}." if text else "."))
-    if fixed is False:
+        done = dead_letters.retry(access, found, author)
+    if not print_json(form, done):
+        click.echo(f"Retried {format_count(done.retried)}" + (f"; {done.text}." if canary else "."))
+    if done.fixed is False:
         raise SystemExit(1)
 
 
@@ -121,7 +117,7 @@ def retry(
 @author_options
 def edit(access: Access, form: str | None, id: str, changes: Sequence[str], author: Author) -> None:
     """Submit a failed task again with other arguments; the old task stays as it is."""
-    receipt = tasks.edit_and_retry(access, parse_id(id), parse_arguments(changes), author)
+    receipt = tasks.edit_and_retry(access, tasks.look_up(access, id).id, parse_arguments(changes), author)
     if not print_json(form, receipt_shape(receipt)):
         click.echo(str(receipt.id))
     if not receipt.created:

@@ -72,6 +72,10 @@ EXITS: Mapping[str, int] = {
 """The exit status of each error code; 1 for all others."""
 
 
+SYNONYMS: Mapping[str, str] = {"--reason": "--why", "--author": "--by", "--user": "--by"}
+"""What to suggest for options that have another name here."""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
@@ -91,6 +95,12 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            known = [] if error.ctx is None else [word for each in error.ctx.command.params for word in each.opts]
+            word = SYNONYMS.get(error.option_name)
+            if word not in known:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean '{word}'?", error.ctx) from None
         except WindlassError as error:
             click.echo(f"windlass: {error}", err=True)
             ctx.exit(EXITS.get(error.code, 1))

@@ -338,11 +338,11 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
         """Return the ids or the filter to act on. Raise `InvalidTask` if nothing was selected, or ids and a filter."""
         if words and not any(_CONDITION.match(word) for word in " ".join(words).split()):
             if self != TaskOptions():
-                raise InvalidTask("tasks: Use ids or a filter, not both.")
+                raise InvalidTask("Use task ids or a filter, not both.")
             return [parse_id(word) for word in words]
         found = self.filter(words)
         if found == Filter():
-            raise InvalidTask("tasks: Nothing selected. Use ids, or a filter such as --queue mail or state:failed.")
+            raise InvalidTask("No task is selected. Use ids, or a filter such as --queue mail or state:failed.")
         return found
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from windlass.core.lifecycle import State
 from windlass.core.task import Attempt, Task
-from windlass.operations.presentation import ANSI, GLYPHS, Times, format_span
+from windlass.operations.presentation import ANSI, GLYPHS, Times, format_attempts, format_span
 from windlass.stores.protocol import Log, ProgressSeen
 
 STATES = (State.RUNNABLE, State.LEASED, State.WAITING, State.SCHEDULED, State.RETRYING, State.FAILED)
@@ -41,8 +41,14 @@ def print_json(form: str | None, value: Any, lines: Sequence[Any] | None = None)
     return True
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print aligned columns. A column whose head starts with `#` is aligned to the right."""
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> None:
+    """Print aligned columns, or the note `empty` if there are no rows.
+
+    A column whose head starts with `#` is aligned to the right.
+    """
+    if not rows and empty:
+        print_note(empty)
+        return
     texts = [[cell.replace("\n", " ") for cell in row] for row in rows]
     titles = [head.removeprefix("#") for head in heads]
     widths = [max(len(click.unstyle(line[place])) for line in (titles, *texts)) for place in range(len(heads))]
@@ -109,7 +115,7 @@ def print_tasks(tasks: Sequence[Task], times: Times) -> None:
         [str(task.id), format_state(task.state), task.handler, task.queue, task.tenant, times.format(task.submitted)]
         for task in tasks
     ]
-    print_table(("id", "state", "handler", "queue", "tenant", "submitted"), rows)
+    print_table(("id", "state", "handler", "queue", "tenant", "submitted"), rows, "No task matches.")
 
 
 def print_task(task: Task, attempts: Sequence[Attempt], times: Times) -> None:
@@ -154,7 +160,7 @@ def _facts(task: Task, times: Times) -> Iterator[tuple[str, str | None]]:
     yield "expires", at(task.expires)
     yield "claimed", at(task.claimed)
     yield "finished", at(task.finished)
-    yield "attempts", f"{task.attempts} (+{task.crashes} crashes, {task.losses} losses)"
+    yield "attempts", format_attempts(task)
     yield "reason", task.reason
     yield "args", task.args
     yield "result", task.result

@@ -82,7 +82,7 @@ def show(access: Access, form: str | None, times: Times, name: str | None) -> No
 @click.argument("size")
 @for_option
 def set_(access: Access, form: str | None, name: str, size: str, lasts: str | None, author: Author) -> None:
-    """Set the size of a pool, such as 12 or 2-8, for an hour or for --for."""
+    """Set the size of a pool, such as 12 or 2-8, for an hour or the time of --for."""
     least, most = parse_size(size)
     length = "1h" if lasts is None else lasts
     found = pools.set_size(access, name, least, most, author=author, lasts=length)

@@ -38,9 +38,11 @@ def ls(access: Access, form: str | None, times: Times) -> None:
     if print_json(form, [queue_shape(each) for each in found]):
         return
     heads = ("queue", *(f"#{state.value}" for state in STATES), "oldest wait", "settings")
-    print_table(heads, [_row(each, times) for each in found])
-    if not found:
-        print_note("No queue yet. Submit a task, or start a node with `windlass worker APP`.")
+    print_table(
+        heads,
+        [_row(each, times) for each in found],
+        "No queue yet. Submit a task, or start a node with `windlass worker APP`.",
+    )
 
 
 @queues.command()
@@ -62,9 +64,7 @@ def series(access: Access, form: str | None, times: Times, name: str | None, eve
     if print_json(form, [point_shape(each) for each in found]):
         return
     heads = ("from", "#arrived", "#started", "#completed", "#failed", "#retried", "mean wait", "longest wait")
-    print_table(heads, [_point_row(each, times) for each in found])
-    if not found:
-        print_note(f"Nothing happened in the last {last}.")
+    print_table(heads, [_point_row(each, times) for each in found], f"Nothing happened in the last {last}.")
 
 
 @queues.command()

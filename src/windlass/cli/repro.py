@@ -9,11 +9,13 @@ from typing import Any
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from windlass.cli.completion import complete_task
 from windlass.cli.options import json_options, store_option
 from windlass.cli.output import print_json, print_note
 from windlass.cli.replay import Replay, import_app, run_again
+from windlass.client.app import App
 from windlass.client.execution import describe_error
 from windlass.config import read_settings
 from windlass.core.fingerprint import fingerprint
@@ -23,7 +25,7 @@ from windlass.core.task import Task
 from windlass.errors import NotAllowed
 from windlass.operations import tasks
 from windlass.operations.access import Access
-from windlass.operations.redact import redact_error
+from windlass.operations.redact import redact_error, redact_task
 from windlass.redaction import redact, redact_text
 from windlass.wire.commands import ReproResult
 from windlass.wire.tasks import error_shape
@@ -51,7 +53,8 @@ def repro(access: Access, form: str | None, id: str, app: str | None, debug: boo
         print_note(f"Running {task.handler} with the arguments of {task.id}. Nothing is written to the store.")
         replay = run_again(program, access.store, task)
     error = _error(replay)
-    _print_result(replay, error, form, task, _is_same_bug(access, task, error))
+    result = _result(access, program, replay, task)
+    _print_result(replay, error, form, task, result, _is_same_bug(access, task, error))
     if debug and replay.error is not None:
         _open_debugger(replay.error)
     raise SystemExit(0 if error is None else 1)
@@ -70,9 +73,18 @@ def _is_same_bug(access: Access, task: Task, error: Error | None) -> bool | None
     return None if not errors else error is not None and fingerprint(error) == fingerprint(errors[-1])
 
 
-def _print_result(replay: Replay, error: Error | None, form: str | None, task: Task, same: bool | None) -> None:
-    text = replay.outcome.result if isinstance(replay.outcome, Returned) else None
-    result: Any = None if text is None else redact(msgspec.json.decode(text))
+def _result(access: Access, app: App, replay: Replay, task: Task) -> Any:
+    """Return the result without the secrets that the published handler marks, nor those that this one marks."""
+    if not isinstance(replay.outcome, Returned) or replay.outcome.result is None:
+        return None
+    text = redact_task(replace(task, result=replay.outcome.result), access.catalog).result or "null"
+    _, returns = app.handlers[task.handler].signature.schemas()
+    return redact(msgspec.json.decode(text), msgspec.json.decode(returns))
+
+
+def _print_result(
+    replay: Replay, error: Error | None, form: str | None, task: Task, result: Any, same: bool | None
+) -> None:
     shape = ReproResult(
         task=task.id,
         handler=task.handler,

@@ -19,7 +19,6 @@ from windlass.cli.options import (
     expires_option,
     json_options,
     limit_option,
-    parse_id,
     parse_when,
     priority_option,
     store_option,
@@ -171,7 +170,7 @@ def edit(access: Access, form: str | None, times: Times, id: str, author: Author
     given = {field: _parse(field, value) for field, value in changes.items() if value is not None}
     if not given:
         raise click.UsageError("Nothing to change. Use --priority, --deadline, --at or --expires.")
-    task = operations.change(access, parse_id(id), Change(**given), author)
+    task = operations.change(access, operations.look_up(access, id).id, Change(**given), author)
     if not print_json(form, task_shape(task)):
         print_task(task, [], times)
 

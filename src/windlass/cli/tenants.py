@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from windlass.cli.options import json_options, store_option
-from windlass.cli.output import STATES, format_few, print_json, print_note, print_table
+from windlass.cli.output import STATES, format_few, print_json, print_table
 from windlass.core.lifecycle import State
 from windlass.operations import tenants as operations
 from windlass.operations.access import Access
@@ -31,6 +31,4 @@ def ls(access: Access, form: str | None) -> None:
     rows = [
         [each.name, *(f"{each.tasks.get(state, 0):,}" for state in _SHOWN), format_few(each.queues)] for each in found
     ]
-    print_table(heads, rows)
-    if not found:
-        print_note("No tenant has tasks yet.")
+    print_table(heads, rows, "No tenant has tasks yet.")

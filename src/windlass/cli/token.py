@@ -106,7 +106,7 @@ def ls(access: Access, form: str | None, times: Times) -> None:
         )
         for name, each in found.items()
     ]
-    print_table(("name", "scopes", "tenant", "queue", "expires", "by"), rows)
+    print_table(("name", "scopes", "tenant", "queue", "expires", "by"), rows, "No token yet.")
 
 
 def _expiry(expires: int | None, times: Times) -> str:

@@ -34,10 +34,9 @@ def ls(access: Access, form: str | None, with_lost: bool) -> None:
     if print_json(form, [node_shape(node) for node in found]):
         return
     rows = [row for node in found for row in _rows(node)]
-    print_table(("node", "pool", "queues", "#workers", "#running", "last seen", "notes"), rows)
+    heads = ("node", "pool", "queues", "#workers", "#running", "last seen", "notes")
+    print_table(heads, rows, "No node is running. Start one with `windlass worker APP`.")
     _print_workers([node for node in found if not node.session.lost], access.now)
-    if not found:
-        print_note("No node is running. Start one with `windlass worker APP`.")
 
 
 def _print_workers(found: Sequence[NodeView], now: Micros) -> None:

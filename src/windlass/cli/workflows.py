@@ -80,9 +80,8 @@ def ls(access: Access, form: str | None, times: Times, tenant: str | None, limit
             ]
             for each in page.workflows
         ]
-        print_table(("workflow", "tenant", "#tasks", "states", "submitted"), rows)
-        if not page.workflows:
-            print_note("No task belongs to a workflow.")
+        heads = ("workflow", "tenant", "#tasks", "states", "submitted")
+        print_table(heads, rows, "No task belongs to a workflow.")
     if page.after is not None:
         print_note(f"Only the newest {limit} workflows are shown. Use --limit to see more.")
 

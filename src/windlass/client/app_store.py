@@ -72,13 +72,14 @@ class AppStore:
         self.decode = decode
         """Decodes a finished task's result by its handler's return annotation."""
         self._opened: Store | None = None
+        self.committer = Committer(lambda: self.store)
         self.reset()
         _all.add(self)
 
     def reset(self) -> None:
         """Forget all callers and waiters, as a forked child must. Stores reset their own connections."""
         self._opening = Lock()
-        self.committer = Committer(lambda: self.store)
+        self.committer.reset()
         self.waiter = ResultWaiter(lambda: self.store)
 
     @property

@@ -71,6 +71,10 @@ class Committer:
         self.is_direct = False
         """Submit in the caller's thread without group commit, for tests that run tasks inside the call."""
         self._store = store
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all calls, as a forked child must."""
         self._lock = Lock()
         self._pending: deque[_Call] = deque()
         self._leader = 0

@@ -15,7 +15,7 @@ FRAMES = 3
 """The number of innermost frames that count. Outer frames may differ between calls."""
 LENGTH = 8
 
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]*)", line \d+, in (?P<name>.+)$', re.MULTILINE)
+_FRAME = re.compile(r'^[ \t]*File "(?P<file>[^"\n]*)", line \d+, in (?P<name>.+)$', re.MULTILINE)
 _VARIES = re.compile(
     r"""'[^'\n]{0,200}'|"[^"\n]{0,200}"|"""  # quoted text is usually a value
     r"""\b0x[0-9a-f]+\b|\b[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\b|\b(?=[a-f]*\d)[0-9a-f]{8,}\b|"""

@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from windlass.core.fingerprint import error_group
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.retry import Error, storable
 from windlass.core.task import Task
@@ -80,6 +81,8 @@ class Settlement(Struct, frozen=True, kw_only=True, gc=False):
     losses: int = 0
     log: str | None = None
     """The output of the handler during the attempt."""
+    error_group: str | None = None
+    """The group of a failed task, once `add_error_group` has computed it."""
 
     @property
     def charged(self) -> bool:
@@ -153,6 +156,14 @@ CANCEL_OVERDUE = Settlement(
     attempts=1,
 )
 """What the sweep does to a leased task that did not stop within the grace period of its cancel."""
+
+
+def add_error_group(settlement: Settlement) -> Settlement:
+    """Return a failed settlement with its error group. A traceback may be long, so call this before a transaction."""
+    if settlement.state is not State.FAILED or settlement.error_group is not None:
+        return settlement
+    error, reason = settlement.error and settlement.error.storable(), settlement.reason and storable(settlement.reason)
+    return replace(settlement, error_group=error_group(error, reason))
 
 
 class AsStored(Protocol):

@@ -36,6 +36,8 @@ class Prerequisite(Struct, frozen=True):
 
     id: TaskId
     state: State | None
+    resolved: bool
+    """True once the store has processed its end for the task that waits."""
 
 
 class Serving(Struct, frozen=True):
@@ -146,11 +148,14 @@ def _prerequisites(task: Task, prerequisites: Sequence[Prerequisite]) -> Gate:
         return Gate(name="prerequisites", open=True, text="none is open")
     still = [each for each in prerequisites if each.state is None or not each.state.final]
     if not still:
+        ended = [str(each.id) for each in prerequisites if not each.resolved]
+        if not ended:
+            return Gate(name="prerequisites", open=False, text="the workflow is not sealed", fix="seal the workflow")
         return Gate(
             name="prerequisites",
             open=False,
-            text=f"{task.waiting} open: the workflow is not sealed, or the end of a prerequisite is not processed yet",
-            fix="seal the workflow; keep a node running, its sweep processes the ends of prerequisites",
+            text=f"{ended[0]}{f' and {len(ended) - 1} more' * (len(ended) > 1)} ended, which is not processed yet",
+            fix="keep a node running: it processes the ends of prerequisites",
         )
     shown = ", ".join(f"{each.id} ({'not submitted' if each.state is None else each.state})" for each in still[:3])
     more = f" and {len(still) - 3} more" if len(still) > 3 else ""

@@ -92,18 +92,16 @@ class BulkAction:
         """Act step by step; yield the number of changed tasks so far after each step."""
         if self.exact and not self.total:
             return
-        store, entries = self._access.store, [self._entry()]
+        store = self._access.store
         match self._verb:
             case Verb.CANCEL:
-                yield store.cancel(self._selection, reason=cancel_reason(self._author), entries=entries)
+                yield store.cancel(self._selection, reason=cancel_reason(self._author), entries=[self._entry()])
             case Verb.RETRY:
-                yield store.retry(self._selection, entries=entries)
+                yield store.retry(self._selection, entries=[self._entry()])
             case Verb.PURGE:
                 done = 0
                 for batch in self._batches():
-                    number = store.purge(batch, entries=entries)
-                    entries = [] if number else entries
-                    done += number
+                    done += store.purge(batch, entries=[self._entry(batch)])
                     yield done
 
     def _select_ids(self, ids: Sequence[TaskId]) -> int:
@@ -127,15 +125,17 @@ class BulkAction:
             for start in range(0, len(selection), BATCH):
                 yield selection[start : start + BATCH]
 
-    def _entry(self) -> Entry:
-        which, least = self._which, "" if self.exact else "at least "
-        number = f"{least}{self.total:,} task{'s' * (self.total != 1)}"
+    def _entry(self, batch: Sequence[TaskId] | None = None) -> Entry:
+        """Return the audit entry of the whole action, or of one batch, which is a transaction of its own."""
+        which, total = self._which, self.total if batch is None else len(batch)
+        least = "" if self.exact or batch is not None else "at least "
+        number = f"{least}{total:,} task{'s' * (total != 1)}"
         if isinstance(which, Filter):
             subject, text = "tasks", f"{self._verb.done} {number} that matched {_describe(which)}"
         else:
             subject = f"task/{which[0]}" if len(which) == 1 else "tasks"
             text = f"{self._verb.done} {number}"
-        return self._author.entry(subject, self._verb.done, text, total=self.total, which=_as_data(which))
+        return self._author.entry(subject, self._verb.done, text, total=total, which=_as_data(which))
 
 
 def _matches_everything(filter: Filter) -> bool:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
-
 from windlass.clock import monotonic, sleep
 from windlass.core.fingerprint import fingerprint
 from windlass.core.lifecycle import State
@@ -17,7 +15,7 @@ from windlass.core.task import Task, TaskId
 from windlass.core.times import format_duration
 from windlass.operations.access import Access
 from windlass.operations.author import Author
-from windlass.operations.dead_letters import group_entry, letters
+from windlass.operations.dead_letters import GroupRetried, get_ids, group_entry
 from windlass.redaction import redact_text
 from windlass.stores.dead_letters import DeadGroup
 
@@ -25,35 +23,19 @@ STEPS = (1, 10)
 POLL_SECONDS = 0.2
 
 
-class CanaryVerdict(Struct, frozen=True, kw_only=True):
-    """How a canary ended."""
-
-    retried: int
-    fixed: bool
-    text: str
-
-
 class Canary:
-    """A retry of one group in steps. Call `step` repeatedly, with pauses, until it returns a verdict."""
+    """A retry of one group in steps. Call `step` until `ended`; pause for `POLL_SECONDS` when it returns None."""
 
     def __init__(self, access: Access, group: DeadGroup, patience: float, author: Author) -> None:
         """`patience` is how many seconds a step may take."""
-        self.retried = 0
-        self.status = ""
-        """What the latest step did, as text."""
-        self._store, self._group, self._patience = access.store, group, patience
-        self._left, self._steps = list(letters(access, group).tasks), list(STEPS)
-        self._entries = [group_entry(group, "retried", f"retried {group.id} with a canary", author)]
+        self.ended = False
+        self._store, self._group, self._patience, self._author = access.store, group, patience, author
+        self._left, self._steps, self._retried = get_ids(access, group), list(STEPS), 0
         self._watched: Sequence[Task] = ()
         self._give_up_at = 0.0
 
-    @property
-    def left(self) -> int:
-        """Return how many tasks were not retried yet."""
-        return len(self._left)
-
-    def step(self) -> CanaryVerdict | None:
-        """Check the retried tasks, and retry more when all of them have completed. Return None until it ends."""
+    def step(self) -> GroupRetried | None:
+        """Check the retried tasks, and retry more when all of them have completed. Return None if nothing is new."""
         if not self._watched:
             return self._retry_next()
         found = [self._find_problem(task) for task in self._watched]
@@ -63,32 +45,40 @@ class Canary:
                 return None
             problems = [f"not all of them ended within {format_duration(int(self._patience * 1e6))}"]
         if problems:
-            text = f"{problems[0]}; {self.left} were not retried"
-            return CanaryVerdict(retried=self.retried, fixed=False, text=text)
+            return self._progress(f"{problems[0]}; {len(self._left)} were not retried", fixed=False)
         self._watched = ()
         return self._retry_next()
 
-    def _retry_next(self) -> CanaryVerdict | None:
+    def _retry_next(self) -> GroupRetried:
+        if not self._left and not self._retried:
+            return self._progress("nothing was retried: none of them is failed any more", fixed=False)
         if not self._left:
-            return CanaryVerdict(retried=self.retried, fixed=True, text="fixed: all of them have completed")
+            return self._progress("fixed: all of them have completed", fixed=True)
         if not self._steps:
-            rest = [task.id for task in self._left]
-            self._left = []
+            rest, self._left = self._left, []
             self._retry(rest)
-            return CanaryVerdict(retried=self.retried, fixed=True, text=f"fixed: retried the other {len(rest)} too")
-        size = self._steps.pop(0)
-        chosen, self._left = self._left[:size], self._left[size:]
-        self._watched, self._give_up_at = chosen, monotonic() + self._patience
+            return self._progress(f"fixed: retried the other {len(rest)} too", fixed=True)
+        self._watched, self._give_up_at = self._take(self._steps.pop(0)), monotonic() + self._patience
         self._retry([task.id for task in self._watched])
-        self.status = f"retried {len(chosen)}; {self.left} wait for the result"
-        return None
+        return self._progress(f"retried {len(self._watched)}; {len(self._left)} wait for the result", fixed=None)
+
+    def _take(self, size: int) -> list[Task]:
+        """Take the next tasks. Skip those that somebody else has retried or purged."""
+        chosen: list[Task] = []
+        while self._left and (missing := size - len(chosen)):
+            found = self._store.get(self._left[:missing])
+            chosen += [task for task in found if task is not None and task.state is State.FAILED]
+            del self._left[:missing]
+        return chosen
 
     def _retry(self, tasks: Sequence[TaskId]) -> None:
-        """Retry some tasks. Only the first retry that changes something writes the audit entry."""
-        number = self._store.retry(tasks, entries=self._entries)
-        if number:
-            self._entries = []
-        self.retried += number
+        text = f"retried {self._group.id} with a canary"
+        entry = group_entry(self._group, "retried", text, len(tasks), self._author)
+        self._retried += self._store.retry(tasks, entries=[entry])
+
+    def _progress(self, text: str, *, fixed: bool | None) -> GroupRetried:
+        self.ended = fixed is not None
+        return GroupRetried(group=self._group.id, retried=self._retried, left=len(self._left), fixed=fixed, text=text)
 
     def _find_problem(self, before: Task) -> str | None:
         """Return what is wrong with a retried task: nothing if it has completed, None while that is unknown."""
@@ -109,12 +99,14 @@ class Canary:
 
 def run_canary(
     access: Access, group: DeadGroup, patience: float, author: Author, report: Callable[[str], None]
-) -> CanaryVerdict:
-    """Run a canary to its end. `report` gets the text of every step."""
-    canary, status = Canary(access, group, patience, author), ""
-    while (verdict := canary.step()) is None:
-        if canary.status != status:
-            status = canary.status
-            report(status)
-        sleep(POLL_SECONDS)
-    return verdict
+) -> GroupRetried:
+    """Run a canary to its end. `report` gets the text of every step except the last."""
+    canary = Canary(access, group, patience, author)
+    while True:
+        progress = canary.step()
+        if progress is None:
+            sleep(POLL_SECONDS)
+        elif canary.ended:
+            return progress
+        else:
+            report(progress.text)

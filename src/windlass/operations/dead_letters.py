@@ -5,8 +5,7 @@ A group is every failed task that ended with the same error. Stores keep the gro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,16 +32,14 @@ class UnknownGroup(WindlassError, LookupError):
     code = "unknown_group"
 
 
-class Letters(Struct, frozen=True, kw_only=True):
-    """A group and its tasks, newest first."""
+class GroupRetried(Struct, frozen=True, kw_only=True):
+    """Progress of a retry. `fixed` is null while that is unknown, and without a canary."""
 
-    group: DeadGroup
-    tasks: Sequence[Task]
-
-    @property
-    def ids(self) -> list[TaskId]:
-        """Return the ids of the tasks."""
-        return [task.id for task in self.tasks]
+    group: str
+    retried: int
+    left: int
+    fixed: bool | None
+    text: str
 
 
 def get_all(
@@ -62,35 +59,47 @@ def get(access: Access, id: str) -> DeadGroup:
     matching = [group for group in known if len(id) >= MIN_DIGITS and group.id.startswith(id.lower())]
     if len(matching) == 1:
         return matching[0]
-    names = ", ".join(group.id for group in matching or known[:20]) or "none, because no task has failed"
-    number = len(matching) or "no"
+    if not known:
+        raise UnknownGroup(f"group={id!r} is unknown. No task has failed.")
+    names, number = ", ".join(group.id for group in matching or known[:20]), len(matching) or "no"
     raise UnknownGroup(f"group={id!r} matches {number} group{'s' * (len(matching) > 1)}. The groups are: {names}.")
 
 
-def letters(access: Access, group: DeadGroup, *, limit: int = COUNTED) -> Letters:
-    """Return a group with its newest tasks."""
-    tenant, queue = access.caller.tenant, access.caller.queue
+def letters(access: Access, group: DeadGroup, *, limit: int = COUNTED) -> list[Task]:
+    """Return the newest tasks of a group."""
+    size, tenant, queue = min(PAGE, limit), access.caller.tenant, access.caller.queue
     found = pages(
-        lambda after: access.store.dead_letters(
-            group.id, queue=queue, tenant=tenant, limit=min(PAGE, limit), after=after
-        )
+        lambda after: access.store.dead_letters(group.id, queue=queue, tenant=tenant, limit=size, after=after)
     )
-    tasks = islice((task for page in found for task in page.tasks), limit)
-    return Letters(group=group, tasks=[redact_task(task, access.catalog) for task in tasks])
+    tasks = islice(chain.from_iterable(page.tasks for page in found), limit)
+    return [redact_task(task, access.catalog) for task in tasks]
 
 
-def retry(access: Access, group: DeadGroup, author: Author) -> int:
-    """Retry every task of a group. Return how many were retried."""
-    ids = letters(access, group).ids
-    return access.store.retry(ids, entries=[group_entry(group, "retried", f"retried {group.id}", author)])
+def get_ids(access: Access, group: DeadGroup, *, limit: int = COUNTED) -> list[TaskId]:
+    """Return the ids of the newest tasks of a group."""
+    size, tenant, queue = min(PAGE, limit), access.caller.tenant, access.caller.queue
+    found = pages(lambda after: access.store.dead_ids(group.id, queue=queue, tenant=tenant, limit=size, after=after))
+    return list(islice(chain.from_iterable(page.ids for page in found), limit))
+
+
+def retry(access: Access, group: DeadGroup, author: Author) -> GroupRetried:
+    """Retry every task of a group."""
+    chosen = get_ids(access, group)
+    entry = group_entry(group, "retried", f"retried {group.id}", len(chosen), author)
+    number = access.store.retry(chosen, entries=[entry])
+    return GroupRetried(group=group.id, retried=number, left=0, fixed=None, text=f"retried {number}")
 
 
 def drop(access: Access, group: DeadGroup, author: Author) -> int:
-    """Remove every task of a group for good. Return how many were removed."""
-    ids = letters(access, group).ids
-    return access.store.purge(ids, entries=[group_entry(group, "dropped", f"dropped {group.id}", author)])
+    """Remove every task of a group for good, in batches with one audit entry each. Return how many were removed."""
+    chosen, dropped = get_ids(access, group), 0
+    for start in range(0, len(chosen), PAGE):
+        batch = chosen[start : start + PAGE]
+        entry = group_entry(group, "dropped", f"dropped {group.id}", len(batch), author)
+        dropped += access.store.purge(batch, entries=[entry])
+    return dropped
 
 
-def group_entry(group: DeadGroup, action: str, text: str, author: Author) -> Entry:
-    """Return the audit entry of an action on a group."""
-    return author.entry(f"dead/{group.id}", action, f"{text}, {group.count:,} task{'s' * (group.count != 1)}")
+def group_entry(group: DeadGroup, action: str, text: str, count: int, author: Author) -> Entry:
+    """Return the audit entry of an action on `count` tasks of a group."""
+    return author.entry(f"dead/{group.id}", action, f"{text}, {count:,} task{'s' * (count != 1)}")

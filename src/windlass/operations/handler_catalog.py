@@ -7,6 +7,7 @@ catalog is read again every two seconds, and sooner for an unknown name.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from threading import Lock
 from typing import Any
 
@@ -51,9 +52,18 @@ class HandlerCatalog:
         """Return a handler. Raise `UnknownHandler` if none was published under this name."""
         entry = self._find(name)
         if entry is None:
-            names = ", ".join(sorted(self._entries)[:20]) or "none yet; start a worker, or submit unchecked"
-            raise UnknownHandler(f"handler={name!r} is unknown. No node has published it. Published handlers: {names}.")
+            raise UnknownHandler(f"handler={name!r} is unknown. {self._hint(name)}")
         return entry.info
+
+    def _hint(self, name: str) -> str:
+        known = sorted(self._entries)
+        if not known:
+            unchecked = "skip this check with `--unchecked`, over HTTP with `?unchecked=true`"
+            return f"No node has published a handler yet. Start a worker, or {unchecked}."
+        close = get_close_matches(name, known, 3, cutoff=0.5)
+        if close:
+            return f"Did you mean {' or '.join(close)}?"
+        return f"Published handlers: {', '.join(known[:20])}."
 
     def parameters(self, name: str) -> Mapping[str, Any]:
         """Return the schema of a handler's arguments; empty if it is unknown."""

@@ -13,6 +13,7 @@ from datetime import tzinfo
 from msgspec import Struct
 
 from windlass.core.lifecycle import State
+from windlass.core.task import Task
 from windlass.core.times import Micros, to_datetime
 
 GLYPHS: Mapping[State, str] = {
@@ -136,6 +137,16 @@ def format_span(span: Micros) -> str:
         if seconds >= size:
             return f"{seconds / size:.2g} {unit}" if seconds / size < 10 else f"{seconds / size:,.0f} {unit}"
     return f"{seconds:.2g} s"
+
+
+def format_attempts(task: Task) -> str:
+    """Format how often a task ran: its attempts, and the runs that ended with a crash or a lost node, if any."""
+    parts = [
+        f"{number} {one if number == 1 else more}"
+        for number, one, more in ((task.crashes, "crash", "crashes"), (task.losses, "lost node", "lost nodes"))
+        if number
+    ]
+    return f"{task.attempts}" + (f", plus {' and '.join(parts)}" if parts else "")
 
 
 def draw_sparkline(values: list[float]) -> str:

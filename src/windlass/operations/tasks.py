@@ -29,7 +29,6 @@ from windlass.operations.handler_catalog import unchecked_handler
 from windlass.operations.paging import pages
 from windlass.operations.redact import redact_attempt, redact_log, redact_progress, redact_task, redact_why
 from windlass.stores.protocol import Cursor, Filter, Log, Neighbourhood, Page, ProgressSeen, Receipt
-from windlass.stores.totals import COUNTED, Total
 
 MAX_SCANNED = 10_000
 """How many tasks one `find` compares with conditions that may touch secrets. A page may be short because of it."""
@@ -95,21 +94,6 @@ def each(access: Access, filter: Filter, *, page_size: int = PAGE) -> Iterator[T
         yield from page.tasks
 
 
-def count(access: Access, filter: Filter) -> Total:
-    """Count the tasks that match, at bounded cost."""
-    narrowed = access.narrow(filter)
-    if narrowed is None:
-        return Total(0, exact=True)
-    if narrowed.query is None or is_plain(narrowed.query):
-        return access.store.count(narrowed)
-    found = 0
-    for page in pages(lambda after: find_stored(access, narrowed, limit=PAGE, after=after)):
-        found += len(page.tasks)
-        if found >= COUNTED:
-            return Total(found, page.after is None)
-    return Total(found, exact=True)
-
-
 def is_plain(query: Query) -> bool:
     """Return True if no condition touches what may be secret, so that the store can evaluate all of them."""
     return not any(map(_may_touch_secrets, query.conditions))
@@ -128,7 +112,7 @@ def look_up(access: Access, text: str) -> Task:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UnknownTask(f"{text}… among the newest tasks; use the full id")
+        raise UnknownTask(f"{text}. No recent task id starts or ends with it. Use the full id")
     raise InvalidTask(f"id={text!r} matches {found[0].id} and {found[1].id}. Use more digits.")
 
 

@@ -61,6 +61,13 @@ class DeadPage(Struct, frozen=True):
     after: DeadCursor | None
 
 
+class DeadIds(Struct, frozen=True):
+    """The ids of failed tasks, newest first. `after` is None on the last page, as in `DeadPage`."""
+
+    ids: list[TaskId]
+    after: DeadCursor | None
+
+
 class DeadLetterReader(Protocol):
     """What people ask about failed tasks."""
 
@@ -81,4 +88,16 @@ class DeadLetterReader(Protocol):
 
         One call looks at no more than `SCANNED` failed tasks.
         """
+        ...
+
+    def dead_ids(
+        self,
+        group: str,
+        *,
+        queue: str | None = None,
+        tenant: str | None = None,
+        limit: int = 100,
+        after: DeadCursor | None = None,
+    ) -> DeadIds:
+        """Return the page of `dead_letters` as ids, without reading the tasks."""
         ...

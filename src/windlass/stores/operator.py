@@ -174,6 +174,6 @@ class Operator(Protocol):
         """Pause or resume a cron. Raise `UnknownCron`."""
         ...
 
-    def raise_epoch(self) -> int:
+    def raise_epoch(self, *, entries: Sequence[Entry] = ()) -> int:
         """Raise the epoch, after a restore or failover: all later fences are greater than all earlier ones."""
         ...

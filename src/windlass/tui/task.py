@@ -13,7 +13,7 @@ from textual.widgets import Footer, Static
 
 from windlass.core.lifecycle import State
 from windlass.core.task import Attempt, TaskId
-from windlass.operations.presentation import Palette, Times, format_span, replace_controls
+from windlass.operations.presentation import Palette, Times, format_attempts, format_span, replace_controls
 from windlass.tui import actions
 from windlass.tui.drawing import fact_lines, plain, section, state_text
 from windlass.tui.messages import ChangeRequest
@@ -120,7 +120,7 @@ def _task_facts(snapshot: TaskSnapshot, times: Times) -> list[tuple[str, str | N
         ("expires", at(task.expires)),
         ("claimed", at(task.claimed)),
         ("finished", at(task.finished)),
-        ("attempts", f"{task.attempts} (+{task.crashes} crashes, {task.losses} losses)"),
+        ("attempts", format_attempts(task)),
         ("progress", None if progress is None else f"{share}{progress.message or ''}"),
         ("reason", task.reason),
         ("args", task.args),

@@ -39,16 +39,6 @@ class RetryGroup(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long a step of the canary may take."""
 
 
-class GroupRetried(Struct, frozen=True, kw_only=True):
-    """Progress of a retry. `fixed` is null while that is unknown, and without a canary."""
-
-    group: str
-    retried: int
-    left: int
-    fixed: bool | None
-    text: str
-
-
 class Dropped(Struct, frozen=True, kw_only=True):
     """How many tasks were removed."""
 

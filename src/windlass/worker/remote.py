@@ -24,15 +24,13 @@ from windlass.core.task import Change, Lease, NewTask, TaskId
 from windlass.core.times import micros, to_datetime, to_instant
 from windlass.errors import NotAllowed, WindlassError
 from windlass.stores.protocol import Receipt, Store
+from windlass.stores.read_only import READS
 from windlass.worker.wire import Answer, Call
 
-METHODS = frozenset(
-    {
-        *("submit", "cancel", "update", "retry", "purge", "configure", "open_workflow", "seal_workflow", "pause_cron"),
-        *("get", "find", "counts", "attempts", "neighbourhood", "queues", "logs", "progress_of", "sessions"),
-        *("handlers", "crons", "ahead", "controls", "look"),
-    }
+_CHANGES = frozenset(
+    ("submit", "cancel", "update", "retry", "purge", "configure", "open_workflow", "seal_workflow", "pause_cron")
 )
+METHODS = _CHANGES | (READS - {"close"})
 _SPAN, _MOMENT, _ID = 1, 2, 3
 
 
@@ -55,7 +53,9 @@ class RemoteStore:
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         if method not in METHODS:
-            raise NotAllowed(f"A handler may not call {method}: only its node claims and settles.")
+            raise NotAllowed(
+                f"A handler may not call {method}. It may call all reads and {', '.join(sorted(_CHANGES))}."
+            )
         return lambda *positional, **named: self._call(method, positional, named)
 
     def submit(

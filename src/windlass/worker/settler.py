@@ -53,6 +53,8 @@ class Settler:
         self._put = self._written = 0
         self._delay = BatchDelay(clock)
         self._closing = threading.Event()
+        self._writing = threading.RLock()
+        """Held while a batch is written: `flush` may run while the settler's own thread still writes."""
 
     @property
     def open(self) -> int:
@@ -78,13 +80,14 @@ class Settler:
 
     def step(self) -> None:
         """Write a batch of results; wait for the first one. If the store is unavailable, wait and keep the batch."""
-        self._batch = self._batch or self._next_batch()
-        if self._batch and not self._write() and not self._closing.is_set():
-            wait = min(_LONGEST_WAIT, _SHORTEST_WAIT * 2.0 ** min(self._failures - 1, 10))
-            self._clock.wait(self._closing, jitter(0.5, 1.0) * wait)
-        elif self._batch:  # Written; or the node closes, and the leases of what is not written end with their session.
-            self._failures = 0
-            self._remove(len(self._batch))
+        with self._writing:
+            self._batch = self._batch or self._next_batch()
+            if self._batch and not self._write() and not self._closing.is_set():
+                wait = min(_LONGEST_WAIT, _SHORTEST_WAIT * 2.0 ** min(self._failures - 1, 10))
+                self._clock.wait(self._closing, jitter(0.5, 1.0) * wait)
+            elif self._batch:  # Written; or the node closes, and what is not written ends with its session.
+                self._failures = 0
+                self._remove(len(self._batch))
 
     def close(self) -> None:
         """Stop waiting, both for results and for a store that is unavailable."""
@@ -92,15 +95,16 @@ class Settler:
         self._results.put(None)
 
     def flush(self) -> None:
-        """Write every result that is not written yet."""
-        while self._batch or not self._results.empty():
-            self.step()
+        """Write every result that is not written yet. Call `close` first, so that no thread waits for a result."""
+        with self._writing:
+            while self._batch or not self._results.empty():
+                self.step()
 
     def _next_batch(self) -> list[Result]:
         first = self._results.get()
         self._delay.wait()
         batch = [] if first is None else [first]
-        while len(batch) < MAX_BATCH and not self._results.empty():  # No other thread takes from it.
+        while len(batch) < MAX_BATCH and not self._results.empty():  # Only the holder of the lock takes from it.
             if (more := self._results.get()) is not None:
                 batch.append(more)
         self._delay.record(len(batch))

@@ -13,10 +13,11 @@ from windlass.errors import InvalidTask
 from windlass.operations import dead_letters
 from windlass.operations.caller import Scope
 from windlass.operations.canary import POLL_SECONDS, Canary
+from windlass.operations.dead_letters import GroupRetried
 from windlass.server.http.call import Call
 from windlass.server.http.routing import Routes
 from windlass.server.http.streaming import Live
-from windlass.wire.dead_letters import DeadGroupShape, Dropped, GroupRetried, RetryGroup, group_shape
+from windlass.wire.dead_letters import DeadGroupShape, Dropped, RetryGroup, group_shape
 from windlass.wire.fields import NO_REASON, Name, Reason
 
 route = Routes("dead")
@@ -47,7 +48,7 @@ def list_dead(call: Call, query: FindDead) -> list[DeadGroupShape]:
 def get_dead(call: Call, group: GroupId) -> DeadGroupShape:
     """Get one bug by its id or the beginning of it: its newest traceback and its tasks."""
     found = dead_letters.get(call.access, group)
-    return group_shape(found, dead_letters.letters(call.access, found, limit=MAX_TASKS).ids)
+    return group_shape(found, dead_letters.get_ids(call.access, found, limit=MAX_TASKS))
 
 
 @route("POST", "/dead/{group}/retry", Scope.OPERATE, errors=["unknown_group", "invalid_task"])
@@ -64,18 +65,14 @@ async def retry_dead(
     author = call.author(body)
     found = await live.run(lambda: dead_letters.get(call.access, group))
     if not body.canary:
-        number = await live.run(lambda: dead_letters.retry(call.access, found, author))
-        yield [GroupRetried(group=found.id, retried=number, left=0, fixed=None, text=f"retried {number}")]
+        yield [await live.run(lambda: dead_letters.retry(call.access, found, author))]
         return
-    canary, status = await live.run(lambda: Canary(call.access, found, patience, author)), ""
-    while (verdict := await live.run(canary.step)) is None:
-        if canary.status != status:
-            status = canary.status
-            yield [GroupRetried(group=found.id, retried=canary.retried, left=canary.left, fixed=None, text=status)]
-        await asyncio.sleep(POLL_SECONDS)
-    yield [
-        GroupRetried(group=found.id, retried=verdict.retried, left=canary.left, fixed=verdict.fixed, text=verdict.text)
-    ]
+    canary = await live.run(lambda: Canary(call.access, found, patience, author))
+    while not canary.ended:
+        if (progress := await live.run(canary.step)) is None:
+            await asyncio.sleep(POLL_SECONDS)
+        else:
+            yield [progress]
 
 
 @route("POST", "/dead/{group}/drop", Scope.OPERATE, errors=["unknown_group", "invalid_task"])

@@ -7,7 +7,7 @@ from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.task import Task, TaskId
 from windlass.core.times import Micros
-from windlass.stores.dead_letters import MOST_GROUPS, NEWEST, DeadCursor, DeadGroup, DeadGroups, DeadPage
+from windlass.stores.dead_letters import MOST_GROUPS, NEWEST, DeadCursor, DeadGroup, DeadGroups, DeadIds, DeadPage
 from windlass.stores.memory.base import MemoryBase
 from windlass.stores.protocol import check_limit
 from windlass.stores.totals import COUNTED
@@ -36,6 +36,23 @@ class MemoryDeadLetters(MemoryBase):
         tenant: str | None = None,
         limit: int = 100,
         after: DeadCursor | None = None,
+    ) -> DeadPage:
+        return self._dead_page(group, queue, tenant, limit, after)
+
+    def dead_ids(
+        self,
+        group: str,
+        *,
+        queue: str | None = None,
+        tenant: str | None = None,
+        limit: int = 100,
+        after: DeadCursor | None = None,
+    ) -> DeadIds:
+        page = self._dead_page(group, queue, tenant, limit, after)
+        return DeadIds([task.id for task in page.tasks], page.after)
+
+    def _dead_page(
+        self, group: str, queue: str | None, tenant: str | None, limit: int, after: DeadCursor | None
     ) -> DeadPage:
         check_limit(limit)
         with self._lock:

@@ -73,9 +73,11 @@ class MemoryOperate(MemoryBase):
             self._tables.note(checked if chosen else [], self._clock.now())
             return len(chosen)
 
-    def raise_epoch(self) -> int:
+    def raise_epoch(self, *, entries: Sequence[Entry] = ()) -> int:
+        checked = check_entries(entries)
         with self._lock:
             self._tables.epoch += 1
+            self._tables.note(checked, self._clock.now())
             return self._tables.epoch
 
     def _chosen(self, which: Selection) -> list[Task]:

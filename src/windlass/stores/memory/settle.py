@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.core.fingerprint import error_group
 from windlass.core.lifecycle import FINAL, State
-from windlass.core.settlement import Settlement, apply_store_facts, stands_already
+from windlass.core.settlement import Settlement, add_error_group, apply_store_facts, stands_already
 from windlass.core.task import Attempt, Lease, Progress, Task
 from windlass.core.times import Micros
 from windlass.stores.memory.base import MemoryBase
@@ -19,6 +18,7 @@ class MemorySettle(MemoryBase):
     """Write the ends and the progress of attempts, each only while its lease is valid."""
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
+        reports = [(lease, add_error_group(settlement)) for lease, settlement in reports]
         with self._lock:
             now = self._clock.now()
             verdicts = [self._settle(lease, settlement, now) for lease, settlement in reports]
@@ -48,7 +48,7 @@ def end_attempt(tables: Tables, task: Task, settlement: Settlement, now: Micros)
     """Write the end of an attempt and return the task's new state. The caller resolves the edges from the task."""
     assert task.session is not None
     assert task.claimed is not None
-    end = apply_store_facts(task, settlement, now)
+    end = apply_store_facts(task, add_error_group(settlement), now)
     if end.charged:
         tables.attempts[task.id].append(
             Attempt(
@@ -63,8 +63,8 @@ def end_attempt(tables: Tables, task: Task, settlement: Settlement, now: Micros)
     if end.log:
         tables.logs[task.id].append(Log(task.fence, end.log))
     tables.cancel_by.pop(task.id, None)
-    if end.state is State.FAILED:
-        tables.error_groups[task.id] = error_group(end.error, end.reason)
+    if end.state is State.FAILED and end.error_group is not None:
+        tables.error_groups[task.id] = end.error_group
     tables.point(task.queue, now).count_moves(end.state, 1)
     tables.move(
         task.id,

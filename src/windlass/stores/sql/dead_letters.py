@@ -13,7 +13,7 @@ from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.task import TaskId
 from windlass.core.times import FOREVER, Micros
-from windlass.stores.dead_letters import MOST_GROUPS, NEWEST, DeadCursor, DeadGroup, DeadGroups, DeadPage
+from windlass.stores.dead_letters import MOST_GROUPS, NEWEST, DeadCursor, DeadGroup, DeadGroups, DeadIds, DeadPage
 from windlass.stores.protocol import SCANNED, check_limit
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database, Values
@@ -71,6 +71,20 @@ class SqlDeadLetters(SqlBase):
         limit: int = 100,
         after: DeadCursor | None = None,
     ) -> DeadPage:
+        page = self.dead_ids(group, queue=queue, tenant=tenant, limit=limit, after=after)
+        tasks = get_tasks(self._db, page.ids)
+        # A task may have been retried or purged since its id was read.
+        return DeadPage([task for task in tasks if task is not None and task.state is State.FAILED], page.after)
+
+    def dead_ids(
+        self,
+        group: str,
+        *,
+        queue: str | None = None,
+        tenant: str | None = None,
+        limit: int = 100,
+        after: DeadCursor | None = None,
+    ) -> DeadIds:
         check_limit(limit)
         db, start, limit = self._db, after or _START, min(limit, SCANNED)
         end = _end_of_scan(db, start)
@@ -82,9 +96,7 @@ class SqlDeadLetters(SqlBase):
         if len(page) > limit:
             page.pop()
             end = page[-1]
-        tasks = get_tasks(db, [one.id for one in page])
-        # A task may have been retried or purged since its id was read.
-        return DeadPage([task for task in tasks if task is not None and task.state is State.FAILED], end)
+        return DeadIds([one.id for one in page], end)
 
 
 def _gather(db: Database, rows: Sequence[Values]) -> tuple[dict[str, _Gathered], int]:

@@ -71,8 +71,15 @@ class SqlOperate(SqlBase):
             removed += count
         return removed
 
-    def raise_epoch(self) -> int:
-        return self._db.transact(lambda tx: tx.query("raise_epoch").rows()[0][0])
+    def raise_epoch(self, *, entries: Sequence[Entry] = ()) -> int:
+        act = AuditedChange(self._db, entries)
+
+        def work(tx: Transaction) -> int:
+            [(epoch,)] = tx.query("raise_epoch").rows()
+            act.note(tx, epoch)
+            return epoch
+
+        return self._db.transact(work)
 
 
 def chosen(db: Database, which: Selection) -> Iterator[list[TaskId]]:

@@ -11,11 +11,10 @@ from uuid import UUID
 
 import msgspec
 
-from windlass.core.fingerprint import error_group
 from windlass.core.graph import End
 from windlass.core.lifecycle import State
 from windlass.core.retry import storable
-from windlass.core.settlement import Settlement, apply_store_facts, stands_already
+from windlass.core.settlement import Settlement, add_error_group, apply_store_facts, stands_already
 from windlass.core.task import Lease, Progress, TaskId
 from windlass.core.times import Micros
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
@@ -32,7 +31,7 @@ class SqlSettle(SqlBase):
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
         completed, left = _complete(self._db, reports)
-        rest = [(lease, settlement) for lease, settlement in reports if lease.task not in completed]
+        rest = [(lease, add_error_group(settlement)) for lease, settlement in reports if lease.task not in completed]
         found, more = _settle(self._db, rest) if rest else ([], False)
         if left or more:
             self.unresolved.set()
@@ -151,7 +150,7 @@ class Endings:
 
     def end(self, row: Row, settlement: Settlement, *, bump_fence: bool = False) -> Row:
         """Add the end of an attempt of a locked, leased task. Return the task after it."""
-        end = apply_store_facts(row, settlement, self._now)
+        end = apply_store_facts(row, add_error_group(settlement), self._now)
         state, final = end.state, end.state.final
         new = row._replace(
             state=state,
@@ -175,7 +174,7 @@ class Endings:
                 new.crashes,
                 new.losses,
                 new.reason,
-                error_group(end.error, end.reason) if state is State.FAILED else None,
+                end.error_group if state is State.FAILED else None,
             )
         )
         if end.charged and state is not State.COMPLETED:
