@@ -65,11 +65,7 @@ def explain(store: Store, task: Task, caller: Caller = LOCAL) -> Why:
     found = gates(
         task,
         queue=next((queue for queue in store.queues() if queue.name == task.queue), None),
-<<<<<<< HEAD
-        prerequisites=[Prerequisite(each.id, each.state) for each in visible],
-=======
-        prerequisites=[Prerequisite(each.id, each.state, each.resolved) for each in around],
->>>>>>> main
+        prerequisites=[Prerequisite(each.id, each.state, each.resolved) for each in visible],
         handlers={handler.name for handler in store.handlers()},
         serving=[_serving(session) for session in store.sessions() if not session.lost],
         breakers=_breakers(store, task),
