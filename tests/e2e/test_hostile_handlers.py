@@ -289,8 +289,9 @@ def test_an_idle_worker_that_hangs_is_replaced_and_nothing_is_charged(shared: Sh
 
 def test_a_stray_process_lives_as_long_as_attempts_that_may_need_it(shared: SharedNode) -> None:
     """Two attempts run when the daemon is found, so it is ended after both."""
+    began = len(read_effects(shared.effects, "began"))
     long = hostile.sleep.enqueue(4)
-    await_effect(shared.effects, "began", len(read_effects(shared.effects, "began")) + 1)
+    await_effect(shared.effects, "began", began + 1)
 
     daemon = hostile.daemonize.enqueue(60).result(PATIENCE)
     until(lambda: gone(daemon), "the daemon is gone", 15)

@@ -33,6 +33,7 @@ CASES: dict[str, Callable[[Store, TaskId], object]] = {
     "counts": lambda store, id: store.counts(),
     "crons": lambda store, id: store.crons(),
     "dead_groups": lambda store, id: store.dead_groups(),
+    "dead_ids": lambda store, id: store.dead_ids(error_group(GAVE_UP.error, None)),
     "dead_letters": lambda store, id: store.dead_letters(error_group(GAVE_UP.error, None)),
     "find": lambda store, id: store.find(Filter(workflow="w"), limit=1),
     "get": lambda store, id: store.get([id]),
