@@ -46,8 +46,9 @@ async def test_the_progress_of_a_purge_is_sent_line_by_line(
 
     assert progress == [{"done": done, "total": 5} for done in (0, 2, 4, 5)]
     assert store.get(wanted) == [None] * 5
-    [entry] = store.audit("tasks")
-    assert (entry.action, entry.by) == ("purged", "local")
+    entries = store.audit("tasks")
+    assert [(entry.action, entry.by) for entry in entries] == [("purged", "local")] * 3
+    assert [json.loads(entry.data)["total"] for entry in entries] == [1, 2, 2]
 
 
 @pytest.mark.parametrize("q", ["queue:mail", "queue:mail args.n:1"])
