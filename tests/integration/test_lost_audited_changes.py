@@ -101,7 +101,7 @@ def test_the_outcome_is_unknown_if_the_task_was_changed_since(
     with opened(shared_url) as other:
         lose_first_answer(store, monkeypatch, lambda: other.update(id, Change(priority=7)))
 
-        with pytest.raises(CommitUnknown, match="somebody has changed it since"):
+        with pytest.raises(CommitUnknown, match="it has been changed since"):
             store.update(id, Change(priority=5), expect=expect, entries=[DONE])
 
         assert task_of(other, id).priority == 7
@@ -114,7 +114,7 @@ def test_the_outcome_is_unknown_if_the_queue_was_set_since(
     with opened(shared_url) as other:
         lose_first_answer(store, monkeypatch, lambda: other.configure(Queue(name="mail", weight=7)))
 
-        with pytest.raises(CommitUnknown, match="somebody has changed it since"):
+        with pytest.raises(CommitUnknown, match="it has been changed since"):
             store.configure(HEAVY, expect=PLAIN)
 
         assert other.queues() == [Queue(name="mail", weight=7)]

@@ -89,7 +89,7 @@ def test_the_outcome_is_unknown_if_the_control_was_changed_since(
     with opened(shared_url) as other:
         lose_first_answer(store, monkeypatch, lambda: other.put_control("pool", "mail", "newer", expect=1))
 
-        with pytest.raises(CommitUnknown, match="somebody has changed it since"):
+        with pytest.raises(CommitUnknown, match="it has been changed since"):
             store.put_control("pool", "mail", "new", expect=0)
 
         assert standing(other) == [(2, "newer")]

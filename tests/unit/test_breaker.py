@@ -254,7 +254,7 @@ def test_each_state_has_its_sentence() -> None:
         "most recently with TimeoutError",
         "payments is half-open since 12:00:30 UTC: 2 probes succeeded, 1 failed, 0 are running; "
         "it opened because 10 attempts in a row failed, most recently with TimeoutError",
-        'payments is held open by ann since 12:00:00 UTC until somebody closes it: "maintenance"',
+        'payments is held open by ann since 12:00:00 UTC until it is closed by hand: "maintenance"',
         "payments is held closed by ann since 12:00:00 UTC until 12:00:01 UTC",
     ]
 

@@ -70,7 +70,7 @@ def test_it_is_the_answer_when_nothing_before_it_is_closed() -> None:
     why = Why(task=PAYS, gates=tuple(found.values()))
 
     assert why.closed == found["downstream"]
-    line = '  ● downstream: payments is held open by ann since 12:00:00 UTC until somebody closes it: "maintenance"'
+    line = '  ● downstream: payments is held open by ann since 12:00:00 UTC until it is closed by hand: "maintenance"'
     assert line in (str(why))
 
 

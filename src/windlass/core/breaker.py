@@ -200,7 +200,7 @@ def force(
 
     When the time of an open breaker is over, it becomes half-open, and probes decide.
     """
-    assert by, "somebody must answer for it"
+    assert by, "an override needs an author"
     assert state is not BreakerState.HALF_OPEN, "an operator opens or closes"
     opened = breaker.opened if state is BreakerState.OPEN else 0
     return Breaker(
@@ -217,7 +217,7 @@ def sentence(name: str, breaker: Breaker, now: Micros) -> str:
     """Return the state of a breaker as a sentence."""
     breaker = advance(breaker, now)
     if breaker.forced_by:
-        until = "somebody closes it" if breaker.until is None else _clock(breaker.until)
+        until = "it is closed by hand" if breaker.until is None else _clock(breaker.until)
         why = f': "{breaker.reason}"' if breaker.reason else ""
         return f"{name} is held {breaker.state} by {breaker.forced_by} since {_clock(breaker.since)} until {until}{why}"
     if breaker.state is BreakerState.CLOSED:

@@ -21,7 +21,7 @@ class Author(Struct, frozen=True):
     """An account or an API token."""
     why: str = ""
     acting_for: str = ""
-    """The person for whom a token acts, if somebody else."""
+    """The person for whom a token acts, if not its owner."""
 
     def __post_init__(self) -> None:
         check_author(self.by, self.why)

@@ -63,7 +63,7 @@ class Canary:
         return self._progress(f"retried {len(self._watched)}; {len(self._left)} wait for the result", fixed=None)
 
     def _take(self, size: int) -> list[Task]:
-        """Take the next tasks. Skip those that somebody else has retried or purged."""
+        """Take the next tasks. Skip those that have been retried or purged elsewhere."""
         chosen: list[Task] = []
         while self._left and (missing := size - len(chosen)):
             found = self._store.get(self._left[:missing])

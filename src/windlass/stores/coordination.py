@@ -148,7 +148,7 @@ class Coordination(Protocol):
         The version of a control that does not exist is 0; a value of None removes it. Return False and write nothing
         if the version differs: of several callers that expect the same version, exactly one gets True. A control that
         is created again after a removal continues with the next version, so that nobody can overwrite it with an old
-        one. Raise `CommitUnknown` if the answer to the commit was lost and somebody has changed the control since.
+        one. Raise `CommitUnknown` if the answer to the commit was lost and the control has been changed since.
         """
         ...
 

@@ -106,7 +106,7 @@ class Operator(Protocol):
 
         With `expect`, raise `Conflict` unless the task still has that version. Of several updates that expect the same
         version, one succeeds. A task that was changed and changed back has its old version. Raise `CommitUnknown` if
-        the answer to the commit was lost and somebody has changed the task since.
+        the answer to the commit was lost and the task has been changed since.
         """
         ...
 

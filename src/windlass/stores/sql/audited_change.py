@@ -35,5 +35,5 @@ class AuditedChange:
     def conflict(self, what: str) -> Conflict | CommitUnknown:
         """Return the error for an unexpected version: `CommitUnknown` if an earlier try may have been committed."""
         if self.unsure:
-            return CommitUnknown(f"{what} may have been changed as requested, and somebody has changed it since")
+            return CommitUnknown(f"{what} may have been changed as requested, and it has been changed since")
         return Conflict(what)

@@ -82,7 +82,7 @@ class SqlCoordination(SqlBase):
             if found is not None and db.uuid(found) == mark:
                 return True
             if unsure and version > expect + 1:
-                raise CommitUnknown(f"{kind} {name!r} may have been written, and somebody has changed it since")
+                raise CommitUnknown(f"{kind} {name!r} may have been written, and it has been changed since")
             return False
 
         def recover() -> bool | None:

@@ -264,7 +264,7 @@ def _fail_one_cycle(db: Database, tx: Transaction, workflow: UUID, tenant: str, 
         return []
     held = rows_from(db, tx.query("lock_tasks", [(id,) for id in sorted(members)]).rows())
     if len(held) < len(members) or any(row.state is not State.WAITING for row in held):
-        return []  # Somebody has broken the cycle meanwhile; the next sweep searches again.
+        return []  # Another transaction has broken the cycle; the next sweep searches again.
     reason = str(CycleFound(members))
     for part in (held[start : start + PART] for start in range(0, len(held), PART)):
         moves = Moves()
