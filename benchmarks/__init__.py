@@ -1,1 +1,1 @@
-"""Benchmarks of the stores, compared with their bare statements: `python -m benchmarks --help`."""
+"""Benchmarks of the stores, of nodes with workers, and of peers. `benchmarks/README.md` lists the commands."""

@@ -8,15 +8,13 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
+from uuid import UUID
 
 import apsw
 import psycopg
 
-from benchmarks.bare import Bare
-from benchmarks.bare_postgres import BarePostgres
-from benchmarks.bare_sqlite import BareSQLite
 from benchmarks.drain import drain, make_cycle
-from benchmarks.fill import fill_postgres, fill_sqlite
+from benchmarks.fill import fill_postgres, fill_sqlite, make_template
 from tests.support.servers import PostgresServer
 from windlass.core.task import NewTask
 from windlass.stores.memory import MemoryStore
@@ -36,8 +34,8 @@ class Database(Protocol):
     name: str
     shared: bool
     """True if other processes can use the same data."""
-    fastest: int
-    """Tasks per second that no claim loop exceeds: the tasks to fill in for each second."""
+    server_pid: int | None
+    """The server, if there is one."""
     largest: int
     """The most finished rows to measure with."""
 
@@ -51,10 +49,6 @@ class Database(Protocol):
 
     def store(self) -> Store:
         """Open a store."""
-        ...
-
-    def bare(self) -> Bare:
-        """Open a connection for bare statements."""
         ...
 
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
@@ -73,7 +67,7 @@ class Database(Protocol):
 class MemoryDatabase:
     """A memory store in this process."""
 
-    name, shared, fastest, largest = "memory", False, 120_000, 100_000
+    name, shared, server_pid, largest = "memory", False, None, 100_000
 
     def __init__(self) -> None:
         self._store = MemoryStore()
@@ -90,9 +84,6 @@ class MemoryDatabase:
     def store(self) -> Store:
         return self._store
 
-    def bare(self) -> Bare:
-        raise NotImplementedError("the memory store has no statements")
-
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
         raise NotImplementedError("the memory store has no statements")
 
@@ -107,7 +98,7 @@ class MemoryDatabase:
 class SQLiteDatabase:
     """A file in its own temporary directory."""
 
-    name, shared, fastest, largest = "sqlite", True, 120_000, 10**9
+    name, shared, server_pid, largest = "sqlite", True, None, 10**9
 
     def __init__(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="windlass-bench-")
@@ -119,13 +110,11 @@ class SQLiteDatabase:
         self.store().close()
 
     def fill(self, many: int, *, finished: bool) -> None:
-        fill_sqlite(self._path, many, finished=finished)
+        if many:
+            fill_sqlite(self._path, _make_template(self, finished=finished), many, finished=finished)
 
     def store(self) -> Store:
         return SQLiteStore(self._path)
-
-    def bare(self) -> Bare:
-        return BareSQLite(self._path)
 
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
         connection: Any = apsw.Connection(self._path)  # its stubs are partly unknown
@@ -151,11 +140,12 @@ class SQLiteDatabase:
 class PostgresDatabase:
     """A database on its own server with default settings: fsync on, 128 MB of shared buffers."""
 
-    name, shared, fastest, largest = "postgres", True, 50_000, 10**9
+    name, shared, largest = "postgres", True, 10**9
 
     def __init__(self) -> None:
         self._server = PostgresServer(settings={"fsync": "on", "synchronous_commit": "on"})
         self._server.start()
+        self.server_pid: int | None = self._server.pid
         self.url = self._server.url(self._server.create_database())
 
     def empty(self) -> None:
@@ -165,13 +155,11 @@ class PostgresDatabase:
         self.execute(f"TRUNCATE {tables}")
 
     def fill(self, many: int, *, finished: bool) -> None:
-        fill_postgres(self.url, many, finished=finished)
+        if many:
+            fill_postgres(self.url, _make_template(self, finished=finished), many, finished=finished)
 
     def store(self) -> Store:
         return PostgresStore(self.url)
-
-    def bare(self) -> Bare:
-        return BarePostgres(self.url)
 
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -188,6 +176,14 @@ class PostgresDatabase:
 
     def close(self) -> None:
         self._server.close()
+
+
+def _make_template(database: Database, *, finished: bool) -> UUID:
+    store = database.store()
+    try:
+        return make_template(store, finished=finished)
+    finally:
+        store.close()
 
 
 DATABASES = {"memory": MemoryDatabase, "sqlite": SQLiteDatabase, "postgres": PostgresDatabase}

@@ -1,12 +1,14 @@
-"""Claim and settle tasks in a loop, in one process."""
+"""Claim and settle tasks in a loop, in one process, and measure what it costs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from time import perf_counter
-from typing import NamedTuple, TypeAlias
+from time import monotonic_ns
+from typing import TypeAlias
 
+from benchmarks.cost import Mark
+from benchmarks.usage import Roles, read_usage
 from windlass.core.settlement import COMPLETED
 from windlass.stores.protocol import Store
 
@@ -19,18 +21,6 @@ WARM_UP = 6
 
 Cycle: TypeAlias = Callable[[int], int]
 """Claims and settles at most this many tasks, and returns their number."""
-
-
-class DrainResult(NamedTuple):
-    """The tasks and seconds of one process."""
-
-    tasks: int
-    seconds: float
-
-    @property
-    def rate(self) -> float:
-        """Tasks per second."""
-        return self.tasks / self.seconds if self.seconds else 0.0
 
 
 def make_cycle(store: Store) -> Cycle:
@@ -51,14 +41,14 @@ def warm_up(cycle: Cycle) -> None:
         cycle(1)
 
 
-def drain(cycle: Cycle, batch: int, *, seconds: float = float("inf"), tasks: float = float("inf")) -> DrainResult:
-    """Run cycles until the time is up, this many tasks are done, or none are left."""
-    done, start = 0, perf_counter()
-    last = start
-    while last - start < seconds and done < tasks:
-        found = cycle(batch)
-        if not found:
-            break
+def drain(cycle: Cycle, batch: int, tasks: float = float("inf")) -> int:
+    """Run cycles until this many tasks are done, or none are left. Return the number of tasks."""
+    done = 0
+    while done < tasks and (found := cycle(batch)):
         done += found
-        last = perf_counter()
-    return DrainResult(done, last - start)
+    return done
+
+
+def mark(server_pid: int | None, tasks: int) -> Mark:
+    """Return the CPU time used so far by this process and by the server, if there is one."""
+    return Mark(tasks, monotonic_ns(), read_usage(Roles(server=server_pid), client=True))

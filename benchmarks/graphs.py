@@ -57,7 +57,7 @@ def measure_cascade(store: Store, tasks: int) -> dict[str, float]:
     sweep_until_quiet(store)
     seconds["its cascade, to the end"] = monotonic() - began
     began = monotonic()
-    store.retry([claim.task.id], dependents=True)
+    store.retry([claim.id], dependents=True)
     seconds["retry from the root"] = monotonic() - began
     began = monotonic()
     store.cancel(Filter(workflow="cascade"), reason="benchmark")

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-AIMED_AT = 100
-"""The batch size that has a target."""
+SMALL = {1: 10, 10: 4}
+"""Small batches drain this fraction of the tasks."""
 
 
 class Cell(NamedTuple):
@@ -21,16 +21,16 @@ class Cell(NamedTuple):
 class Plan(Struct, frozen=True, kw_only=True):
     """The sizes of one run."""
 
-    seconds: float
-    """Seconds that each process claims and settles."""
+    tasks: int
+    """Tasks to claim and settle for each number."""
     rounds: int
-    """Rounds of the measurements that have a target. Windlass and bare alternate; the best round counts."""
-    batches: tuple[int, ...] = (1, 10, 100, 1_000)
-    processes: tuple[int, ...] = (1, 2, 8)
+    """Rounds of each measurement. The one with the median CPU time counts."""
+    batches: tuple[int, ...] = (1, 10, 100, 500)
+    processes: tuple[int, ...] = (1, 2)
     finished: tuple[int, ...]
-    """Numbers of finished rows: one condition for each, in addition to empty tables."""
-    all_cells: bool = False
-    """True to measure all cells in every condition; else only the important ones with finished rows."""
+    """Numbers of finished tasks: one condition for each, in addition to none."""
+    waiting: int = 0
+    """The number of other runnable tasks in the last condition; 0 to leave it out."""
     singles: int
     """Tasks submitted one by one."""
     bulk: int
@@ -38,36 +38,35 @@ class Plan(Struct, frozen=True, kw_only=True):
     pinned: Mapping[int, int]
     """Tasks drained under a pinned snapshot, by batch size."""
 
-    def list_cells(self, finished: int) -> Iterator[Cell]:
-        """Yield the cells to measure with this many finished rows."""
+    def list_cells(self) -> Iterator[Cell]:
+        """Yield the cells to measure in each condition."""
         for batch in self.batches:
             for processes in self.processes:
-                if not finished or self.all_cells or processes == 1 or batch == AIMED_AT:
-                    yield Cell(batch, processes)
+                yield Cell(batch, processes)
 
-    def get_rounds(self, cell: Cell) -> int:
-        """Return the number of rounds of a cell."""
-        return self.rounds if cell.processes == 1 and cell.batch >= AIMED_AT else 1
+    def get_tasks(self, batch: int) -> int:
+        """Return the number of tasks to drain in batches of this size."""
+        return self.tasks // SMALL.get(batch, 1)
 
 
 QUICK = Plan(
-    seconds=0.25,
+    tasks=2_000,
     rounds=1,
-    batches=(1, 100, 1_000),
-    processes=(1, 2),
-    finished=(20_000,),
+    batches=(1, 100),
+    finished=(5_000,),
     singles=200,
     bulk=10_000,
-    pinned={100: 12_000},
+    pinned={100: 6_000},
 )
 DEFAULT = Plan(
-    seconds=0.8, rounds=3, finished=(100_000, 1_000_000), singles=1_500, bulk=40_000, pinned={100: 60_000, 500: 60_000}
+    tasks=20_000, rounds=3, finished=(100_000,), singles=1_000, bulk=40_000, pinned={100: 60_000, 500: 60_000}
 )
 FULL = Plan(
-    seconds=2.0,
+    tasks=40_000,
     rounds=3,
+    processes=(1, 2, 8),
     finished=(10_000, 100_000, 1_000_000),
-    all_cells=True,
+    waiting=1_000_000,
     singles=5_000,
     bulk=200_000,
     pinned={100: 120_000, 500: 300_000},

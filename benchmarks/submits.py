@@ -1,20 +1,18 @@
-"""Measure submits: one by one, from many threads, and in bulk."""
+"""Measure submits: one by one, from many threads, and in bulk. Building the `NewTask`s is included."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import count
-from time import perf_counter
 
-from benchmarks.bare import Bare
+from benchmarks.cost import Cost, subtract
 from benchmarks.databases import Database
+from benchmarks.drain import mark
 from benchmarks.plan import Plan
 from benchmarks.processes import Ready, run_alone
 from benchmarks.progress import log_progress
-from benchmarks.recorded import record_submit
-from benchmarks.table import Result
+from benchmarks.table import Result, choose_median
 from windlass.core.task import NewTask
 from windlass.stores.protocol import Store
 
@@ -25,14 +23,12 @@ _number = count()
 
 def measure_submits(database: Database, plan: Plan) -> Iterator[Result]:
     """Measure every kind of submit, each into empty tables."""
-    yield _compare(database, plan.rounds, "submit, one by one", 1, plan.singles, keyed=False)
+    yield _measure(database, plan, "submit", 1, plan.singles, keyed=False)
     yield _measure_threads(database, plan)
-    aim = {"sqlite": "≥ 100,000/s", "postgres": "≥ 60,000/s"}.get(database.name, "")
     for keyed in (False, True):
         for batch in BULKS:
             what = f"bulk submit, {'keyed' if keyed else 'no keys'}"
-            yield _compare(database, plan.rounds, what, batch, plan.bulk, keyed=keyed, aim="" if keyed else aim)
-            yield _measure_with_building(database, plan, f"{what}, NewTask built", batch, keyed=keyed)
+            yield _measure(database, plan, what, batch, max(plan.bulk, batch), keyed=keyed)
 
 
 def make_tasks(many: int, *, keyed: bool) -> list[NewTask]:
@@ -42,75 +38,49 @@ def make_tasks(many: int, *, keyed: bool) -> list[NewTask]:
     return [NewTask(handler="bench.noop", args={"n": n}) for n in range(many)]
 
 
-def _compare(
-    database: Database, rounds: int, what: str, batch: int, many: int, *, keyed: bool, aim: str = ""
-) -> Result:
-    log_progress(f"{database.name}: {what}, {batch:,} at a time")
-    windlass: list[float] = []
-    bare: list[float] = []
-    for _ in range(rounds):
-        batches = [make_tasks(batch, keyed=keyed) for _ in range(max(1, many // batch))]
-        windlass.append(_measure(database, lambda store, batches=batches: _submit_all(store, batches)))
-        if database.shared:
-            bare.append(_measure_bare(database, batches))
-    return Result(what=what, batch=batch, windlass=max(windlass), bare=max(bare, default=None), aim=aim)
+def submit_all(store: Store, many: int, batch: int, *, keyed: bool = False) -> None:
+    """Submit tasks in batches."""
+    for _ in range(many // batch):
+        store.submit(make_tasks(batch, keyed=keyed))
 
 
-def _measure_with_building(database: Database, plan: Plan, what: str, batch: int, *, keyed: bool) -> Result:
-    """Measure a bulk submit including the time to build the `NewTask`s."""
+def measure_submit(database: Database, many: int, work: Callable[[Store], object]) -> Cost:
+    """Return what a submit of many tasks costs, after a warm-up."""
 
-    def work(store: Store) -> float:
-        start = perf_counter()
-        for _ in range(max(1, plan.bulk // batch)):
-            store.submit(make_tasks(batch, keyed=keyed))
-        return max(1, plan.bulk // batch) * batch / (perf_counter() - start)
-
-    return Result(what=what, batch=batch, windlass=max(_measure(database, work) for _ in range(plan.rounds)))
-
-
-def _measure_threads(database: Database, plan: Plan) -> Result:
-    """Measure single submits from many threads of one process, which can share commits."""
-    log_progress(f"{database.name}: submit, one by one, {THREADS} threads")
-
-    def work(store: Store) -> float:
-        shares = [[[task] for task in make_tasks(plan.singles // 4, keyed=False)] for _ in range(THREADS)]
-        with ThreadPoolExecutor(THREADS) as threads:
-            start = perf_counter()
-            list(threads.map(partial(_submit_all, store), shares))
-            return THREADS * (plan.singles // 4) / (perf_counter() - start)
-
-    return Result(what=f"submit, one by one, {THREADS} threads", batch=1, windlass=_measure(database, work))
-
-
-def _submit_all(store: Store, batches: Sequence[Sequence[NewTask]]) -> float:
-    start = perf_counter()
-    for batch in batches:
-        store.submit(batch)
-    return sum(map(len, batches)) / (perf_counter() - start)
-
-
-def _measure(database: Database, work: Callable[[Store], float]) -> float:
-    database.empty()
-
-    def job(_: Ready) -> float:
+    def job(_: Ready) -> Cost:
         store = database.store()
-        for _warm_up in range(6):
-            store.submit([NewTask(handler="bench.noop")])
-        return work(store)
+        submit_all(store, 6, 1)
+        before = mark(database.server_pid, 0)
+        work(store)
+        return subtract(mark(database.server_pid, many), before)
 
     return run_alone(job)
 
 
-def _measure_bare(database: Database, batches: Sequence[Sequence[NewTask]]) -> float:
-    database.empty()
-    return run_alone(lambda _: _send_all(database.bare(), batches))
+def _measure(database: Database, plan: Plan, what: str, batch: int, many: int, *, keyed: bool) -> Result:
+    log_progress(f"{database.name}: {what}, {batch:,} at a time")
+    return Result(
+        what=what,
+        batch=batch,
+        cost=_measure_rounds(database, plan, many, lambda store: submit_all(store, many, batch, keyed=keyed)),
+    )
 
 
-def _send_all(bare: Bare, batches: Sequence[Sequence[NewTask]]) -> float:
-    for _ in range(6):
-        bare.prepare(record_submit([NewTask(handler="bench.noop")]))()
-    ready = [bare.prepare(record_submit(batch)) for batch in batches]
-    start = perf_counter()
-    for send in ready:
-        send()
-    return sum(map(len, batches)) / (perf_counter() - start)
+def _measure_threads(database: Database, plan: Plan) -> Result:
+    """Measure single submits from many threads of one process, which can share commits."""
+    what, share = f"submit, {THREADS} threads", plan.singles // 4
+    log_progress(f"{database.name}: {what}")
+
+    def work(store: Store) -> None:
+        with ThreadPoolExecutor(THREADS) as threads:
+            list(threads.map(lambda _: submit_all(store, share, 1), range(THREADS)))
+
+    return Result(what=what, batch=1, cost=_measure_rounds(database, plan, THREADS * share, work))
+
+
+def _measure_rounds(database: Database, plan: Plan, many: int, work: Callable[[Store], object]) -> Cost:
+    costs: list[Cost] = []
+    for _ in range(plan.rounds):
+        database.empty()
+        costs.append(measure_submit(database, many, work))
+    return choose_median(costs)

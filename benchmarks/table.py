@@ -1,52 +1,60 @@
-"""Results and their table: one line for each number, with Windlass and the bare statements."""
+"""Results of the stores and their table, and the forms of all tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
+
+from benchmarks.cost import Cost
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """One measured rate. None means that the store does not have it."""
+    """The cost of one kind of work with a store."""
 
     what: str
     condition: str = ""
     batch: int
     processes: int = 1
-    windlass: float
-    """Tasks per second through the store."""
-    bare: float | None = None
-    """Tasks per second with the bare statements."""
-    aim: str = ""
-    of_empty: float | None = None
-    """The rate divided by that of the same cell with empty tables."""
+    cost: Cost
 
     @property
-    def ratio(self) -> float | None:
-        """The rate of the store divided by the bare rate."""
-        return self.windlass / self.bare if self.bare else None
+    def cell(self) -> tuple[str, int, int]:
+        """What is measured, without the condition."""
+        return self.what, self.batch, self.processes
 
 
-EMPTY = "empty tables"
-HEAD = ("what", "condition", "batch", "processes", "windlass/s", "bare/s", "ratio", "of empty", "aim")
+HEAD = ("what", "condition", "batch", "processes", "server µs", "Python µs", "sum µs", "of the first", "tasks/s")
 
 
-def format_table(results: Iterable[Result]) -> str:
-    """Return the results of one store as a table."""
-    return format_columns(HEAD, [_format_line(one) for one in results], right=range(2, 8))
+def choose_median(costs: Sequence[Cost]) -> Cost:
+    """Return the cost with the median CPU time per task, the lower one of two."""
+    return sorted(costs, key=lambda cost: cost.microseconds.total)[(len(costs) - 1) // 2]
 
 
-def compare_with_empty(results: Sequence[Result]) -> list[Result]:
-    """Return the results with `of_empty` filled in where possible."""
-    empty = {(one.batch, one.processes): one.windlass for one in results if one.condition == EMPTY}
-    return [
-        replace(one, of_empty=one.windlass / empty[one.batch, one.processes])
-        if one.condition not in ("", EMPTY) and (one.batch, one.processes) in empty
-        else one
-        for one in results
-    ]
+def format_table(results: Iterable[Result], *, markdown: bool = False) -> str:
+    """Return the results of one store as a table.
+
+    `of the first` is the CPU time divided by that of the same work in the first condition.
+    """
+    first: dict[tuple[str, int, int], float] = {}
+    lines: list[Sequence[str]] = []
+    for one in results:
+        used = one.cost.microseconds
+        lines.append(
+            (
+                one.what,
+                one.condition,
+                f"{one.batch:,}",
+                str(one.processes),
+                format_microseconds(used.server),
+                format_microseconds(used.client),
+                format_microseconds(used.total),
+                f"{used.total / first.setdefault(one.cell, used.total):.2f}",
+                f"{one.cost.rate:,.0f}",
+            )
+        )
+    return (format_markdown if markdown else format_columns)(HEAD, lines, right=range(2, 9))
 
 
 def format_columns(head: Sequence[str], lines: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
@@ -63,25 +71,13 @@ def format_columns(head: Sequence[str], lines: Sequence[Sequence[str]], right: I
     )
 
 
-def format_rate(tasks_per_second: float | None) -> str:
-    """Format a rate."""
-    return "–" if tasks_per_second is None else f"{tasks_per_second:,.0f}"
+def format_markdown(head: Sequence[str], lines: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
+    """Format lines as a Markdown table. Columns in `right` are aligned to the right."""
+    flush_right = frozenset(right)
+    rule = ["---:" if n in flush_right else "---" for n in range(len(head))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
 
 
-def format_ratio(of_one: float | None) -> str:
-    """Format a ratio."""
-    return "–" if of_one is None else f"{of_one:.2f}"
-
-
-def _format_line(one: Result) -> list[str]:
-    return [
-        one.what,
-        one.condition,
-        f"{one.batch:,}",
-        str(one.processes),
-        format_rate(one.windlass),
-        format_rate(one.bare),
-        format_ratio(one.ratio),
-        format_ratio(one.of_empty),
-        one.aim,
-    ]
+def format_microseconds(value: float | None) -> str:
+    """Format CPU time per task. None means that the system has no such process."""
+    return "–" if value is None else f"{value:,.1f}" if value < 1_000 else f"{value:,.0f}"

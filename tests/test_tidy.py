@@ -25,7 +25,15 @@ DIALECTS = ("postgres", "sqlite")
 MAX_LINES = 800
 """A reminder, not a goal: split a file when it has two reasons to change (CONTRIBUTING.md)."""
 
-DOCS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/**/*.md")])
+DOCS = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("tests/**/*.md"),
+    ]
+)
 PYTHON = sorted(path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 
 FILE_NAMES = {
@@ -299,7 +307,8 @@ WRITTEN = {
     **{below(path): path for path in sorted((ROOT / "tests").glob("*/"))},
     "tests/*.py": ROOT / "tests",
     **{
-        name: ROOT / name for name in ("docs", "benchmarks", "examples", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+        name: ROOT / name
+        for name in ("docs", "benchmarks", "examples", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
     },
 }
 WRITTEN = {name: path for name, path in WRITTEN.items() if "__pycache__" not in name}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
+from benchmarks.progress import log_progress
 from benchmarks.workloads.adapter import System
 
 _PROCRASTINATE = ("-m", "procrastinate", "--app", "benchmarks.peers.procrastinate.app", "worker", "--concurrency", "20")
@@ -36,15 +37,15 @@ PEERS: tuple[System, ...] = (
     _make_peer(
         "pgqueuer",
         "postgres",
-        "two processes, batches of 100, asyncpg",
+        "two processes, batches of 250, asyncpg and uvloop",
         _PGQUEUER,
         _PGQUEUER,
-        needs=("pgqueuer", "asyncpg"),
+        needs=("pgqueuer", "asyncpg", "uvloop"),
     ),
     _make_peer(
         "procrastinate",
         "postgres",
-        "two processes of 20 coroutines",
+        "two processes of 20 coroutines, tables analyzed before a drain",
         _PROCRASTINATE,
         _PROCRASTINATE,
         needs=("procrastinate", "psycopg"),
@@ -67,8 +68,8 @@ PEERS: tuple[System, ...] = (
     _make_peer(
         "dramatiq",
         "redis",
-        "two processes of eight threads",
-        ("-m", "dramatiq", "benchmarks.peers.dramatiq", "-p", "2", "-t", "8"),
+        "two processes of 16 threads",
+        ("-m", "dramatiq", "benchmarks.peers.dramatiq", "-p", "2", "-t", "16"),
         needs=("dramatiq", "redis"),
     ),
     _make_peer("huey", "redis", "two processes", _HUEY, needs=("huey", "redis")),
@@ -78,6 +79,28 @@ PEERS: tuple[System, ...] = (
         "taskiq", "redis", "streams, two processes of 100 coroutines", _TASKIQ, needs=("taskiq", "taskiq_redis")
     ),
 )
+
+
+INSTALL = "pip install -r requirements/peers.txt"
+
+
+def list_peers() -> list[str]:
+    """Return the names of all peers."""
+    return list(dict.fromkeys(peer.name for peer in PEERS))
+
+
+def choose_peers(text: str) -> list[System]:
+    """Return the installed peers that a command line asks for: `all`, `none` or names."""
+    if text == "none":
+        return []
+    wanted = list_peers() if text == "all" else text.split(",")
+    if unknown := set(wanted) - set(list_peers()):
+        raise SystemExit(f"Unknown peer: {', '.join(unknown)}. Use some of {', '.join(list_peers())}.")
+    chosen = [peer for peer in PEERS if peer.name in wanted]
+    for peer in chosen:
+        if peer.missing:
+            log_progress(f"{peer.title} is skipped: {', '.join(peer.missing)} is not installed. Run {INSTALL}.")
+    return [peer for peer in chosen if not peer.missing]
 
 
 def list_versions(systems: Sequence[System]) -> Iterator[str]:

@@ -15,6 +15,11 @@ def count_rows(statement: str) -> int:
     return int(found[0])
 
 
+def execute(statement: str) -> None:
+    """Run a PostgreSQL statement."""
+    _postgres().execute(statement)
+
+
 @cache
 def redis() -> Any:
     """Return a client of the Redis server in use."""

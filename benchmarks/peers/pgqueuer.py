@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from os import environ
 
 import asyncpg
+import uvloop
 from pgqueuer import AsyncpgDriver, Job, PgQueuer, Queries, run
 
 from benchmarks.peers.counting import count_rows
@@ -60,9 +61,13 @@ def count_unfinished() -> int:
     return count_rows("SELECT count(*) FROM pgqueuer WHERE status IN ('queued', 'picked')")
 
 
+def count_completed() -> int:
+    return count_rows("SELECT count(*) FROM pgqueuer_log WHERE status = 'successful'")
+
+
 async def _driver() -> AsyncpgDriver:
     return AsyncpgDriver(await asyncpg.connect(environ[URL]))
 
 
 if __name__ == "__main__":
-    asyncio.run(run(main, batch_size=100))  # like `pgq run --batch-size 100`, which fails with some versions of typer
+    uvloop.run(run(main, batch_size=250))  # like `pgq run --batch-size 250`, which fails with some versions of typer

@@ -8,7 +8,7 @@ from os import environ
 
 from procrastinate import App, PsycopgConnector
 
-from benchmarks.peers.counting import count_rows
+from benchmarks.peers.counting import count_rows, execute
 from benchmarks.workloads.adapter import URL
 from benchmarks.workloads.adapter import Client as Caller
 from benchmarks.workloads.effects import record_start
@@ -49,5 +49,13 @@ def prepare() -> None:
         app.schema_manager.apply_schema()
 
 
+def analyze() -> None:
+    execute("VACUUM ANALYZE procrastinate_jobs")  # half the CPU time of a drain from tables without statistics
+
+
 def count_unfinished() -> int:
     return count_rows("SELECT count(*) FROM procrastinate_jobs WHERE status IN ('todo', 'doing')")
+
+
+def count_completed() -> int:
+    return count_rows("SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'")

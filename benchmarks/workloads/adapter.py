@@ -5,7 +5,9 @@ need it at that time. So it is imported only in processes made for one measureme
 
 - `Client`, a subclass of one of the two classes below,
 - `count_unfinished()`, which counts the unfinished tasks in its store,
+- `count_completed()`, which counts the completed tasks there, if it keeps them,
 - `prepare()`, if its store needs tables,
+- `analyze()`, if its store needs planner statistics after many tasks were enqueued,
 
 and handlers that call `effects.record_start` or `effects.record_and_sleep`.
 """
@@ -45,11 +47,13 @@ class System(Struct, frozen=True, kw_only=True):
     """The commands of its workers in the best configuration for two cores. `{url}` is the address of the store."""
     configuration: str
     """The configuration in words."""
+    variant: str = ""
+    """What is different from the other lines of the same system."""
 
     @property
     def title(self) -> str:
         """The name in the table."""
-        return f"{self.name} ({self.store})"
+        return f"{self.name} ({self.store})" + (f", {self.variant}" if self.variant else "")
 
     @property
     def missing(self) -> list[str]:

@@ -11,12 +11,12 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 FILE = "BENCH_EFFECTS"
 _FORM = struct.Struct("<qqq")
-_open: dict[str, int] = {}
 
 
 class Effect(NamedTuple):
@@ -34,11 +34,13 @@ class WrongResult(RuntimeError):
 
 def record_start(number: int) -> None:
     """Record that the task with this number starts."""
-    path = os.environ[FILE]
-    file = _open.get(path)
-    if file is None:
-        file = _open[path] = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    os.write(file, _FORM.pack(number, time.monotonic_ns(), os.getpid()))
+    os.write(_open_file(), _FORM.pack(number, time.monotonic_ns(), os.getpid()))
+
+
+@cache
+def _open_file() -> int:
+    """Open the file of this process, which records in one file only."""
+    return os.open(os.environ[FILE], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
 
 
 def record_and_sleep(number: int, seconds: float) -> None:

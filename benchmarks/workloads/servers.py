@@ -29,6 +29,10 @@ class RedisServer:
         self._daemon.await_ready(self._is_ready)
 
     @property
+    def pid(self) -> int:
+        return self._daemon.pid
+
+    @property
     def url(self) -> str:
         return f"redis://{HOST}:{self.port}/0"
 
@@ -86,6 +90,11 @@ class Servers:
                 return self._redis.url
             case _:
                 return f"sqlite:///{self.create_path('db')}"
+
+    def get_pid(self, store: str) -> int | None:
+        """Return the process of the server of this kind of store, which must have been started; None for a file."""
+        server = {"postgres": self._postgres, "redis": self._redis}.get(store)
+        return server.pid if server is not None else None
 
     def release(self, url: str) -> None:
         """Remove the data at an address that `create` returned."""

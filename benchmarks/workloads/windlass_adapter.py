@@ -10,7 +10,7 @@ import windlass
 from benchmarks.workloads.adapter import URL
 from benchmarks.workloads.adapter import Client as Caller
 from benchmarks.workloads.effects import record_and_sleep, record_start
-from windlass.core.lifecycle import UNFINISHED
+from windlass.core.lifecycle import UNFINISHED, State
 
 app = windlass.App(environ.get(URL, "memory:"))  # workers do not see the address of the store
 
@@ -68,3 +68,7 @@ def prepare() -> None:
 
 def count_unfinished() -> int:
     return sum(count.tasks for count in app.store.counts() if count.state in UNFINISHED)
+
+
+def count_completed() -> int:
+    return sum(count.tasks for count in app.store.counts() if count.state is State.COMPLETED)

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from windlass.core.ordering import Queue, Strategy
     from windlass.core.retry import ErrorRule, Retry
     from windlass.core.scheduler import Scheduler
-    from windlass.core.task import NewTask, OnFailure, Task
+    from windlass.core.task import NewTask, OnFailure, Rate, Task
     from windlass.core.why import Why
     from windlass.custom_decider import PoolSituation
     from windlass.errors import (
         CycleFound,
+        DeadlineUnreachable,
         DuplicateTask,
         EndedBadly,
         InvalidFilter,
@@ -63,6 +64,7 @@ __all__ = [
     "Cancelled",
     "Context",
     "CycleFound",
+    "DeadlineUnreachable",
     "DuplicateTask",
     "EndedBadly",
     "ErrorRule",
@@ -79,6 +81,7 @@ __all__ = [
     "PoolSituation",
     "Queue",
     "QueueFull",
+    "Rate",
     "Retry",
     "RetryIn",
     "Scheduler",

@@ -20,7 +20,7 @@ from windlass.core.names import check_name
 from windlass.core.ordering import Strategy
 from windlass.core.times import duration
 from windlass.errors import InvalidTask, WindlassError
-from windlass.stores.protocol import SESSION_TTL, TaskReader
+from windlass.stores.protocol import RETENTION, SESSION_TTL, TaskReader
 
 
 class InvalidSettings(WindlassError, ValueError):
@@ -69,7 +69,7 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     name: str = "default"
     queues: tuple[str, ...] = ("default",)
     weights: tuple[int, ...] = ()
-    """How often each queue is asked first; empty for equal shares."""
+    """The share of each queue in the workers' time; empty for the weights that the queues have in the store."""
     order: Literal["queues", "deadline"] = "queues"
     """`queues`: one queue after the other, each in its own order. `deadline`: the earliest deadline over all queues;
     they must all have the strategy `deadline`."""
@@ -92,6 +92,8 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A worker is replaced after this many tasks."""
     memory_limit: int | None = None
     """A worker that uses more bytes than this is replaced between tasks."""
+    memory: int | None = None
+    """The bytes that tasks with `memory` may need together on this node; if omitted, their `memory` has no effect."""
 
     @property
     def floor(self) -> int:
@@ -133,6 +135,8 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             found.append(f"{where}.recycle_after={self.recycle_after} must be 1 or more")
         if self.memory_limit is not None and self.memory_limit < 1 << 20:
             found.append(f"{where}.memory_limit={self.memory_limit} bytes is too small for a worker")
+        if self.memory is not None and self.memory < 0:
+            found.append(f"{where}.memory={self.memory} must be 0 or more bytes")
         if self.idle_after is not None and self.idle_after < timedelta(seconds=1):
             found.append(f"{where}.idle_after={self.idle_after} must be at least one second, or none")
         if (self.scale.floor, self.scale.ceiling) != (Settings().floor, Settings().ceiling):
@@ -192,16 +196,24 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     """Labels of this machine, for tasks with `requires`."""
     drain_timeout: timedelta | None = timedelta(seconds=30)
     """How long a drain waits for running tasks before it stops and releases them; None for no limit."""
-    pass_store_url: bool = False
-    """Whether workers get the store's URL in their environment."""
+    hide_store_url: bool = False
+    """Whether the variables that contain the store's URL are removed from the environment of workers."""
+    retention: timedelta = RETENTION
+    """How long finished tasks are kept."""
     session_ttl: timedelta = SESSION_TTL
     """Time after the last renewal until the node counts as lost."""
     path: tuple[str, ...] = ()
     """The module search path of worker processes; if empty, the default path and the current directory."""
     imports: tuple[str, ...] = ()
     """Modules that worker processes import after the app."""
+    log_level: str = "info"
+    """The lowest level of what workers show of the logs of handlers."""
+    log_json: bool = False
+    """Whether workers show it as JSON."""
     health: str = ""
     """Address for `/healthz`, `/readyz` and `/metrics`, as HOST:PORT or PORT; empty to serve none."""
+    worker_user: str = ""
+    """The user of this machine as whom workers run; if empty, that of the node. Only root can choose another one."""
 
     def check(self) -> None:
         """Raise `InvalidSettings` with all problems together."""
@@ -212,6 +224,8 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
         ]
         if not timedelta(seconds=1) <= self.session_ttl <= timedelta(hours=1):
             found.append(f"session_ttl={self.session_ttl} is out of range (one second to one hour)")
+        if not timedelta(minutes=1) <= self.retention <= timedelta(days=3650):
+            found.append(f"retention={self.retention} is out of range (one minute to ten years)")
         if self.drain_timeout is not None and self.drain_timeout < timedelta(0):
             found.append(f"drain_timeout={self.drain_timeout.total_seconds():g}s must be 0 (no limit) or more")
         if not self.pools:
@@ -221,10 +235,11 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
 
     def changes(self, other: NodeSettings) -> list[str]:
         """Return the changes to new settings, or raise `InvalidSettings` if they need a restart of the node."""
-        fields = ("app", "name", "tags", "session_ttl", "pass_store_url", "health")
+        fields = ("app", "name", "tags", "session_ttl", "hide_store_url", "retention", "health")
         fixed = [field for field in fields if getattr(self, field) != getattr(other, field)]
         pools, others = ({pool.name: pool for pool in each.pools} for each in (self, other))
         fixed += [f"pools.{name}" for name in sorted({*pools} ^ {*others})]
+        fixed += ["worker_user"] if self.worker_user != other.worker_user else []
         if fixed:
             raise InvalidSettings(f"{', '.join(fixed)} cannot change while a node runs. Restart the node.")
         found = [
@@ -249,9 +264,11 @@ class FileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     name: str = ""
     tags: tuple[str, ...] = ()
     drain_timeout: timedelta | None = timedelta(seconds=30)
-    pass_store_url: bool = False
+    hide_store_url: bool = False
+    retention: timedelta = RETENTION
     session_ttl: timedelta = SESSION_TTL
     health: str | int = ""
+    worker_user: str = ""
     pools: tuple[PoolSettings, ...] = ()
     budget: BudgetSettings = BudgetSettings()
 
@@ -310,7 +327,8 @@ def _normalize(raw: object) -> object:
     if isinstance(pools, dict):
         named = cast("dict[str, object]", pools)
         found["pools"] = [_pool(name, pool or {}) for name, pool in named.items()]
-    for field in ("drain_timeout", "session_ttl"):
+    for field in ("drain_timeout", "session_ttl", "retention"):
         if found.get(field) is not None:
-            found[field] = _time(found[field], field) or None
+            found[field] = _time(found[field], field)
+    found["drain_timeout"] = found.get("drain_timeout", timedelta(seconds=30)) or None
     return found

@@ -20,7 +20,8 @@
     ├── StaleLease (RuntimeError)           the attempt's lease had already ended
     ├── UnknownCron (LookupError)           no cron has this name
     ├── UnknownQueue (LookupError)          no queue has this name
-    ├── UnknownTenant (LookupError)         no task belongs to this tenant
+    ├── UnknownTenant (LookupError)         no task belongs to this tenant, and it has no settings
+    ├── UnknownLimit (LookupError)          no limit is set on this scope
     ├── UnknownBreaker (LookupError)        no breaker is recorded for this downstream
     ├── UnknownNode (LookupError)           no node has this session
     ├── UnknownPool (LookupError)           no node has or ever had a pool of this name
@@ -30,6 +31,7 @@
         ├── StoreUnavailable                the store cannot be reached
         ├── CommitUnknown                   the connection was lost during a commit
         ├── SchemaTooNew                    a newer Windlass migrated the database
+        ├── UnstorableValue (ValueError)    the database cannot store a value, such as text with a NUL character
         └── UnsafeStore                     the store's settings do not guarantee durability
 
 Each has a stable `code` for HTTP responses, exit statuses and logs.
@@ -139,6 +141,25 @@ class QueueFull(WindlassError, RuntimeError):
         super().__init__(f"Queue {queue!r} is full (max_waiting={max_waiting}). Retry later or raise the limit.")
 
 
+class DeadlineUnreachable(WindlassError, RuntimeError):
+    """The queue cannot make the deadline of a task with `admit="strict"` at its present rate. Nothing was written.
+
+    `ends_in` and `slack` are the seconds until the task would end and until its deadline; `ends_in` is None if it would
+    not start at all. `rate` is in tasks per second.
+    """
+
+    code = "deadline_unreachable"
+
+    def __init__(
+        self, queue: str, slack: float, why: str, *, ends_in: float | None = None, ahead: int = 0, rate: float = 0.0
+    ) -> None:
+        self.queue, self.slack, self.ends_in, self.ahead, self.rate = queue, slack, ends_in, ahead, rate
+        super().__init__(
+            f"Queue {queue!r} cannot make a deadline in {slack:.1f} s: {why}. Nothing was written. Retry later, or "
+            "pass a later deadline."
+        )
+
+
 class UnknownTask(WindlassError, LookupError):
     """No task has this id."""
 
@@ -228,19 +249,32 @@ class UnknownQueue(WindlassError, LookupError):
 
     code = "unknown_queue"
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, hint: str = "") -> None:
         self.name = name
-        super().__init__(f"Unknown queue: {name!r}. It is not configured and has no tasks.")
+        super().__init__(
+            f"Unknown queue: {name!r}. It has no settings and no tasks, and no handler or node uses it."
+            f"{hint and f' {hint}'}"
+        )
 
 
 class UnknownTenant(WindlassError, LookupError):
-    """No task belongs to this tenant."""
+    """No task belongs to this tenant, and it has no settings."""
 
     code = "unknown_tenant"
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, hint: str = "") -> None:
         self.name = name
-        super().__init__(f"Unknown tenant: {name!r}. It has no tasks.")
+        super().__init__(f"Unknown tenant: {name!r}. It has no tasks and no settings.{hint and f' {hint}'}")
+
+
+class UnknownLimit(WindlassError, LookupError):
+    """No limit is set on this scope."""
+
+    code = "unknown_limit"
+
+    def __init__(self, scope: str) -> None:
+        self.scope = scope
+        super().__init__(f"Unknown limit: there is none on {scope}. `windlass limits ls` lists them.")
 
 
 class UnknownBreaker(WindlassError, LookupError):
@@ -250,7 +284,10 @@ class UnknownBreaker(WindlassError, LookupError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"Unknown breaker: {name!r}. No task of this downstream has failed.")
+        super().__init__(
+            f"Unknown breaker: {name!r}. No handler names this downstream, and none of its tasks has failed. "
+            "To hold it in advance, use --create (`create` over HTTP)."
+        )
 
 
 class UnknownNode(WindlassError, LookupError):
@@ -321,6 +358,12 @@ class SchemaTooNew(StoreError):
         super().__init__(
             f"The database schema has version {found}, but this Windlass knows up to {known}. Upgrade Windlass."
         )
+
+
+class UnstorableValue(StoreError, ValueError):
+    """The database cannot store a value: text with a NUL character, or a number out of range. Nothing was written."""
+
+    code = "unstorable_value"
 
 
 class UnsafeStore(StoreError):

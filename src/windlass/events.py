@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from windlass.core.lifecycle import State
+from windlass.core.retry import Error
 from windlass.core.task import Lease, SessionId
 
 logger = logging.getLogger("windlass")
@@ -56,6 +57,13 @@ class AttemptEnded(Event, frozen=True):
     """Seconds between the due time of the task and its lease."""
     deadline_slack: float | None = None
     """Seconds left until the deadline, negative if it had passed; None without a deadline."""
+    attempt: int = 1
+    """The number of the attempt, from 1."""
+    tenant: str = "default"
+    error: Error | None = None
+    """The error of an attempt that did not complete."""
+    reason: str | None = None
+    """Why the task ended otherwise, as text."""
 
 
 class ReportRefused(Event, frozen=True):
@@ -63,6 +71,15 @@ class ReportRefused(Event, frozen=True):
 
     lease: Lease
     handler: str
+
+
+class TaskBounced(Event, frozen=True):
+    """A task came to a worker that does not have its handler. It is released, and tried again later."""
+
+    lease: Lease
+    handler: str
+    again_in: float
+    """Seconds until it may be claimed again, by any node."""
 
 
 class SessionOpened(Event, frozen=True):
@@ -134,6 +151,33 @@ class BreakerChanged(Event, frozen=True):
     why: str
 
 
+class NodeStarted(Event, frozen=True):
+    """The node has imported its app and works on this store."""
+
+    app: str
+    store: str
+    """The URL without its password, and where it comes from."""
+    pools: str
+    hidden: tuple[str, ...] | None = None
+    """The environment variables that workers do not see; None if they see all."""
+
+
+class NodeDraining(Event, frozen=True):
+    """The node stops: it claims nothing more. `step` is 1 for a drain, 2 for a shorter one, 3 for a kill."""
+
+    step: int
+    running: int
+    """How many tasks still run."""
+    why: str
+
+
+class Listening(Event, frozen=True):
+    """The process serves HTTP at an address."""
+
+    address: str
+    serves: str
+
+
 class SettingsReloaded(Event, frozen=True):
     """The settings file changed and the node applied it."""
 
@@ -153,16 +197,39 @@ class Events:
     """Sends events to listeners."""
 
     def __init__(self, *listeners: Listener) -> None:
-        self._listeners = list(listeners)
+        self._listeners: list[Listener] = []
+        self._attempt_listeners: list[Listener] = []
+        self._failure_listeners: list[Listener] = []
+        for listener in listeners:
+            self.listen(listener)
 
-    def listen(self, listener: Listener) -> None:
-        """Add a listener for all events from now on."""
+    @property
+    def attempts_wanted(self) -> bool:
+        """Whether a listener takes `AttemptEnded`. If not, there is no need to make one for every task."""
+        return bool(self._attempt_listeners)
+
+    @property
+    def failures_wanted(self) -> bool:
+        """Whether a listener takes `AttemptEnded` of attempts that did not complete."""
+        return bool(self._failure_listeners)
+
+    def listen(self, listener: Listener, *, attempts: Literal["all", "failed", "none"] = "all") -> None:
+        """Add a listener for all events from now on. `attempts` says for which attempts it takes `AttemptEnded`."""
         self._listeners.append(listener)
+        if attempts == "all":
+            self._attempt_listeners.append(listener)
+        if attempts != "none":
+            self._failure_listeners.append(listener)
 
     def emit(self, event: Event) -> None:
-        """Send an event to every listener."""
-        for listener in self._listeners:
+        """Send an event to every listener that takes it."""
+        for listener in self._takers(event):
             try:
                 listener(event)
             except Exception:
                 logger.exception("An event listener failed on %r.", event)
+
+    def _takers(self, event: Event) -> list[Listener]:
+        if not isinstance(event, AttemptEnded):
+            return self._listeners
+        return self._attempt_listeners if event.state is State.COMPLETED else self._failure_listeners

@@ -14,6 +14,7 @@ from windlass.errors import QueueFull, WindlassError
 
 REASONS = (
     "cycle",
+    "deadline_unreachable",
     "duplicate_task",
     "invalid_payload",
     "invalid_request",

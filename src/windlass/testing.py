@@ -108,7 +108,7 @@ class _Drain:
                 if attempts > self._limit:
                     raise AssertionError(f"drain: not done after {self._limit:,} attempts. Does a task enqueue itself?")
                 outcome = self._run(claim)
-                self._store.settle([(claim.lease, settle(claim.task, outcome, lambda: 0.5))])
+                self._store.settle([(claim.lease, settle(claim, outcome, lambda: 0.5))])
         finally:
             self._store.close_session(session)
         return attempts
@@ -131,11 +131,11 @@ class _Drain:
         return swept
 
     def _run(self, claim: Claim) -> Outcome:
-        handler = self._app.handlers.get(claim.task.handler)
+        handler = self._app.handlers.get(claim.handler)
         if handler is None:
-            raise NotAllowed(f"drain: the app has no handler {claim.task.handler!r} for task {claim.task.id}.")
+            raise NotAllowed(f"drain: the app has no handler {claim.handler!r} for task {claim.id}.")
         try:
-            assignment = assignment_of(claim, self._arguments(claim.task.args))
+            assignment = assignment_of(claim, self._arguments(claim.args))
         except InvalidPayload as error:
             return Raised(describe_error(error), give_up=True)
         run = _run_coroutine if handler.is_async else run_attempt

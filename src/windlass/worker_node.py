@@ -19,7 +19,7 @@ class WorkerOptions(TypedDict, total=False):
     """The options of a node inside a program. The defaults are those of `windlass worker`."""
 
     queues: Sequence[str]
-    """The queues to serve, in turn. The default is `default`."""
+    """The queues to serve, by their weights. The default is `default`."""
     size: int | None
     """How many workers; None sizes the pool automatically."""
     threads: int
@@ -34,8 +34,10 @@ class WorkerOptions(TypedDict, total=False):
     """How long to wait for running tasks before they are stopped and released; None for as long as they take."""
     session_ttl: timedelta | float | str
     """How long after its last renewal the session of the node is lost."""
-    pass_store_url: bool
-    """Whether workers get the URL of the store in their environment."""
+    hide_store_url: bool
+    """Whether the variables that contain the URL of the store are removed from the environment of workers."""
+    retention: timedelta | float | str
+    """How long finished tasks are kept. The default is that of `windlass.yaml`, or 7 days."""
     app_path: str
     """The import path of the app, as in `shop:app`. Needed only if it cannot be determined."""
     on_event: Callable[[Event], None]

@@ -104,7 +104,7 @@ def test_a_value_round_trips_by_its_annotation(app: App, annotation: Any, value:
         (list[int], [1, "b"], "value: Expected `int`, got `str`"),
         (Model, {"when": "never"}, "value: 1 validation error for Model"),
         (float, float("nan"), "value: nan is not valid JSON"),
-        (Opaque, Opaque(), "value: a Opaque cannot be stored as JSON"),
+        (Opaque, Opaque(), "value cannot be stored as JSON: a value of type Opaque has no JSON form"),
         (Any, Opaque(), "value: a Opaque cannot be encoded as JSON"),
         (Any, NOON, "value: a datetime cannot be encoded as JSON"),
         (Any, {"deep": {"$result": "x"}}, 'value: a dict with the key "$result"'),

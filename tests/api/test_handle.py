@@ -28,6 +28,7 @@ from windlass.client.result_waiter import ResultWaiter
 from windlass.clock import ManualClock
 from windlass.core.manifest import HandlerInfo, Manifest
 from windlass.core.task import Task, TaskId
+from windlass.errors import InvalidPayload
 from windlass.stores.protocol import Store
 from windlass.testing import drain
 
@@ -134,6 +135,26 @@ def test_waiting_callers_share_one_poll_of_the_store(app: App, work: Any) -> Non
     assert len(looks) < 30 * 2
 
 
+def test_an_answer_that_would_be_too_large_is_asked_for_in_parts(app: App, work: Any) -> None:
+    """A node limits the size of its answers to handlers."""
+    handles = [work.enqueue(n) for n in range(7)]
+    drain(app)
+    too_large = work.enqueue(8)
+
+    def get(ids: Sequence[TaskId]) -> list[Task | None]:
+        if len(ids) > 2 or too_large.id in ids:
+            raise InvalidPayload("Ask for fewer.")
+        return app.store.get(ids)
+
+    waiter = ResultWaiter(lambda: cast("Store", SimpleNamespace(get=get)))
+    ends = [waiter.finished(handle.id) for handle in handles]
+    refused = waiter.finished(too_large.id)
+
+    assert [end.result(PATIENCE).state for end in ends] == [State.COMPLETED] * 7
+    with pytest.raises(InvalidPayload):
+        refused.result(PATIENCE)
+
+
 def test_threads_and_coroutines_wait_until_the_task_has_run(real_app: App) -> None:
     @real_app.task(name="work")
     def work(n: int) -> int:
@@ -190,7 +211,7 @@ def test_why_names_the_condition_that_the_task_fails(app: App, work: Any, clock:
     assert "no node is alive" in str(ready.why())
 
     app.store.open_session("elsewhere", about='{"queues": ["other"]}')
-    assert "live node(s) serves the queue default" in str(ready.why())
+    assert "live node serves the queue default" in str(ready.why())
 
     session = app.store.open_session("here", about='{"queues": ["default"]}')
     assert closed(ready) is None
@@ -219,7 +240,7 @@ def test_why_names_what_the_nodes_of_the_queue_lack(app: App) -> None:
         app.store.open_session(node, about=json.dumps({**about, **changes}))
         return str(handle.why())
 
-    assert "a has 2 slot(s) per worker and the task needs 4" in open_session("a")
+    assert "a has 2 slots per worker and the task needs 4" in open_session("a")
     assert "b lacks the tag gpu" in open_session("b", tags=[])
     assert "c does not know the handler work" in open_session("c", handlers=["other"])
     assert "fix: windlass worker APP --queues default --tag gpu --threads 4" in str(handle.why())

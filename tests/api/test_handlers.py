@@ -90,7 +90,7 @@ def test_invalid_options_raise_an_error_when_the_handler_is_registered(
 
 
 def test_an_unknown_option_raises_an_error_that_lists_the_options(app: App) -> None:
-    with pytest.raises(TypeError, match=r"Unknown option 'colour'\. The options are after, at"):
+    with pytest.raises(TypeError, match=r"Unknown option 'colour'\. The options are admit, after, at"):
         app.task(colour="red")(lambda: None)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from windlass import App, NotAllowed, RetryIn, State, TaskFailed, current
 from windlass.clock import ManualClock
+from windlass.stores.protocol import Filter
 from windlass.testing import assert_enqueued, drain, immediate
 
 
@@ -52,6 +53,37 @@ def test_drain_runs_async_handlers_inside_a_running_loop(app: App) -> None:
     assert asyncio.run(main()) == 4
     work.enqueue(3)
     assert drain(app) == 1
+
+
+def test_what_a_handler_enqueues_belongs_to_the_tenant_of_its_task(app: App) -> None:
+    @app.task
+    def child(name: str) -> str:
+        return f"{name}: {current().tenant}"
+
+    @app.task(tenant="audit")
+    def record() -> str:
+        return current().tenant
+
+    @app.task
+    def parent() -> None:
+        child.enqueue("plain")
+        child.using(tenant="globex").enqueue("named")
+        app.enqueue_many([child.bind("bound"), record.bind()])
+        with app.workflow("w") as workflow:
+            workflow.add(child, "step")
+
+    parent.using(tenant="acme").enqueue()
+    drain(app)
+
+    tasks = app.store.find(Filter(), limit=100).tasks
+    assert sorted((task.handler.rpartition(".")[2], task.tenant) for task in tasks) == [
+        ("child", "acme"),
+        ("child", "acme"),
+        ("child", "acme"),
+        ("child", "globex"),
+        ("parent", "acme"),
+        ("record", "audit"),
+    ]
 
 
 def test_drain_works_on_real_stores(real_app: App) -> None:

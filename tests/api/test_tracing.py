@@ -304,5 +304,5 @@ print(app.store.get([handle.id])[0].rules.trace, [name for name in sys.modules i
 def test_without_opentelemetry_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
 
-    with pytest.raises(ImportError, match=r"pip install 'windlass\[otel\]'"):
+    with pytest.raises(ImportError, match=r'pip install "windlass-tasks\[otel\]"'):
         tracing.enable()

@@ -210,3 +210,42 @@ def test_concurrent_large_workflows_and_single_tasks_do_not_deadlock(app: App, m
     asyncio.run(asyncio.wait_for(all_at_once(), 10))
 
     assert sum(count.tasks for count in app.store.counts()) == 30 * 5 + 30
+
+
+def test_a_name_that_exists_is_refused_for_tasks_without_a_key(app: App, shop: Any) -> None:
+    with app.workflow("nightly") as wf:
+        wf.add(shop.give, 1, key="a")
+
+    again = app.workflow("nightly")
+    again.add(shop.give, 1, key="a")
+    again.add(shop.give, 2)
+    with pytest.raises(NotAllowed, match="append=True"), again:
+        pass
+
+    assert drain(app) == 1
+    with app.workflow("nightly", tenant="acme") as other:
+        other.add(shop.give, 3)
+    assert drain(app) == 1, "the name of another tenant's workflow is free"
+
+
+def test_a_name_that_exists_is_refused_in_a_coroutine_too(app: App, shop: Any) -> None:
+    async def submit() -> None:
+        async with app.workflow("nightly") as wf:
+            wf.add(shop.give, 1)
+
+    asyncio.run(submit())
+    with pytest.raises(NotAllowed, match="already exists"):
+        asyncio.run(submit())
+
+    assert drain(app) == 1
+
+
+def test_tasks_are_added_to_a_workflow_on_purpose_or_once_by_key(app: App, shop: Any) -> None:
+    for _ in range(2):
+        with app.workflow("keyed") as wf:
+            wf.add(shop.give, 1, key="a")
+    for _ in range(2):
+        with app.workflow("grows", append=True) as wf:
+            wf.add(shop.give, 1)
+
+    assert drain(app) == 3

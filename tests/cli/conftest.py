@@ -73,9 +73,12 @@ def windlass(url: str, store: Store, clock: ManualClock) -> Windlass:
 
 
 def read(result: Result) -> Any:
-    """Return the JSON document that a command printed."""
+    """Return the JSON document that a command printed, without the name of the store."""
     assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    found = json.loads(result.stdout)
+    if isinstance(found, dict):
+        found.pop("store", None)
+    return found
 
 
 def lines(result: Result) -> list[Any]:

@@ -41,6 +41,9 @@ CHANGES: list[tuple[Callable[[Store], object], str, str]] = [
     (fail_group, "dead drop {} --yes", "dropped"),
     (lambda store: None, "queues pause mail --why down", "paused"),
     (lambda store: None, "queues set mail --weight 3", "configured"),
+    (lambda store: None, "tenants weight acme 3 --create", "weighted"),
+    (lambda store: None, "tenants pause acme --why noisy --create", "paused"),
+    (lambda store: None, "limits set --limit-key customer:7 --max-running 1", "limited"),
     (lambda store: None, "cron pause nightly", "paused"),
     (fail_mail, "dead edit {} copies:=2", "edited"),
     (lambda store: None, "token create ci --scope read", "created"),
@@ -76,7 +79,8 @@ def test_a_change_and_its_audit_entry_are_written_together(
 
 
 @pytest.mark.parametrize(
-    ("command", "action"), [("cron run nightly", "ran"), ("breaker open bank", "held"), ("db raise-epoch", "raised")]
+    ("command", "action"),
+    [("cron run nightly", "ran"), ("breaker open bank --create", "held"), ("db raise-epoch --yes", "raised")],
 )
 def test_every_run_of_a_repeatable_change_is_audited(
     windlass: Windlass, store: Store, command: str, action: str
@@ -93,7 +97,7 @@ def test_the_epoch_is_audited_without_a_later_write(
 ) -> None:
     monkeypatch.delattr(SqlCoordination, "note")
 
-    assert windlass("db", "raise-epoch").exit_code == 0
+    assert windlass("db", "raise-epoch", "--yes").exit_code == 0
     assert [entry.action for entry in store.audit()] == ["raised"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -34,7 +35,7 @@ def show(*words: str, **env: str) -> Result:
     return CliRunner().invoke(main, ["config", "show", *words], env=env)
 
 
-def settings(*words: str, **env: str) -> dict[str, tuple[str, str]]:
+def settings(*words: str, **env: str) -> dict[str, tuple[Any, str]]:
     """Return the value and the origin of each setting."""
     result = show("--json", *words, **env)
     assert result.exit_code == 0, result.output
@@ -46,7 +47,8 @@ def test_settings_have_defaults() -> None:
 
     assert found["store"] == ("sqlite:///windlass.db", "default")
     assert found["session_ttl"] == ("15s", "default")
-    assert found["pools.default.queues"] == ("default", "default")
+    assert found["pools.default.queues"] == (["default"], "default")
+    assert (found["name"], found["pools.default.min"]) == ((None, "default"), (1, "default"))
     assert {origin for _, origin in found.values()} == {"default"}
 
 
@@ -58,9 +60,9 @@ def test_each_setting_has_its_origin(folder: Path) -> None:
     assert found["app"] == ("shop:app", "windlass.yaml")
     assert found["drain_timeout"] == ("1m", "windlass.yaml")
     assert found["session_ttl"][1] == "default"
-    assert found["pools.mail.queues"] == ("mail, news", "windlass.yaml")
-    assert found["pools.mail.min"] == ("1", "default")
-    assert (found["pools.mail.scale.wait"][1], found["pools.mail.max"]) == ("windlass.yaml", ("4", "windlass.yaml"))
+    assert found["pools.mail.queues"] == (["mail", "news"], "windlass.yaml")
+    assert found["pools.mail.min"] == (1, "default")
+    assert (found["pools.mail.scale.wait"][1], found["pools.mail.max"]) == ("windlass.yaml", (4, "windlass.yaml"))
     assert found["WINDLASS_TZ"] == ("Europe/Berlin", "$WINDLASS_TZ")
 
 

@@ -30,7 +30,7 @@ def fail(store: Store, error: Error = BUG, **task: Any) -> TaskId:
     """Submit a task and fail it with this error."""
     id = submit_one(store, **{"handler": "mail", "args": {"to": "ann", "copies": 0}, **task})
     claim = claim_one(store, queue=task.get("queue", "default"))
-    assert claim.task.id == id
+    assert claim.id == id
     report(store, claim, Raised(error, give_up=True))
     return id
 
@@ -212,9 +212,9 @@ def test_an_edit_submits_a_new_task_and_keeps_the_old_one(windlass: Windlass, st
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ("copies=1", "args.copies='1' is not integer"),
-        ("copies:=true", "args.copies=True is not integer"),
-        ("to:=1", "args.to=1 is not string"),
+        ("copies=1", "copies='1' is not an integer"),
+        ("copies:=true", "copies=True is not an integer"),
+        ("to:=1", "to=1 is not text"),
         ("copies", "'copies'"),
     ],
 )
@@ -257,3 +257,24 @@ def test_an_unknown_group_is_refused_when_no_task_has_failed(windlass: Windlass)
     result = windlass("dead", "show", "abcd")
 
     assert (result.exit_code, result.stderr) == (4, "windlass: group='abcd' is unknown. No task has failed.\n")
+
+
+@pytest.mark.parametrize("flags", [[], ["--canary", "--patience", "1m"]])
+def test_a_retry_revives_the_steps_that_were_cancelled_because_of_the_failed_one(
+    windlass: Windlass, store: Store, run_tasks: Callable[..., None], flags: list[str]
+) -> None:
+    failed = submit_one(store, handler="mail", args={"to": "ann"}, workflow="w", key="first")
+    then = submit_one(store, handler="mail", args={"to": "ann"}, workflow="w", key="then", prerequisites=("first",))
+    report(store, claim_one(store), Raised(BUG, give_up=True))
+    assert state_of(store, then) is State.CANCELLED
+    run_tasks()
+
+    done = windlass("dead", "retry", FIRST, "--yes", *flags)
+
+    assert done.exit_code == 0, done.output
+    if not flags:
+        assert done.stdout == "Retried 2 tasks, 1 of them cancelled because of the others.\n"
+        assert (state_of(store, failed), state_of(store, then)) == (State.RUNNABLE, State.WAITING)
+    else:
+        assert state_of(store, failed) is State.COMPLETED
+        assert state_of(store, then) in (State.RUNNABLE, State.COMPLETED)

@@ -34,8 +34,13 @@ def test_jsonl_prints_one_object_per_line(windlass: Windlass) -> None:
     assert [token["name"] for token in lines(windlass("token", "ls", "--jsonl"))] == ["a", "b"]
 
 
-def test_a_terminal_gets_colors_unless_no_color_is_set(terminal: pytest.MonkeyPatch) -> None:
-    assert output.color("✗ failed", State.FAILED) == click.style("✗ failed", fg="red")
+def test_a_terminal_gets_colors_unless_no_color_is_set(
+    capsys: pytest.CaptureFixture[str], terminal: pytest.MonkeyPatch
+) -> None:
+    terminal.setattr("click.utils.should_strip_ansi", lambda *_: False)
+    terminal.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    output.echo(output.color("✗ failed", State.FAILED))
+    assert capsys.readouterr().out == click.style("✗ failed", fg="red") + "\n"
 
     terminal.setenv("NO_COLOR", "1")
 
@@ -46,8 +51,8 @@ def test_a_pipe_gets_no_colors() -> None:
     assert output.color("✗ failed", State.FAILED) == "✗ failed"
 
 
-def test_columns_fit_their_visible_text(capsys: pytest.CaptureFixture[str]) -> None:
-    output.print_table(("name", "#tasks"), [[click.style("mail", fg="red"), "1,000"], ["a\nb", "7"]])
+def test_columns_fit_their_visible_text(capsys: pytest.CaptureFixture[str], terminal: pytest.MonkeyPatch) -> None:
+    output.print_table(("name", "#tasks"), [[output.color("mail", State.FAILED), "1,000"], ["a\nb", "7"]])
 
     assert click.unstyle(capsys.readouterr().out).splitlines() == ["name  tasks", "mail  1,000", "a b       7"]
 
@@ -134,3 +139,33 @@ def test_without_any_handler_the_flag_that_skips_the_check_is_named(windlass: Wi
     result = windlass("enqueue", "mail", "--store", f"sqlite:///{tmp_path / 'new.db'}")
 
     assert "No node has published a handler yet. Start a worker, or skip this check with `--unchecked`" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("widths", "kept", "columns", "expected"),
+    [
+        ([5, 5], [False, False], 80, [5, 5]),
+        ([36, 40, 10], [True, False, False], 70, [36, 20, 10]),
+        ([36, 9, 9], [True, False, False], 40, [36, 8, 8]),
+        ([30, 30], [True, True], 20, [30, 30]),
+    ],
+)
+def test_columns_shrink_to_fit_a_narrow_terminal(
+    widths: list[int], kept: list[bool], columns: int, expected: list[int]
+) -> None:
+    assert output.fit_widths(widths, kept, columns) == expected
+
+
+def test_a_table_fits_a_narrow_terminal_and_keeps_its_ids(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    output.print_table(("id", "what", "#n"), [["0" * 36, "a very long text that does not fit here", "7"]])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "0" * 36 in lines[1]
+    assert "…" in lines[1]

@@ -1,4 +1,4 @@
-"""`windlass queues` and `windlass tenants`."""
+"""`windlass queues`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from datetime import timedelta
 import pytest
 
 from tests.cli.conftest import Windlass, lines, read
-from tests.support.builders import GAVE_UP, MINUTE, run, submit_one
+from tests.support.builders import HOUR, MINUTE, submit_one
 from windlass.clock import ManualClock
-from windlass.core.lifecycle import State
 from windlass.core.ordering import Strategy
 from windlass.stores.protocol import Store
 
@@ -58,6 +57,37 @@ def test_a_paused_queue_is_not_claimed_until_it_is_resumed(windlass: Windlass, s
     assert [(entry.action, entry.by) for entry in store.audit("queue/mail")] == [("resumed", "ann"), ("paused", "ann")]
 
 
+def test_a_pause_can_have_an_end(windlass: Windlass, store: Store, clock: ManualClock) -> None:
+    submit_one(store, queue="mail")
+
+    paused = windlass("queues", "pause", "mail", "--for", "1h", "--by", "ann")
+    listed = windlass("queues", "ls").stdout
+    clock.advance(HOUR)
+
+    assert "Queue mail is paused for 1h." in paused.stderr
+    assert "PAUSED by ann until " in listed
+    assert "PAUSED" not in windlass("queues", "ls").stdout
+    assert len(store.claim(store.open_session("n"), ["mail"], 1)) == 1
+    assert store.audit("queue/mail")[0].text == "paused queue mail for 1h"
+
+
+@pytest.mark.parametrize("length", ["soon", "-1h", "4000d"])
+def test_an_invalid_length_of_a_pause_is_refused(windlass: Windlass, store: Store, length: str) -> None:
+    result = windlass("queues", "pause", "mail", f"--for={length}")
+
+    assert (result.exit_code, "for=" in result.stderr) == (2, True), result.output
+    assert store.queues() == []
+
+
+def test_a_queue_is_made_fair(windlass: Windlass, store: Store) -> None:
+    windlass("queues", "set", "mail", "--fair")
+    assert store.queues()[0].fair
+    assert "fair" in windlass("queues", "ls").stdout
+
+    windlass("queues", "set", "mail", "--no-fair")
+    assert not store.queues()[0].fair
+
+
 def test_settings_are_changed_independently(windlass: Windlass, store: Store) -> None:
     windlass("queues", "set", "mail", "--strategy", "aging", "--step", "30s", "--max-waiting", "5")
     result = windlass("queues", "set", "mail", "--weight", "3", "--horizon", "2h")
@@ -96,18 +126,3 @@ def test_without_queues_a_note_goes_to_standard_error(windlass: Windlass) -> Non
     assert "No queue yet" in result.stderr
     assert result.stdout == ""
     assert read(windlass("queues", "ls", "--json")) == []
-
-
-def test_tenants_are_listed_with_their_queues(windlass: Windlass, store: Store) -> None:
-    submit_one(store, queue="mail", tenant="acme")
-    submit_one(store, queue="bulk", tenant="acme")
-    submit_one(store, tenant="beta")
-    run(store, GAVE_UP)
-
-    rows = read(windlass("tenants", "ls", "--json"))
-
-    assert rows == [
-        {"name": "acme", "tasks": {State.RUNNABLE: 2}, "queues": ["bulk", "mail"]},
-        {"name": "beta", "tasks": {State.FAILED: 1}, "queues": ["default"]},
-    ]
-    assert "acme" in windlass("tenants", "ls").stdout

@@ -223,5 +223,5 @@ def test_the_exit_status_of_why_shows_whether_a_person_must_act(windlass: Windla
     assert status(mail) == 0
     other = claim_one(store, session, "mail")
     report(store, other, GAVE_UP)
-    assert [status(str(other.task.id)), status(waiting)] == [4, 4]
+    assert [status(str(other.id)), status(waiting)] == [4, 4]
     assert state_of(store, parent) is State.FAILED

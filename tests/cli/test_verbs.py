@@ -111,3 +111,12 @@ def test_an_inexact_count_is_a_lower_bound(
     assert "This would cancel at least 0 tasks. Add --yes" in refused.stderr
     assert done.stdout == "Cancelled 2 tasks.\n"
     assert {state_of(store, id) for id in two} == {State.CANCELLED}
+
+
+def test_raising_the_epoch_asks_first(windlass: Windlass, store: Store) -> None:
+    refused = windlass("db", "raise-epoch")
+    rehearsed = windlass("db", "raise-epoch", "--dry-run")
+
+    assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
+    assert (rehearsed.exit_code, rehearsed.stdout) == (0, "")
+    assert windlass("db", "raise-epoch", "--yes").stdout == "1\n"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 
 from tests.cli.conftest import Windlass, read
-from tests.support.builders import SECOND
+from tests.support.builders import SECOND, a_session
 from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.clock import ManualClock
 from windlass.core.times import micros
@@ -107,3 +109,15 @@ def test_a_lost_node_has_no_workers(windlass: Windlass, store: Store) -> None:
     [node] = read(windlass("workers", "ls", "--all", "--json"))
 
     assert (node["lost"], node["workers"]) == (True, [])
+
+
+def test_workers_over_http_are_listed(windlass: Windlass, store: Store) -> None:
+    about = {"queues": ["mail", "post"], "pools": None, "handlers": None, "tags": [], "slots": 4}
+    a_session(store, "over-http", about=json.dumps(about))
+
+    listed = windlass("workers", "ls")
+
+    assert listed.exit_code == 0, listed.output
+    [line] = [line for line in listed.stdout.splitlines() if "over-http" in line]
+    assert "mail, post" in line
+    assert "worker over HTTP, 4 slots" in line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from datetime import timedelta
 
 import apsw
 import pytest
@@ -14,6 +15,7 @@ from tests.support.builders import (
     SECOND,
     a_session,
     a_task,
+    claim_one,
     complete,
     in_state,
     report,
@@ -23,7 +25,8 @@ from tests.support.builders import (
 from windlass.clock import ManualClock
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
-from windlass.core.settlement import COMPLETED
+from windlass.core.retry import Error, Retry
+from windlass.core.settlement import COMPLETED, Raised
 from windlass.core.task import TaskId
 from windlass.stores.protocol import Store
 
@@ -44,7 +47,7 @@ def half_done(store: Store, clock: ManualClock, shop: dict[str, TaskId]) -> dict
     [charge] = store.claim(session, ["default"], 1)
     clock.advance(2 * SECOND)
     store.settle([(charge.lease, COMPLETED)])
-    claims = {claim.task.key: claim.lease for claim in store.claim(session, ["default"], 5)}
+    claims = {claim.key: claim.lease for claim in store.claim(session, ["default"], 5)}
     clock.advance(SECOND)
     store.settle([(claims["check"], COMPLETED)])
     clock.advance(3 * SECOND)
@@ -117,7 +120,7 @@ def test_the_critical_path_goes_through_the_prerequisite_that_ended_last(
         )
     }
     clock.advance(SECOND)
-    claims = {claim.task.key: claim.lease for claim in store.claim(a_session(store), ["default"], 5)}
+    claims = {claim.key: claim.lease for claim in store.claim(a_session(store), ["default"], 5)}
     store.settle([(claims["b"], COMPLETED)])
     clock.advance(SECOND)
     store.settle([(claims["a"], COMPLETED)])
@@ -231,7 +234,7 @@ def test_failed_and_running_steps_of_a_large_workflow_are_shown_first(
     windlass: Windlass, store: Store, clock: ManualClock
 ) -> None:
     store.submit([a_task(key=f"s{n:04}", handler=f"h{n % 200}", workflow="w") for n in range(1_000)])
-    claims = {claim.task.key: claim for claim in store.claim(a_session(store), ["default"], 503)}
+    claims = {claim.key: claim for claim in store.claim(a_session(store), ["default"], 503)}
     clock.advance(SECOND)
     report(store, claims.pop("s0500"), GAVE_UP)
     complete(store, *(claims.pop(f"s{n:04}") for n in range(500)))
@@ -251,7 +254,7 @@ def test_a_fan_in_of_1500_has_all_edges_and_the_right_critical_path(
     keys = [f"p{n}" for n in range(1_500)]
     parts = [receipt.id for receipt in store.submit([a_task(key=key, workflow="w") for key in keys])]
     [join] = [one.id for one in store.submit([a_task(key="join", workflow="w", prerequisites=keys)])]
-    claims = {claim.task.id: claim for claim in store.claim(a_session(store), ["default"], 2_000)}
+    claims = {claim.id: claim for claim in store.claim(a_session(store), ["default"], 2_000)}
     last = claims.pop(max(parts))
     complete(store, *claims.values())
     clock.advance(SECOND)
@@ -264,7 +267,7 @@ def test_a_fan_in_of_1500_has_all_edges_and_the_right_critical_path(
     assert (len(first["steps"]), len(rest["steps"]), rest["next"]) == (1_000, 501, None)
     assert [step["id"] for step in all_lines] == [step["id"] for step in first["steps"] + rest["steps"]]
     assert sorted(all_lines[-1]["prerequisites"]) == sorted(map(str, parts))
-    assert first["critical_path"] == [str(last.task.id), str(join)]
+    assert first["critical_path"] == [str(last.id), str(join)]
     assert (first["critical_steps"], first["tasks"]) == (2, {"runnable": 1, "completed": 1_500})
 
 
@@ -326,7 +329,7 @@ def test_a_step_is_retried_with_everything_cancelled_because_of_it(
     [charge] = store.claim(session, ["default"], 1)
     clock.advance(SECOND)
     store.settle([(charge.lease, COMPLETED)])
-    claims = {claim.task.key: claim for claim in store.claim(session, ["default"], 5)}
+    claims = {claim.key: claim for claim in store.claim(session, ["default"], 5)}
     report(store, claims["pack"], GAVE_UP)
     store.settle([(claims["check"].lease, COMPLETED)])
     store.sweep()
@@ -380,7 +383,7 @@ def take_down(url: str, first: TaskId) -> None:
             [first.bytes],
         )
         connection.execute("UPDATE edge SET resolved = 1")
-        connection.execute("DELETE FROM count_delta")
+        connection.execute("DELETE FROM runnable; DELETE FROM count_delta")
         connection.execute(
             "INSERT INTO count_delta (queue, tenant, state, tasks)"
             " SELECT queue, tenant, state, count(*) FROM task GROUP BY 1, 2, 3"
@@ -419,3 +422,22 @@ def test_why_names_an_unsealed_workflow(windlass: Windlass, store: Store) -> Non
     id = submit_one(store, workflow="open", key="a", prerequisites=[before])
 
     assert "● prerequisites: the workflow is not sealed\n" in windlass("why", str(id)).stdout
+
+
+def test_the_times_of_a_step_that_is_retried_are_those_of_its_latest_attempt(
+    windlass: Windlass, store: Store, clock: ManualClock
+) -> None:
+    submit_one(store, handler="mail", workflow="w", key="first", retry=Retry(retries=3, base=timedelta(minutes=5)))
+    clock.advance(3 * SECOND)
+    claim = claim_one(store)
+    clock.advance(7 * SECOND)
+    report(store, claim, Raised(Error(kind="ValueError", message="oops")))
+    clock.advance(20 * SECOND)
+
+    [step] = read(windlass("workflows", "show", "w", "--json"))["steps"]
+    shown = windlass("workflows", "show", "w").stdout
+
+    assert step["state"] == "retrying"
+    assert (step["waited_seconds"], step["worked_seconds"]) == (3.0, 7.0)
+    assert step["began"] is not None
+    assert "7 s" in next(line for line in shown.splitlines() if "retrying" in line and "first" in line)

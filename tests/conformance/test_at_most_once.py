@@ -80,7 +80,7 @@ def test_a_task_whose_session_expired_fails_and_its_dependents_are_resolved(stor
     ]
     assert swept.requeued == 2
     assert (state_of(store, plain), state_of(store, child)) == (State.RUNNABLE, State.CANCELLED)
-    [mine] = [claim for claim in claims if claim.task.id == once]
+    [mine] = [claim for claim in claims if claim.id == once]
     assert complete(store, mine) == [LeaseLost(mine.lease)], "a report that comes too late changes nothing"
 
 
@@ -114,7 +114,7 @@ def test_an_operator_can_still_bring_it_back(store: Store, clock: ManualClock) -
 
     assert store.retry([id]) == 1
     again = claim_one(store)
-    assert (again.task.generation, again.task.rules.at_most_once) == (1, True)
+    assert (task_of(store, again.id).generation, again.rules.at_most_once) == (1, True)
     report(store, again, Crashed(OOPS))
 
     assert state_of(store, id) is State.FAILED

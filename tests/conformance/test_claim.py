@@ -28,7 +28,7 @@ from windlass.core.ids import fresh_id
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
 from windlass.core.settlement import COMPLETED, Crashed, Released, Settlement
-from windlass.core.task import Change, Lease, SessionId
+from windlass.core.task import Change, Lease, SessionId, claim_of
 from windlass.errors import SessionLost
 from windlass.stores.protocol import LeaseLost, Store
 
@@ -41,7 +41,7 @@ def test_a_claimed_task_is_leased_to_the_session(store: Store, clock: ManualCloc
     [claim] = store.claim(session, ["default"], limit=1)
 
     task = task_of(store, id)
-    assert claim.task == task
+    assert claim == claim_of(task, claim.lease)
     assert claim.lease == Lease(id, task.fence, session)
     assert (task.state, task.session, task.claimed) == (State.LEASED, session, clock.now())
     assert task.fence > 0

@@ -9,7 +9,7 @@ from tests.support.stores import Home
 from windlass.clock import ManualClock
 from windlass.core.ordering import Queue
 from windlass.core.serving import EVERYTHING, Serves
-from windlass.core.task import Claim, TaskId
+from windlass.core.task import Claim, TaskId, claim_of
 from windlass.errors import SessionLost
 from windlass.stores.protocol import Store
 
@@ -91,9 +91,9 @@ def test_a_claim_past_a_downstream_is_a_claim_like_any_other(store: Store, clock
 
     [claimed] = store.claim(session, ["default"], 1, serves=Serves(only="payments"))
 
-    [task] = store.get([claimed.task.id])
-    assert claimed.task == task
-    assert (claimed.lease.session, claimed.task.rules.downstream) == (session, "payments")
+    [task] = store.get([claimed.id])
+    assert claimed == claim_of(task, claimed.lease)
+    assert (claimed.lease.session, claimed.rules.downstream) == (session, "payments")
     complete(store, claimed)
     assert store.claim(session, ["default"], 1, serves=Serves(only="payments")) == []
 

@@ -9,12 +9,13 @@ from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.task import NewTask, TaskId
 from windlass.stores.protocol import Store
 
-PLAIN = Serves(handlers=frozenset(["work"]), labels=frozenset(), slots=1)
+PLAIN = Serves(handlers=frozenset(["work"]), labels=frozenset(), slots=1, memory=1_000)
 LARGE = Serves(handlers=frozenset(["work", "report"]), labels=frozenset(["gpu", "arm"]), slots=8)
 UNSERVED = {
     "an unknown handler": NewTask(handler="report"),
     "a label": NewTask(handler="work", requires=("gpu",)),
     "too many slots": NewTask(handler="work", slots=2),
+    "too much memory": NewTask(handler="work", memory=1_001),
 }
 
 

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import HOUR, MINUTE, SECOND, a_task, submit, task_of
+from tests.support.builders import HOUR, MINUTE, SECOND, a_session, a_task, submit, task_of
+from windlass.clock import ManualClock
 from windlass.core.ordering import Queue, Strategy
+from windlass.core.times import micros
 from windlass.errors import InvalidTask
 from windlass.stores.protocol import Store
 
@@ -18,8 +20,8 @@ FULL = Queue(
     paused=True,
     paused_by="ops@example.org",
     paused_why="smtp is down ☔",
+    paused_until=4_000_000_000_000_000,
     max_waiting=10,
-    max_leased=5,
     weight=7,
     fair=True,
 )
@@ -44,6 +46,23 @@ def test_settings_come_back_as_they_were_set_by_name(store: Store) -> None:
     ]
 
 
+@pytest.mark.parametrize("merge", [False, True])
+def test_a_pause_ends_at_its_time_without_a_sweep(store: Store, clock: ManualClock, merge: bool) -> None:
+    submit(store, a_task(queue="mail"), a_task(queue="mail"))
+    store.configure(Queue(name="mail", paused=True, paused_until=clock.now() + micros(MINUTE)))
+    session = a_session(store)
+
+    clock.advance(MINUTE - timedelta(microseconds=1))
+    during = store.claim(session, ["mail", "other"], 1, merge=merge)
+    seen_during = store.look(["mail"], ahead=timedelta(0)).queues[0].paused
+    clock.advance(timedelta(microseconds=1))
+    after = store.claim(session, ["mail", "other"], 1, merge=merge)
+    seen_after = store.look(["mail"], ahead=timedelta(0)).queues[0].paused
+
+    assert (len(during), seen_during) == (0, True)
+    assert (len(after), seen_after) == (1, False)
+
+
 def test_the_latest_settings_count_whole(store: Store) -> None:
     store.configure(FULL)
     store.configure(Queue(name="mail", weight=2))
@@ -58,7 +77,7 @@ def test_the_latest_settings_count_whole(store: Store) -> None:
         {"horizon": -SECOND},
         {"step": timedelta(days=4_000)},
         {"max_waiting": -1},
-        {"max_leased": -1},
+        {"paused_until": -1},
         {"weight": 0},
         {"weight": 1_001},
     ],

@@ -37,7 +37,7 @@ def fail(store: Store, error: Error = DIVISION, **changes: Any) -> TaskId:
     """Submit a task and let it fail with this error."""
     id = submit_one(store, **changes)
     claim = claim_one(store, queue=changes.get("queue", "default"))
-    assert claim.task.id == id
+    assert claim.id == id
     report(store, claim, Raised(error, give_up=True))
     return id
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from msgspec.structs import replace
 
@@ -16,9 +18,12 @@ from tests.support.builders import (
 )
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
-from windlass.core.settlement import COMPLETED, RELEASED, Outcome, Released, Returned, Stopped
+from windlass.core.retry import Error, Retry
+from windlass.core.settlement import COMPLETED, RELEASED, Outcome, Raised, Released, Returned, Stopped
 from windlass.core.task import Claim, TaskId
+from windlass.stores.memory import read as memory_read
 from windlass.stores.protocol import Log, Settled, Store
+from windlass.stores.sql import read as sql_read
 
 
 def report_with(store: Store, claim: Claim, outcome: Outcome, log: str | None) -> None:
@@ -46,6 +51,21 @@ def test_each_attempt_has_its_own_oldest_first(store: Store) -> None:
         report_with(store, claims[-1], Released(), text)
 
     assert store.logs(id) == [Log(claims[0].lease.fence, "first"), Log(claims[3].lease.fence, "last")]
+
+
+def test_the_newest_attempts_and_logs_are_returned_oldest_first(
+    store: Store, kind: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_read if kind == "memory" else sql_read, "RECENT", 3)
+    id = submit_one(store, retry=Retry(retries=9, base=timedelta(0), cap=timedelta(0)))
+    for n in range(5):
+        report_with(store, claim_one(store), Raised(Error(kind=f"E{n}")), f"text {n}")
+        clock.advance(timedelta(minutes=1))
+        sweep_until_quiet(store)
+    report_with(store, claim_one(store), Returned(None), "done")
+
+    assert [log.text for log in store.logs(id)] == ["text 3", "text 4", "done"]
+    assert [attempt.error and attempt.error.kind for attempt in store.attempts(id)] == ["E3", "E4", None]
 
 
 def test_a_task_that_printed_nothing_or_is_unknown_has_no_logs(store: Store) -> None:

@@ -34,7 +34,7 @@ def test_a_task_keeps_the_id_that_its_caller_has_made(store: Store) -> None:
     receipts = store.submit([a_task(id=id)])
 
     assert receipts == [Receipt(id, True, State.RUNNABLE)]
-    assert claim_one(store).task.id == id
+    assert claim_one(store).id == id
 
 
 def test_the_same_id_again_is_the_task_that_is_there_whatever_its_body(store: Store) -> None:

@@ -48,7 +48,7 @@ def test_the_task_itself_stays_as_it_is(store: Store, clock: ManualClock) -> Non
 
 def test_answers_come_in_the_order_asked_for(store: Store, clock: ManualClock) -> None:
     first, second, silent = submit(store, a_task(), a_task(), a_task())
-    leases = {claim.task.id: claim.lease for claim in claim_all(store)}
+    leases = {claim.id: claim.lease for claim in claim_all(store)}
 
     store.progress([Progress(lease=leases[id], message=str(id)) for id in (second, first)])
 

@@ -144,7 +144,7 @@ def test_the_counts_equal_a_recount_at_every_step(store: Store, clock: ManualClo
     report(store, claims[2], GAVE_UP)
     report(store, claims[3], Released())
     check()
-    store.cancel([claims[4].task.id], reason="not wanted")
+    store.cancel([claims[4].id], reason="not wanted")
     store.cancel(Filter(queue="mail", tenant="b"), reason="not wanted")
     check()
     clock.advance(SECOND)

@@ -109,7 +109,7 @@ def test_a_hard_limit_that_has_passed_is_taken_away_by_a_retry_and_a_later_one_s
 def test_retrying_by_filter_takes_all_that_match(store: Store) -> None:
     ids = submit(store, *(a_task(handler=name, retry=NO_RETRY) for name in ("good", "bad", "bad")))
     for claim in claim_all(store):
-        report(store, claim, Returned() if claim.task.handler == "good" else RAISED)
+        report(store, claim, Returned() if claim.handler == "good" else RAISED)
 
     assert store.retry(Filter(handler="bad", states=frozenset({State.FAILED}))) == 2
     assert states_of(store, ids) == [State.COMPLETED, State.RUNNABLE, State.RUNNABLE]

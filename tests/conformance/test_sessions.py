@@ -270,7 +270,7 @@ def test_renewing_answers_with_the_leases_to_cancel_until_they_end(store: Store)
 
     complete(store, first)
     assert store.renew(mine) == []
-    assert state_of(store, second.task.id) is State.LEASED
+    assert state_of(store, second.id) is State.LEASED
 
 
 def test_a_crash_of_one_task_charges_none_of_its_neighbours(store: Store) -> None:

@@ -103,7 +103,7 @@ def test_an_attempt_may_submit_the_key_of_its_own_task(store: Store) -> None:
 
     [receipt] = store.submit([a_task(key="a")], lease=claim.lease)
 
-    assert (receipt.id, receipt.created, receipt.state) == (claim.task.id, False, State.LEASED)
+    assert (receipt.id, receipt.created, receipt.state) == (claim.id, False, State.LEASED)
 
 
 def test_other_refusals_stay_as_they_are(store: Store) -> None:

@@ -110,6 +110,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "seal a numbered workflow": lambda s: s.seal_workflow(7),
     "seal with a wrong flag": lambda s: s.seal_workflow("w", missing="no"),
     "pause a numbered cron": lambda s: s.pause_cron(7, True),
+    "remove a numbered cron": lambda s: s.remove_cron(7),
+    "remove a numbered queue": lambda s: s.remove_queue(7),
     "pause with a wrong flag": lambda s: s.pause_cron("c", "no"),
     "configure a dict": lambda s: s.configure({"name": "q"}),
 }
@@ -144,7 +146,7 @@ WRONG_SETTINGS: dict[str, list[Any]] = {
     "paused_by": [7],
     "paused_why": [7],
     "max_waiting": ["10", 1.5, True, -1, 2**63, float("inf")],
-    "max_leased": ["10", 1.5, True, -1],
+    "paused_until": ["10", 1.5, True, -1, 2**63],
     "weight": ["2", None, True, 0, 1.5],
     "fair": ["no", None],
 }

@@ -96,7 +96,32 @@ def test_systemd_accepts_the_units(role: str, tmp_path: Path) -> None:
     assert "Unknown" not in output, "systemd does not fail over what it does not know"
 
 
+@pytest.mark.parametrize("role", ["worker", "server"])
+def test_a_unit_has_few_rights_and_limits(role: str) -> None:
+    found = unit(made("systemd", role))
+
+    assert found["User"] == "windlass"
+    assert (found["CapabilityBoundingSet"], found["NoNewPrivileges"], found["ProtectSystem"]) == ("", "yes", "strict")
+    assert found["ProtectProc"] == "invisible"
+    assert {"MemoryMax", "LimitNOFILE", "TasksMax"} <= found.keys()
+    assert found["LimitCORE"] == "0"
+
+
 # compose
+
+
+def test_containers_run_without_root_on_a_read_only_file_system_within_limits() -> None:
+    [found] = documents(made("compose"))
+
+    for name in ("server", "worker"):
+        service = found["services"][name]
+        assert service["user"] == "10001:10001"
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert {"mem_limit", "pids_limit", "ulimits"} <= service.keys()
+    assert "NOSUPERUSER" in found["configs"]["role"]["content"]
+    assert "POSTGRES_USER" not in found["services"]["postgres"]["environment"], "that one would be a superuser"
 
 
 def test_a_compose_file_has_a_store_a_server_and_nodes_that_drain() -> None:
@@ -221,6 +246,24 @@ def test_helm_accepts_the_chart(tmp_path: Path) -> None:
     judged("helm", "lint", str(tmp_path / "chart"))
 
 
+def test_pods_run_without_root_on_a_read_only_file_system_within_limits(manifests: dict[Any, Any]) -> None:
+    for (kind, _), each in manifests.items():
+        if kind != "Deployment":
+            continue
+        pod = each["spec"]["template"]["spec"]
+        [container] = pod["containers"]
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] != 0
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert {"memory", "ephemeral-storage"} <= container["resources"]["limits"].keys()
+
+
 # Probes
 
 
@@ -269,6 +312,8 @@ def test_a_unit_of_a_node_serves_health_on_localhost_only() -> None:
         (["systemd", "--bin", "windlass"], "command='windlass' is invalid"),
         (["systemd", "--store", "postgresql://me:hunter2@db/x"], "store contains a password"),
         (["systemd", "--store", "sqlite:///a\nExecStartPre=/bin/x"], "store="),
+        (["role", "--role", "a; DROP"], "role='a; DROP' is invalid"),
+        (["role", "--database", "a'b"], "database="),
         (["helm"], "A chart is a folder"),
     ],
 )

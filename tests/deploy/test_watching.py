@@ -70,7 +70,13 @@ def test_the_dashboard_has_a_row_per_question_and_no_overlapping_panels() -> Non
         for y in range(grid["y"], grid["y"] + grid["h"])
     ]
 
-    assert rows == ["Is it healthy?", "What is waiting?", "Why this many workers?", "What fails?"]
+    assert rows == [
+        "Is it healthy?",
+        "What is waiting?",
+        "Who goes next?",
+        "Why this many workers?",
+        "What fails?",
+    ]
     assert len(PANELS) == sum(len(panels) for panels in ROWS.values())
     assert len({panel["id"] for panel in BOARD["panels"]}) == len(BOARD["panels"])
     assert len(covered) == len(set(covered))

@@ -11,13 +11,19 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import windlass
 from tests.e2e.shop import app, catch_soft_limit, effect, sleep
+from windlass.core.task import TaskId
+from windlass.stores.protocol import Filter
+from windlass.worker.remote import encode_call
+from windlass.worker.wire import encode_frame
 
 __all__ = ["app", "catch_soft_limit", "sleep"]
 
@@ -47,6 +53,54 @@ def write_bytes(data: str) -> None:
     for descriptor in sockets():
         os.write(descriptor, bytes.fromhex(data))
     time.sleep(60)
+
+
+def pipes() -> list[int]:
+    """Return the pipes of the worker process."""
+    files = Path("/proc/self/fd").iterdir()
+    return [int(file.name) for file in files if _target(file).startswith("pipe:") and int(file.name) > 256]
+
+
+@app.task
+def write_bytes_to_pipes(data: str) -> None:
+    """Write these bytes, given in hexadecimal, to every pipe that the worker writes to."""
+    effect("began")
+    for descriptor in pipes():
+        with suppress(OSError):  # It is open for reading only.
+            os.write(descriptor, bytes.fromhex(data))
+    time.sleep(60)
+
+
+@app.task
+def look_around(other: str) -> list[str]:
+    """Try to see and change a task of another tenant, and what concerns all tenants. Return what succeeded."""
+    effect("began")
+    store, id = app.store, TaskId(UUID(other))
+    tries: dict[str, Callable[[], object]] = {
+        "get": lambda: store.get([id])[0],
+        "find": lambda: [task for task in store.find(Filter()).tasks if task.id == id],
+        "find by tenant": lambda: store.find(Filter(tenant="globex")),
+        "cancel": lambda: store.cancel([id], reason="mine"),
+        "controls": lambda: store.controls("token"),
+        "audit": lambda: store.audit(limit=1),
+        "enqueue": lambda: neighbor.using(tenant="globex").enqueue(1),
+        "enqueue for itself": lambda: neighbor.enqueue(1).result(30),
+    }
+    succeeded: list[str] = []
+    for name, attempt in tries.items():
+        with suppress(windlass.NotAllowed):
+            if attempt():
+                succeeded.append(name)
+    return succeeded
+
+
+@app.task
+def flood_with_calls(number: int) -> None:
+    """Send calls without waiting for their answers: as many as any socket of the worker buffers."""
+    effect("began")
+    data = b"".join(encode_frame(encode_call(1_000_000 + n, 0, "find", (Filter(),), {})) for n in range(number))
+    for descriptor in sockets():
+        socket.socket(fileno=os.dup(descriptor)).sendall(data)
 
 
 # Time
@@ -194,10 +248,18 @@ def replace_ticket_queue() -> str:
     """Replace the pipes of the worker by one that stays empty."""
     effect("began")
     reader, _ = os.pipe()
-    for file in Path("/proc/self/fd").iterdir():
-        if _target(file).startswith("pipe:") and int(file.name) > 256:
-            os.dup2(reader, int(file.name))
+    for descriptor in pipes():
+        os.dup2(reader, descriptor)
     return "replaced"
+
+
+@app.task
+def replace_pipes(file: str) -> None:
+    """Replace the pipes of the worker by a file."""
+    effect("began")
+    opened = os.open(file, os.O_RDWR | os.O_CREAT)
+    for descriptor in pipes():
+        os.dup2(opened, descriptor)
 
 
 @app.task

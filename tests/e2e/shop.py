@@ -64,6 +64,16 @@ def nothing() -> None:
 
 
 @app.task
+async def anothing() -> None:
+    """Do nothing, on the event loop."""
+
+
+@app.task
+def length(text: str) -> int:
+    return len(text)
+
+
+@app.task
 def hooks() -> list[str]:
     return started
 

@@ -167,7 +167,7 @@ def test_results_after_the_end_of_a_session_are_refused_and_change_nothing(
     sleeper.send("wake up and report")
 
     assert sleeper.receive() == {"verdicts": ["completed"] * done + ["refused"] * (taken - done), "alive": False}
-    assert {claim.task.id for claim in again} == {lease.task for lease in leases[done:]}
+    assert {claim.id for claim in again} == {lease.task for lease in leases[done:]}
     assert [lease_values(claim.lease) for claim in again] != [lease_values(lease) for lease in leases[done:]]
     assert all(isinstance(v, Settled) for v in store.settle([(claim.lease, COMPLETED) for claim in again]))
     assert {task.state for task in store.get(ids) if task} == {State.COMPLETED}

@@ -142,7 +142,7 @@ def test_children_of_parents_settled_in_opposite_orders_are_unblocked_once_witho
 
         assert set(states_of(store, children)) == {State.RUNNABLE}
         claims = store.claim(a_session(store), ["children"], 1_000)
-        assert sorted(claim.task.id for claim in claims) == sorted(children)
+        assert sorted(claim.id for claim in claims) == sorted(children)
         complete(store, *claims)
 
     assert receive_all(members) == [None] * processes

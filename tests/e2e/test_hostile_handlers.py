@@ -24,6 +24,7 @@ from windlass.client.handle import Handle
 from windlass.client.handlers import Bound
 from windlass.core.lifecycle import State
 from windlass.stores.protocol import Store
+from windlass.worker.tickets import encode_end
 from windlass.worker.wire import MARK, MAX_FRAME, Done, RequestStop, encode_frame
 
 pytestmark = pytest.mark.slow
@@ -132,6 +133,38 @@ def test_stray_bytes_on_the_socket_count_as_a_crash_of_the_worker(shared: Shared
     assert shared.error_kinds(handle) == ["WorkerDied"] * 3
     errors = [attempt.error for attempt in shared.store.attempts(handle.id)]
     assert all(error is not None and "broke the protocol" in error.message for error in errors)
+    shared.check()
+
+
+STRAY_ENDS = {
+    "one byte": b"\n",
+    "zeros": b"\0" * 64,
+    "text": b"GET / HTTP/1.1\r\n\r\n",
+    "an attempt that is not there": encode_end(999_999_999, 0.0),
+    "an attempt of less than no time": encode_end(1, -1.0),
+}
+
+
+@pytest.mark.parametrize("data", STRAY_ENDS.values(), ids=STRAY_ENDS)
+def test_stray_bytes_in_the_pipe_of_ends_count_as_a_crash_of_the_worker(shared: SharedNode, data: bytes) -> None:
+    handle = shared.run(hostile.write_bytes_to_pipes.bind(data.hex()))
+
+    assert handle.wait(PATIENCE) is State.FAILED
+
+    assert (handle.task().attempts, handle.task().crashes) == (0, 3)
+    errors = [attempt.error for attempt in shared.store.attempts(handle.id)]
+    assert all(error is not None and "broke the protocol" in error.message for error in errors)
+    shared.check()
+
+
+def test_the_end_of_an_attempt_is_never_written_to_a_file_of_the_handler(shared: SharedNode, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+
+    handle = shared.run(hostile.replace_pipes.bind(str(file)))
+
+    assert handle.wait(PATIENCE) is State.FAILED
+    assert shared.error_kinds(handle) == ["WorkerDied"] * 3
+    assert file.read_bytes() == b""
     shared.check()
 
 
@@ -261,6 +294,24 @@ def test_a_soft_timeout_is_raised_after_another_handler_has_replaced_the_signal_
 
 def test_a_process_forked_by_a_handler_cannot_call_the_node(shared: SharedNode) -> None:
     assert hostile.enqueue_in_child.enqueue().result(PATIENCE) == 7
+    shared.check()
+
+
+def test_a_handler_sees_and_changes_tasks_of_its_own_tenant_only(shared: SharedNode) -> None:
+    theirs = hostile.neighbor.using(tenant="globex", delay="1h").enqueue(1)
+
+    mine = hostile.look_around.using(tenant="acme", retries=0).enqueue(str(theirs.id))
+
+    assert mine.result(PATIENCE) == ["enqueue for itself"]
+    assert theirs.state is State.SCHEDULED
+    theirs.cancel()
+    shared.check()
+
+
+def test_a_handler_that_floods_its_node_with_calls_harms_nobody(shared: SharedNode) -> None:
+    handle = shared.run(hostile.flood_with_calls.bind(1_000))
+
+    assert handle.wait(PATIENCE) is State.COMPLETED
     shared.check()
 
 

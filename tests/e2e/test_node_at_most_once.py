@@ -62,7 +62,11 @@ def test_it_fails_when_its_node_stops_without_waiting_for_it(node: Callable[...,
 
     assert leaving.terminate(PATIENCE) == 0
 
-    assert_failed_once(handle, effects, f"{MAY_HAVE_STARTED}its process was ended (the node leaves)")
+    assert_failed_once(
+        handle,
+        effects,
+        f"{MAY_HAVE_STARTED}its process was ended (the node shuts down, and its drain timeout of 0.1 s is over)",
+    )
 
 
 @ONE_STORE

@@ -22,7 +22,7 @@ from windlass.worker.claimer import MAX_HELD_LEASES
 pytestmark = pytest.mark.slow
 
 WORKERS = 2
-TASKS = 4_000
+TASKS = 6_000
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def url(postgres_url: str) -> str:
 
 
 def metrics_of(node: NodeProcess) -> dict[str, float]:
-    [address] = re.findall(r"/metrics at (http://\S+)", node.log)
+    [address] = re.findall(r'/metrics at (http://[^\s"]+)', node.log)
     with urlopen(f"{address}/metrics", timeout=10) as answer:
         return read(answer.read())
 
@@ -47,8 +47,7 @@ def test_a_node_whose_results_are_not_written_stops_claiming_and_continues_after
             "$$ BEGIN RAISE EXCEPTION 'a test wants this' USING ERRCODE = '40001'; END $$"
         )
         admin.execute(
-            "CREATE TRIGGER fail BEFORE UPDATE ON windlass.task FOR EACH ROW "
-            "WHEN (NEW.state = 'completed') EXECUTE FUNCTION public.fail()"
+            "CREATE TRIGGER fail BEFORE INSERT ON windlass.completed FOR EACH ROW EXECUTE FUNCTION public.fail()"
         )
 
         started = node("-n", str(WORKERS), "--metrics", "0", workers=WORKERS)

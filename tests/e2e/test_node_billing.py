@@ -13,7 +13,7 @@ from tests.support.nodes import PATIENCE, NodeProcess, await_effect, read_effect
 from windlass.core.lifecycle import State
 
 pytestmark = pytest.mark.slow
-SHORT = ("--session-ttl", "2s", "--pass-store-url")
+SHORT = ("--session-ttl", "2s")
 
 
 @pytest.fixture

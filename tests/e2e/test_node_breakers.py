@@ -93,7 +93,7 @@ def test_an_error_storm_opens_the_breaker_and_recovery_closes_it(
 def test_the_probes_of_two_nodes_stay_within_one_bound(
     node: Callable[..., NodeProcess], shop_store: Store, effects: Path, windlass: Callable[..., Result]
 ) -> None:
-    assert windlass("breaker", "open", "bank", "--why", "a test").exit_code == 0
+    assert windlass("breaker", "open", "bank", "--create", "--why", "a test").exit_code == 0
     effects.with_name("slow").touch()
     handles = [shop.pay.enqueue() for _ in range(30)]
     for _ in range(2):
@@ -120,7 +120,7 @@ def test_failed_probes_open_it_again_and_an_operator_can_close_it(
     node: Callable[..., NodeProcess], shop_store: Store, effects: Path, windlass: Callable[..., Result]
 ) -> None:
     effects.with_name("down").touch()
-    assert windlass("breaker", "open", "bank", "--for", "2s").exit_code == 0
+    assert windlass("breaker", "open", "bank", "--create", "--for", "2s").exit_code == 0
     handles = [shop.pay.enqueue() for _ in range(12)]
     node("-n", "2", workers=2)
 

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.e2e import shop
 from tests.support.nodes import PATIENCE, NodeProcess, at, await_effect, gone, read_effects
 from tests.support.processes import until
 from windlass.client.handle import Handle
+from windlass.client.handlers import Bound, Handler
 from windlass.core.lifecycle import State
 
 pytestmark = pytest.mark.slow
@@ -58,6 +60,24 @@ def test_all_tasks_of_a_killed_worker_with_threads_run_again_within_a_second(
     fences = {each["task"]: each["fence"] for each in first}
     assert all(each["fence"] > fences[each["task"]] for each in again)
     assert {(handle.task().attempts, handle.task().crashes) for handle in handles} == {(1, 1)}
+
+
+@pytest.mark.parametrize("handler", [shop.nothing, shop.anothing], ids=["def", "async def"])
+def test_a_crash_is_not_charged_to_tasks_that_completed_just_before(
+    node: Callable[..., NodeProcess], handler: Handler[[], Any, None]
+) -> None:
+    node("-n", "1")
+    short = handler.using(at_most_once=True)
+    calls: list[Bound[None]] = [short.bind() for _ in range(300)]
+    for place in (150, 200, 250):
+        calls.insert(place, shop.crash.bind("segfault"))
+
+    handles = shop.app.enqueue_many(calls)
+
+    states = [handle.wait(PATIENCE) for handle in handles]
+    assert states.count(State.FAILED) == 3, "only those that crash the worker"
+    ends = {(task.state, task.attempts, task.crashes) for task in (handle.task() for handle in handles)}
+    assert ends == {(State.COMPLETED, 1, 0), (State.FAILED, 0, 3)}
 
 
 def test_a_poison_task_fails_after_three_deaths_and_its_neighbors_complete(

@@ -72,9 +72,21 @@ def test_pools_serve_their_own_queues(node: Callable[..., NodeProcess], effects:
     mail, news, cpu = (pids[str(handle.id)] for handle in by_queue.values())
     assert mail == news != cpu
     assert unserved.state is State.RUNNABLE
-    assert "none of the 1 live node(s) serves the queue default" in str(unserved.why())
+    assert "no live node serves the queue default" in str(unserved.why())
     pools = {each["pool"]: each["pid"] for each in started.events("WorkerStateChanged")}
     assert pools == {"mail": mail, "cpu": cpu}
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_a_pool_of_its_own_reserves_slots_for_a_queue(node: Callable[..., NodeProcess], effects: Path) -> None:
+    node("--pool", "all:bulk,mail=2", "--pool", "reserved:mail=1", workers=3)
+    long = [shop.sleep.using(queue="bulk").enqueue(600) for _ in range(4)]
+    await_effect(effects, "began", 2)
+
+    mails = [shop.add.using(queue="mail").enqueue(number) for number in range(10)]
+
+    assert [handle.result(PATIENCE) for handle in mails] == list(range(1, 11)), "while bulk has all other slots"
+    assert sorted(handle.state for handle in long) == [State.LEASED, State.LEASED, State.RUNNABLE, State.RUNNABLE]
 
 
 def test_the_queues_of_a_pool_take_turns_by_weight(
@@ -108,7 +120,7 @@ def test_tasks_that_a_node_cannot_run_stay_unclaimed_and_delay_no_others(
     expected = [
         "registered the handler nobody.knows",
         "lacks the tag gpu",
-        "has 2 slot(s) per worker and the task needs 3",
+        "has 2 slots per worker and the task needs 3",
     ]
     assert [text in reason for text, reason in zip(expected, reasons, strict=True)] == [True] * 3, reasons
     node("-n", "1", "-t", "3", "--tag", "gpu")
@@ -162,3 +174,26 @@ def test_all_workers_start_when_their_requests_do_not_fit_into_the_socket(
     node("-n", "350", workers=350)
 
     assert shop.add.enqueue(1).result(PATIENCE) == 2
+
+
+def test_a_long_task_does_not_hold_up_what_was_read_ahead_behind_it(
+    node: Callable[..., NodeProcess], effects: Path
+) -> None:
+    """Short tasks are read ahead by the hundred. Those behind the long one must not wait for its end."""
+    node("-n", "2", workers=2)
+    assert {each.wait(PATIENCE) for each in shop.app.enqueue_many(shop.nothing.bind() for _ in range(500))} == {
+        State.COMPLETED
+    }
+
+    calls = [shop.nothing.bind() for _ in range(1_500)]
+    calls.insert(300, shop.gated_once.bind())  # type: ignore[arg-type]
+    handles = shop.app.enqueue_many(calls)
+    long = handles.pop(300)
+    short = {handle.wait(PATIENCE) for handle in handles}
+    running = long.state
+    effects.with_name("gate").touch()
+
+    assert short == {State.COMPLETED}
+    assert running is State.LEASED, "all of them ended while it was running"
+    assert long.wait(PATIENCE) is State.COMPLETED
+    assert {handle.task().attempts for handle in (*handles, long)} == {1}, "what was taken back is charged nothing"

@@ -5,59 +5,115 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from benchmarks.fill import fill_postgres, fill_sqlite, make_template
+from tests.support.builders import a_session
+from windlass import open_store
+from windlass.core.lifecycle import State
+from windlass.core.settlement import COMPLETED
+from windlass.stores.protocol import Filter, Settled
+
 ROOT = Path(__file__).parents[2]
-RATES = {"w1", "w1_threads", "w1_tasks", "w1_bulk", "w2"}
-TIMES = {"w5_fan", "w5_chain"}
+ROLES = {"drain": frozenset({"node", "workers"})}
+ROLES |= dict.fromkeys(("bulk", "single", "threads", "coroutines"), frozenset({"client"}))
+ROLES |= dict.fromkeys(("chain", "fan", "latency", "both"), frozenset({"client", "node", "workers"}))
 
 
-def test_the_workloads_return_numbers(tmp_path: Path) -> None:
+def run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *arguments], cwd=ROOT, check=False, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_the_workloads_return_costs_of_all_roles(tmp_path: Path) -> None:
     found = tmp_path / "found.json"
-    asked = ["--quick", "--peers", "none", "--store", "sqlite", "--only", "W1,W2,W5", "--json", str(found)]
+    only = ",".join((*ROLES, "memory"))
 
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.workloads", *asked],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
+    done = run_benchmark(
+        "benchmarks.cpu", "--quick", "--peers", "none", "--store", "sqlite", "--only", only, "--json", str(found)
     )
 
     assert done.returncode == 0, done.stderr
-    results = json.loads(found.read_text())["results"]
-    assert results["windlass (sqlite)"].keys() == RATES | TIMES
-    assert results["bare statements (sqlite)"].keys() == {"w1", "w1_bulk", "w2"}
-    for system in results.values():
-        for rounds in system.values():
-            assert all(isinstance(number, float) and number > 0 for number in rounds), done.stderr
-    assert "W2 drain" in done.stdout
+    report = json.loads(found.read_text())
+    assert report["results"].keys() == ROLES.keys()
+    for workload, systems in report["results"].items():
+        [[cost]] = systems.values()
+        assert not isinstance(cost, str), cost
+        used = {role: seconds for role, seconds in cost["used"].items() if seconds is not None}
+        assert used.keys() == ROLES[workload]
+        assert min(used.values()) > 0
+    [[drain]] = report["results"]["drain"].values()
+    assert drain["tasks"] == sum(window["tasks"] for window in drain["windows"])
+    assert report["once"]["memory"]["windlass (sqlite)"]["node USS MB"] > 0
+    assert "sum µs (lowest–highest)" in done.stdout
 
 
 def test_an_unknown_peer_is_refused() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.workloads", "--peers", "nobody"],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run_benchmark("benchmarks.cpu", "--peers", "nobody")
 
     assert done.returncode == 1
     assert "Unknown peer: nobody" in done.stderr
 
 
 def test_the_graphs_run_on_sqlite() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.graphs", "--store", "sqlite", "--tasks", "30"],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_benchmark("benchmarks.graphs", "--store", "sqlite", "--tasks", "30")
 
     assert done.returncode == 0, done.stderr
     assert "retry from the root (30)" in done.stdout
+
+
+def test_a_worker_runs_every_kind_of_handler() -> None:
+    done = run_benchmark("benchmarks.worker", "300")
+
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+        "handler",
+        "def",
+        "async",
+        "arguments",
+        "result",
+        "output",
+    ]
+
+
+def test_the_stores_run_on_sqlite() -> None:
+    done = run_benchmark("benchmarks", "--quick", "--store", "sqlite", "--waiting", "3000", "--batch", "100")
+
+    assert done.returncode == 0, done.stderr
+    assert "5,000 finished, 3,000 waiting" in done.stdout
+    assert "while an idle reader holds its snapshot" in done.stdout
+
+
+def test_tenants_and_limits_are_measured_on_sqlite() -> None:
+    done = run_benchmark("benchmarks", "--quick", "--store", "sqlite", "--only", "tenants", "--batch", "500")
+
+    assert done.returncode == 0, done.stderr
+    assert "fair, 10,000 tenants, limit of the queue" in done.stdout
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_filled_in_tasks_can_be_claimed_and_settled(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    path = str(tmp_path / "tasks.db")
+    url = f"sqlite:///{path}" if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    with closing(open_store(url)) as store:
+        for finished, many in ((True, 30), (False, 50)):
+            template = make_template(store, finished=finished)
+            if kind == "sqlite":
+                fill_sqlite(path, template, many, finished=finished)
+            else:
+                fill_postgres(url, template, many, finished=finished)
+
+        session = a_session(store)
+        claims = store.claim(session, ["default"], 100)
+        verdicts = store.settle([(claim.lease, COMPLETED) for claim in claims])
+
+        assert len({claim.lease.task for claim in claims}) == 51
+        assert {(claim.handler, claim.args) for claim in claims} == {("bench.noop", '{"n":1}')}
+        assert {type(verdict) for verdict in verdicts} == {Settled}
+        found = store.find(Filter(states=frozenset([State.COMPLETED])), limit=200).tasks
+        assert len({task.id for task in found}) == 51 + 31
+        assert {task.state for task in found} == {State.COMPLETED}

@@ -296,7 +296,7 @@ def test_a_caller_that_is_cancelled_leaves_nothing(store: PostgresStore, url: st
 
     async def cancelled() -> None:
         with psycopg.connect(url) as locker:
-            locker.execute("LOCK TABLE windlass.body")  # the batch's tasks are written by then, their bodies are not
+            locker.execute("LOCK TABLE windlass.runnable IN SHARE MODE")  # The tasks are written by then.
             under_way = asyncio.create_task(attempt())
             while not waits(admin):
                 await asyncio.sleep(0.01)

@@ -338,6 +338,7 @@ def test_an_open_transaction_keeps_nobody_waiting(
     with psycopg_default(url) as (conn, _):
         store.submit([a_task(prerequisites=[parent, other]), a_task(workflow="flow"), a_task(key="new")], conn=conn)
         locks = admin.execute("SELECT id FROM windlass.task FOR UPDATE NOWAIT").fetchall()
+        hot_locks = admin.execute("SELECT id FROM windlass.runnable FOR UPDATE NOWAIT").fetchall()
         session = a_session(store)
         claims = claim_all(store, session)
         verdicts = complete(store, *claims)
@@ -351,7 +352,7 @@ def test_an_open_transaction_keeps_nobody_waiting(
         counts = counted(store)
     store.close()
 
-    assert len(locks) == 2
+    assert len(locks) == len(hot_locks) == 2
     assert claimed_ids(claims) == [parent]
     assert [type(verdict) for verdict in verdicts] == [Settled]
     assert (len(more), cancelled) == (3, 1)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -18,7 +19,7 @@ from tests.support.processes import open_store
 from windlass.cli.main import main
 from windlass.core.lifecycle import State
 from windlass.core.manifest import HandlerInfo, Manifest
-from windlass.core.task import TaskId
+from windlass.core.task import Rate, TaskId
 from windlass.stores.protocol import Store
 
 UNKNOWN = "01a1e1fd-4c42-73de-a2f4-24ee3fbe7468"
@@ -56,9 +57,12 @@ def windlass(url: str, store: Store) -> Callable[..., Result]:
 
 
 def read(result: Result) -> Any:
-    """Return the JSON document that a command printed."""
+    """Return the JSON document that a command printed, without the name of the store."""
     assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    found = json.loads(result.stdout)
+    if isinstance(found, dict):
+        found.pop("store", None)
+    return found
 
 
 def test_a_task_is_submitted_listed_and_shown(windlass: Callable[..., Result]) -> None:
@@ -84,6 +88,26 @@ def test_a_task_is_submitted_to_run_at_most_once(windlass: Callable[..., Result]
 
     assert (task_of(store, once).rules.at_most_once, task_of(store, once).rules.max_crashes) == (True, 0)
     assert (task_of(store, often).rules.at_most_once, task_of(store, often).rules.max_crashes) == (False, 7)
+
+
+def test_a_task_is_submitted_with_a_limit(windlass: Callable[..., Result], store: Store) -> None:
+    amounts = ["--max-running", "2", "--max-rate", "10/1m", "--memory", "1000", "--slots", "2"]
+    id = TaskId(UUID(windlass("enqueue", "mail", "to=ann", "--limit-key", "to:{to}", *amounts).stdout.strip()))
+
+    rules = task_of(store, id).rules
+    assert (rules.limit, rules.max_running, rules.rate) == ("to:ann", 2, Rate(10, timedelta(minutes=1)))
+    assert (rules.memory, rules.slots) == (1000, 2)
+
+
+def test_prerequisites_inherit_the_urgency_unless_they_should_not(
+    windlass: Callable[..., Result], store: Store
+) -> None:
+    kept, raised = submit_one(store), submit_one(store)
+
+    windlass("enqueue", "mail", "to=ann", "--priority", "9", "--after", str(kept), "--keep-prerequisites")
+    windlass("enqueue", "mail", "to=ann", "--priority", "9", "--after", str(raised))
+
+    assert [task_of(store, id).priority for id in (kept, raised)] == [0, 9]
 
 
 def test_a_task_waits_for_another_by_its_id(windlass: Callable[..., Result], store: Store) -> None:
@@ -152,6 +176,11 @@ def test_why_succeeds_for_a_completed_task(windlass: Callable[..., Result], stor
         (["enqueue", "mail", "to=ann", "--timeout", "-1s"], 2, "timeout"),
         (["enqueue", "mail", "to=ann", "--after", UNKNOWN], 2, UNKNOWN),
         (["enqueue", "mail", "to=ann", "--at-most-once", "--retries", "3"], 2, "retries=3 and at_most_once=True"),
+        (["enqueue", "mail", "to=ann", "--limit-key", "{cc}", "--max-running", "1"], 2, "pass the argument cc"),
+        (["enqueue", "mail", "to=ann", "--max-running", "1"], 2, "need a key"),
+        (["enqueue", "mail", "to=ann", "--admit", "strict"], 2, "needs a deadline"),
+        (["enqueue", "mail", "to=ann", "--admit", "strict", "--deadline", "9s"], 6, "no worker serves it"),
+        (["enqueue", "mail", "to=ann", "--limit-key", "k", "--max-rate", "fast"], 2, "rate='fast'"),
         (["enqueue", "mail", "to=ann", "--wait", "--wait-timeout", "0.05s"], 7, "did not finish"),
         (["worker"], 2, "no app"),
         (["worker", "a:b", "--pool", "=3"], 2, "--pool"),

@@ -57,9 +57,12 @@ def windlass(url: str, store: Store) -> Callable[..., Result]:
 
 
 def read(result: Result) -> Any:
-    """Return the JSON document that a command printed."""
+    """Return the JSON document that a command printed, without the name of the store."""
     assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    found = json.loads(result.stdout)
+    if isinstance(found, dict):
+        found.pop("store", None)
+    return found
 
 
 def show(windlass: Callable[..., Result]) -> Any:
@@ -90,6 +93,7 @@ def test_pools_are_listed_and_one_is_shown_with_its_reasons(windlass: Callable[.
 
 
 def test_without_pools_a_note_explains_how_to_start_a_node(tmp_path: Path) -> None:
+    open_store(str(tmp_path / "empty.db")).close()
     env = {"WINDLASS_URL": f"sqlite:///{tmp_path / 'empty.db'}"}
 
     table = CliRunner().invoke(main, ["pool", "show"], env=env)
@@ -212,7 +216,7 @@ def test_an_unknown_pool_has_its_own_exit_status(windlass: Callable[..., Result]
         (["pool", "tune", "mail", "floor=9", "ceiling=3"], "floor=9"),
         (["pool", "history", "mail", "--limit", "0"], "--limit"),
         (["breaker", "open", "no name"], "downstream='no name'"),
-        (["breaker", "open", "bank", "--for", "soon"], "for='soon'"),
+        (["breaker", "open", "bank", "--create", "--for", "soon"], "for='soon'"),
         (["breaker", "open", "bank", "--why", "x" * 501], "why="),
         (["breaker", "close", "no name"], "downstream='no name'"),
         (["breaker", "open"], "NAME"),
@@ -240,7 +244,7 @@ def test_every_command_has_help(command: str) -> None:
 
 
 def test_a_breaker_is_held_open_listed_and_closed(windlass: Callable[..., Result], store: Store) -> None:
-    opened = windlass("breaker", "open", "bank", "--for", "10m", "--why", "it is down", "--by", "ann")
+    opened = windlass("breaker", "open", "bank", "--create", "--for", "10m", "--why", "it is down", "--by", "ann")
     table, [held] = windlass("breaker", "ls").stdout, read(windlass("breaker", "ls", "--json"))
     closed = windlass("breaker", "close", "bank", "--by", "bob")
     [after] = read(windlass("breaker", "ls", "--json"))
@@ -266,7 +270,7 @@ def test_a_breaker_is_held_closed_for_some_time(windlass: Callable[..., Result],
 
 def test_why_shows_a_breaker_that_is_held_open(windlass: Callable[..., Result], store: Store) -> None:
     id = submit_one(store, queue="mail", downstream="bank")
-    windlass("breaker", "open", "bank", "--by", "ann", "--why", "it is down")
+    windlass("breaker", "open", "bank", "--create", "--by", "ann", "--why", "it is down")
 
     result = windlass("why", str(id))
 

@@ -29,7 +29,7 @@ README = (ROOT / "README.md").read_text()
 CONSOLES = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 WORKERS_GUIDE = (ROOT / "docs" / "guides" / "workers.md").read_text()
 NODES = re.findall(r"^windlass worker [^#\n]*", WORKERS_GUIDE, re.MULTILINE)
-READY = "after=idle"
+READY = '"after":"idle"'
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -52,7 +52,7 @@ def test_the_python_in_the_docs_runs(block: str, tmp_path: Path) -> None:
 def test_the_commands_of_the_readme_do_what_it_says(console: str, tmp_path: Path) -> None:
     write_the_shop(tmp_path)
     commands = [line.removeprefix("$ ") for line in console.splitlines() if line.startswith("$ ")]
-    awaited = f"until grep -q {READY} node.log; do sleep 0.05; done"
+    awaited = f"until grep -q '{READY}' node.log; do sleep 0.05; done"
     script = [f"{line[:-1]} 2> node.log & {awaited}" if line.endswith("&") else line for line in commands]
 
     run = subprocess.run(
@@ -89,14 +89,15 @@ def test_the_nodes_of_the_guide_start_and_drain(command: str, tmp_path: Path) ->
         node.wait()
 
 
-def test_the_settings_file_of_the_guide_is_taken(tmp_path: Path) -> None:
-    [text] = re.findall(r"```yaml\n(.*?)```", WORKERS_GUIDE, re.DOTALL)
-    (tmp_path / "windlass.yaml").write_text(text)
+def test_the_settings_files_of_the_guide_are_taken(tmp_path: Path) -> None:
+    named: list[list[str]] = []
+    for text in re.findall(r"```yaml\n(.*?)```", WORKERS_GUIDE, re.DOTALL):
+        (tmp_path / "windlass.yaml").write_text(text)
+        settings = read_settings(tmp_path / "windlass.yaml")
+        NodeSettings(app=settings.app or "", pools=settings.pools, budget=settings.budget).check()
+        named.append([pool.name for pool in settings.pools])
 
-    settings = read_settings(tmp_path / "windlass.yaml")
-
-    NodeSettings(app=settings.app or "", pools=settings.pools).check()
-    assert [pool.name for pool in settings.pools] == ["mail", "bulk"]
+    assert named == [["mail", "bulk"], ["light", "heavy"]]
 
 
 def write_the_shop(folder: Path) -> None:

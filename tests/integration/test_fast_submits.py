@@ -53,7 +53,7 @@ def test_a_batch_keeps_its_order(store: PostgresStore) -> None:
     ids = [receipt.id for receipt in store.submit([a_task()] * 50)]
 
     assert paths(store) == {SubmitPath.FAST: 1}
-    assert [claim.task.id for claim in claim_all(store)] == ids
+    assert [claim.id for claim in claim_all(store)] == ids
 
 
 @pytest.mark.parametrize(
@@ -109,23 +109,28 @@ def test_every_other_fallback_is_counted(
     assert paths(store) == {path: 1}
 
 
+@pytest.mark.parametrize(("statement", "tasks"), [("enqueue_one", 1), ("enqueue", 2)])
 def test_a_statement_that_fails_is_counted_and_the_regular_path_writes_the_tasks(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    store: PostgresStore,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    statement: str,
+    tasks: int,
 ) -> None:
     real = PostgresTransaction.query
 
-    def fail(self: PostgresTransaction, statement: str, *args: object, **scalars: object) -> object:
-        if statement == "enqueue":
+    def fail(self: PostgresTransaction, sent: str, *args: object, **scalars: object) -> object:
+        if sent == statement:
             raise psycopg.errors.QueryCanceled("canceled")
-        return real(self, statement, *args, **scalars)  # type: ignore[arg-type]
+        return real(self, sent, *args, **scalars)  # type: ignore[arg-type]
 
     monkeypatch.setattr(PostgresTransaction, "query", fail)
     with caplog.at_level(logging.DEBUG, logger="windlass.stores.postgres"):
-        store.submit([a_task()])
+        store.submit([a_task()] * tasks)
 
     assert paths(store) == {SubmitPath.FAILED: 1}
-    assert "the statement enqueue failed: canceled" in caplog.text
-    assert len(all_tasks(store)) == 1
+    assert f"the statement {statement} failed: canceled" in caplog.text
+    assert len(all_tasks(store)) == tasks
 
 
 @pytest.mark.parametrize("strategy", [Strategy.FIFO, Strategy.DEADLINE, Strategy.AGING])

@@ -77,7 +77,7 @@ SERIALIZATION, DEADLOCK, LOCK, DISK_FULL, READ_ONLY = "40001", "40P01", "55P03",
 
 @pytest.mark.parametrize("code", [SERIALIZATION, DEADLOCK, LOCK])
 def test_a_conflict_in_a_submit_is_retried_unseen(store: PostgresStore, admin: psycopg.Connection, code: str) -> None:
-    with failing(admin, "body", code, times=2) as tries:
+    with failing(admin, "task", code, times=2) as tries:
         [first, second] = store.submit([a_task(key="a"), a_task(prerequisites=["a"])])
         tried = tries()
 
@@ -92,12 +92,15 @@ def test_a_conflict_in_a_claim_or_a_settle_is_retried_unseen(
 ) -> None:
     [parent, child] = submit(store, a_task(key="parent"), a_task(prerequisites=["parent"]))
 
-    with failing(admin, "task", code, times=1):
+    with failing(admin, "leased", code, times=1) as claim_tries:
         [claim] = claim_all(store)
+        tried = claim_tries()
     leased = leased_now(store)
-    with failing(admin, "task", code, times=1):
+    with failing(admin, "completed", code, times=1) as settle_tries:
         [verdict] = complete(store, claim)
+        tried_again = settle_tries()
 
+    assert (tried, tried_again) == (2, 2)
     assert leased == granted([claim]) == {(parent, claim.lease.fence)}
     assert verdict == Settled(claim.lease, State.COMPLETED)
     assert (task_of(store, parent).attempts, len(store.attempts(parent))) == (1, 1)
@@ -120,7 +123,7 @@ def test_a_fault_that_does_not_pass_is_unavailable_and_leaves_nothing(
 
 
 def test_an_error_that_no_retry_can_help_is_raised_at_once(store: PostgresStore, admin: psycopg.Connection) -> None:
-    with failing(admin, "body", "22012", times=1_000) as tries:
+    with failing(admin, "task", "22012", times=1_000) as tries:
         with pytest.raises(StoreError) as raised:
             store.submit([a_task(deadline=SECOND)])
         tried = tries()
@@ -138,7 +141,7 @@ def test_a_statement_that_takes_too_long_is_unavailable(
 
     with opened(shared_url) as hurried:
         with psycopg.connect(shared_url) as holder:
-            holder.execute("SELECT FROM windlass.task FOR UPDATE")
+            holder.execute("SELECT FROM windlass.leased FOR UPDATE")
             with pytest.raises(StoreUnavailable, match="statement timeout"):
                 complete(hurried, claim)
         [verdict] = complete(hurried, claim)
@@ -150,6 +153,7 @@ def test_a_claim_does_not_wait_for_what_others_have_locked(store: PostgresStore,
     [locked] = submit(store, a_task())
     with psycopg.connect(shared_url) as holder:
         holder.execute("SELECT FROM windlass.task FOR UPDATE")
+        holder.execute("SELECT FROM windlass.runnable FOR UPDATE")
         free = submit_one(store)
         claims = claim_all(store)
         store.sweep()
@@ -185,19 +189,20 @@ def is_connected(admin: psycopg.Connection, pid: int) -> bool:
     return admin.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone() is not None
 
 
-@pytest.mark.parametrize("statement", ["enqueue", "prepare", "submit", "submit_bodies", "count"])
+@pytest.mark.parametrize("statement", ["enqueue", "enqueue_one", "prepare", "submit", "add_runnable", "count"])
 def test_a_backend_killed_during_a_submit_goes_unseen(
     store: PostgresStore, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
     with backend_killed_before(statement, admin, monkeypatch) as happened:
-        [receipt] = store.submit([a_task(deadline=None if statement == "enqueue" else SECOND)])
+        new = [a_task(deadline=None if statement.startswith("enqueue") else SECOND)]
+        receipts = store.submit([*new, a_task()] if statement == "enqueue" else new)
         assert happened()
 
-    assert [task.id for task in all_tasks(store)] == [receipt.id]
+    assert {task.id for task in all_tasks(store)} == {receipt.id for receipt in receipts}
     assert_sound(store)
 
 
-@pytest.mark.parametrize("statement", ["claim", "lease", "count"])
+@pytest.mark.parametrize("statement", ["claim", "kinds", "claim_kinds"])
 def test_a_backend_killed_during_a_claim_goes_unseen(
     store: PostgresStore, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
@@ -205,7 +210,7 @@ def test_a_backend_killed_during_a_claim_goes_unseen(
     session = a_session(store)
 
     with backend_killed_before(statement, admin, monkeypatch) as happened:
-        claims = claim_all(store, session)
+        claims = store.claim(session, ["default", "other"], limit=10, merge=statement != "claim")
         assert happened()
 
     assert len(claims) == 2

@@ -233,7 +233,7 @@ def test_a_restored_backup_knows_none_of_the_leases_granted_since(fragile_server
         again = claim_one(store)
 
         assert verdicts == [LeaseLost(stale.lease)]
-        assert again.task.id == stale.task.id
+        assert again.id == stale.id
         assert again.lease.fence > stale.lease.fence
         assert complete(store, again) == [Settled(again.lease, State.COMPLETED)]
     fragile_server.drop_database(live)

@@ -30,7 +30,7 @@ from tests.support.builders import (
 from tests.support.processes import until
 from windlass import wiring
 from windlass.core.lifecycle import State
-from windlass.core.settlement import COMPLETED, RELEASED, Outcome, Raised, Returned
+from windlass.core.settlement import COMPLETED, RELEASED, Outcome, Raised, Returned, Settlement
 from windlass.core.task import Claim
 from windlass.errors import StaleLease, StoreError
 from windlass.stores.postgres import PostgresStore
@@ -169,14 +169,14 @@ def test_an_end_that_nobody_waits_for_leaves_nothing_for_long(
 
 
 def check_lost(store: PostgresStore, url: str, claim: Claim) -> None:
-    before = task_of(store, claim.task.id)
+    before = task_of(store, claim.id)
     with handler(url) as conn:
         verdict = wiring.complete_in(conn, claim.lease, replace(COMPLETED, log="late"))
         conn.rollback()
 
     assert verdict == LeaseLost(claim.lease)
-    assert task_of(store, claim.task.id) == before
-    assert store.logs(claim.task.id) == []
+    assert task_of(store, claim.id) == before
+    assert store.logs(claim.id) == []
 
 
 def test_a_stale_lease_changes_nothing_and_says_so(store: PostgresStore, url: str) -> None:
@@ -205,7 +205,7 @@ def test_a_lease_that_ended_after_the_handlers_snapshot_fails_its_transaction(
     with pytest.raises(StoreError, match="concurrent"):
         too_late()
 
-    assert state_of(store, claim.task.id) is State.RUNNABLE
+    assert state_of(store, claim.id) is State.RUNNABLE
     assert count(admin, "public.orders") == 0
 
 
@@ -284,7 +284,7 @@ def test_what_an_attempt_submits_commits_with_its_completion(store: PostgresStor
     sweep_until_quiet(store)
 
     assert unseen == [None, None]
-    assert {one.task.id for one in claim_all(store)} == {first.id, second.id}
+    assert {one.id for one in claim_all(store)} == {first.id, second.id}
 
 
 def test_a_stale_attempt_submits_nothing_and_its_transaction_stays_whole(
@@ -305,21 +305,23 @@ def test_a_stale_attempt_submits_nothing_and_its_transaction_stays_whole(
     assert count(admin, "public.orders") == 1
 
 
+@pytest.mark.parametrize("end", [COMPLETED, RELEASED], ids=["completed", "released"])
 def test_while_an_attempt_submits_nobody_else_ends_it(
-    store: PostgresStore, url: str, admin: psycopg.Connection
+    store: PostgresStore, url: str, admin: psycopg.Connection, end: Settlement
 ) -> None:
     submit_one(store)
     claim = claim_one(store)
 
     with psycopg.connect(url) as gate:
-        gate.execute("LOCK TABLE windlass.body IN EXCLUSIVE MODE")  # which a submit writes last
-        under_way = InThread(lambda: store.submit([a_task()], lease=claim.lease))
+        gate.execute("LOCK TABLE windlass.edge IN SHARE MODE")  # Only the submit writes to it.
+        two = [a_task(key="a"), a_task(prerequisites=["a"])]
+        under_way = InThread(lambda: store.submit(two, lease=claim.lease))
         until(lambda: waits(admin), "the submit waits at the gate")
-        end = InThread(lambda: store.settle([(claim.lease, RELEASED)]))
-        until(lambda: waits(admin, 2), "the other report waits for the submit")
+        report = InThread(lambda: store.settle([(claim.lease, end)]))
+        until(lambda: waits(admin, 2), "the report waits for the submit")
 
-    assert [receipt.created for receipt in under_way.answer()] == [True]
-    assert end.answer() == [Settled(claim.lease, State.RUNNABLE)]
+    assert [receipt.created for receipt in under_way.answer()] == [True, True]
+    assert report.answer() == [Settled(claim.lease, end.state)]
 
 
 def test_a_submit_that_meets_the_end_of_its_attempt_waits_and_is_refused(
@@ -351,5 +353,5 @@ def test_without_psycopg_the_error_names_what_is_missing(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.setitem(sys.modules, "windlass.stores.postgres.caller", None)
 
-    with pytest.raises(StoreError, match=r"windlass\[postgres\]"):
+    with pytest.raises(StoreError, match=r"windlass-tasks\[postgres\]"):
         wiring.submit_in(object(), [a_task()])

@@ -32,14 +32,12 @@ FILL: Sequence[LiteralString] = (
     """,
     """
     INSERT INTO windlass.task
-           (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure, finished, kind, reason)
+           (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure, finished, kind, reason, handler, args,
+            workflow, workflow_tenant, key, priority, first_due, submitted)
     SELECT id, 'default', 'default', state, 0, 0, n, 1, 0, 'cancel', 1, n %% 7,
-           CASE n WHEN 1 THEN 'oops' ELSE 'Prerequisite of this failed.' END
+           CASE n WHEN 1 THEN 'oops' ELSE 'Prerequisite of this failed.' END,
+           'h' || n %% 7, '{}', 'w', 'default', 's' || n, 0, 1, n / 1000
       FROM numbered
-    """,
-    """
-    INSERT INTO windlass.body (id, handler, args, workflow, workflow_tenant, key, priority, first_due, submitted)
-    SELECT id, 'h' || n %% 7, '{}', 'w', 'default', 's' || n, 0, 1, n / 1000 FROM numbered
     """,
     """
     INSERT INTO windlass.edge (child, parent, resolved)
@@ -49,7 +47,7 @@ FILL: Sequence[LiteralString] = (
     INSERT INTO windlass.count_delta (queue, tenant, state, tasks)
     SELECT 'default', 'default', state, count(*) FROM numbered GROUP BY state
     """,
-    "ANALYZE windlass.task, windlass.body, windlass.edge",
+    "ANALYZE windlass.task, windlass.edge",
 )
 
 

@@ -73,8 +73,7 @@ def test_the_two_dialects_have_the_same_statements_with_the_same_parameters() ->
     assert postgres.keys() == sqlite.keys()
     assert all(name == statement.name for name, statement in postgres.items())
     columns = [
-        {name: [column.name for column in statement.batch] for name, statement in dialect.items()}
-        for dialect in (postgres, sqlite)
+        {name: [column.name for column in dialect[name].batch] for name in postgres} for dialect in (postgres, sqlite)
     ]
     assert columns[0] == columns[1]
 

@@ -8,8 +8,8 @@ from tests.metrics.values import read
 from tests.unit.values import a_stored_task, an_id
 from windlass.clock import SystemClock
 from windlass.core.lifecycle import State
-from windlass.core.settlement import COMPLETED, Settlement
-from windlass.core.task import Claim, Lease, NewTask, SessionId
+from windlass.core.settlement import Settlement
+from windlass.core.task import Lease, NewTask, SessionId, claim_of
 from windlass.errors import StoreUnavailable
 from windlass.events import (
     AttemptEnded,
@@ -32,7 +32,7 @@ from windlass.metrics.exposition import render
 from windlass.metrics.node import NodeMetrics, operation_name, resize_reason
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Settled, Store, Verdict
-from windlass.worker.settler import Result, Settler
+from windlass.worker.settler import Settler
 
 SESSION = SessionId(an_id(9))
 LEASE = Lease(an_id(1), 1, SESSION)
@@ -156,7 +156,8 @@ def test_the_settler_reports_the_wait_and_the_time_left_until_the_deadline() -> 
     settler = Settler(cast("Store", AcceptingStore()), Events(events.append), SystemClock())
     task = a_stored_task(due=1_000_000, claimed=3_500_000, deadline=9_500_000)
 
-    settler._emit(Result(Claim(LEASE, task), COMPLETED, 4.0), Settled(LEASE, State.COMPLETED))  # pyright: ignore[reportPrivateUsage]
+    settler.put_completed("default", [(claim_of(task, LEASE), 4.0)])
+    settler.step()
 
     assert [(event.waited, event.deadline_slack) for event in events if isinstance(event, AttemptEnded)] == [(2.5, 2.0)]
 

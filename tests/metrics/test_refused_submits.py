@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TypeAlias, cast
+from typing import TypeAlias
 from uuid import UUID
 
 import httpx
@@ -26,6 +26,7 @@ from windlass.metrics.refused_submits import RefusedSubmitMetrics
 from windlass.refused_submits import REASONS, refused_submits
 from windlass.stores.memory import MemoryStore
 from windlass.wire.problems import STATUSES
+from windlass.worker.call_queue import CallScope
 from windlass.worker.handler_calls import HandlerCalls
 from windlass.worker.remote import encode_call
 from windlass.worker.wire import Answer
@@ -139,7 +140,7 @@ def test_a_node_counts_refused_submits_of_its_handlers(store: MemoryStore, growt
 
     calls = HandlerCalls(store, answer, Events(), SystemClock())
     call = encode_call(1, 1, "submit", [[NewTask(handler="work", queue="small")]], {})
-    calls.call(cast("Worker", None), None, call)
+    calls.call(Worker(1, "default", 1, 0.0, Events()), CallScope(None, {}), call)
     assert answered.wait(10)
     calls.close()
 

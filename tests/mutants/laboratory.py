@@ -20,10 +20,13 @@ import pytest
 
 from tests.support.processes import PATIENCE_SECONDS, until
 from windlass.clock import Clock, ManualClock
+from windlass.stores.admin import Finding
 from windlass.stores.postgres import PostgresStore
+from windlass.stores.postgres.admin import PostgresAdmin
 from windlass.stores.sql.database import Answer, Transaction, Values
 from windlass.stores.sql.store import SqlStore
 from windlass.stores.sqlite import SQLiteStore
+from windlass.stores.sqlite.admin import SQLiteAdmin
 from windlass.stores.statements import Statement, parse
 
 COMMIT = "COMMIT"
@@ -125,6 +128,14 @@ class Laboratory:
         inode = Path(f"{self.url}-lock").stat().st_ino
         waiting = (line for line in Path("/proc/locks").read_text().splitlines() if "->" in line)
         return any(f":{inode} " in line for line in waiting)
+
+    def check(self) -> list[Finding]:
+        """Check the consistency of all rows, as an operator does."""
+        admin = PostgresAdmin(self.url) if self.dialect == "postgres" else SQLiteAdmin(self.url)
+        try:
+            return admin.check()
+        finally:
+            admin.close()
 
     def at_the_end(self, call: Callable[[], object]) -> None:
         """Call a function before the stores are closed."""

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
 from msgspec import Struct
 from msgspec.structs import replace
 from psycopg import IsolationLevel
 
-from tests.mutants import scenarios
+from tests.mutants import fairness_scenarios, scenarios
 from tests.mutants.laboratory import Laboratory
-from windlass.core import admission
+from windlass.core import admission, fairness
 from windlass.core import graph as core_graph
 from windlass.core.ids import fresh_id
 from windlass.core.lifecycle import State
 from windlass.core.settlement import stands_already
-from windlass.core.task import Claim
 from windlass.stores.postgres import database as postgres
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql import claim as sql_claim
-from windlass.stores.sql import graph, settle, submit
-from windlass.stores.sql.rows import Row
+from windlass.stores.sql import graph, rows, settle, submit
+from windlass.stores.sql import locks as sql_locks
+from windlass.stores.sql.locks import HotRow
+from windlass.stores.sql.rows import Moves, Row
 from windlass.stores.sql.settle import Endings, SqlSettle
 from windlass.stores.sql.submit import Submit
 from windlass.stores.sql.sweep import SqlSweep
+from windlass.stores.sqlite import SQLiteStore
 from windlass.stores.sqlite import database as sqlite
 
 BOTH = ("sqlite", "postgres")
 POSTGRES = ("postgres",)
 SQLITE = ("sqlite",)
+NOBODY = UUID(int=0)
 
 
 class Mutant(Struct, frozen=True):
@@ -43,18 +48,13 @@ class Mutant(Struct, frozen=True):
     caught: bool = True
 
 
-def no_fence_in_the_statement(lab: Laboratory) -> None:
-    if lab.dialect == "postgres":
-        lab.replace("settle", " AND t.fence = i.fence AND t.session = i.session", "")
-    else:
-        lab.replace("settle", " AND fence = :fence AND session = :session", " AND :fence >= 0 AND :session NOT NULL")
-
-
 def no_fence_in_complete(lab: Laboratory) -> None:
     if lab.dialect == "postgres":
-        lab.replace("complete", " AND t.fence = i.fence AND t.session = i.session", "")
+        lab.rewrite("complete", lambda text: re.sub(r" AND l\.fence = \S+ AND l\.session = \S+", "", text))
     else:
-        lab.replace("complete", " AND fence = :fence AND session = :session", " AND :fence >= 0 AND :session NOT NULL")
+        lab.replace(
+            "complete", " AND fence = +:fence AND session = +:session", " AND :fence >= 0 AND :session NOT NULL"
+        )
 
 
 def no_fence_in_the_verdict(lab: Laboratory) -> None:
@@ -70,25 +70,37 @@ def no_fence_in_the_verdict(lab: Laboratory) -> None:
     lab.patch(settle, "_verdict", verdict)
 
 
-def no_fence_at_all(lab: Laboratory) -> None:
-    no_fence_in_the_statement(lab)
-    no_fence_in_the_verdict(lab)
+def completed_though_the_lease_is_gone(lab: Laboratory) -> None:
+    if lab.dialect == "postgres":
+        given = "FROM unnest(:id::uuid[], :fence::bigint[]) AS i (id, fence) CROSS JOIN clock"
+        lab.rewrite(
+            "complete",
+            lambda text: re.sub(
+                r"(INTO windlass.completed .*\n) *SELECT id, fence, (\S+), claimed, now FROM gone CROSS JOIN clock",
+                rf"\1SELECT id, fence, '{NOBODY}'::uuid, now, now {given}",
+                text,
+            ),
+        )
+        return
+    real = SQLiteStore.complete
+
+    def complete_all(self: Any, tx: Any, *given: Any) -> Any:
+        ended = real(self, tx, *given)
+        there = {id for (id,) in tx.query("find_completed", [(id,) for id, *_ in given[-1]]).rows() for id in [id]}
+        missing = [one for one in given[-1] if one[0] not in there]
+        tx.execute("add_completed", [(id, fence, NOBODY, 0, 0) for id, fence, *_ in missing])
+        return ended
+
+    lab.patch(SQLiteStore, "complete", complete_all)
 
 
 def an_equal_fence(lab: Laboratory) -> None:
-    granted = sql_claim._claim
-
-    def equal(*given: Any) -> Claim:
-        claim = granted(*given)
-        fence = claim.lease.fence - 1
-        return Claim(replace(claim.lease, fence=fence), replace(claim.task, fence=fence))
-
-    lab.patch(sql_claim, "_claim", equal)
+    grown = r"(windlass\.next_fence\(.*\)) AS|(/ 10000\)) \+ 1"
+    lab.rewrite("claim", lambda text: re.sub(grown, lambda m: f"{m[1]} - 1 AS" if m[1] else m[2], text))
 
 
 def a_fence_without_the_epoch(lab: Laboratory) -> None:
-    granted = sql_claim._claim
-    lab.patch(sql_claim, "_claim", lambda db, session, line: granted(db, session, (0, *line[1:])))
+    lab.rewrite("claim", lambda text: re.sub(r"(?<=next_fence\(t\.fence, )clock\.epoch|epoch(?= << 40)", "0", text))
 
 
 def an_answer_before_the_commit(lab: Laboratory) -> None:
@@ -111,31 +123,42 @@ def a_commit_that_does_not_wait_for_the_disk(lab: Laboratory) -> None:
 
 
 def parents_read_without_a_lock(lab: Laboratory) -> None:
-    lab.replace("parents", "FOR SHARE OF t", "")
+    lab.replace("parents", "FOR SHARE;", ";")
+
+
+def runnable_parents_read_without_a_lock(lab: Laboratory) -> None:
+    lab.replace("share_runnable", "FOR SHARE", "")
+
+
+def leases_of_parents_read_without_a_lock(lab: Laboratory) -> None:
+    lab.replace("share_leased", "FOR SHARE", "")
 
 
 def parents_locked_as_a_foreign_key_would(lab: Laboratory) -> None:
-    lab.replace("parents", "FOR SHARE OF t", "FOR KEY SHARE OF t")
+    lab.replace("parents", "FOR SHARE;", "FOR KEY SHARE;")
 
 
 def parents_and_children_locked_as_a_foreign_key_would(lab: Laboratory) -> None:
     parents_locked_as_a_foreign_key_would(lab)
     lab.replace("lock_tasks", "FOR UPDATE", "FOR NO KEY UPDATE")
-    lab.replace("complete", "FOR UPDATE OF t", "FOR NO KEY UPDATE OF t")
+
+
+def leases_locked_as_a_foreign_key_would(lab: Laboratory) -> None:
+    lab.replace("share_leased", "FOR SHARE", "FOR KEY SHARE")
+    lab.replace("complete", "FOR UPDATE", "FOR NO KEY UPDATE")
 
 
 def settle_and_announce_in_one_statement(lab: Laboratory) -> None:
-    lab.replace("complete", "FOR UPDATE OF t", "")
     lab.rewrite(
         "complete",
-        lambda text: (
-            text.replace("UPDATE windlass.task", ", settled AS (UPDATE windlass.task").rstrip(" ;\n")
-            + """), noted AS (
+        lambda text: text.replace(
+            "), gone AS (",
+            """), noted AS (
             INSERT INTO windlass.ended (parent, how)
-            SELECT s.id, 'completed' FROM settled AS s
-             WHERE EXISTS (SELECT FROM windlass.edge AS e WHERE e.parent = s.id AND NOT e.resolved))
-            SELECT id, queue, tenant, finished FROM settled"""
-        ),
+            SELECT g.id, 'completed' FROM gone AS g
+             WHERE EXISTS (SELECT FROM windlass.edge AS e WHERE e.parent = g.id AND NOT e.resolved)
+            ), gone AS (""",
+        ).replace("WITH held", "WITH RECURSIVE held"),
     )
     seen = "EXISTS (SELECT FROM windlass.ended AS d WHERE d.parent = i.parent)"
     lab.replace("reach", "AND NOT e.resolved", f"AND NOT e.resolved AND {seen}")
@@ -156,7 +179,7 @@ def repeatable_read(lab: Laboratory) -> None:
 
 
 def children_locked_as_they_come(lab: Laboratory) -> None:
-    lab.patch(graph, "sorted", list)
+    lab.patch(sql_locks, "sorted", lambda values, key=None: list(values))
     given = "unnest(:id::uuid[]) WITH ORDINALITY AS i (id, n) JOIN windlass.task AS t USING (id)"
     lab.rewrite(
         "lock_tasks",
@@ -167,6 +190,118 @@ def children_locked_as_they_come(lab: Laboratory) -> None:
             .replace("FOR UPDATE", "FOR UPDATE OF t")
         ),
     )
+
+
+def leases_locked_as_they_come(lab: Laboratory) -> None:
+    lab.rewrite("complete", lambda text: re.sub(r"\s+ORDER BY id\) AS i", ") AS i", text))
+
+
+def leases_read_before_the_runnable_rows(lab: Laboratory) -> None:
+    def lock_hot(db: Any, tx: Any, queued: Any, locks: Any) -> Any:
+        leased = tx.query(locks.leased, queued).rows()
+        completed = tx.query("find_completed", queued).rows()
+        runnable = set(rows.uuids(db, tx.query(locks.runnable, queued).rows()))
+        return runnable, hot_rows(db, leased, completed)
+
+    lab.patch(sql_locks, "lock_hot", lock_hot)
+
+
+def completed_rows_read_before_the_leases(lab: Laboratory) -> None:
+    def lock_hot(db: Any, tx: Any, queued: Any, locks: Any) -> Any:
+        runnable = set(rows.uuids(db, tx.query(locks.runnable, queued).rows()))
+        completed = tx.query("find_completed", queued).rows()
+        leased = tx.query(locks.leased, queued).rows()
+        return runnable, hot_rows(db, leased, completed)
+
+    lab.patch(sql_locks, "lock_hot", lock_hot)
+
+
+def the_hot_tables_read_in_one_statement(lab: Laboratory) -> None:
+    lab.rewrite(
+        "lock_runnable",
+        lambda text: text.replace("SELECT t.id\n", "SELECT r.queue IS NOT NULL, t.id, l.*, c.*\n", 1)
+        .replace("CROSS JOIN LATERAL (\n       SELECT FROM windlass.runnable",
+                 "LEFT JOIN LATERAL (\n       SELECT r.queue FROM windlass.runnable")
+        .replace("FOR UPDATE) AS r", f"FOR UPDATE) AS r ON true {REST}"),
+    )  # fmt: skip
+
+    def lock_hot(db: Any, tx: Any, queued: Any, locks: Any) -> Any:
+        found = tx.query(locks.runnable, queued).rows()
+        leased = [line[2:6] for line in found if line[2] is not None]
+        completed = [line[6:] for line in found if line[6] is not None]
+        return {line[1] for line in found if line[0]}, hot_rows(db, leased, completed)
+
+    lab.patch(sql_locks, "lock_hot", lock_hot)
+
+
+REST = """
+LEFT JOIN LATERAL (SELECT id, fence, session, claimed FROM windlass.leased WHERE leased.id = t.id) AS l ON true
+LEFT JOIN LATERAL (
+    SELECT id, fence, session, claimed, finished FROM windlass.completed WHERE completed.id = t.id) AS c ON true"""
+
+
+def hot_rows(db: Any, leased: Any, completed: Any) -> dict[Any, HotRow]:
+    found = [HotRow(State.LEASED, *line) for line in leased] + [HotRow(State.COMPLETED, *line) for line in completed]
+    return {db.uuid(hot.id): hot._replace(session=db.uuid(hot.session)) for hot in found}
+
+
+def runnable_rows_read_without_a_lock(lab: Laboratory) -> None:
+    lab.replace("lock_runnable", "FOR UPDATE", "")
+
+
+def leases_read_without_a_lock(lab: Laboratory) -> None:
+    lab.replace("lock_leased", "FOR UPDATE", "")
+
+
+def runnable_rows_not_dropped(lab: Laboratory) -> None:
+    write = Moves.write
+
+    def write_most(self: Any, *given: Any) -> None:
+        self._dropped.clear()
+        write(self, *given)
+
+    lab.patch(Moves, "write", write_most)
+
+
+def a_merge_that_does_not_lock_the_tasks(lab: Laboratory) -> None:
+    lab.rewrite(
+        "merge_lot",
+        lambda text: text.replace(
+            "(ARRAY(SELECT id FROM rest)) FOR UPDATE SKIP LOCKED", "(ARRAY(SELECT id FROM rest))"
+        ),
+        folder="upkeep",
+    )
+
+
+def tasks_counted_instead_of_run_time(lab: Laboratory) -> None:
+    lab.patch(fairness, "get_charge", lambda _ran, weight: fairness.FIRST_RUN_TIME * fairness.SCALE // weight)
+
+
+def credit_for_the_time_without_tasks(lab: Laboratory) -> None:
+    lab.patch(fairness.Account, "join", lambda _self, _queue: None)
+
+
+def a_task_that_counts_until_it_ends(lab: Laboratory) -> None:
+    table = "windlass.current_task" if lab.dialect == "postgres" else "current_task"
+    counted = f"""
+        SELECT queue, tenant, handler, NULL, count(*) FROM {table} WHERE claimed IS NOT NULL AND finished IS NULL
+         GROUP BY queue, tenant, handler
+    """
+    lab.rewrite("running_limited", lambda _text: counted)
+
+
+def limits_without_a_lock(lab: Laboratory) -> None:
+    lab.rewrite("lock_claims", lambda _text: "SELECT count(*) FROM unnest(:names::text[])")
+
+
+def claims_that_do_not_compare_the_settings(lab: Laboratory) -> None:
+    meta, number = ("windlass.meta WHERE one", ":settings") if lab.dialect == "postgres" else ("meta", "+:settings")
+    lab.replace("claim", f"(SELECT settings FROM {meta}) = {number}", ":settings >= 0")
+
+
+def a_recovery_that_does_not_wait(lab: Laboratory) -> None:
+    lock = sql_locks.lock_tasks
+    lab.patch(sql_claim, "lock_tasks", lambda db, tx, ids: lock(db, tx, ids, skip_locked=True))
 
 
 def keys_written_as_they_come(lab: Laboratory) -> None:
@@ -236,7 +371,7 @@ def claims_of_lost_sessions(lab: Laboratory) -> None:
 
 
 def held_tasks_dropped(lab: Laboratory) -> None:
-    lab.replace("held", "state = 'leased'", "state = 'forgotten'")
+    lab.replace("held", "session = :session", "session = :session AND false")
 
 
 def a_cron_that_fires_whatever_fired_before(lab: Laboratory) -> None:
@@ -298,8 +433,32 @@ def claims_that_wait(lab: Laboratory) -> None:
     lab.replace("claim", "FOR UPDATE SKIP LOCKED", "FOR UPDATE")
 
 
+def claims_by_kinds_that_wait(lab: Laboratory) -> None:
+    lab.replace("claim_kinds", "FOR UPDATE SKIP LOCKED", "FOR UPDATE")
+
+
+def claims_by_kinds_without_a_lock(lab: Laboratory) -> None:
+    lab.replace("claim_kinds", "FOR UPDATE SKIP LOCKED", "")
+
+
 def claims_without_a_lock(lab: Laboratory) -> None:
     lab.replace("claim", "FOR UPDATE SKIP LOCKED", "")
+
+
+def leases_of_all_chosen_rows(lab: Laboratory) -> None:
+    lab.rewrite("claim", leased_as_chosen)
+
+
+def leases_of_rows_chosen_without_a_lock(lab: Laboratory) -> None:
+    lab.rewrite("claim", lambda text: leased_as_chosen(text.replace("FOR UPDATE SKIP LOCKED", "")))
+
+
+def leased_as_chosen(text: str) -> str:
+    chosen = text.replace("SELECT head.place\n", "SELECT head.place, head.band, head.rank, head.tie, head.id\n")
+    after_the_delete = "(SELECT chosen.* FROM (SELECT count(*) FROM taken) AS n CROSS JOIN chosen) AS taken"
+    leased = chosen.replace("FROM taken CROSS", f"FROM {after_the_delete} CROSS")
+    assert text != chosen != leased
+    return leased
 
 
 def a_merge_that_looks_for_its_target_first(lab: Laboratory) -> None:
@@ -333,16 +492,12 @@ def a_read_that_becomes_a_write(lab: Laboratory) -> None:
 
 
 MUTANTS = [
-    Mutant(
-        "M1 no fence in settle, in the rules and in the statement", no_fence_at_all, scenarios.a_stale_lease_is_refused
-    ),
     Mutant("M1 no fence in complete", no_fence_in_complete, scenarios.a_stale_lease_is_refused),
-    Mutant("M1 no fence in the rules alone", no_fence_in_the_verdict, scenarios.a_stale_lease_is_refused),
+    Mutant("M1 no fence in the rules", no_fence_in_the_verdict, scenarios.a_stale_lease_is_refused),
     Mutant(
-        "M1 no fence in the statement alone",
-        no_fence_in_the_statement,
+        "M1 completed although the lease is gone",
+        completed_though_the_lease_is_gone,
         scenarios.a_stale_lease_is_refused,
-        caught=False,
     ),
     Mutant("M2 a fence that does not grow", an_equal_fence, scenarios.every_grant_has_a_greater_fence),
     Mutant(
@@ -365,25 +520,44 @@ MUTANTS = [
     Mutant(
         "M4 parents read without a lock",
         parents_read_without_a_lock,
+        scenarios.no_wake_up_is_lost_when_submit_meets_cancel,
+        POSTGRES,
+    ),
+    Mutant(
+        "M4 runnable parents read without a lock",
+        runnable_parents_read_without_a_lock,
+        scenarios.no_wake_up_is_lost_when_submit_meets_claim_and_settle,
+        POSTGRES,
+    ),
+    Mutant(
+        "M4 leases of parents read without a lock",
+        leases_of_parents_read_without_a_lock,
         scenarios.no_wake_up_is_lost_when_submit_meets_settle,
         POSTGRES,
     ),
     Mutant(
-        "M4 FOR KEY SHARE on parents, and a settle that locks as an UPDATE does",
+        "M4 FOR KEY SHARE on parents, and a cancel that locks as an UPDATE does",
         parents_and_children_locked_as_a_foreign_key_would,
-        scenarios.no_wake_up_is_lost_when_submit_meets_settle,
+        scenarios.no_wake_up_is_lost_when_submit_meets_cancel,
         POSTGRES,
     ),
     Mutant(
         "M4 FOR KEY SHARE on parents alone",
         parents_locked_as_a_foreign_key_would,
+        scenarios.no_wake_up_is_lost_when_submit_meets_cancel,
+        POSTGRES,
+        caught=False,
+    ),
+    Mutant(
+        "M4 FOR KEY SHARE on leases of parents, and a settle that locks as an UPDATE does",
+        leases_locked_as_a_foreign_key_would,
         scenarios.no_wake_up_is_lost_when_submit_meets_settle,
         POSTGRES,
         caught=False,
     ),
     Mutant(
-        "M4 parents read without a lock after a caller's commit",
-        parents_read_without_a_lock,
+        "M4 leases of parents read without a lock after a caller's commit",
+        leases_of_parents_read_without_a_lock,
         scenarios.no_wake_up_is_lost_when_adoption_meets_settle,
         POSTGRES,
     ),
@@ -398,6 +572,12 @@ MUTANTS = [
         "M6 children locked as they come",
         children_locked_as_they_come,
         scenarios.children_reached_in_opposite_orders_cause_no_deadlock,
+        POSTGRES,
+    ),
+    Mutant(
+        "M6 leases locked as they come",
+        leases_locked_as_they_come,
+        scenarios.leases_in_opposite_orders_cause_no_deadlock,
         POSTGRES,
     ),
     Mutant(
@@ -422,6 +602,12 @@ MUTANTS = [
         "M8 a claim tried again blindly",
         a_claim_tried_again_blindly,
         scenarios.a_claim_whose_answer_was_lost_is_not_lost_itself,
+        POSTGRES,
+    ),
+    Mutant(
+        "M8 a recovery that does not wait for the claim in progress",
+        a_recovery_that_does_not_wait,
+        scenarios.a_claim_whose_commit_is_in_progress_is_not_lost,
         POSTGRES,
     ),
     Mutant(
@@ -475,7 +661,39 @@ MUTANTS = [
         "M16 a cancelled child resurrected", a_cancelled_child_resurrected, scenarios.a_cancelled_child_stays_cancelled
     ),
     Mutant("X1 claims that wait for locked rows", claims_that_wait, scenarios.a_claim_waits_for_nobody, POSTGRES),
-    Mutant("X2 claims without a lock", claims_without_a_lock, scenarios.no_task_is_in_two_leases, POSTGRES),
+    Mutant(
+        "X1 claims by kinds that wait for locked rows",
+        claims_by_kinds_that_wait,
+        scenarios.a_claim_by_kinds_waits_for_nobody,
+        POSTGRES,
+    ),
+    Mutant(
+        "X2 claims by kinds without a lock",
+        claims_by_kinds_without_a_lock,
+        scenarios.a_claim_by_kinds_waits_for_nobody,
+        POSTGRES,
+    ),
+    Mutant("X2 claims without a lock", claims_without_a_lock, scenarios.a_claim_waits_for_nobody, POSTGRES),
+    Mutant(
+        "X2 claims without a lock that lease what they chose",
+        leases_of_rows_chosen_without_a_lock,
+        scenarios.no_task_is_in_two_leases,
+        POSTGRES,
+    ),
+    Mutant(
+        "X2 claims without a lock alone",
+        claims_without_a_lock,
+        scenarios.no_task_is_in_two_leases,
+        POSTGRES,
+        caught=False,
+    ),
+    Mutant(
+        "X2 claims that lease what they chose alone",
+        leases_of_all_chosen_rows,
+        scenarios.no_task_is_in_two_leases,
+        POSTGRES,
+        caught=False,
+    ),
     Mutant(
         "X3 a failure applied only to direct dependents",
         a_failure_applied_only_to_direct_dependents,
@@ -492,5 +710,77 @@ MUTANTS = [
         a_merge_that_looks_for_its_target_first,
         scenarios.a_merge_meets_the_close_of_its_target,
         POSTGRES,
+    ),
+    Mutant(
+        "X6 leases read before the runnable rows",
+        leases_read_before_the_runnable_rows,
+        scenarios.a_cancel_that_meets_a_claim_asks_its_holder_to_stop,
+        POSTGRES,
+    ),
+    Mutant(
+        "X6 completed rows read before the leases",
+        completed_rows_read_before_the_leases,
+        scenarios.a_cancel_that_meets_a_settle_changes_nothing,
+        POSTGRES,
+    ),
+    Mutant(
+        "X6 the hot tables read in one statement",
+        the_hot_tables_read_in_one_statement,
+        scenarios.a_cancel_that_meets_a_claim_asks_its_holder_to_stop,
+        POSTGRES,
+    ),
+    Mutant(
+        "X6 runnable rows read without a lock",
+        runnable_rows_read_without_a_lock,
+        scenarios.what_a_cancel_has_locked_is_neither_claimed_nor_completed,
+        POSTGRES,
+    ),
+    Mutant(
+        "X6 leases read without a lock",
+        leases_read_without_a_lock,
+        scenarios.what_a_cancel_has_locked_is_neither_claimed_nor_completed,
+        POSTGRES,
+    ),
+    Mutant(
+        "X7 a cancelled task that stays runnable",
+        runnable_rows_not_dropped,
+        scenarios.what_is_no_longer_runnable_is_not_claimed,
+    ),
+    Mutant(
+        "X7 an expired task that stays runnable",
+        runnable_rows_not_dropped,
+        scenarios.an_expired_task_is_no_longer_runnable,
+    ),
+    Mutant(
+        "X8 a merge that does not lock the tasks",
+        a_merge_that_does_not_lock_the_tasks,
+        scenarios.a_merge_and_a_cancel_do_not_wait_for_each_other,
+        POSTGRES,
+    ),
+    Mutant(
+        "X9 tasks counted instead of run time",
+        tasks_counted_instead_of_run_time,
+        fairness_scenarios.tenants_share_run_time_and_not_the_number_of_tasks,
+    ),
+    Mutant(
+        "X9 credit for the time without tasks",
+        credit_for_the_time_without_tasks,
+        fairness_scenarios.a_tenant_that_was_away_has_saved_nothing_up,
+    ),
+    Mutant(
+        "X10 a task that counts until it ends",
+        a_task_that_counts_until_it_ends,
+        fairness_scenarios.the_places_of_a_dead_node_come_back,
+    ),
+    Mutant(
+        "X10 limits without a lock",
+        limits_without_a_lock,
+        fairness_scenarios.a_limit_holds_for_claims_at_the_same_time,
+        POSTGRES,
+    ),
+    Mutant(
+        "X10 claims that do not compare the settings",
+        claims_that_do_not_compare_the_settings,
+        fairness_scenarios.a_limit_holds_at_once_in_every_process,
     ),
 ]

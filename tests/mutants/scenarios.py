@@ -7,10 +7,22 @@ from contextlib import suppress
 import psycopg
 from msgspec.structs import replace
 
-from tests.mutants.laboratory import COMMIT, Death, Laboratory, PromiseBroken, database_of, die_at, promise
+from tests.mutants.laboratory import (
+    COMMIT,
+    Background,
+    Death,
+    Gate,
+    Laboratory,
+    PromiseBroken,
+    database_of,
+    die_at,
+    promise,
+)
 from tests.support.builders import (
     DAY,
     GAVE_UP,
+    HOUR,
+    MINUTE,
     OOPS,
     RAISED,
     SECOND,
@@ -34,7 +46,7 @@ from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.core.manifest import CronInfo, Manifest
 from windlass.core.settlement import Crashed, Released
-from windlass.core.task import OnFailure, TaskId
+from windlass.core.task import Change, OnFailure, TaskId
 from windlass.errors import CommitUnknown, SessionLost, StoreUnavailable, UnknownPrerequisite
 from windlass.stores.postgres import database
 from windlass.stores.postgres.claim_partitions import ClaimPartitions
@@ -56,6 +68,7 @@ def a_stale_lease_is_refused(lab: Laboratory) -> None:
     promise(isinstance(verdict, LeaseLost), "a lease that was swept is refused")
     promise(state_of(store, task) is State.LEASED, "a refused report changes nothing")
     promise(task_of(store, task).session == fresh.lease.session, "the task stays with its new holder")
+    promise(lab.check() == [], "a refused report is written nowhere")
 
 
 def every_grant_has_a_greater_fence(lab: Laboratory) -> None:
@@ -119,6 +132,40 @@ def no_wake_up_is_lost_when_submit_meets_settle(lab: Laboratory) -> None:
     promise(state_of(settler, child) is State.RUNNABLE, "a dependent of a completed task does not wait")
 
 
+def no_wake_up_is_lost_when_submit_meets_claim_and_settle(lab: Laboratory) -> None:
+    """The submitter has seen the parent runnable and has not committed; now the parent is claimed and completed."""
+    submitter, node = lab.open(), lab.open()
+    parent = submit_one(node)
+    gate = lab.gate(submitter, "submit")
+
+    submitting = lab.in_background(lambda: submit_one(submitter, queue="children", prerequisites=[parent]))
+    gate.await_somebody()
+    complete(node, *claim_all(node))
+    gate.open()
+    child = submitting.result()
+    complete(node, *claim_all(node))
+
+    promise(state_of(node, child) is State.RUNNABLE, "a dependent of a completed task does not wait")
+
+
+def no_wake_up_is_lost_when_submit_meets_cancel(lab: Laboratory) -> None:
+    """The submitter has seen the parent waiting and has not committed; now the parent is cancelled."""
+    submitter, operator = lab.open(), lab.open()
+    above = submit_one(operator)
+    parent = submit_one(operator, queue="children", prerequisites=[above])
+    gate = lab.gate(submitter, "submit")
+
+    submitting = lab.in_background(lambda: submit_one(submitter, queue="children", prerequisites=[parent]))
+    gate.await_somebody()
+    cancelling = lab.in_background(lambda: operator.cancel([parent], reason="no longer wanted"))
+    lab.await_standstill(cancelling)
+    gate.open()
+    child = submitting.result()
+    cancelling.result()
+
+    promise(state_of(operator, child) is State.CANCELLED, "a dependent of a cancelled task does not wait")
+
+
 def no_wake_up_is_lost_when_adoption_meets_settle(lab: Laboratory) -> None:
     """The settle has looked for dependents and not committed; now one comes in a caller's transaction, and a sweep."""
     settler, sweeper = lab.open(), lab.open()
@@ -168,6 +215,142 @@ def children_reached_in_opposite_orders_cause_no_deadlock(lab: Laboratory) -> No
 
     promise("40P01" not in states, "settles that share children never deadlock")
     promise(set(states_of(one, [child[1] for child in children])) == {State.RUNNABLE}, "every child is runnable")
+
+
+def leases_in_opposite_orders_cause_no_deadlock(lab: Laboratory) -> None:
+    """A settle and a submit meet at two leases. A bystander holds a third one for each, so that both are half way."""
+    states = watch_conflicts(lab)
+    one, other = lab.open(), lab.open()
+    first, mine, yours, last = in_id_order("p0", "p1", "p2", "p3")
+    submit(one, *(a_task(key=key) for key, _ in (first, mine, yours, last)))
+    lab.clock.advance(SECOND)
+    claims = {claim.id: claim for claim in claim_all(one)}
+    bystander = lab.connect()
+    locked = [mine[1], yours[1]]
+    bystander.execute("SELECT id FROM windlass.leased WHERE id = ANY (%s) FOR UPDATE", [locked]).fetchall()
+
+    falling = [claims[id] for _, id in (last, mine, first)]
+    rising = [key for key, _ in (first, yours, last)]
+    calls = [
+        lab.in_background(lambda: complete(one, *falling)),
+        lab.in_background(lambda: submit_one(other, queue="children", prerequisites=rising)),
+    ]
+    lab.await_standstill(*calls)
+    bystander.rollback()
+    for call in calls:
+        call.result()
+    complete(one, claims[yours[1]])
+
+    promise("40P01" not in states, "settles and submits that share prerequisites never deadlock")
+    promise(len(claim_all(one, queues=["children"])) == 1, "the dependent is runnable")
+
+
+def a_cancel_that_meets_a_claim_asks_its_holder_to_stop(lab: Laboratory) -> None:
+    """The operator is about to look at the hot tables, or waits for one of their rows, when a claim commits."""
+    operator, slow, node = lab.open(), lab.open(), lab.open()
+    early, late = submit_one(node, queue="early"), submit_one(node, queue="late")
+    looking, committing = lab.gate(operator, "lock_runnable"), lab.gate(slow, COMMIT)
+
+    claiming = lab.in_background(lambda: slow.claim(a_session(node), ["late"], 1))
+    committing.await_somebody()
+    cancelling = lab.in_background(lambda: operator.cancel([early, late], reason="no longer wanted"))
+    looking.await_somebody()
+    claims = [claim_one(node, queue="early")]
+    looking.open()
+    lab.await_standstill(cancelling)
+    committing.open()
+    claims += claiming.result()
+    cancelling.result()
+
+    promise(states_of(node, [early, late]) == [State.LEASED] * 2, "what runs is not cancelled behind its holder's back")
+    promise({task_of(node, claim.id).cancel_requested for claim in claims} == {True}, "its holder is asked to stop")
+
+
+def what_a_cancel_has_locked_is_neither_claimed_nor_completed(lab: Laboratory) -> None:
+    """The operator has locked a runnable and a leased task, and is about to write."""
+    operator, node = lab.open(), lab.open()
+    running = submit_one(node)
+    claim = claim_one(node)
+    ready = submit_one(node)
+    gate = lab.gate(operator, "drop_runnable")
+
+    cancelling = lab.in_background(lambda: operator.cancel([ready, running], reason="no longer wanted"))
+    gate.await_somebody()
+    claims = claim_all(node)
+    settling = lab.in_background(lambda: complete(node, claim))
+    lab.await_standstill(settling)
+    gate.open()
+    changed = cancelling.result()
+    settling.result()
+
+    promise(not claims, "no attempt of a cancelled task starts")
+    promise(changed == 2, "both were cancelled")
+    promise(states_of(node, [ready, running]) == [State.CANCELLED] * 2, "both stay cancelled")
+
+
+def a_cancel_that_meets_a_settle_changes_nothing(lab: Laboratory) -> None:
+    """The operator has found no runnable row, and is about to look for a lease, when the attempt completes."""
+    operator, node = lab.open(), lab.open()
+    task = submit_one(node)
+    claim = claim_one(node)
+    gate = lab.gate(operator, "lock_leased")
+
+    cancelling = lab.in_background(lambda: operator.cancel([task], reason="no longer wanted"))
+    gate.await_somebody()
+    settling = lab.in_background(lambda: complete(node, claim))
+    lab.await_standstill(settling)
+    gate.open()
+    changed = cancelling.result()
+    [verdict] = settling.result()
+
+    promise(isinstance(verdict, Settled), "the attempt is reported")
+    promise((changed, state_of(node, task)) == (0, State.COMPLETED), "what has completed is not cancelled")
+
+
+def what_is_no_longer_runnable_is_not_claimed(lab: Laboratory) -> None:
+    store = lab.open()
+    wanted = submit_one(store, key="wanted")
+    cancelled = submit_one(store)
+    later = submit_one(store, deadline=HOUR)
+    lab.clock.advance(SECOND)
+    store.cancel([cancelled], reason="no longer wanted")
+    store.update(later, Change(at=HOUR))
+
+    promise([claim.id for claim in claim_all(store)] == [wanted], "what was cancelled or postponed is not claimed")
+
+
+def an_expired_task_is_no_longer_runnable(lab: Laboratory) -> None:
+    store = lab.open()
+    task = submit_one(store, expires=SECOND)
+    lab.clock.advance(MINUTE)
+    sweep_until_quiet(store)
+
+    promise(state_of(store, task) is State.EXPIRED, "what was not claimed in time expires")
+    promise(lab.check() == [], "an expired task is in no other table")
+
+
+def a_merge_and_a_cancel_do_not_wait_for_each_other(lab: Laboratory) -> None:
+    """The operator has locked the task, and is about to lock its runnable row, when a merge moves that."""
+    operator, store = lab.open(), lab.open()
+    states = watch_conflicts(lab)
+    task = submit_one(store)
+    renew_the_lot(lab, "default")
+    gate = lab.gate(operator, "lock_runnable")
+    lots = database_of(store)._lots
+
+    cancelling = lab.in_background(lambda: operator.cancel([task], reason="no longer wanted"))
+    gate.await_somebody()
+    with psycopg.connect(lab.url, autocommit=True) as connection:
+        merging = lab.in_background(lambda: lots._run(connection, "merge_lot", queue="default", number=0, limit=100))
+        lab.await_standstill(merging)
+        waited = not merging.ended
+        gate.open()
+        cancelling.result()
+        with suppress(psycopg.errors.DeadlockDetected):
+            merging.result()
+
+    promise(not waited and not states, "a merge passes over what somebody else has locked")
+    promise(not claim_all(store), "no attempt starts after a cancel")
 
 
 def the_same_keys_in_opposite_orders_cause_no_deadlock(lab: Laboratory) -> None:
@@ -256,7 +439,7 @@ def a_claim_that_commits_after_its_session_was_marked_is_found(lab: Laboratory) 
     slow, store = lab.open(), lab.open()
     task = submit_one(store)
     session = a_session(store)
-    gate = lab.gate(slow, "lease")
+    gate = lab.gate(slow, COMMIT)
 
     claiming = lab.in_background(lambda: slow.claim(session, ["default"], 1))
     gate.await_somebody()
@@ -361,7 +544,7 @@ def a_claim_waits_for_nobody(lab: Laboratory) -> None:
     store = lab.open()
     first, second = submit(store, a_task(), a_task())
     bystander = lab.connect()
-    bystander.execute("SELECT id FROM windlass.task WHERE id = %s FOR UPDATE", [first]).fetchall()
+    bystander.execute("SELECT id FROM windlass.runnable WHERE id = %s FOR UPDATE", [first]).fetchall()
 
     claiming = lab.in_background(lambda: claim_all(store))
     lab.await_standstill(claiming)
@@ -369,22 +552,48 @@ def a_claim_waits_for_nobody(lab: Laboratory) -> None:
     bystander.rollback()
 
     promise(not waited, "a claim passes over what somebody else has locked")
-    promise([claim.task.id for claim in claiming.result()] == [second], "and takes what comes after it")
+    promise([claim.id for claim in claiming.result()] == [second], "and takes what comes after it")
+
+
+def a_claim_by_kinds_waits_for_nobody(lab: Laboratory) -> None:
+    """Another claim has taken the first task, and is about to commit."""
+    slow, store = lab.open(), lab.open()
+    first, second = submit(store, a_task(), a_task())
+    gate = lab.gate(slow, COMMIT)
+
+    taking = lab.in_background(lambda: slow.claim(a_session(store), ["default"], 1))
+    gate.await_somebody()
+    session = a_session(store)
+    claiming = lab.in_background(lambda: store.claim(session, ["default", "other"], 10, merge=True))
+    lab.await_standstill(claiming)
+    waited = not claiming.ended
+    gate.open()
+    claims = taking.result() + claiming.result()
+
+    promise(not waited, "a claim passes over what somebody else has locked")
+    promise([claim.id for claim in claims] == [first, second], "and takes what comes after it")
 
 
 def no_task_is_in_two_leases(lab: Laboratory) -> None:
-    """A claim has chosen its tasks and is about to lease them when another one comes."""
+    """A claim is about to commit when another one chooses, and is held up until the first has run its task."""
     slow, store = lab.open(), lab.open()
-    submit(store, a_task(), a_task(), a_task())
-    gate = lab.gate(slow, "lease")
+    tasks = submit(store, a_task(), a_task(), a_task())
+    bystander = lab.connect()
+    bystander.execute("DELETE FROM windlass.runnable WHERE id = %s", [tasks[1]])
+    gate = lab.gate(slow, COMMIT)
 
-    claiming = lab.in_background(lambda: slow.claim(a_session(store), ["default"], 2))
+    claiming = lab.in_background(lambda: slow.claim(a_session(store), ["default"], 1))
     gate.await_somebody()
-    others = claim_all(store)
+    others = lab.in_background(lambda: claim_all(store))
+    lab.await_standstill(others)
     gate.open()
-    claims = claiming.result() + others
+    claims = claiming.result()
+    complete(slow, *claims)
+    bystander.rollback()
+    claims += others.result()
+    claims += claim_all(store)
 
-    promise(len({claim.task.id for claim in claims}) == len(claims) == 3, "no task is in two leases at once")
+    promise(len({claim.id for claim in claims}) == len(claims) == 3, "no task is leased again while or after it runs")
 
 
 def a_late_submit_in_an_old_transaction_has_the_present_time(lab: Laboratory) -> None:
@@ -412,11 +621,31 @@ def a_claim_whose_answer_was_lost_is_not_lost_itself(lab: Laboratory) -> None:
     store = lab.open()
     task = submit_one(store)
     session = a_session(store)
+    store.claim(session, ["other"], 1)  # Reads the settings.
     lose_the_next_answer(store)
 
     claims = store.claim(session, ["default"], 10)
 
-    promise([claim.task.id for claim in claims] == [task], "what was leased is known to its holder")
+    promise([claim.id for claim in claims] == [task], "what was leased is known to its holder")
+
+
+def a_claim_whose_commit_is_in_progress_is_not_lost(lab: Laboratory) -> None:
+    """The connection is lost during the commit, and the server carries it out while the claimer tries to find out."""
+    store = lab.open()
+    task = submit_one(store)
+    session = a_session(store)
+    store.claim(session, ["other"], 1)  # Reads the settings.
+    gate = lab.gate(store, COMMIT)
+    server = leave_the_next_transaction_to_the_server(lab, store, gate)
+
+    claiming = lab.in_background(lambda: store.claim(session, ["default"], 10))
+    gate.await_somebody()
+    lab.await_standstill(claiming)
+    gate.open()
+    server[0].result()
+    claims = claiming.result()
+
+    promise([claim.id for claim in claims] == [task], "what was leased is known to its holder")
 
 
 def two_writers_never_spoil_each_others_transaction(lab: Laboratory) -> None:
@@ -462,7 +691,8 @@ def a_merge_meets_the_close_of_its_target(lab: Laboratory) -> None:
     gate.execute("SELECT pg_advisory_lock(18)")
     gate.commit()
     merge = lots._statements["merge_lot"]
-    paused = merge.text.replace("state = 'runnable'", "state = 'runnable' AND windlass.pause()")
+    paused = merge.text.replace("LIMIT", "AND windlass.pause() LIMIT", 1)
+    assert paused != merge.text
     lots._statements["merge_lot"] = replace(merge, text=paused)
 
     with psycopg.connect(lab.url, autocommit=True) as connection:
@@ -475,7 +705,7 @@ def a_merge_meets_the_close_of_its_target(lab: Laboratory) -> None:
     gate.execute("DROP FUNCTION windlass.pause")
     gate.commit()
 
-    promise([claim.task.key for claim in claim_all(store)] == ["left behind"], "what is runnable can be claimed")
+    promise([claim.key for claim in claim_all(store)] == ["left behind"], "what is runnable can be claimed")
 
 
 PAUSE = """
@@ -517,8 +747,9 @@ def submit_rows(connection: psycopg.Connection[tuple[object, ...]], ids: list[Ta
     """Take these ids by hand, in a transaction that stays open."""
     for id in ids:
         connection.execute(
-            "INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure, kind)"
-            " VALUES (%s, 'default', 'default', 'runnable', 0, 0, 0, 0, 0, 'cancel', 0)",
+            "INSERT INTO windlass.task (id, queue, tenant, state, band, rank, tie, due, waiting, on_failure, kind,"
+            " handler, args, priority, first_due, submitted)"
+            " VALUES (%s, 'default', 'default', 'scheduled', 0, 0, 0, 0, 0, 'cancel', 0, 'work', '[]', 0, 0, 0)",
             [id],
         )
 
@@ -547,3 +778,19 @@ def lose_the_next_answer(store: SqlStore) -> None:
         raise CommitUnknown("the connection was lost while the commit was under way")
 
     inside._once = unheard
+
+
+def leave_the_next_transaction_to_the_server(lab: Laboratory, store: SqlStore, gate: Gate) -> list[Background[object]]:
+    """The next transaction continues in the background from the gate on. Its caller has lost the connection."""
+    inside = database_of(store)
+    once = inside._once
+    server: list[Background[object]] = []
+
+    def unheard(work: object) -> object:
+        inside._once = once
+        server.append(lab.in_background(lambda: once(work)))
+        gate.await_somebody()
+        raise CommitUnknown("the connection was lost while the commit was under way")
+
+    inside._once = unheard
+    return server

@@ -20,6 +20,8 @@ SCENARIOS = {(mutant.scenario.__name__, dialect): mutant for mutant in MUTANTS f
 def test_the_stores_as_they_are_keep_the_promise(mutant: Mutant, laboratory: Laboratory) -> None:
     mutant.scenario(laboratory)
 
+    assert laboratory.check() == []
+
 
 @pytest.mark.parametrize(("mutant", "dialect"), PLANTED)
 def test_the_mutant_is_caught_unless_a_second_wall_makes_it_harmless(mutant: Mutant, laboratory: Laboratory) -> None:

@@ -10,7 +10,7 @@ import pytest
 from psycopg import IsolationLevel
 
 from tests.mutants.laboratory import COMMIT, Death, Laboratory, database_of, die_at, intercept
-from tests.mutants.scenarios import in_id_order, renew_the_lot
+from tests.mutants.scenarios import in_id_order, renew_the_lot, watch_conflicts
 from tests.support.builders import (
     GAVE_UP,
     HOUR,
@@ -31,10 +31,13 @@ from tests.support.builders import (
     submit_one,
     sweep_until_quiet,
 )
+from windlass.core import submission
 from windlass.core.lifecycle import State
-from windlass.core.task import TaskId
-from windlass.errors import CommitUnknown
-from windlass.stores.protocol import Filter
+from windlass.core.settlement import COMPLETED
+from windlass.core.task import Change, TaskId
+from windlass.errors import CommitUnknown, StoreUnavailable
+from windlass.stores.postgres.caller_transaction import complete_in
+from windlass.stores.protocol import SESSION_TTL, Filter, Settled
 from windlass.stores.sql import bulk, graph, settle, sweep
 from windlass.stores.sql import submit as submitting
 from windlass.stores.sql.audited_change import AuditedChange
@@ -269,7 +272,7 @@ def test_a_step_of_a_chain_is_one_commit_for_its_end_and_its_dependent(laborator
 
     for id in ids:
         [claim] = store.claim(session, ["default"], 10)
-        assert claim.task.id == id
+        assert claim.id == id
         complete(store, claim)
 
     assert len(commits) == 2 * len(ids), "a claim and a settle each"
@@ -388,7 +391,7 @@ def test_a_task_from_a_callers_old_snapshot_is_claimed_though_its_lot_was_closed
     connection.commit()
     sweep_until_quiet(store)
 
-    assert [claim.task.id for claim in claim_all(store)] == [receipt.id]
+    assert [claim.id for claim in claim_all(store)] == [receipt.id]
 
 
 @POSTGRES
@@ -402,7 +405,7 @@ def test_a_task_from_a_callers_long_transaction_is_claimed_though_its_lot_was_cl
     renew_the_lot(laboratory, "default")
     connection.commit()
 
-    assert [claim.task.id for claim in claim_all(store)] == [receipt.id]
+    assert [claim.id for claim in claim_all(store)] == [receipt.id]
 
 
 def a_cancelled_pair(store: SqlStore) -> tuple[TaskId, TaskId]:
@@ -499,3 +502,347 @@ def test_a_task_that_names_a_placeholder_which_just_expires_does_not_wait_for_ev
     sweep_until_quiet(store)
 
     assert state_of(store, late) is State.CANCELLED
+
+
+@POSTGRES
+def test_a_sweep_passes_over_a_lease_whose_settle_hangs(laboratory: Laboratory) -> None:
+    frozen, store = laboratory.open(), laboratory.open()
+    hanging, other = submit(store, a_task(), a_task())
+    laboratory.clock.advance(SECOND)
+    first, _ = claim_all(store)
+    gate = laboratory.gate(frozen, COMMIT)
+
+    settling = laboratory.in_background(lambda: complete(frozen, first))
+    gate.await_somebody()
+    laboratory.clock.advance(SESSION_TTL + SECOND)
+    sweeping = laboratory.in_background(store.sweep)
+    laboratory.await_standstill(sweeping)
+
+    assert sweeping.ended
+    assert sweeping.result().requeued == 1
+    assert state_of(store, other) is State.RUNNABLE
+    gate.open()
+    [verdict] = settling.result()
+    assert isinstance(verdict, Settled)
+    assert store.sweep().requeued == 0
+    assert state_of(store, hanging) is State.COMPLETED
+    assert laboratory.check() == []
+
+
+@POSTGRES
+def test_a_sweep_passes_over_an_expired_task_whose_claim_hangs(laboratory: Laboratory) -> None:
+    frozen, store = laboratory.open(), laboratory.open()
+    hanging = submit_one(store, expires=MINUTE)
+    other = submit_one(store, queue="other", expires=MINUTE)
+    session = a_session(store, ttl=HOUR)
+    gate = laboratory.gate(frozen, COMMIT)
+
+    claiming = laboratory.in_background(lambda: frozen.claim(session, ["default"], 1))
+    gate.await_somebody()
+    laboratory.clock.advance(2 * MINUTE)
+    sweeping = laboratory.in_background(store.sweep)
+    laboratory.await_standstill(sweeping)
+
+    assert sweeping.ended
+    assert sweeping.result().expired == 1
+    assert state_of(store, other) is State.EXPIRED
+    gate.open()
+    assert [claim.id for claim in claiming.result()] == [hanging]
+    assert store.sweep().expired == 0
+    assert state_of(store, hanging) is State.LEASED
+    assert laboratory.check() == []
+
+
+@POSTGRES
+def test_a_submit_with_very_many_prerequisites_waits_for_no_task_while_it_holds_a_lease(laboratory: Laboratory) -> None:
+    """Else it could wait for an operator, who waits for a settle, which waits for the submit."""
+    laboratory.patch(submission, "CHUNK", 1)
+    states = watch_conflicts(laboratory)
+    submitter, operator, node = laboratory.open(), laboratory.open(), laboratory.open()
+    first, mine, last = in_id_order("p0", "p1", "p2")
+    submit(node, *(a_task(key=key) for key, _ in (first, mine, last)))
+    laboratory.clock.advance(SECOND)
+    claims = {claim.id: claim for claim in claim_all(node)}
+    gate = laboratory.gate(operator, "lock_runnable")
+
+    cancelling = laboratory.in_background(lambda: operator.cancel([first[1], last[1]], reason="not wanted"))
+    gate.await_somebody()
+    child = a_task(queue="children", prerequisites=[mine[1], last[1]])
+    submitting = laboratory.in_background(lambda: submitter.submit([child]))
+    laboratory.await_standstill(submitting)
+    settling = laboratory.in_background(lambda: complete(node, claims[first[1]], claims[mine[1]]))
+    laboratory.await_standstill(submitting, settling)
+    gate.open()
+
+    assert [call.result() for call in (cancelling, submitting, settling)]
+    assert states == []
+    assert laboratory.check() == []
+
+
+@POSTGRES
+def test_an_update_that_meets_a_claim_changes_the_leased_task(laboratory: Laboratory) -> None:
+    slow, store = laboratory.open(), laboratory.open()
+    task = submit_one(store)
+    gate = laboratory.gate(slow, COMMIT)
+
+    claiming = laboratory.in_background(lambda: slow.claim(a_session(store), ["default"], 1))
+    gate.await_somebody()
+    updating = laboratory.in_background(lambda: store.update(task, Change(priority=7)))
+    laboratory.await_standstill(updating)
+    gate.open()
+    claims = claiming.result()
+
+    assert (updating.result().state, updating.result().priority) == (State.LEASED, 7)
+    assert claim_all(store) == []
+    assert [verdict.state for verdict in complete(store, *claims) if isinstance(verdict, Settled)] == [State.COMPLETED]
+    assert laboratory.check() == []
+
+
+@POSTGRES
+def test_a_claim_passes_over_a_task_that_is_being_updated_and_takes_it_at_its_new_place(laboratory: Laboratory) -> None:
+    operator, store = laboratory.open(), laboratory.open()
+    first, second = submit(store, a_task(), a_task())
+    gate = laboratory.gate(operator, COMMIT)
+
+    updating = laboratory.in_background(lambda: operator.update(second, Change(priority=7)))
+    gate.await_somebody()
+    claims = claim_all(store)
+    gate.open()
+    updating.result()
+
+    assert [claim.id for claim in claims] == [first]
+    assert [claim.id for claim in claim_all(store)] == [second]
+    assert laboratory.check() == []
+
+
+@POSTGRES
+def test_a_settle_that_waits_for_a_cancel_reports_a_cancelled_attempt(laboratory: Laboratory) -> None:
+    operator, store = laboratory.open(), laboratory.open()
+    task = submit_one(store)
+    claim = claim_one(store)
+    gate = laboratory.gate(operator, COMMIT)
+
+    cancelling = laboratory.in_background(lambda: operator.cancel([task], reason="not wanted"))
+    gate.await_somebody()
+    settling = laboratory.in_background(lambda: complete(store, claim))
+    laboratory.await_standstill(settling)
+    assert not settling.ended
+    gate.open()
+
+    assert cancelling.result() == 1
+    assert settling.result() == [Settled(claim.lease, State.CANCELLED)]
+    assert laboratory.check() == []
+
+
+@POSTGRES
+def test_a_report_repeated_while_its_commit_is_in_progress_is_settled_once(laboratory: Laboratory) -> None:
+    slow, store = laboratory.open(), laboratory.open()
+    parent = submit_one(store)
+    child = submit_one(store, queue="children", prerequisites=[parent])
+    claim = claim_one(store)
+    gate = laboratory.gate(slow, COMMIT)
+
+    settling = laboratory.in_background(lambda: complete(slow, claim))
+    gate.await_somebody()
+    repeating = laboratory.in_background(lambda: complete(store, claim))
+    laboratory.await_standstill(repeating)
+    gate.open()
+
+    assert settling.result() == repeating.result() == [Settled(claim.lease, State.COMPLETED)]
+    assert state_of(store, child) is State.RUNNABLE
+    assert laboratory.check() == []
+
+
+@POSTGRES
+def test_a_retry_that_makes_a_task_wait_for_a_leased_one_loses_no_wake_up(laboratory: Laboratory) -> None:
+    operator, store = laboratory.open(), laboratory.open()
+    parent = submit_one(store)
+    child = submit_one(store, queue="children", prerequisites=[parent])
+    run(store, GAVE_UP)
+    sweep_until_quiet(store)
+    store.retry([parent])
+    claim = claim_one(store)
+    gate = laboratory.gate(operator, "reopen_edges")
+
+    retrying = laboratory.in_background(lambda: operator.retry([child]))
+    gate.await_somebody()
+    settling = laboratory.in_background(lambda: complete(store, claim))
+    laboratory.await_standstill(settling)
+    gate.open()
+
+    assert retrying.result() == 1
+    assert settling.result() == [Settled(claim.lease, State.COMPLETED)]
+    assert state_of(store, child) is State.RUNNABLE
+    assert laboratory.check() == []
+
+
+@pytest.mark.parametrize("level", [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE])
+@POSTGRES
+def test_a_completion_in_a_callers_snapshot_from_before_the_claim_is_refused(
+    laboratory: Laboratory, level: IsolationLevel
+) -> None:
+    store = laboratory.open()
+    task = submit_one(store)
+    connection = laboratory.connect()
+    connection.isolation_level = level
+    connection.execute("SELECT 1 FROM windlass.task").fetchall()
+    claim = claim_one(store)
+
+    with pytest.raises(StoreUnavailable, match="could not serialize access"):
+        complete_in(connection, claim.lease, COMPLETED)
+    connection.rollback()
+
+    assert state_of(store, task) is State.LEASED
+    assert complete_in(connection, claim.lease, COMPLETED) == Settled(claim.lease, State.COMPLETED)
+    connection.commit()
+    assert state_of(store, task) is State.COMPLETED
+    assert laboratory.check() == []
+
+
+@POSTGRES
+def test_a_report_waits_for_the_same_completion_in_a_callers_transaction(laboratory: Laboratory) -> None:
+    store = laboratory.open()
+    parent = submit_one(store)
+    child = submit_one(store, queue="children", prerequisites=[parent])
+    claim = claim_one(store)
+    connection = laboratory.connect()
+    complete_in(connection, claim.lease, COMPLETED)
+
+    settling = laboratory.in_background(lambda: complete(store, claim))
+    laboratory.await_standstill(settling)
+    assert not settling.ended
+    laboratory.clock.advance(SESSION_TTL + SECOND)
+    assert store.sweep().requeued == 0
+    connection.commit()
+
+    assert settling.result() == [Settled(claim.lease, State.COMPLETED)]
+    assert state_of(store, child) is State.RUNNABLE
+    assert laboratory.check() == []
+
+
+@POSTGRES
+def test_a_claim_that_is_rolled_back_leaves_its_task_to_the_operator_who_waits(laboratory: Laboratory) -> None:
+    dying, operator = laboratory.open(), laboratory.open()
+    task = submit_one(operator)
+    die_at(dying, COMMIT)
+    gate = laboratory.gate(dying, COMMIT)
+
+    claiming = laboratory.in_background(lambda: dying.claim(a_session(operator), ["default"], 1))
+    gate.await_somebody()
+    cancelling = laboratory.in_background(lambda: operator.cancel([task], reason="not wanted"))
+    laboratory.await_standstill(cancelling)
+    assert not cancelling.ended
+    gate.open()
+    with pytest.raises(Death):
+        claiming.result()
+
+    assert cancelling.result() == 1
+    assert state_of(operator, task) is State.CANCELLED
+    assert laboratory.check() == []
+
+
+@POSTGRES
+def test_a_merge_passes_over_what_a_claim_has_taken(laboratory: Laboratory) -> None:
+    slow, store = laboratory.open(), laboratory.open()
+    tasks = submit(store, *(a_task(key=str(number)) for number in range(3)))
+    laboratory.clock.advance(SECOND)
+    renew_the_lot(laboratory, "default")
+    gate = laboratory.gate(slow, COMMIT)
+
+    claiming = laboratory.in_background(lambda: slow.claim(a_session(store), ["default"], 2))
+    gate.await_somebody()
+    connection = laboratory.connect()
+    connection.autocommit = True
+    database_of(store)._lots._run(connection, "merge_lot", queue="default", number=0, limit=100)
+    gate.open()
+    taken = [claim.id for claim in claiming.result()]
+
+    assert taken == tasks[:2]
+    assert laboratory.check() == []
+    store.cancel(tasks[2:], reason="not wanted")
+    assert claim_all(store) == []
+    assert laboratory.check() == []
+
+
+@POSTGRES
+def test_a_retry_that_meets_a_cancel_takes_back_its_announcement(laboratory: Laboratory) -> None:
+    dying, operator, store = laboratory.open(), laboratory.open(), laboratory.open()
+    parent = submit_one(store)
+    child = submit_one(store, queue="children", prerequisites=[parent])
+    die_at(dying, "take_ended")  # It dies after its commit, before it resolves any edge.
+    gate = laboratory.gate(dying, COMMIT)
+
+    cancelling = laboratory.in_background(lambda: dying.cancel([parent], reason="not wanted"))
+    gate.await_somebody()
+    retrying = laboratory.in_background(lambda: operator.retry([parent]))
+    laboratory.await_standstill(retrying)
+    gate.open()
+    with pytest.raises(Death):
+        cancelling.result()
+    assert retrying.result() == 1
+    sweep_until_quiet(store)
+
+    assert states_of(store, [parent, child]) == [State.RUNNABLE, State.WAITING]
+    complete(store, claim_one(store))
+    assert state_of(store, child) is State.RUNNABLE
+    assert laboratory.check() == []
+
+
+@BOTH
+def test_the_stall_detector_leaves_a_task_alone_that_was_just_retried(laboratory: Laboratory) -> None:
+    dying, sweeper, store = laboratory.open(), laboratory.open(), laboratory.open()
+    parent = submit_one(store)
+    child = submit_one(store, queue="children", prerequisites=[parent])
+    die_at(dying, "take_ended")
+    with pytest.raises(Death):
+        dying.cancel([parent], reason="not wanted")
+    laboratory.patch(sweeper, "_resolve_pending", lambda: 0)
+    database_of(store).transact(lambda tx: tx.execute("close_ended", [(parent,)]))
+    laboratory.clock.advance(MINUTE)
+    read = database_of(sweeper).read
+
+    heal = sweeper._heal
+
+    def retry_within(now: int) -> int:
+        database_of(sweeper).read = retry_once
+        return heal(now)
+
+    def retry_once(work: Callable[[Transaction], T]) -> T:
+        seen = read(work)
+        database_of(sweeper).read = read
+        assert store.retry([parent]) == 1
+        return seen
+
+    laboratory.patch(sweeper, "_heal", retry_within)
+    assert sweeper.sweep().healed == 0
+    sweep_until_quiet(store)
+
+    assert states_of(store, [parent, child]) == [State.RUNNABLE, State.WAITING]
+    assert laboratory.check() == []
+
+
+@POSTGRES
+def test_an_adoption_and_a_retry_of_the_same_prerequisite_cause_no_deadlock(laboratory: Laboratory) -> None:
+    states = watch_conflicts(laboratory)
+    dying, operator, store = laboratory.open(), laboratory.open(), laboratory.open()
+    parent = submit_one(store)
+    submit_one(store, queue="children", prerequisites=[parent])
+    die_at(dying, "take_ended")
+    with pytest.raises(Death):
+        dying.cancel([parent], reason="not wanted")
+    connection = laboratory.connect()
+    [joined] = store.submit([a_task(queue="children", prerequisites=[parent])], conn=connection)
+    connection.commit()
+    bystander = laboratory.connect()
+    bystander.execute("SELECT id FROM windlass.task WHERE id = %s FOR SHARE", [parent]).fetchall()
+
+    retrying = laboratory.in_background(lambda: operator.retry([parent]))
+    laboratory.await_standstill(retrying)
+    adopting = laboratory.in_background(lambda: graph.resolve_joined(database_of(store)))
+    laboratory.await_standstill(retrying, adopting)
+    bystander.rollback()
+
+    assert (retrying.result(), adopting.result()) == (1, 1)
+    assert states == []
+    assert states_of(store, [parent, joined.id]) == [State.RUNNABLE, State.WAITING]
+    assert laboratory.check() == []

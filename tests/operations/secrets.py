@@ -9,7 +9,9 @@ from tests.support.builders import a_pin, a_session, claim_one, report, submit_o
 from windlass.autoscale.stored_state import OVERRIDES, POOL, PauseRequest, PoolDecision, PoolOverrides, encode_document
 from windlass.core import breaker as rules
 from windlass.core.breaker import Breaker, BreakerState
+from windlass.core.fairness import TENANT, SetBy, Tenant, encode_tenant
 from windlass.core.lifecycle import State
+from windlass.core.limits import LIMIT, Limit, encode_limit
 from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
 from windlass.core.ordering import Queue
 from windlass.core.retry import Error
@@ -45,6 +47,7 @@ class SecretStore:
                 crons=(CronInfo(name="daily", handler="mail", schedule="0 6 * * *", args=json.dumps(ARGS)),),
             )
         )
+        store.configure(Queue(name="default", fair=True))
         self.failed = submit_one(store, handler="mail", args=ARGS, key="a", workflow="w")
         self.session = a_session(store, about=json.dumps({"token": SECRET, "queues": ["default"]}))
         store.report(self.session, json.dumps({"degraded": TEXT, "pools": {"mail": {"queues": ["default"]}}}))
@@ -66,7 +69,12 @@ class SecretStore:
         [found] = store.dead_groups().groups
         self.group = found.id
         # Written past operations, which would remove the secret from a reason.
-        store.configure(Queue(name="default", paused=True, paused_by="ann", paused_why=TEXT))
+        store.configure(Queue(name="default", fair=True, paused=True, paused_by="ann", paused_why=TEXT))
+        set_by = SetBy(by="ann", why=TEXT)
+        limit = Limit(queue="default", max_running=0, set_by=set_by)
+        store.put_control(LIMIT, limit.name, encode_limit(limit), expect=0)
+        tenant = Tenant(weight=2, weight_set_by=set_by, paused=set_by)
+        store.put_control(TENANT, "default", encode_tenant(tenant), expect=0)
         store.pause_cron("daily", True, by="ann", why=TEXT)
         paused = PauseRequest(by="ann", at=0, why=TEXT)
         overrides = PoolOverrides(paused=paused, override=a_pin(1, 1e11, "ann", TEXT))

@@ -13,6 +13,7 @@ from tests.support.builders import a_task, in_state, submit, submit_one
 from windlass.autoscale.stored_state import POOL
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
+from windlass.core.limits import Limit
 from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
 from windlass.core.task import Change
 from windlass.operations import (
@@ -20,10 +21,12 @@ from windlass.operations import (
     canary,
     crons,
     dead_letters,
+    limits,
     manifest,
     pools,
     queues,
     tasks,
+    tenants,
     tokens,
     workflows,
 )
@@ -40,7 +43,7 @@ Run = Callable[[Access, Any], object]
 """Acts on what was prepared."""
 
 ANN = Author("ann", "because")
-KINDS = ("breaker", "pool", "order", "overrides", "token")
+KINDS = ("breaker", "pool", "order", "overrides", "token", "tenant", "limit")
 
 
 class Crash(Exception):
@@ -75,6 +78,14 @@ def a_paused_pool(store: Store) -> object:
 
 def an_open_breaker(store: Store) -> object:
     return breakers.hold(Access(store), "bank", BreakerState.OPEN, author=ANN)
+
+
+def a_paused_tenant(store: Store) -> object:
+    return tenants.pause(Access(store), "acme", ANN, create=True)
+
+
+def a_limit(store: Store) -> object:
+    return limits.put(Access(store), Limit(key="k", max_running=1), ANN)
 
 
 def a_token(store: Store) -> object:
@@ -119,6 +130,16 @@ ACTIONS: dict[str, tuple[Callable[[Store], object], Run, str]] = {
     "queues.change": (nothing, lambda access, _: queues.change(access, "mail", {"weight": 3}, ANN), "configured"),
     "queues.pause": (nothing, lambda access, _: queues.pause(access, "mail", ANN), "paused"),
     "queues.resume": (a_paused_queue, lambda access, _: queues.resume(access, "mail", ANN), "resumed"),
+    "queues.remove": (a_paused_queue, lambda access, _: queues.remove(access, "mail", ANN), "removed"),
+    "tenants.set_weight": (
+        a_paused_tenant,
+        lambda access, _: tenants.set_weight(access, "acme", 3, ANN),
+        "weighted",
+    ),
+    "tenants.pause": (nothing, lambda access, _: tenants.pause(access, "acme", ANN, create=True), "paused"),
+    "tenants.resume": (a_paused_tenant, lambda access, _: tenants.resume(access, "acme", ANN), "resumed"),
+    "limits.put": (nothing, lambda access, _: limits.put(access, Limit(key="k", max_running=1), ANN), "limited"),
+    "limits.remove": (a_limit, lambda access, _: limits.remove(access, Limit(key="k"), ANN), "removed"),
     "pools.set_size": (nothing, lambda access, _: pools.set_size(access, "mail", 3, author=ANN), "set"),
     "pools.freeze": (nothing, lambda access, _: pools.freeze(access, "mail", author=ANN), "set"),
     "pools.pause": (nothing, lambda access, _: pools.pause(access, "mail", author=ANN), "paused"),
@@ -130,9 +151,11 @@ ACTIONS: dict[str, tuple[Callable[[Store], object], Run, str]] = {
         "held",
     ),
     "breakers.close": (an_open_breaker, lambda access, _: breakers.close(access, "bank", author=ANN), "closed"),
+    "breakers.remove": (an_open_breaker, lambda access, _: breakers.remove(access, "bank", author=ANN), "removed"),
     "crons.run": (nothing, lambda access, _: crons.run(access, "daily", ANN), "ran"),
     "crons.pause": (nothing, lambda access, _: crons.pause(access, "daily", ANN), "paused"),
     "crons.resume": (a_paused_cron, lambda access, _: crons.resume(access, "daily", ANN), "resumed"),
+    "crons.remove": (nothing, lambda access, _: crons.remove(access, "daily", ANN), "removed"),
     "dead_letters.retry": (a_group, lambda access, group: dead_letters.retry(access, group, ANN), "retried"),
     "dead_letters.drop": (a_group, lambda access, group: dead_letters.drop(access, group, ANN), "dropped"),
     "canary.run_canary": (

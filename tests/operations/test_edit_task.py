@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tests.support.builders import in_state, task_of
+from tests.support.builders import MINUTE, in_state, task_of
 from windlass.core.lifecycle import State
-from windlass.core.task import Task
+from windlass.core.task import Rate, Rules, Task
 from windlass.operations.edit_task import edit_task
 from windlass.stores.memory import MemoryStore
 
@@ -40,3 +40,15 @@ def test_equal_changes_have_equal_keys_and_others_do_not() -> None:
 
     assert len(set(same)) == 1
     assert len({*same, *others}) == 3
+
+
+def test_the_key_of_the_limit_follows_the_arguments() -> None:
+    task = failed(customer=1, n=0)
+    limited = replace(task, rules=Rules(limit="customer:1", max_running=2, rate=Rate(5, MINUTE), memory=7))
+
+    other = edit_task(limited, {"customer": 2}, {}, "customer:{customer}")
+    own = edit_task(replace(limited, rules=replace(limited.rules, limit="mine")), {"customer": 2}, {}, "c:{customer}")
+    undeclared = edit_task(limited, {"customer": 2}, {})
+
+    assert (other.limit, other.max_running, other.rate, other.memory) == ("customer:2", 2, Rate(5, MINUTE), 7)
+    assert (own.limit, undeclared.limit) == ("mine", "customer:1")

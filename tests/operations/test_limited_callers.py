@@ -9,15 +9,18 @@ import pytest
 from tests.support.builders import HOUR, SECOND, a_task, claim_all, complete, submit, submit_one, task_of
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
+from windlass.core.query import parse
 from windlass.core.references import reference
-from windlass.core.task import NewTask
+from windlass.core.task import Change, NewTask
 from windlass.errors import InvalidTask, Refused, UnknownPrerequisite
-from windlass.operations import tasks, workflows
+from windlass.operations import cascade, tasks, workflows
 from windlass.operations.access import Access
 from windlass.operations.author import Author
+from windlass.operations.bulk import BulkAction, Verb
 from windlass.operations.caller import Caller, Scope
 from windlass.operations.workflows import UnknownWorkflow
 from windlass.stores.memory import MemoryStore
+from windlass.stores.protocol import Filter
 
 ANN = Author("ann")
 
@@ -143,3 +146,54 @@ def test_an_ambiguous_workflow_lists_only_visible_tenants(limited: Access, store
         workflows.find_tenant(limited, "w")
 
     assert only == "gamma"
+
+
+def test_a_cancel_does_not_reach_another_queue(limited: Access, store: MemoryStore) -> None:
+    own, alone = submit(store, a_task(queue="own"), a_task(queue="own"))
+    between = submit_one(store, queue="own", prerequisites=[own])
+    theirs = submit_one(store, queue="other", prerequisites=[between])
+    everything = Filter(query=parse("queue:own"))
+
+    for refused in (
+        lambda: tasks.cancel(limited, own, ANN),
+        lambda: tasks.cancel(limited, between, ANN),
+        lambda: tasks.change(limited, own, Change(expires=SECOND), ANN),
+        lambda: bulk(limited, [alone, own]),
+        lambda: bulk(limited, everything),
+    ):
+        with pytest.raises(Refused, match="other queues depend on it"):
+            refused()
+    unfinished = {task_of(store, id).state.final for id in (own, between, theirs, alone)}
+    assert unfinished == {False}
+
+    assert tasks.cancel(limited, alone, ANN).tasks == 1
+    assert tasks.cancel(Access(store), own, ANN).tasks == 1
+    assert task_of(store, theirs).state is State.CANCELLED
+
+
+def test_a_cancel_may_reach_the_own_queue_and_what_runs_anyway(limited: Access, store: MemoryStore) -> None:
+    first = submit_one(store, queue="own")
+    below = submit_one(store, queue="own", prerequisites=[first])
+    anyway = submit_one(store, queue="other", prerequisites=[first], on_failure="run")
+
+    assert bulk(limited, [first]) == 1
+
+    assert task_of(store, below).state is State.CANCELLED
+    assert task_of(store, anyway).state is State.RUNNABLE
+
+
+def test_a_cancel_that_reaches_very_many_tasks_is_refused(
+    limited: Access, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cascade, "MAX_CHECKED", 5)
+    first = submit_one(store, queue="own")
+    submit(store, *(a_task(queue="own", prerequisites=[first]) for _ in range(6)))
+
+    with pytest.raises(Refused, match="too many to check"):
+        tasks.cancel(limited, first, ANN)
+
+
+def bulk(access: Access, which: Any) -> int:
+    action = BulkAction(access, Verb.CANCEL, which, ANN)
+    action.count()
+    return action.run()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.builders import submit_one
 from windlass.clock import ManualClock
-from windlass.core.ordering import Queue
+from windlass.core.ordering import OPEN, Queue
 from windlass.errors import ChangedMeanwhile, InvalidTask, Refused, UnknownQueue
 from windlass.operations import queues
 from windlass.operations.access import Access
@@ -49,7 +49,7 @@ def test_a_pause_keeps_other_settings() -> None:
     assert [(entry.action, entry.by) for entry in store.audit()] == [("resumed", "ann"), ("paused", "ann")]
 
 
-@pytest.mark.parametrize("settings", [queues.RESUMED, {"weight": 1}, {}], ids=str)
+@pytest.mark.parametrize("settings", [OPEN, {"weight": 1}, {}], ids=str)
 def test_a_change_to_the_current_settings_is_not_logged(settings: dict[str, Any]) -> None:
     store = MemoryStore()
 

@@ -12,6 +12,7 @@ from tests.operations.registry import find_operations, takes_author
 from tests.operations.secrets import ANN, SECRET, SecretStore, leaks
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
+from windlass.core.limits import Limit
 from windlass.core.query import parse
 from windlass.core.task import Change
 from windlass.operations import (
@@ -19,6 +20,7 @@ from windlass.operations import (
     breakers,
     crons,
     dead_letters,
+    limits,
     manifest,
     nodes,
     pools,
@@ -61,6 +63,8 @@ READS: dict[str, Read] = {
     "dead_letters.get_all": lambda access, _: dead_letters.get_all(access),
     "dead_letters.get_ids": lambda access, at: dead_letters.get_ids(access, dead_letters.get(access, at.group)),
     "dead_letters.letters": lambda access, at: dead_letters.letters(access, dead_letters.get(access, at.group)),
+    "limits.get": lambda access, _: limits.get(access, Limit(queue="default")),
+    "limits.get_all": lambda access, _: limits.get_all(access),
     "manifest.handlers": lambda access, _: manifest.handlers(access),
     "nodes.get": lambda access, at: nodes.get(access, at.session),
     "nodes.get_all": lambda access, _: nodes.get_all(access),
@@ -84,6 +88,9 @@ READS: dict[str, Read] = {
     "tasks.why": lambda access, at: [tasks.why(access, at.failed), str(tasks.why(access, at.failed))],
     "tenants.get": lambda access, _: tenants.get(access, "default"),
     "tenants.get_all": lambda access, _: tenants.get_all(access),
+    "tenants.get_all_shares": lambda access, _: tenants.get_all_shares(access),
+    "tenants.get_paused": lambda access, _: tenants.get_paused(access),
+    "tenants.get_shares": lambda access, _: tenants.get_shares(access, "default"),
     "tokens.get_all": lambda access, _: tokens.get_all(access),
     "workflows.edges": lambda access, _: workflows.edges(access, "w"),
     "workflows.find": lambda access, _: workflows.find(access),
@@ -95,10 +102,12 @@ READS: dict[str, Read] = {
     "workflows.steps": lambda access, _: workflows.steps(access, "w", limit=10),
 }
 NOT_FOR_PEOPLE = {
+    "cascade.check_cascade": "nothing; it only refuses",
     "tasks.find_stored": "the page with its secrets, which `find` redacts and bulk actions read ids from",
     "tasks.new_task": "what a caller submits, and gives back to nobody else",
     "workflows.choose_tenant": "a name that the caller gave",
     "tasks.submit": "receipts",
+    "tenants.is_known": "yes or no",
     "pool_simulation.simulate": "numbers; tested in tests/server/test_pools.py",
 }
 
@@ -130,6 +139,9 @@ def test_no_read_returns_a_secret(access: Access, planted: SecretStore, name: st
 def test_no_action_returns_a_secret(access: Access, planted: SecretStore) -> None:
     done = [
         queues.pause(access, "default", ANN),
+        tenants.pause(access, "default", ANN),
+        tenants.set_weight(access, "default", 3, ANN),
+        limits.put(access, Limit(queue="default", max_running=1), ANN),
         crons.pause(access, "daily", ANN),
         pools.freeze(access, "mail", author=ANN),
         breakers.hold(access, "bank", BreakerState.OPEN, author=ANN),

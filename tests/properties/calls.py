@@ -56,6 +56,7 @@ class TaskSpec(NamedTuple):
     at_most_once: bool = False
     handler: str = "work"
     downstream: str | None = None
+    limit: str | None = None
 
 
 class Submit(NamedTuple):
@@ -77,6 +78,7 @@ class ClaimTasks(NamedTuple):
     ends: list[Outcome]
     serves: Serves = EVERYTHING
     merge: bool = False
+    each: dict[str, int] | None = None
 
 
 class ReportSpec(NamedTuple):
@@ -150,6 +152,25 @@ class Seal(NamedTuple):
     missing: bool
 
 
+class SetLimit(NamedTuple):
+    """Set a limit, or remove it."""
+
+    scope: dict[str, str]
+    max_running: int | None
+    tasks: int | None
+    """The rate: the number of tasks in ten seconds."""
+    until: int | None
+
+
+class SetTenant(NamedTuple):
+    """Set the weight of a tenant, or pause it."""
+
+    tenant: str
+    weight: int
+    paused: bool
+    until: int | None
+
+
 class RaiseEpoch(NamedTuple):
     """As after a restore."""
 
@@ -175,6 +196,8 @@ Call: TypeAlias = (
     | Seal
     | RaiseEpoch
     | PutControl
+    | SetLimit
+    | SetTenant
 )
 
 
@@ -216,6 +239,7 @@ roots = mixed(
     at_most_once=[False, False, True],
     handler=["work", "work", "play"],
     downstream=[None, None, *DOWNSTREAMS],
+    limit=[None, None, None, "one", "two"],
 )
 _any_tasks = mixed(
     TaskSpec,
@@ -304,6 +328,7 @@ _claims = st.builds(
         only=st.sampled_from([None, None, None, None, None, "post", "payments"]),
     ),
     merge=st.sampled_from([False, False, True]),
+    each=st.sampled_from([None, None, None, {"default": 1, "mail": 2}, {"mail": 0}]),
 )
 _reports = mixed(
     ReportSpec,
@@ -384,9 +409,23 @@ _queues = mixed(
     step=[SECOND, timedelta(minutes=1)],
     paused=[False, False, False, True],
     max_waiting=[None, None, None, 4],
+    fair=[False, True],
 )
 
 _controls = mixed(PutControl, name=["mail", "bulk"], value=["1", "2", None], off=[0, 0, 0, 1, -1])
+_LIMITED: list[dict[str, str]] = [
+    {"queue": "default"},
+    {"tenant": "default"},
+    {"tenant": "acme"},
+    {"queue": "mail", "tenant": "default"},
+    {"handler": "work"},
+    {"key": "one"},
+]
+_UNTIL = [None, None, 5]
+_limits = mixed(SetLimit, scope=_LIMITED, max_running=[None, 0, 1, 2, 2], tasks=[None, None, None, 2], until=_UNTIL)
+_tenants = mixed(
+    SetTenant, tenant=["default", "acme"], weight=[1, 1, 3], paused=[False, False, False, True], until=_UNTIL
+)
 
 calls: SearchStrategy[Call] = weighted(
     [
@@ -401,5 +440,7 @@ calls: SearchStrategy[Call] = weighted(
         (1, st.booleans().map(Seal)),
         (1, st.just(RaiseEpoch())),
         (2, _controls),
+        (3, _limits),
+        (2, _tenants),
     ]
 )

@@ -23,12 +23,15 @@ from tests.properties.calls import HELD, OVER, SCOPES, SECOND, STRAY, TaskSpec
 from tests.properties.watch import Watch
 from tests.support.builders import sweep_until_quiet
 from windlass.clock import ManualClock
+from windlass.core.fairness import TENANT, SetBy, Tenant, encode_tenant
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
+from windlass.core.limits import LIMIT, Limit, encode_limit
 from windlass.core.retry import Retry
 from windlass.core.settlement import Outcome, settle
-from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, SessionId, Task, TaskId
+from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, Rate, SessionId, Task, TaskId
 from windlass.core.task_update import Version, version_of
+from windlass.core.times import Micros, micros
 from windlass.errors import QueueFull, SessionLost, StaleLease, WindlassError
 from windlass.stores.coordination import Entry, EntrySeen, Look, Report
 from windlass.stores.memory import MemoryStore
@@ -41,13 +44,16 @@ COMPARED = [field for field in Swept.__struct_fields__ if field not in ("resolve
 """Of a sweep: how many edges were left to it is each store's own affair, and healed must be nothing at all."""
 
 
+_RUN_TIMES: list[Micros | None] = [None, 0, 100_000, 3_000_000]
+
+
 class Held(NamedTuple):
-    """A lease that was granted, with its session by number, and the task as it was then."""
+    """A lease that was granted, with its session by number."""
 
     id: TaskId
     fence: int
     session: int
-    task: Task
+    claim: Claim
 
 
 class Refusal(NamedTuple):
@@ -88,7 +94,7 @@ class Side:
             case Task() | Attempt() | Lease():
                 return replace(value, session=self.sessions.index(value.session))
             case Claim():
-                return Claim(self.plain(value.lease), self.plain(value.task))
+                return replace(value, lease=self.plain(value.lease))
             case Settled():
                 return Settled(self.plain(value.lease), value.state)
             case LeaseLost():
@@ -167,6 +173,10 @@ class StoreMachine(RuleBasedStateMachine):
                 self.both(lambda side: side.store.raise_epoch())
             case draw.PutControl():
                 self._put_control(call)
+            case draw.SetLimit():
+                self._set_limit(call)
+            case draw.SetTenant():
+                self._set_tenant(call)
             case _:
                 assert_never(call)
 
@@ -177,6 +187,8 @@ class StoreMachine(RuleBasedStateMachine):
         tasks = self.both(lambda side: side.store.get(ids))
         standing: dict[UUID, Task] = {task.id: task for task in tasks if task is not None}
         self.both(lambda side: sorted(side.store.counts(), key=repr))
+        self.both(lambda side: side.store.running())
+        self.both(lambda side: [replace(one, charged=0) for one in side.store.accounts() if one.mean])
         if standing != self.seen:
             look = self.both(lambda side: side.store.look(draw.QUEUES, ahead=10 * SECOND))
             self.watch.look_from_above(standing, look)
@@ -229,7 +241,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _claim(self, call: draw.ClaimTasks) -> None:
         number = self._session(call.session)
-        how: dict[str, Any] = {"serves": call.serves, "merge": call.merge}
+        how: dict[str, Any] = {"serves": call.serves, "merge": call.merge, "each": call.each}
         claims = self.both(lambda side: side.store.claim(side.sessions[number], call.queues, call.limit, **how))
         if isinstance(claims, Refusal):
             self.lost.add(number)
@@ -237,7 +249,7 @@ class StoreMachine(RuleBasedStateMachine):
                 self._claim(call)
             return
         self.watch.claimed(claims, self.clock.now(), call.serves)
-        held = [Held(claim.task.id, claim.lease.fence, number, claim.task) for claim in claims]
+        held = [Held(claim.id, claim.lease.fence, number, claim) for claim in claims]
         self.held += held
         self._report([(one, outcome, 0) for one, outcome in zip(held, call.ends, strict=False)])
 
@@ -257,7 +269,10 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _report(self, batch: Sequence[tuple[Held, Outcome, int]]) -> None:
         """First how far the attempts have come, then how they ended, with something that they printed."""
-        ends = [replace(settle(held.task, outcome, lambda: 0.5), log=f"{held.fence}") for held, outcome, _ in batch]
+        ends = [
+            replace(settle(held.claim, outcome, lambda: 0.5), log=f"{held.fence}", ran=_RUN_TIMES[held.fence % 4])
+            for held, outcome, _ in batch
+        ]
 
         def report(side: Side) -> Any:
             leases = [side.lease(held, forged) for held, _, forged in batch]
@@ -346,6 +361,24 @@ class StoreMachine(RuleBasedStateMachine):
         written, controls, _ = self.both(put)
         self.watch.put(known, {control.name: control.version for control in controls}, call.name, written)
 
+    def _set_limit(self, call: draw.SetLimit) -> None:
+        rate = None if call.tasks is None else Rate(call.tasks, 10 * SECOND)
+        limit = Limit(**call.scope, max_running=call.max_running, rate=rate, set_by=self._set_by(call.until))
+        removed = call.max_running is None and rate is None
+        self._put(LIMIT, limit.name, None if removed else encode_limit(limit))
+
+    def _set_tenant(self, call: draw.SetTenant) -> None:
+        by = self._set_by(call.until)
+        tenant = Tenant(weight=call.weight, weight_set_by=by, paused=by if call.paused else None)
+        self._put(TENANT, call.tenant, encode_tenant(tenant))
+
+    def _set_by(self, seconds: int | None) -> SetBy:
+        return SetBy(by="ann", until=None if seconds is None else self.clock.now() + micros(seconds * SECOND))
+
+    def _put(self, kind: str, name: str, value: str | None) -> None:
+        known = {control.name: control.version for control in self.model.store.controls(kind)}
+        self.both(lambda side: side.store.put_control(kind, name, value, expect=known.get(name, 0)))
+
     def _tasks(self, numbers: Sequence[int]) -> list[TaskId]:
         leased = sorted(task.id for task in self.seen.values() if task.state is State.LEASED)
         everything = sorted(self.bodies)
@@ -375,6 +408,8 @@ class StoreMachine(RuleBasedStateMachine):
             retry=Retry(retries=0 if spec.at_most_once else spec.retries, base=2 * SECOND),
             at_most_once=spec.at_most_once,
             downstream=spec.downstream,
+            limit=spec.limit,
+            max_running=None if spec.limit is None else 1 if spec.limit == "one" else 2,
         )
 
     def _ahead(self, spec: TaskSpec) -> list[str]:

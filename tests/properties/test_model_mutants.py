@@ -16,9 +16,8 @@ from tests.properties.machine import StoreMachine
 from windlass.clock import ManualClock
 from windlass.core.graph import End
 from windlass.core.lifecycle import State
-from windlass.core.serving import Serves
 from windlass.core.settlement import Settlement
-from windlass.core.task import Change, Claim, Lease, NewTask, SessionId, Task, TaskId
+from windlass.core.task import Change, Claim, Lease, NewTask, SessionId, Task, TaskId, claim_of
 from windlass.core.task_update import Version
 from windlass.core.times import Micros
 from windlass.stores.coordination import Entry
@@ -60,17 +59,12 @@ class NoSessionInSettle(MemoryStore):
 class SameFenceAgain(MemoryStore):
     """M2: a fence that does not grow with the grant."""
 
-    def _claim_from(
-        self, queues: Sequence[str], session: SessionId, limit: int, now: Micros, serves: Serves
-    ) -> list[Claim]:
-        claims = super()._claim_from(queues, session, limit, now, serves)
-        for claim in claims:
-            if claim.lease.fence > 1:
-                self._tables.change(claim.task.id, fence=claim.lease.fence - 1)
-        return [
-            Claim(Lease(task.id, task.fence, session), task)
-            for task in (self._tables.tasks[claim.task.id] for claim in claims)
-        ]
+    def _lease(self, id: TaskId, charge: int | None, session: SessionId, now: Micros) -> Claim:
+        claim = super()._lease(id, charge, session, now)
+        if claim.lease.fence <= 1:
+            return claim
+        task = self._tables.change(id, fence=claim.lease.fence - 1)
+        return claim_of(task, Lease(id, task.fence, session))
 
 
 class CrashesNotCounted(MemoryStore):
@@ -128,10 +122,15 @@ class CancelRequestForgotten(MemoryStore):
 class ExpiredStarts(MemoryStore):
     """A task past its hard limit is claimed."""
 
-    def _claim_from(
-        self, queues: Sequence[str], session: SessionId, limit: int, now: Micros, serves: Serves
-    ) -> list[Claim]:
-        return super()._claim_from(queues, session, limit, 0, serves)
+    def claim(self, *args: Any, **options: Any) -> list[Claim]:
+        expiring = {id: task for id, task in self._tables.tasks.items() if task.expires is not None}
+        self._tables.tasks.update({id: replace(task, expires=None) for id, task in expiring.items()})
+        claims = super().claim(*args, **options)
+        for id, task in expiring.items():
+            self._tables.tasks[id] = replace(self._tables.tasks[id], expires=task.expires)
+        return [
+            replace(claim, expires=expiring[claim.id].expires) if claim.id in expiring else claim for claim in claims
+        ]
 
 
 class CountsDrift(MemoryStore):

@@ -34,16 +34,16 @@ class Watch:
         """Check the result of a claim, before the next `look`."""
         seen: set[UUID] = set()
         for claim in claims:
-            task, fence = claim.task, claim.lease.fence
-            before = self._last[task.id]
-            assert task.id not in seen, f"P2: {task.id} twice in one claim"
-            assert before.state is State.RUNNABLE, f"P2, P6, P11: {task.id} was {before.state} when it was claimed"
-            assert fence > self._fences.get(task.id, 0), f"P3: the fence of {task.id} did not grow: {fence}"
-            assert task.waiting == 0, f"P6: {task.id} started with {task.waiting} open prerequisites"
-            assert task.expires is None or now < task.expires, f"P12: {task.id} started past its hard limit"
-            assert serves.can_run(task.handler, task.rules), f"{task.id} was claimed by one that serves {serves}"
-            seen.add(task.id)
-            self._fences[task.id] = fence
+            id, fence = claim.id, claim.lease.fence
+            before = self._last[id]
+            assert id not in seen, f"P2: {id} twice in one claim"
+            assert before.state is State.RUNNABLE, f"P2, P6, P11: {id} was {before.state} when it was claimed"
+            assert fence > self._fences.get(id, 0), f"P3: the fence of {id} did not grow: {fence}"
+            assert before.waiting == 0, f"P6: {id} started with {before.waiting} open prerequisites"
+            assert claim.expires is None or now < claim.expires, f"P12: {id} started past its hard limit"
+            assert serves.can_run(claim.handler, claim.rules), f"{id} was claimed by one that serves {serves}"
+            seen.add(id)
+            self._fences[id] = fence
 
     def look(self, tasks: Snapshot) -> None:
         """Check every task, and compare it with its previous version."""
@@ -94,7 +94,7 @@ def _check_alone(task: Task) -> None:
         assert task.waiting == 0, f"P6: {task.id} is {task.state} with {task.waiting} open prerequisites"
     assert (task.finished is not None) == task.state.final, f"{task.id} is {task.state}, finished {task.finished}"
     assert task.state is not State.LEASED or task.session is not None, f"P2: {task.id} is leased to nobody"
-    assert not (task.state is State.COMPLETED and task.cancel_requested), f"P11: {task.id} completed, though cancelled"
+    assert not (task.state is State.COMPLETED and task.cancel_requested), f"P11: {id} completed, though cancelled"
     assert task.attempts <= task.rules.retry.retries + 1, f"P14: {task.attempts} attempts of {task.id}"
     assert task.crashes <= task.rules.max_crashes + 1, f"P14: {task.crashes} crashes of {task.id}"
     if task.rules.at_most_once:

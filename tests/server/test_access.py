@@ -42,9 +42,14 @@ BODIES: dict[str, Any] = {
     "edit_and_retry": {"args": {"x": 1}},
     "tune_pool": {"settings": {"wait": 3}},
     "override_pool": {"workers": 1},
+    "set_tenant_weight": {"weight": 3},
+    "set_limit": {"key": "customer:1", "max_running": 1},
+    "remove_limit": {"key": "customer:1"},
     "open_session": {"node": "me"},
     "report_progress": [],
     "settle_tasks": [],
+    "set_queue": {"create": True},
+    "pause_queue": {"create": True},
     "publish_manifest": {"handlers": [{"name": "elsewhere"}]},
 }
 REACHED = {
@@ -53,7 +58,20 @@ REACHED = {
     "get_queue": (404, "unknown_queue"),
     "read_series": (404, "unknown_queue"),
     "get_tenant": (404, "unknown_tenant"),
+    "set_tenant_weight": (404, "unknown_tenant"),
+    "pause_tenant": (404, "unknown_tenant"),
+    "resume_tenant": (404, "unknown_tenant"),
+    "remove_limit": (404, "unknown_limit"),
     "get_breaker": (404, "unknown_breaker"),
+    "open_breaker": (404, "unknown_breaker"),
+    "remove_breaker": (404, "unknown_breaker"),
+    "remove_queue": (404, "unknown_queue"),
+    # The session is that of a node, which no token may use.
+    "claim_tasks": (410, "session_lost"),
+    "renew_session": (410, "session_lost"),
+    "report_progress": (410, "session_lost"),
+    "settle_tasks": (410, "session_lost"),
+    "close_session": (410, "session_lost"),
 }
 """Routes that refuse what these tests have for them, for reasons of their own: then the caller was let in."""
 INCLUDED = {
@@ -156,8 +174,14 @@ async def test_a_task_of_another_tenant_looks_like_one_that_does_not_exist(
         assert other.text.replace(str(theirs), "ID") == nothing.text.replace(missing, "ID")
     elif route.name in ("get_queue", "get_tenant"):
         problem(other, *REACHED[route.name])
-    elif route.unrestricted or route.path.startswith(f"{API}/queues/"):
+    elif (
+        route.unrestricted
+        or route.path.startswith(f"{API}/queues/")
+        or route.name in ("set_limit", "remove_limit", "open_session")
+    ):
         problem(other, 403, "forbidden")
+    elif "{session}" in route.path:
+        problem(other, *REACHED[route.name])
     elif "{group}" in route.path:
         problem(other, 404, "unknown_group")
     elif route.name in (
@@ -187,8 +211,10 @@ async def test_a_task_of_another_queue_looks_like_one_that_does_not_exist(
 
     if "{id}" in route.path:
         problem(answer, 404, "unknown_task")
-    elif route.unrestricted or route.name in ("seal_workflow", "retry_workflow"):
+    elif route.unrestricted or route.name in ("seal_workflow", "retry_workflow", "set_limit", "remove_limit"):
         problem(answer, 403, "forbidden")
+    elif "{session}" in route.path:
+        problem(answer, *REACHED[route.name])
     elif route.path.startswith(f"{API}/queues/"):
         problem(answer, 404, "unknown_queue")
     elif route.name == "get_tenant":
@@ -309,6 +335,51 @@ async def test_a_revoked_token_is_refused(
     assert [entry.action for entry in store.audit("token/read")] == ["revoked", "created"]
 
 
+async def test_revoking_the_last_token_does_not_open_the_server(
+    connect: Connect, store: Store, token: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens_module, "REMEMBERED", 0.0)
+    before = await connect().get(f"{API}/tasks")
+    token(Scope.READ)
+    assert revoke_token(store, "read")
+
+    answers = [await connect().get(f"{API}/tasks"), await connect().post(f"{API}/queues/default/pause")]
+
+    assert before.status_code == 200
+    assert read_tokens(store) == {}
+    for answer in answers:
+        problem(answer, 401, "unauthorized")
+
+
+async def test_a_token_of_an_older_version_closes_the_server_when_it_is_revoked(
+    connect: Connect, store: Store, token: Token
+) -> None:
+    token(Scope.READ)
+    [marker] = store.controls(tokens_module.CLOSED)
+    store.put_control(marker.kind, marker.name, None, expect=marker.version)
+
+    assert revoke_token(store, "read")
+
+    problem(await connect().get(f"{API}/tasks"), 401, "unauthorized")
+
+
+async def test_a_damaged_token_opens_nothing_and_leaves_the_others_valid(
+    connect: Connect, store: Store, token: Token, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = connect(token(Scope.READ))
+    assert store.put_control("token", "damaged", "{", expect=0)
+    [marker] = store.controls(tokens_module.CLOSED)
+    assert store.put_control(marker.kind, marker.name, None, expect=marker.version)
+
+    answers = await good.get(f"{API}/tasks"), await connect().get(f"{API}/tasks")
+    assert revoke_token(store, "read")
+    assert revoke_token(store, "damaged")
+
+    assert [answer.status_code for answer in answers] == [200, 401]
+    problem(await connect().get(f"{API}/tasks"), 401, "unauthorized")
+    assert "token damaged cannot be read" in caplog.text
+
+
 def test_a_token_has_256_bits_and_only_its_hash_is_stored(store: Store) -> None:
     first, second = (create_token(store, name, [Scope.READ]) for name in ("a", "b"))
 
@@ -391,3 +462,17 @@ def test_settings_that_expose_the_store_are_refused(settings: dict[str, Any], ha
 )
 def test_settings_that_protect_the_store_are_accepted(settings: dict[str, Any], has_tokens: bool) -> None:
     ServerSettings(**settings).check(has_tokens=has_tokens)
+
+
+async def test_a_server_with_a_secret_of_its_own_asks_for_it_while_there_are_no_tokens(
+    connect: Connect, token: Token
+) -> None:
+    """`windlass up` has one, so that handlers on the same machine do not act as operators."""
+    secret = tokens_module.new_secret()
+    answers = [await connect(given, secret=secret).get(f"{API}/tasks") for given in (None, "", "wdl_guessed", secret)]
+    assert [answer.status_code for answer in answers] == [401, 401, 401, 200]
+
+    operator = token(Scope.READ)
+
+    assert (await connect(secret, secret=secret).get(f"{API}/tasks")).status_code == 401, "it ends with the first token"
+    assert (await connect(operator, secret=secret).get(f"{API}/tasks")).status_code == 200

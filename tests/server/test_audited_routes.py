@@ -43,8 +43,11 @@ ACTS: list[tuple[str, Prepare, str, dict[str, Any], str]] = [
     ("POST", a_failure, "/tasks:purge", {"q": "handler:work"}, "purged"),
     ("POST", a_bug, "/dead/{}/retry", {}, "retried"),
     ("POST", a_bug, "/dead/{}/drop", {}, "dropped"),
-    ("PUT", lambda store: "mail", "/queues/{}", {"weight": 3}, "configured"),
-    ("POST", lambda store: "mail", "/queues/{}/pause", {"why": "down"}, "paused"),
+    ("PUT", lambda store: "mail", "/queues/{}", {"weight": 3, "create": True}, "configured"),
+    ("POST", lambda store: "mail", "/queues/{}/pause", {"why": "down", "create": True}, "paused"),
+    ("PUT", lambda store: "acme", "/tenants/{}/weight", {"weight": 3, "create": True}, "weighted"),
+    ("POST", lambda store: "acme", "/tenants/{}/pause", {"why": "noisy", "create": True}, "paused"),
+    ("PUT", lambda store: None, "/limits", {"key": "customer:1", "max_running": 1}, "limited"),
     ("POST", lambda store: "daily", "/crons/{}/pause", {"why": "down"}, "paused"),
     ("POST", lambda store: store.open_workflow("w", sealed=False), "/workflows/w/seal", {}, "sealed"),
 ]
@@ -68,7 +71,7 @@ def test_every_route_that_writes_an_audit_entry_takes_an_author_and_a_reason() -
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
-        ("PUT", "/queues/mail", {"weight": 3}),
+        ("PUT", "/queues/mail", {"weight": 3, "create": True}),
         ("PATCH", "/tasks/{}", {"priority": 4}),
         ("POST", "/workflows", {"name": "w", "sealed": False}),
         ("POST", "/workflows/open/seal", {}),
@@ -150,6 +153,6 @@ async def test_two_concurrent_changes_of_a_queue_are_both_kept(
         return found
 
     monkeypatch.setattr(store, "queues", overtaken)
-    await client.post(f"{API}/queues/mail/pause", json={"by": "ann"})
+    await client.post(f"{API}/queues/mail/pause", json={"by": "ann", "create": True})
 
     assert store.queues() == [Queue(name="mail", weight=9, paused=True, paused_by="ann (local)")]

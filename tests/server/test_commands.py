@@ -64,6 +64,8 @@ def test_a_name_can_be_used_again_after_it_was_revoked(windlass: Run) -> None:
     ],
 )
 def test_invalid_options_are_refused(windlass: Run, words: list[str], named: str) -> None:
+    windlass("db", "migrate")
+
     result = windlass(*words)
 
     assert (result.exit_code, named in result.stderr) == (2, True), result.output

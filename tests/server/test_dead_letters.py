@@ -145,7 +145,7 @@ async def test_a_failed_task_is_submitted_again_with_other_arguments(client: Cli
 
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json()["id"] == again.json()["id"]
-    task = claim_one(store).task
+    task = claim_one(store)
     assert json.loads(task.args) == {"to": "ann", "pin": "1234"}
     assert states_of(store, [id]) == [State.FAILED]
     assert [entry.action for entry in store.audit(f"task/{id}")] == ["edited"]

@@ -465,8 +465,22 @@ def test_a_subscriber_that_falls_behind_is_disconnected() -> None:
 
     subscriber.end()
 
-    assert kept.count(True) == broadcaster.MAX_WAITING
+    assert kept.count(True) == broadcaster.MAX_WAITING + 1
     assert drain(subscriber) == [None]
+
+
+def test_a_burst_of_entries_does_not_end_the_stream_of_a_client_that_reads() -> None:
+    subscriber = Subscriber(Overview())
+    bursts = [[entry(number) for number in range(first, first + 900)] for first in (1, 901, 1_801)]
+
+    sent: list[str] = []
+    for burst in bursts:
+        assert subscriber.update(Snapshot(states={}, entries=burst))
+        sent += [event.id for event in drain(subscriber)]
+
+    assert sent == [str(number) for number in range(1, 2_701)]
+    assert subscriber.update(Snapshot(states={}, entries=[entry(n) for n in range(2_701, 2_800)]))
+    assert not subscriber.update(Snapshot(states={}, entries=[entry(2_800)]))  # It read nothing meanwhile.
 
 
 def test_a_missed_entry_is_not_sent_again() -> None:
@@ -519,3 +533,19 @@ def test_subscribers_that_join_all_the_time_do_not_cause_more_reads(
 
     assert len(reads) > 1
     assert min(after - before for before, after in pairwise(reads)) >= 0.25
+
+
+def test_events_of_many_tasks_are_read_in_chunks_and_cut_large_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    ids = submit(store, *(a_task(args={"blob": "a" * 100_000, "n": n}) for n in range(120)))
+    read: list[int] = []
+    get = store.get
+    monkeypatch.setattr(store, "get", lambda ids: read.append(len(ids)) or get(ids))
+
+    states = read_states(store, HandlerCatalog(store), [TaskTopic(task=id) for id in ids])
+
+    assert max(read) <= 50
+    assert len(states) == 120
+    for n, id in enumerate(ids):
+        [event] = states[TaskTopic(task=id)]
+        assert msgspec.to_builtins(event)["data"]["args"] == {"blob": "[cut: 100,002 bytes]", "n": n}

@@ -15,6 +15,8 @@ from tests.server.conftest import API, Client, Connect, problem
 from windlass.core.payload import MAX_BYTES
 from windlass.errors import CommitUnknown, Refused, StoreUnavailable
 from windlass.operations.caller import LOCAL
+from windlass.refused_requests import refused_requests
+from windlass.server.http import body_budget, request_body
 from windlass.server.http.rate_limit import RateLimiter
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store
@@ -262,3 +264,81 @@ async def test_a_body_is_parsed_once(client: Client, monkeypatch: pytest.MonkeyP
     answer = await post(client, body)
 
     assert (answer.status_code, parsed) == (201, ["JSONDecoder.decode"])
+
+
+async def test_a_body_of_many_names_is_parsed_outside_the_event_loop(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = threading.get_ident()
+    parsed: list[tuple[int, int]] = []
+    decode = request_body.decode_json
+
+    def noted(data: bytes, *rest: Any) -> Any:
+        parsed.append((len(data), threading.get_ident()))
+        return decode(data, *rest)
+
+    monkeypatch.setattr(request_body, "decode_json", noted)
+    many = {f"name{n}": n for n in range(20_000)}
+
+    large = await client.post(f"{API}/tasks", json={"handler": "work", "args": many})
+    small = await client.post(f"{API}/tasks", json={"handler": "work"})
+
+    assert large.status_code in (201, 400), large.text
+    assert small.status_code == 201
+    [(size, thread), (_, here)] = parsed
+    assert size > 320_000
+    assert thread != loop
+    assert here == loop
+
+
+async def test_health_checks_are_not_rate_limited_and_share_one_look_at_the_store(connect: Connect, away: Away) -> None:
+    asked: list[object] = []
+    queues = away.queues
+
+    def counted() -> Any:
+        asked.append(None)
+        return queues()
+
+    away.queues = counted  # pyright: ignore[reportAttributeAccessIssue]
+    client = connect(over=away, rate=1.0)
+
+    answers = [await client.get(path) for path in ("/readyz", "/healthz") * 20]
+
+    assert {answer.status_code for answer in answers} == {200}
+    assert len(asked) < 5
+
+
+@pytest.mark.parametrize("number", [100, 101])
+async def test_a_claim_names_a_bounded_number_of_queues(client: Client, number: int) -> None:
+    names = [f"q{n}" for n in range(number)]
+    session = (await client.post(f"{API}/sessions", json={"node": "n"})).json()["session"]
+
+    opened = await client.post(f"{API}/sessions", json={"node": "n", "queues": names})
+    claimed = await client.post(f"{API}/sessions/{session}/claim", json={"queues": names})
+
+    assert (opened.status_code, claimed.status_code) == ((201, 200) if number <= 100 else (400, 400))
+
+
+async def test_all_bodies_together_have_a_limit_and_free_it_when_they_end(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body_budget, "MAX_BODIES", 3_000)
+    size = len(b'{"handler":"work","args":{"x":""}}')
+
+    async def parts(number: int) -> AsyncIterator[bytes]:
+        yield b'{"handler":"work","args":{"x":"' + b"a" * (number - size)
+        yield b'"}}'
+
+    small = [await post(client, parts(2_000)) for _ in range(5)]
+    large = await post(client, parts(3_001))
+    after = await post(client, parts(2_000))
+    stream = await client.post(
+        f"{API}/tasks:stream?atomic=true",
+        content=b'{"handler":"work"}\n' * 200,
+        headers={"Content-Type": "application/x-ndjson"},
+    )
+
+    assert {answer.status_code for answer in [*small, after]} == {201}
+    problem(large, 503, "overloaded")
+    problem(stream, 503, "overloaded")
+    assert refused_requests.counts()["held_bytes"] >= 2

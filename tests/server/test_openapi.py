@@ -122,3 +122,12 @@ def test_the_path_of_a_route_predicts_its_module(route: Route) -> None:
     module = route.handler.__module__.rpartition(".")[2]
 
     assert module == MODULES.get(path, resource) or module.startswith(f"{resource}_")
+
+
+def test_times_have_the_format_date_time() -> None:
+    schemas = json.loads(json.dumps(document(TABLE)))["components"]["schemas"]
+
+    task = schemas["TaskShape"]["properties"]
+    assert task["due"] == {"type": "string", "format": "date-time"}
+    assert {"type": "string", "format": "date-time"} in task["deadline"]["anyOf"]
+    assert schemas["EntryShape"]["properties"]["at"]["format"] == "date-time"

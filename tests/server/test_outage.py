@@ -7,12 +7,16 @@ from typing import Any
 
 import httpx
 import pytest
+from psycopg_pool import ConnectionPool
 
 from tests.server.conftest import API, MANIFEST, problem
 from tests.server.duplex import exchange
 from tests.server.running import running
 from tests.support.processes import until
 from tests.support.servers import PostgresServer
+from tests.support.tokens import create_token
+from windlass.operations.caller import Scope
+from windlass.server.http.store_executor import FAILURES
 from windlass.stores.postgres import PostgresStore
 
 pytestmark = pytest.mark.slow
@@ -88,3 +92,40 @@ def test_a_stream_interrupted_by_an_outage_can_be_sent_again(own_postgres_server
     assert [receipt for receipt in second if "error" in receipt] == []
     assert created + sum(receipt["created"] for receipt in second) <= 2_000
     assert store_counts == 2_000
+
+
+def test_while_postgres_is_away_answers_are_quick_and_the_metrics_say_so(
+    own_postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = PostgresStore(own_postgres_server.url(own_postgres_server.create_database()))
+    read, other = create_token(store, "prometheus", [Scope.READ]), "wdl_other"
+    asked: list[object] = []
+    getconn = ConnectionPool.getconn
+
+    def counted(pool: Any, timeout: float | None = None) -> Any:
+        asked.append(timeout)
+        return getconn(pool, timeout)
+
+    def get(client: httpx.Client, path: str, token: str) -> httpx.Response:
+        return client.get(path, headers={"Authorization": f"Bearer {token}"})
+
+    with running(store) as address, httpx.Client(base_url=address, timeout=60) as client:
+        up = get(client, "/metrics", read)
+        own_postgres_server.stop()
+        until(lambda: get(client, f"{API}/queues", read).status_code == 503, "the store is gone")
+        monkeypatch.setattr(ConnectionPool, "getconn", counted)
+        first = [get(client, f"{API}/queues", read) for _ in range(FAILURES)]
+        before = len(asked)
+        later = [get(client, f"{API}/queues", read) for _ in range(50)]
+        tried = len(asked) - before
+        metrics, refused = get(client, "/metrics", read), get(client, "/metrics", other)
+        own_postgres_server.start()
+        until(lambda: get(client, f"{API}/queues", read).status_code == 200, "the server serves again")
+    store.close()
+
+    assert "windlass_up 1.0" in up.text
+    assert {answer.status_code for answer in first + later} == {503}
+    assert all(timeout is not None and timeout <= 2.0 for timeout in asked)
+    assert tried < 10  # Most answers came without waiting for PostgreSQL.
+    assert (metrics.status_code, refused.status_code) == (200, 401)
+    assert "windlass_up 0.0" in metrics.text

@@ -147,7 +147,8 @@ async def test_a_history_too_large_to_simulate_in_time_is_refused(
 async def test_breakers_are_held_open_and_closed_manually(client: Client, store: Store, clock: ManualClock) -> None:
     breaker = f"{API}/breakers/bank"
 
-    opened = (await client.post(f"{breaker}/open", json={"why": "maintenance", "lasts": "1h", "by": "ann"})).json()
+    body = {"why": "maintenance", "lasts": "1h", "by": "ann", "create": True}
+    opened = (await client.post(f"{breaker}/open", json=body)).json()
     [listed] = (await client.get(f"{API}/breakers")).json()
     held = (await client.post(f"{breaker}/close", json={"hold": True})).json()
     closed = (await client.post(f"{breaker}/close")).json()

@@ -6,7 +6,8 @@ from uuid import UUID
 import pytest
 
 from tests.server.conftest import API, Client, Connect, problem
-from tests.support.builders import a_session, a_task, submit, submit_one
+from tests.support.builders import HOUR, a_session, a_task, submit, submit_one
+from windlass.clock import ManualClock
 from windlass.core.ordering import Strategy
 from windlass.core.worker_list import RunningTask, WorkerList, WorkerProcess, encode_workers
 from windlass.operations.caller import Scope
@@ -18,7 +19,9 @@ pytestmark = pytest.mark.anyio
 async def test_queues_show_settings_and_counts(client: Client, store: Store) -> None:
     submit(store, a_task(queue="mail"), a_task(queue="mail", tenant="acme"), a_task(queue="bulk"))
 
-    await client.put(f"{API}/queues/idle", json={"strategy": "aging", "step_seconds": 30, "max_waiting": 5})
+    await client.put(
+        f"{API}/queues/idle", json={"strategy": "aging", "step_seconds": 30, "max_waiting": 5, "create": True}
+    )
     found = {queue["name"]: queue for queue in (await client.get(f"{API}/queues")).json()}
 
     assert sorted(found) == ["bulk", "idle", "mail"]
@@ -40,6 +43,17 @@ async def test_a_pause_and_its_reason_survive_new_settings(client: Client, store
     assert (queue.paused, queue.strategy) == (True, Strategy.FIFO)
     assert (resumed["paused"], resumed["strategy"]) == (False, "fifo")
     assert [entry.action for entry in store.audit("queue/mail")] == ["resumed", "configured", "paused"]
+
+
+async def test_a_pause_ends_by_itself(client: Client, store: Store, clock: ManualClock) -> None:
+    submit_one(store, queue="mail")
+
+    paused = (await client.post(f"{API}/queues/mail/pause", json={"lasts": "1h"})).json()
+    clock.advance(HOUR)
+    later = (await client.get(f"{API}/queues/mail")).json()
+
+    assert (paused["paused"], paused["paused_until"]) == (True, "2027-01-15T09:00:00Z")
+    assert (later["paused"], later["paused_by"], later["paused_until"]) == (False, None, None)
 
 
 async def test_invalid_queue_settings_are_refused(client: Client, store: Store) -> None:
@@ -100,7 +114,7 @@ async def test_one_node_shows_its_worker_processes(client: Client, store: Store)
 
 async def test_audit_entries_are_read_by_subject_in_pages(client: Client) -> None:
     for name in ("a", "b", "c"):
-        await client.post(f"{API}/queues/{name}/pause")
+        await client.post(f"{API}/queues/{name}/pause", json={"create": True})
     await client.post(f"{API}/crons/daily/pause")
 
     first = (await client.get(f"{API}/audit", params={"subject": "queue/", "limit": "2"})).json()
@@ -145,21 +159,8 @@ async def test_one_cron_is_read_by_its_name(client: Client) -> None:
     problem(await client.get(f"{API}/crons/none"), 404, "unknown_cron")
 
 
-async def test_one_tenant_is_read_by_its_name(client: Client, connect: Connect, store: Store, token: Any) -> None:
-    submit_one(store, tenant="acme")
-    submit_one(store, tenant="beta")
-
-    found = (await client.get(f"{API}/tenants/acme")).json()
-    own = connect(token(Scope.READ, tenant="acme"))
-
-    assert found == {"name": "acme", "tasks": {"runnable": 1}, "queues": ["default"]}
-    assert (await own.get(f"{API}/tenants/acme")).json() == found
-    problem(await own.get(f"{API}/tenants/beta"), 404, "unknown_tenant")
-    problem(await own.get(f"{API}/tenants/none"), 404, "unknown_tenant")
-
-
 async def test_one_breaker_is_read_by_its_name(client: Client) -> None:
-    held = (await client.post(f"{API}/breakers/bank/open", json={"why": "maintenance"})).json()
+    held = (await client.post(f"{API}/breakers/bank/open", json={"why": "maintenance", "create": True})).json()
 
     assert (await client.get(f"{API}/breakers/bank")).json() == held
     assert held["held_by"] == "local"
@@ -174,3 +175,24 @@ async def test_a_node_shows_what_it_reported_about_its_pools(client: Client, sto
 
     assert found["degraded"] == "no data"
     assert (found["pools"]["mail"]["ready"], found["pools"]["mail"]["queues"]) == (2, ["mail"])
+
+
+async def test_a_name_that_nothing_uses_is_refused_without_create(client: Client, store: Store) -> None:
+    for method, path in (("POST", "queues/mial/pause"), ("PUT", "queues/mial")):
+        problem(await client.request(method, f"{API}/{path}", json={}), 404, "unknown_queue")
+    problem(await client.post(f"{API}/breakers/bnak/open", json={}), 404, "unknown_breaker")
+
+    assert (store.queues(), store.controls("breaker"), store.audit()) == ([], [], [])
+
+
+async def test_queues_crons_and_breakers_are_removed(client: Client, store: Store) -> None:
+    await client.post(f"{API}/queues/mail/pause", json={"create": True})
+    await client.post(f"{API}/breakers/bank/open", json={"create": True})
+
+    queue = await client.post(f"{API}/queues/mail/remove", json={"why": "gone"})
+    breaker = await client.post(f"{API}/breakers/bank/remove", json={"why": "gone"})
+
+    assert (queue.json()["paused"], breaker.json()["state"]) == (True, "open")
+    assert (store.queues(), store.controls("breaker")) == ([], [])
+    problem(await client.post(f"{API}/queues/mail/remove", json={}), 404, "unknown_queue")
+    problem(await client.post(f"{API}/crons/none/remove", json={}), 404, "unknown_cron")

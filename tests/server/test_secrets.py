@@ -17,6 +17,8 @@ NAMES = {"queues": "default", "crons": "daily", "pools": "mail", "breakers": "ba
 READS = [route for route in TABLE if route.scope is Scope.READ and route.method == "GET"]
 CHANGES = [
     ("/queues/default/pause", {"why": TEXT}),
+    ("/tenants/default/pause", {"why": TEXT}),
+    ("/limits:remove", {"why": TEXT, "queue": "default"}),
     ("/crons/daily/pause", {"why": TEXT}),
     ("/pools/mail/freeze", {"why": TEXT}),
     ("/breakers/bank/open", {"why": TEXT}),

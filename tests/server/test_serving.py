@@ -26,7 +26,7 @@ from tests.server.running import running
 from tests.support.processes import until
 from tests.support.tokens import create_token
 from windlass.operations.caller import Scope
-from windlass.server.http import header_timeout, serving
+from windlass.server.http import connections, serving
 from windlass.server.http.serving import Serving
 from windlass.server.settings import ServerSettings
 from windlass.stores.memory import MemoryStore
@@ -183,7 +183,7 @@ WHOLE = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 def test_a_connection_is_closed_when_headers_do_not_arrive(
     sqlite: Store, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(header_timeout, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
 
     with running(sqlite) as address:
         answer = raw(address, sent)
@@ -202,7 +202,7 @@ def test_a_connection_is_closed_when_headers_do_not_arrive(
 def test_a_client_that_sends_one_byte_at_a_time_is_disconnected(
     sqlite: Store, monkeypatch: pytest.MonkeyPatch, head: bytes
 ) -> None:
-    monkeypatch.setattr(header_timeout, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
 
     with running(sqlite) as address:
         started = time.monotonic()
@@ -227,7 +227,7 @@ def test_a_slow_body_is_refused_and_the_connection_closed(sqlite: Store) -> None
 def test_a_request_may_run_longer_than_its_headers_took(
     sqlite: Store, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
-    monkeypatch.setattr(header_timeout, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
 
     with running(sqlite, host=host) as address, httpx.Client(base_url=f"{address}{API}") as client:
         session = client.post("/sessions", json={"node": "n"}).json()["session"]
@@ -266,6 +266,11 @@ def trickle(address: str, head: bytes) -> bytes:
         (b"nonsense\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 100_000 + b"\r\n\r\n", b"4"),
         (b"POST /api/v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", b"400"),
+        (
+            b"POST /api/v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+            b"400",
+        ),
     ],
     ids=lambda value: repr(value[:60]),
 )
@@ -274,6 +279,7 @@ def test_malformed_requests_are_answered_and_the_connection_closed(sqlite: Store
         answer = raw(address, sent)
 
     assert answer.split(b" ", 2)[1].startswith(status), answer
+    assert answer.count(b"HTTP/1.1 ") == 1, answer
 
 
 def task_lines(number: int) -> Iterator[bytes]:

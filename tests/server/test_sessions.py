@@ -15,16 +15,29 @@ import pytest
 
 from tests.server.conftest import API, Client, Connect, problem
 from tests.server.running import running
-from tests.support.builders import a_task, claim_one, state_of, submit, submit_one, sweep_until_quiet, task_of
+from tests.support.builders import (
+    a_session,
+    a_task,
+    claim_one,
+    state_of,
+    submit,
+    submit_one,
+    sweep_until_quiet,
+    task_of,
+)
 from tests.support.processes import until as eventually
+from tests.support.tokens import create_token
 from windlass.clock import ManualClock
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
+from windlass.core.ordering import Queue
 from windlass.core.references import reference
 from windlass.core.retry import Retry
+from windlass.errors import InvalidTask
 from windlass.operations import breakers
 from windlass.operations.access import Access
 from windlass.operations.author import Author
+from windlass.operations.caller import Scope
 from windlass.operations.explain import explain
 from windlass.stores.memory import MemoryStore
 from windlass.stores.postgres import PostgresStore
@@ -299,6 +312,18 @@ async def test_a_worker_gets_only_tasks_it_can_run(client: Client, store: Store)
     assert task_of(store, unknown).attempts == 0
 
 
+async def test_a_worker_has_memory_for_some_tasks(client: Client, store: Store) -> None:
+    fits, too_large = submit(store, a_task(memory=1_000), a_task(memory=1_001))
+    session = await opened(client, memory=1_000)
+
+    orders = await claimed(client, session, limit=5)
+
+    assert [order["task"] for order in orders] == [str(fits)]
+    closed = explain(store, task_of(store, too_large)).closed
+    assert closed is not None
+    assert "has 1,000 bytes of memory for tasks and the task needs 1,001" in closed.text
+
+
 async def test_why_considers_the_slots_of_http_workers(client: Client, store: Store) -> None:
     fits, too_large = submit(store, a_task(slots=4), a_task(slots=5))
     await opened(client, slots=4)
@@ -306,7 +331,7 @@ async def test_why_considers_the_slots_of_http_workers(client: Client, store: St
     gates = [{gate.name: gate for gate in explain(store, task_of(store, id)).gates} for id in (fits, too_large)]
 
     assert [found["node"].open for found in gates] == [True, False]
-    assert "has 4 slot(s) per worker and the task needs 5" in gates[1]["node"].text
+    assert "has 4 slots per worker and the task needs 5" in gates[1]["node"].text
 
 
 async def test_arguments_contain_the_results_they_refer_to(client: Client, store: Store) -> None:
@@ -397,10 +422,40 @@ async def test_submits_are_checked_against_published_handlers(client: Client, st
 
     assert (first, again) == ({"changed": ["double"]}, {"changed": []})
     problem(refused, 422, "invalid_task")
-    task = claim_one(store, queue="math").task
+    task = claim_one(store, queue="math")
     assert str(task.id) == taken.json()["id"]
     assert (task.rules.retry.retries, task.rules.timeout) == (7, timedelta(seconds=30))
     assert [entry.action for entry in store.audit("manifest")] == ["published"]
+
+
+async def test_a_worker_says_how_long_an_attempt_ran(client: Client, store: Store, clock: ManualClock) -> None:
+    store.configure(Queue(name="default", fair=True))
+    submit(store, a_task(), a_task())
+    session = await opened(client)
+    first, second = await claimed(client, session, limit=2)
+    clock.advance(timedelta(seconds=10))
+
+    await settled(client, session, end(first, ran_seconds=1.5))
+    measured = store.accounts("default")[0].last_minute
+    await settled(client, session, end(second))
+
+    assert measured == 1.5
+    assert store.accounts("default")[0].last_minute == 11.5
+
+
+async def test_published_handlers_declare_keys_of_limits(client: Client, store: Store) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}, "m": {}}, "required": ["n"]}
+    closed = {**schema, "additionalProperties": False}
+    handler = {"name": "double", "parameters": closed, "options": {"limit": "n:{n}", "max_running": 1, "memory": 5}}
+    wrong = {**handler, "options": {"limit": "m:{m}", "max_running": 1}}
+
+    refused = await client.post(f"{API}/manifest", json={"handlers": [wrong]})
+    await client.post(f"{API}/manifest", json={"handlers": [handler]})
+    await client.post(f"{API}/tasks", json={"handler": "double", "args": {"n": 7}})
+
+    assert "{m} is not a parameter without a default" in problem(refused, 422, "invalid_task")["detail"]
+    rules = claim_one(store).rules
+    assert (rules.limit, rules.max_running, rules.memory) == ("n:7", 1, 5)
 
 
 def test_a_waiting_claim_whose_client_disconnects_gets_no_task(postgres_url: str) -> None:
@@ -430,3 +485,85 @@ def test_a_waiting_claim_whose_client_disconnects_gets_no_task(postgres_url: str
 
 def listens() -> bool:
     return "windlass-claims" in {thread.name for thread in threading.enumerate()}
+
+
+SESSION_CALLS = (
+    ("POST", "claim", {}),
+    ("POST", "renew", None),
+    ("POST", "progress", []),
+    ("POST", "settle", []),
+    ("DELETE", "", None),
+)
+
+
+async def call_session(client: Client, session: str, method: str, verb: str, body: Any) -> httpx.Response:
+    return await client.request(method, f"{session}/{verb}" if verb else session, json=body)
+
+
+@pytest.mark.parametrize("call", SESSION_CALLS, ids=lambda call: call[1] or "close")
+async def test_only_the_token_that_opened_a_session_can_use_it(
+    connect: Connect, store: Store, token: Callable[..., str], call: tuple[str, str, Any]
+) -> None:
+    mine = connect(token(Scope.WORK, name="mine"))
+    others = [connect(token(scope, name=scope)) for scope in (Scope.WORK, Scope.ADMIN)]
+    session = await opened(mine)
+    nodes = f"{API}/sessions/{a_session(store)}"  # Of a node, which no token may use.
+    submit_one(store)
+    lease = (await claimed(mine, session))[0]
+
+    for other in others:
+        problem(await call_session(other, session, *call), 410, "session_lost")
+    for client in (mine, *others):
+        problem(await call_session(client, nodes, *call), 410, "session_lost")
+
+    assert [verdict["state"] for verdict in await settled(mine, session, end(lease))] == ["completed"]
+    assert (await call_session(mine, session, *call)).status_code == 200
+
+
+async def test_another_server_knows_the_owner_of_a_session(
+    connect: Connect, store: Store, token: Callable[..., str]
+) -> None:
+    mine, other = token(Scope.WORK, name="mine"), token(Scope.WORK, name="other")
+    session = await opened(connect(mine))
+
+    problem(await connect(other).post(f"{session}/renew"), 410, "session_lost")
+    assert (await connect(mine).post(f"{session}/renew")).status_code == 200
+
+
+async def test_a_token_limited_to_a_queue_works_for_that_queue_only(
+    connect: Connect, store: Store, token: Callable[..., str]
+) -> None:
+    mine, theirs = submit(store, a_task(queue="own"), a_task(queue="other"))
+    client = connect(token(Scope.WORK, queue="own"))
+
+    for body in ({}, {"queues": ["own", "other"]}, {"queues": ["own"], "pools": {"p": ["other"]}}):
+        problem(await client.post(f"{API}/sessions", json={"node": "n", **body}), 403, "forbidden")
+    session = await opened(client, queues=["own"])
+    asked = await client.post(f"{session}/claim", json={"queues": ["other"], "limit": 9})
+    leases = await claimed(client, session, limit=9)
+
+    problem(asked, 403, "forbidden")
+    assert [lease["task"] for lease in leases] == [str(mine)]
+    assert task_of(store, theirs).state is State.RUNNABLE
+
+
+def test_a_token_for_workers_cannot_be_limited_to_a_tenant(store: Store) -> None:
+    with pytest.raises(InvalidTask, match="serves all tenants"):
+        create_token(store, "w", [Scope.WORK], tenant="acme")
+
+
+async def test_errors_and_output_are_cut_as_those_of_nodes_are(client: Client, store: Store) -> None:
+    id = submit_one(store)
+    session = await opened(client)
+    [lease] = await claimed(client, session)
+    error = {"kind": "E", "message": "m" * 60_000, "traceback": "t" * 60_000}
+
+    await settled(client, session, end(lease, "failed", error=error, log="x" * 200_000, give_up=True))
+
+    [attempt] = store.attempts(id)
+    [log] = store.logs(id)
+    assert attempt.error is not None
+    assert len(attempt.error.message) < 5_000
+    assert len(attempt.error.traceback) < 17_000
+    assert len(log.text) < 66_000
+    assert "omitted" in log.text

@@ -11,7 +11,7 @@ from tests.support.builders import GAVE_UP, a_task, claim_one, complete, report,
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
 from windlass.core.settlement import Returned
-from windlass.core.task import Progress, TaskId
+from windlass.core.task import Progress, Rate, TaskId
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio
@@ -55,6 +55,7 @@ async def test_options_of_the_caller_override_those_of_the_handler(client: Clien
         "max_crashes": 4,
         "timeout": "30s",
         "requires": ["gpu"],
+        "raise_prerequisites": False,
         "trace": "00-abc",
         "tenant": "acme",
     }
@@ -67,6 +68,34 @@ async def test_options_of_the_caller_override_those_of_the_handler(client: Clien
     assert (task.rules.retry.retries, task.rules.timeout) == (2, timedelta(seconds=30))
     assert task.rules.max_crashes == 4
     assert (task.rules.requires, task.rules.trace) == (("gpu",), "00-abc")
+
+
+async def test_the_arguments_of_a_task_fill_in_the_key_of_its_limit(client: Client, store: Store) -> None:
+    body = {"handler": "mail", "args": {"to": "ann"}, "limit": "to:{to}", "max_running": 2, "rate": "10/1m"}
+
+    made = await client.post(f"{API}/tasks", json=body)
+    refused = await client.post(f"{API}/tasks", json={**body, "limit": "{cc}"})
+    secret = await client.post(f"{API}/tasks", json={**body, "args": {"to": "ann", "pin": "1"}, "limit": "{pin}"})
+    alone = await client.post(f"{API}/tasks", json={"handler": "mail", "args": {"to": "ann"}, "max_running": 2})
+
+    rules = task_of(store, TaskId(UUID(made.json()["id"]))).rules
+    assert (rules.limit, rules.max_running, rules.rate) == ("to:ann", 2, Rate(10, timedelta(minutes=1)))
+    assert "pass the argument cc" in problem(refused, 422, "invalid_task")["detail"]
+    assert "pin is a secret" in problem(secret, 422, "invalid_task")["detail"]
+    assert "need a key" in problem(alone, 422, "invalid_task")["detail"]
+
+
+async def test_a_deadline_that_cannot_be_made_is_refused(client: Client, store: Store) -> None:
+    body = {"handler": "mail", "args": {"to": "ann"}, "admit": "strict"}
+
+    late = await client.post(f"{API}/tasks", json={**body, "deadline": "30s"})
+    without = await client.post(f"{API}/tasks", json=body)
+
+    found = problem(late, 409, "deadline_unreachable")
+    assert found["queue"] == "post"
+    assert "cannot make a deadline in 30.0 s: no worker serves it" in found["detail"]
+    assert "needs a deadline" in problem(without, 422, "invalid_task")["detail"]
+    assert store.counts() == []
 
 
 async def test_a_task_is_submitted_to_run_at_most_once(client: Client, store: Store) -> None:

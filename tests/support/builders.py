@@ -67,7 +67,7 @@ def claim_one(store: TaskStore, session: SessionId | None = None, queue: str = "
 
 def claimed_ids(claims: Sequence[Claim]) -> list[TaskId]:
     """Which tasks were claimed, in this order."""
-    return [claim.task.id for claim in claims]
+    return [claim.id for claim in claims]
 
 
 def complete(store: TaskStore, *claims: Claim) -> list[Verdict]:
@@ -77,7 +77,7 @@ def complete(store: TaskStore, *claims: Claim) -> list[Verdict]:
 
 def decided(claim: Claim, outcome: Outcome) -> Settlement:
     """What the rules make of an outcome; chance gives the middle of every interval."""
-    return settle(claim.task, outcome, lambda: 0.5)
+    return settle(claim, outcome, lambda: 0.5)
 
 
 def report(store: TaskStore, claim: Claim, outcome: Outcome) -> Verdict:
@@ -90,7 +90,7 @@ def run(store: TaskStore, outcome: Outcome, queue: str = "default") -> TaskId:
     """Claim the first task and end its attempt; its id."""
     claim = claim_one(store, queue=queue)
     report(store, claim, outcome)
-    return claim.task.id
+    return claim.id
 
 
 def run_all(store: TaskStore) -> list[TaskId]:

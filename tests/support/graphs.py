@@ -120,7 +120,7 @@ def run_graph(store: Store, clock: ManualClock, graph: Graph, queue: str) -> Run
             claims = store.claim(session, [queue], 2_000)
         if not claims:
             break
-        names = [int(claim.task.key or "") for claim in claims]
+        names = [int(claim.key or "") for claim in claims]
         run.too_early += [(name, above) for name in names for above in prerequisites[name] if above not in done]
         store.settle([(claim.lease, COMPLETED) for claim in claims])
         run.order += names

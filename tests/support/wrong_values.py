@@ -89,6 +89,12 @@ WRONG: dict[str, list[Any]] = {
     "requires": [None, "", "gpu", b"gpu", 7, {"gpu": 1}, (x for x in ["gpu"]), ["a b"], [7], [None], Hostile()],
     "downstream": ["", "a b", *NOT_TEXT],
     "trace": ["", *NOT_TEXT],
+    "memory": [0, -1, 2**60, "2", 1.5, True, [1], NAN, Hostile()],
+    "limit": ["", "k" * 201, "k", *NOT_TEXT],
+    "max_running": [-1, 1, "2", 1.5, True, [1], NAN, Hostile()],
+    "rate": ["10/1m", 10, True, [1], Hostile()],
+    "raise_prerequisites": [None, 0, 1, "no", [], Hostile()],
+    "admit": ["", "yes", 7, True, ["strict"], Hostile()],
 }
 """By field of `NewTask`."""
 

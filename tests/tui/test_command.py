@@ -16,7 +16,7 @@ def test_without_textual_an_error_explains_how_to_install_it() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert "pip install windlass[tui]" in done.stderr
+    assert 'pip install "windlass-tasks[tui]"' in done.stderr
 
 
 def test_the_command_passes_its_options_to_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

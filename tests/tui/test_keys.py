@@ -6,9 +6,12 @@ from tests.support.builders import GAVE_UP, SECOND, in_state, run, state_of, sub
 from tests.tui.conftest import Open, add_pool, until
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
-from windlass.operations import audit
+from windlass.operations import audit, tenants
 from windlass.operations.access import Access
+from windlass.operations.author import Author
 from windlass.stores.memory import MemoryStore
+from windlass.tui.messages import Refresh
+from windlass.tui.tasks import TasksPage
 
 pytestmark = pytest.mark.anyio
 SIZE = (140, 40)
@@ -38,6 +41,29 @@ async def test_an_invalid_filter_is_reported_and_the_old_one_stays(top: Open, st
     assert "no task matches" not in page
 
 
+async def test_the_error_of_a_filter_stays_on_screen_and_disarms_the_keys(top: Open, store: MemoryStore) -> None:
+    id = submit_one(store)
+
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press("2", "slash", *"colour:red", "enter")
+        await until(pilot, 'unknown field "colour"')
+        submit_one(store, queue="mail")
+        pilot.app.query_one(TasksPage).post_message(Refresh())
+        await until(pilot, "mail")
+        page = await until(pilot, 'unknown field "colour"')
+        await pilot.press("escape", "c")
+        await pilot.pause()
+        dialogs = len(pilot.app.screen_stack)
+        await pilot.press("slash", *["backspace"] * 10, "enter")
+        await until(pilot, "2 shown")
+        await pilot.press("c")
+        await until(pilot, "Cancel")
+
+    assert "Keys do nothing" in page
+    assert dialogs == 1
+    assert state_of(store, id) is State.RUNNABLE
+
+
 async def test_a_command_opens_a_page_with_a_filter(top: Open, store: MemoryStore) -> None:
     in_state(store, State.FAILED)
     submit_one(store)
@@ -46,7 +72,7 @@ async def test_a_command_opens_a_page_with_a_filter(top: Open, store: MemoryStor
         await pilot.press("colon", *"tasks", "space", *"state:dead", "enter")
         page = await until(pilot, "1 shown")
         await pilot.press("colon", *"lab", "enter")
-        await until(pilot, "'lab' is not a page. Use one of now, tasks, queues, pool, nodes.")
+        await until(pilot, "'lab' is not a page. Use one of now, tasks, queues, pool, nodes, tenants.")
 
     assert "✗ failed" in page
 
@@ -197,3 +223,55 @@ async def test_read_only_refuses_every_change(top: Open, store: MemoryStore, key
 
     assert "   read-only" in page_text.splitlines()[0]
     assert (state_of(store, id), store.audit()) == (State.FAILED, [])
+
+
+async def test_a_queue_is_weighted_and_made_fair(top: Open, store: MemoryStore) -> None:
+    submit_one(store, queue="mail")
+
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press("3")
+        await until(pilot, "open")
+        await pilot.press("w", *"many", "enter")
+        await until(pilot, "weight='many' is not a weight. Use a number from 1 to 1000.")
+        await pilot.press("w", *"3", "space", *"sale", "enter")
+        await until(pilot, "priority, weight 3")
+        await pilot.press("f", "enter")
+        await until(pilot, "priority, fair, weight 3")
+        await pilot.press("f")
+        await until(pilot, "no longer take turns")
+        await pilot.press("enter")
+        await until(pilot, "Queue mail is not fair.")
+
+    [queue] = store.queues()
+    assert (queue.weight, queue.fair) == (3, False)
+    assert store.audit("queue/mail")[-1].text == "set weight=3 of queue mail: sale"
+
+
+async def test_a_tenant_is_weighted_paused_and_resumed(top: Open, store: MemoryStore) -> None:
+    submit_one(store, tenant="acme")
+
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press("6")
+        await until(pilot, "acme")
+        await pilot.press("w", *"5", "space", *"sale", "enter")
+        await until(pilot, "Tenant acme has weight 5.")
+        await until(pilot, 'weight +5 by ann: "sale"')
+        await pilot.press("p", *"noisy", "enter")
+        await until(pilot, '⏸ tenant acme paused by ann "noisy"')
+        await pilot.press("u", "enter")
+        await until(pilot, "Tenant acme is open.")
+        await pilot.press("w", *"none", "enter")
+        await until(pilot, "Tenant acme has weight 1.")
+
+    assert [entry.action for entry in store.audit("tenant/acme")] == ["weighted", "resumed", "paused", "weighted"]
+    assert store.controls("tenant") == []
+
+
+async def test_many_paused_tenants_are_one_line(top: Open, store: MemoryStore) -> None:
+    for number in range(4):
+        tenants.pause(Access(store), f"t{number}", Author("ann"), create=True)
+
+    async with top().run_test(size=SIZE) as pilot:
+        page = await until(pilot, "⏸ 4 tenants are paused")
+
+    assert "⏸ tenant" not in page

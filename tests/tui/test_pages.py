@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.builders import (
     GAVE_UP,
@@ -21,14 +22,16 @@ from tests.tui.conftest import Open, add_pool, read_again, screen_text, until
 from windlass.clock import ManualClock
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
+from windlass.core.limits import Limit
 from windlass.core.ordering import Queue
 from windlass.core.retry import Error
-from windlass.core.settlement import Raised
-from windlass.operations import breakers, pools
+from windlass.core.settlement import COMPLETED, Raised
+from windlass.operations import breakers, limits, pools, tenants
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.stores.coordination import Entry
 from windlass.stores.memory import MemoryStore
+from windlass.tui import snapshot
 from windlass.tui.app import Top
 from windlass.tui.live_table import LiveTable
 
@@ -36,7 +39,7 @@ pytestmark = pytest.mark.anyio
 SIZE = (140, 40)
 
 
-@pytest.mark.parametrize("key", list("12345"))
+@pytest.mark.parametrize("key", list("123456"))
 async def test_an_empty_store_has_pages(top: Open, key: str) -> None:
     async with top().run_test(size=SIZE) as pilot:
         await pilot.press(key)
@@ -46,6 +49,7 @@ async def test_an_empty_store_has_pages(top: Open, key: str) -> None:
             "3": "oldest wait",
             "4": "No pool yet",
             "5": "last seen",
+            "6": "No tenant has tasks yet",
         }
 
         await until(pilot, texts[key])
@@ -57,7 +61,7 @@ async def test_the_pages_fit_terminals_of_any_size(top: Open, store: MemoryStore
     add_pool(store)
 
     async with top().run_test(size=size) as pilot:
-        for key in "12345":
+        for key in "123456":
             await pilot.press(key)
         await pilot.press("2", "enter", "escape", "r", "escape", "question_mark", "x", "1")
 
@@ -109,7 +113,7 @@ async def test_the_first_page_shows_pools_with_their_targets(top: Open, store: M
         await until(pilot, r"mail  2/3 workers, 1 running, 0 runnable  \(sizes itself\)")
 
 
-@pytest.mark.parametrize("key", list("12345"))
+@pytest.mark.parametrize("key", list("123456"))
 async def test_every_page_shows_who_paused_a_queue_and_why(top: Open, store: MemoryStore, key: str) -> None:
     store.configure(Queue(name="bulk", paused=True, paused_by="ops", paused_why="nightly import"))
 
@@ -155,7 +159,7 @@ async def test_a_task_is_shown_with_attempts_errors_and_why_without_secrets(top:
     assert "● end: failed: ValueError: oops" in page
 
 
-@pytest.mark.parametrize("key", list("12345"))
+@pytest.mark.parametrize("key", list("123456"))
 async def test_no_page_shows_a_secret(top: Open, store: MemoryStore, key: str) -> None:
     text = "password=hunter2hunter2 at postgresql://u:hunter2hunter2@db/x"
     submit_one(store, args={"password": "hunter2hunter2"})
@@ -277,3 +281,39 @@ async def test_light_and_dark_have_different_colors(top: Open, store: MemoryStor
 def state_colors(app: Top) -> set[str]:
     """Return the colors of the states in the table of tasks."""
     return {str(cell.style).lower() for cell in app.query_one("#task-rows", LiveTable).get_column("state")}
+
+
+async def test_tenants_show_shares_limits_and_settings(top: Open, store: MemoryStore) -> None:
+    access = Access(store)
+    store.configure(Queue(name="fair", fair=True))
+    for tenant, seconds in (("acme", 30), ("beta", 10)):
+        submit_one(store, queue="fair", tenant=tenant)
+        [claim] = store.claim(a_session(store), ["fair"], 1)
+        store.settle([(claim.lease, replace(COMPLETED, ran=seconds * 1_000_000))])
+        submit_one(store, queue="fair", tenant=tenant)
+    tenants.set_weight(access, "beta", 3, Author("ann"))
+    limits.put(access, Limit(tenant="acme", max_running=0), Author("ann", "noisy"))
+
+    async with top().run_test(size=(140, 40)) as pilot:
+        await pilot.press("6")
+        page = await until(pilot, "Fair queues")
+        await pilot.press("j")
+        other = await until(pilot, "3 by ann")
+
+    assert "fair: last minute due 25.0%, got 75.0%, borrowed 50.0% · last hour due 25.0%" in page
+    assert 'tenant acme: 0 at once, 0 running, no more may start, set by ann: "noisy"' in page
+    assert "weight     3 by ann" in other
+
+
+async def test_only_the_busiest_tenants_are_listed(
+    top: Open, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "MOST_TENANTS", 2)
+    for tenant in ("a", "b", "b", "c"):
+        submit_one(store, tenant=tenant)
+
+    async with top().run_test(size=(140, 40)) as pilot:
+        await pilot.press("6")
+        page = await until(pilot, " b +2")
+
+    assert [line.split()[0] for line in page.splitlines() if "open" in line] == ["a", "b"]

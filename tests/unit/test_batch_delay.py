@@ -23,6 +23,7 @@ class RecordingClock(ManualClock):
 def call_store(delay: BatchDelay, *batches: int) -> None:
     for tasks in batches:
         delay.wait()
+        delay.begin()
         delay.record(tasks)
 
 

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from tests.unit.values import OOPS, a_stored_task, an_id
 from windlass.config import PoolSettings
-from windlass.core.assignment import assignment_of
 from windlass.core.lifecycle import State
 from windlass.core.settlement import (
     AT_MOST_ONCE,
@@ -23,13 +22,20 @@ from windlass.core.settlement import (
     Stopped,
     settle,
 )
-from windlass.core.task import Claim, Lease, Rules, SessionId
-from windlass.events import Events
+from windlass.core.task import Claim, Lease, Rules, SessionId, claim_of
+from windlass.events import Events, TaskBounced
 from windlass.stores.memory import MemoryStore
 from windlass.worker.breakers import Breakers
-from windlass.worker.dispatcher import EXIT_SECONDS, REAP_SECONDS, RECALL_AFTER_SECONDS, Dispatcher
+from windlass.worker.call_queue import CallScope
+from windlass.worker.dispatcher import (
+    EXIT_SECONDS,
+    REAP_SECONDS,
+    RECALL_AFTER_SECONDS,
+    RELIEVE_AFTER_SECONDS,
+    Dispatcher,
+)
 from windlass.worker.tickets import EXIT_TICKET
-from windlass.worker.wire import Call, Done, Heartbeat, Hello, Interrupt, RequestStop, Run, ToWorker, Valid
+from windlass.worker.wire import Call, Done, Heartbeat, Hello, Interrupt, RequestStop, ToWorker, Valid
 from windlass.worker.worker import INTERRUPT_AFTER, KILL_AFTER, RunningAttempt, Worker, WorkerState
 
 SESSION = SessionId(an_id(999))
@@ -40,6 +46,8 @@ class Recorder:
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, ToWorker]] = []
+        self.runs: list[tuple[int, list[RunningAttempt]]] = []
+        self.validities: list[float] = []
         self.forked: list[Worker] = []
         self.killed: list[int] = []
         self.settled: dict[int, Outcome] = {}
@@ -53,6 +61,10 @@ class Recorder:
 
     def send(self, worker: Worker, message: ToWorker) -> None:
         self.sent.append((worker.number, message))
+
+    def run(self, worker: Worker, session: SessionId, until: float, attempts: Sequence[RunningAttempt]) -> None:
+        self.validities.append(until)
+        self.runs.append((worker.number, list(attempts)))
 
     def offer(self, worker: Worker, tickets: list[int]) -> bool:
         self.offered.setdefault(worker.number, []).extend(tickets)
@@ -79,16 +91,20 @@ class Recorder:
     def valid_until(self, session: SessionId) -> float:
         return self.until
 
-    def put(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> Settlement:
-        assert claim.task.id.int not in self.settled, "settled twice"
-        self.settled[claim.task.id.int] = outcome
-        self.settlements.append(settle(claim.task, outcome, lambda: 0.5))
+    def put(self, pool: str, claim: Claim, outcome: Outcome, seconds: float, log: str | None) -> Settlement:
+        assert claim.id.int not in self.settled, "settled twice"
+        self.settled[claim.id.int] = outcome
+        self.settlements.append(settle(claim, outcome, lambda: 0.5))
         return self.settlements[-1]
+
+    def put_completed(self, pool: str, ended: Sequence[tuple[Claim, float]]) -> None:
+        for claim, seconds in ended:
+            self.put(pool, claim, Returned(), seconds, None)
 
     def progress(self, lease: Lease, share: float | None, message: str | None) -> None:
         self.beats.append(share)
 
-    def call(self, worker: Worker, lease: Lease | None, call: Call) -> None: ...
+    def call(self, worker: Worker, scope: CallScope, call: Call) -> None: ...
 
     def tickets(self, kind: type[ToWorker]) -> list[int]:
         """Return the tickets in the messages of this type."""
@@ -96,8 +112,6 @@ class Recorder:
         for _, message in self.sent:
             if isinstance(message, kind):
                 match message:
-                    case Run(orders):
-                        found += [ticket for ticket, _ in orders]
                     case RequestStop(ticket) | Interrupt(ticket):
                         found.append(ticket)
                     case _:
@@ -116,14 +130,14 @@ class FakeNode:
     def __init__(self, **settings: Any) -> None:
         self.recorder = Recorder()
         self.moves: list[str] = []
-        events = Events(lambda event: self.moves.append(getattr(event, "after", "")))
-        self.dispatcher = a_dispatcher([PoolSettings(**{"size": 1, **settings})], self.recorder, events)
+        self.events = Events(lambda event: self.moves.append(getattr(event, "after", "")))
+        self.dispatcher = a_dispatcher([PoolSettings(**{"size": 1, **settings})], self.recorder, self.events)
         self.dispatcher.has_parent = True
         [self.pool] = self.dispatcher.pools.values()
         self.now = 100.0
         self.tick(0)
         for worker in list(self.recorder.forked):
-            self.dispatcher.receive(worker, Hello(), self.now)
+            self.dispatcher.receive(worker, [Hello()], self.now)
 
     @property
     def worker(self) -> Worker:
@@ -137,17 +151,14 @@ class FakeNode:
         self.now += seconds
         self.dispatcher.tick(self.now)
 
-    def give(self, *numbers: int, **task: Any) -> None:
+    def give(self, *numbers: int, holds: bool = False, **task: Any) -> None:
         """Assign tasks with these numbers."""
-        attempts: list[RunningAttempt] = []
-        for number in numbers:
-            stored = a_stored_task(id=an_id(number), **task)
-            claim = Claim(Lease(stored.id, 1, SESSION), stored)
-            attempts.append(RunningAttempt(claim, assignment_of(claim), self.now))
-        self.dispatcher.assign(self.pool, attempts, self.now)
+        stored = [a_stored_task(id=an_id(number), **task) for number in numbers]
+        claims = [claim_of(each, Lease(each.id, 1, SESSION)) for each in stored]
+        self.dispatcher.assign(self.pool, claims, self.now, self.now, holds=holds)
 
     def done(self, ticket: int, **sent: Any) -> None:
-        self.dispatcher.receive(self.worker, Done(ticket, 0.01, **sent), self.now)
+        self.dispatcher.receive(self.worker, [Done(ticket, 0.01, **sent)], self.now)
 
 
 def test_a_task_is_sent_runs_and_is_settled() -> None:
@@ -172,6 +183,29 @@ def test_the_settler_alone_decides_whether_a_failed_attempt_is_retried(monkeypat
 
     counters = node.pool.counters
     assert (counters.ended, counters.errors, counters.retrying) == (1, 1, 0)
+
+
+def test_a_worker_that_leaves_says_why_its_pool_shrinks_or_that_its_node_shuts_down() -> None:
+    node = FakeNode(size=2)
+    reasons: list[str] = []
+    node.events.listen(lambda event: reasons.append(getattr(event, "why", "")))
+
+    node.dispatcher.resize("default", 1, "idle for 10 minutes")
+    node.tick()
+    node.dispatcher.drain(node.now)
+
+    assert reasons == ["idle for 10 minutes", "the pool shrinks: idle for 10 minutes", "the node shuts down"]
+
+
+def test_a_task_that_comes_to_a_worker_without_its_handler_is_reported() -> None:
+    node = FakeNode()
+    bounced: list[TaskBounced] = []
+    node.events.listen(lambda event: bounced.append(event) if isinstance(event, TaskBounced) else None)
+    node.give(1)
+
+    node.done(1, released=30_000_000)
+
+    assert [(each.lease.task, each.handler, each.again_in) for each in bounced] == [(an_id(1), "work", 30.0)]
 
 
 def test_tasks_go_to_the_least_loaded_worker() -> None:
@@ -212,10 +246,9 @@ def test_a_task_that_may_have_crashed_a_worker_runs_alone() -> None:
     node.give(1, crashes=1)
     node.give(2, 3)
 
-    [_, (_, first), *_] = node.recorder.sent
-    assert isinstance(first, Run)
-    assert first.assignments[0][1].slots == 4
-    assert [given.claim.task.id.int for given in node.worker.started] == [1]
+    [(_, [first]), *_] = node.recorder.runs
+    assert first.slots == 4
+    assert [given.claim.id.int for given in node.worker.started] == [1]
 
 
 def test_deaths_without_any_work_in_between_delay_the_next_start() -> None:
@@ -279,7 +312,7 @@ def test_progress_extends_the_heartbeat_timeout() -> None:
 
     for _ in range(5):
         node.tick(1.5)
-        node.dispatcher.receive(node.worker, Heartbeat(1, 0.5, None), node.now)
+        node.dispatcher.receive(node.worker, [Heartbeat(1, 0.5, None)], node.now)
     assert (node.recorder.killed, len(node.recorder.beats)) == ([], 5)
     node.tick(2.1)
 
@@ -321,17 +354,61 @@ def test_a_running_task_that_expires_is_stopped_as_expired() -> None:
     assert node.recorder.settled[1] == Stopped(State.EXPIRED, "stopped while running")
 
 
-def test_an_assignment_that_waits_too_long_is_taken_back_and_released() -> None:
+def test_what_waits_behind_a_long_task_is_taken_back_and_released() -> None:
     node = FakeNode()
     node.give(1, 2)
 
-    node.tick(RECALL_AFTER_SECONDS - 0.1)
+    node.tick(RELIEVE_AFTER_SECONDS - 0.01)
     before = dict(node.recorder.settled)
-    node.tick(0.2)
+    node.tick(0.02)
 
     assert (before, node.recorder.settled) == ({}, {2: Released()})
     assert list(node.worker.running) == [1]
     assert node.recorder.killed == [], "the running task has its own limits"
+
+
+def test_what_waits_behind_a_long_task_goes_to_a_worker_with_room() -> None:
+    node = FakeNode(size=2)
+    first, second = node.dispatcher.workers.values()
+    node.pool.record_run_time(0.0001)
+    node.give(1, 2, 3, 4, 5)
+    node.tick(RELIEVE_AFTER_SECONDS - 0.01)
+    node.dispatcher.complete(second, [(2, 0.0001)], node.now)
+
+    node.tick(0.02)
+
+    assert [one.claim.id.int for one in first.running.values()] == [1]
+    assert [one.claim.id.int for one in second.running.values()] == [4, 3, 5], "behind what it has"
+    assert node.recorder.settled == {2: Returned()}
+
+
+def test_a_worker_that_has_not_started_what_it_could_keeps_its_tasks_for_a_second() -> None:
+    """On a busy machine a worker may not run for a while. Its tasks are not worth more waiting elsewhere."""
+    node = FakeNode()
+    node.recorder.hanging.add(1)
+    node.give(1, 2)
+
+    node.tick(RELIEVE_AFTER_SECONDS + 0.1)
+    kept = list(node.recorder.offered[1])
+    node.tick(RECALL_AFTER_SECONDS)
+
+    assert kept == [1, 2], "they are offered again, in their order"
+    assert node.recorder.killed == [1], "it started nothing for a second"
+
+
+def test_an_assignment_that_waits_too_long_is_taken_back_although_no_task_takes_long() -> None:
+    node = FakeNode()
+    node.give(*range(1, 101))
+
+    for ticket in range(1, 20):
+        node.tick(RELIEVE_AFTER_SECONDS / 2)
+        node.done(ticket)
+    before = len(node.recorder.settled)
+    node.tick(RELIEVE_AFTER_SECONDS)
+
+    assert before == 19
+    assert {number for number, end in node.recorder.settled.items() if end == Released()} == set(range(21, 101))
+    assert list(node.worker.running) == [20]
 
 
 def test_a_worker_that_starts_nothing_is_killed_and_nothing_is_charged() -> None:
@@ -356,28 +433,59 @@ def test_a_worker_that_starts_nothing_more_gets_no_tasks_until_its_next_message(
     assert node.recorder.settled == {2: Released()}
 
     node.give(3)
-    node.dispatcher.receive(node.worker, Heartbeat(1, None, None), node.now)
+    node.dispatcher.receive(node.worker, [Heartbeat(1, None, None)], node.now)
     node.give(4)
 
     assert node.recorder.settled == {2: Released(), 3: Released()}
-    assert [given.claim.task.id.int for given in node.worker.started] == [1, 4]
+    assert [given.claim.id.int for given in node.worker.started] == [1, 4]
     assert node.recorder.killed == []
 
 
 def test_a_task_with_several_slots_is_offered_when_they_are_free_and_can_be_taken_back_before() -> None:
     node = FakeNode(threads=2)
     node.give(1)
-    node.give(2, rules=Rules(slots=2))
+    node.give(2, rules=Rules(slots=2), holds=True)
     node.give(3)
     assert node.recorder.offered == {1: [1]}
 
     node.done(1)
     assert node.recorder.offered == {1: [1, 2, 3]}
-    node.give(4, rules=Rules(slots=2))
+    node.give(4, rules=Rules(slots=2), holds=True)
     node.tick(RECALL_AFTER_SECONDS + 0.1)
 
     assert list(node.worker.running) == [2]
     assert node.recorder.settled == {1: Returned(None), 3: Released(), 4: Released()}
+
+
+def test_a_task_with_several_slots_is_given_back_if_they_are_not_free() -> None:
+    node = FakeNode(threads=4)
+    node.give(1)
+
+    node.give(2, 3, rules=Rules(slots=4))
+    node.give(4, 5, 6, rules=Rules(slots=2))
+
+    assert node.recorder.settled == {2: Released(), 3: Released(), 5: Released(), 6: Released()}
+    assert [given.claim.id.int for given in node.worker.started] == [1, 4]
+
+
+def test_one_task_may_wait_for_several_slots_at_a_time() -> None:
+    node = FakeNode(threads=4)
+    node.give(1)
+
+    node.give(2, 3, rules=Rules(slots=4), holds=True)
+
+    assert node.recorder.settled == {3: Released()}
+
+
+def test_a_task_that_runs_alone_after_a_crash_waits_for_all_slots() -> None:
+    node = FakeNode(threads=4)
+    node.give(1)
+
+    node.give(2, crashes=1)
+
+    assert node.recorder.settled == {}
+    node.done(1)
+    assert [given.claim.id.int for given in node.worker.started] == [2]
 
 
 def test_a_worker_gets_no_tasks_behind_a_long_running_one() -> None:
@@ -390,7 +498,7 @@ def test_a_worker_gets_no_tasks_behind_a_long_running_one() -> None:
     room = node.pool.count_room(node.now)
     node.give(*range(2, 2 + room))
 
-    assert room == 1 + 50
+    assert room == 1 + 9, "10 ms of work for the other worker, at a little more than a millisecond each"
     assert [len(first.running), len(second.running)] == [1, room]
 
 
@@ -401,10 +509,10 @@ def test_nothing_is_assigned_under_a_lease_that_may_have_expired() -> None:
     node.give(1)
 
     assert node.recorder.settled == {1: Released()}
-    assert node.recorder.tickets(Run) == []
+    assert node.recorder.runs == []
 
 
-def test_a_worker_gets_the_validity_of_its_leases_before_its_tasks_and_after_each_renewal() -> None:
+def test_a_worker_gets_the_validity_of_its_leases_with_its_tasks_and_after_each_renewal() -> None:
     node = FakeNode()
     node.recorder.until = node.now + 12
     node.give(1)
@@ -414,11 +522,8 @@ def test_a_worker_gets_the_validity_of_its_leases_before_its_tasks_and_after_eac
     node.tick()
     node.tick()
 
-    sent = [message for _, message in node.recorder.sent]
-
-    assert isinstance(sent[0], Valid)
-    assert isinstance(sent[1], Run)
-    assert [message.until for message in sent if isinstance(message, Valid)] == [112.0, 115.0]
+    assert node.recorder.validities == [112.0, 112.0]
+    assert [message for _, message in node.recorder.sent] == [Valid(SESSION, 115.0)]
 
 
 def test_a_task_that_was_taken_back_goes_to_a_free_worker() -> None:
@@ -426,11 +531,11 @@ def test_a_task_that_was_taken_back_goes_to_a_free_worker() -> None:
     first, second = node.dispatcher.workers.values()
     node.give(1, 2, 3)
     assert len(first.running) == 2
-    node.dispatcher.receive(second, Done(2, 0.01), node.now)
+    node.dispatcher.receive(second, [Done(2, 0.01)], node.now)
 
     node.tick(RECALL_AFTER_SECONDS + 0.1)
 
-    assert [given.claim.task.id.int for given in second.started] == [3]
+    assert [given.claim.id.int for given in second.started] == [3]
     assert 3 not in node.recorder.settled
 
 
@@ -468,7 +573,7 @@ def test_tasks_of_a_lost_session_are_killed_and_never_settled() -> None:
     worker = node.worker
 
     node.dispatcher.drop_session(SESSION, "it could not be renewed in time")
-    node.dispatcher.receive(worker, Done(1, 0.01, result="7"), node.now)
+    node.dispatcher.receive(worker, [Done(1, 0.01, result="7")], node.now)
     node.dispatcher.process_exited(worker, -9, node.now)
 
     assert node.recorder.killed == [1]
@@ -522,7 +627,7 @@ def test_a_worker_that_does_not_exit_is_killed_but_not_while_it_runs_a_task() ->
 
     node.tick(10 * EXIT_SECONDS)
     assert node.recorder.killed == [], "it still runs a task"
-    node.dispatcher.receive(worker, Done(1, 0.01), node.now)
+    node.dispatcher.receive(worker, [Done(1, 0.01)], node.now)
     node.tick(EXIT_SECONDS - 1)
     assert node.recorder.killed == []
     node.tick(2)
@@ -536,7 +641,7 @@ def test_a_worker_that_breaks_the_protocol_is_killed_and_charged_once_its_proces
     worker = node.worker
 
     node.dispatcher.protocol_error(worker, "stray bytes", node.now)
-    node.dispatcher.receive(worker, Done(1, 0.01, result="7"), node.now)
+    node.dispatcher.receive(worker, [Done(1, 0.01, result="7")], node.now)
     assert (node.recorder.killed, node.recorder.settled) == ([1], {})
     node.dispatcher.process_exited(worker, -9, node.now)
 
@@ -544,6 +649,66 @@ def test_a_worker_that_breaks_the_protocol_is_killed_and_charged_once_its_proces
     assert isinstance(outcome, Crashed)
     assert outcome.error.message == "the worker process broke the protocol: stray bytes"
     assert node.recorder.settled[2] == Released()
+
+
+def test_completed_attempts_are_settled_together() -> None:
+    node = FakeNode()
+    node.give(1, 2, 3)
+
+    node.dispatcher.complete(node.worker, [(1, 0.5), (2, 0.25)], node.now)
+
+    assert node.recorder.settled == {1: Returned(), 2: Returned()}
+    counters = node.pool.counters
+    assert (counters.ended, counters.busy, node.worker.ran) == (2, 0.75, 2)
+    assert [one.claim.id.int for one in node.worker.started] == [3]
+    assert node.dispatcher.held == 1
+
+
+def test_messages_that_arrive_together_are_handled_in_their_order() -> None:
+    node = FakeNode()
+    node.give(1, 2, 3)
+
+    node.dispatcher.receive(
+        node.worker,
+        [Heartbeat(1, 0.5, None), Done(1, 0.5, result="7"), Done(2, 0.25, error=OOPS), Heartbeat(2, 0.9, None)],
+        node.now,
+    )
+
+    assert node.recorder.settled == {1: Returned("7"), 2: Raised(OOPS)}
+    assert node.recorder.beats == [0.5], "the second task had ended"
+    assert (node.pool.counters.ended, node.pool.counters.errors, node.worker.ran) == (2, 1, 2)
+    assert [one.claim.id.int for one in node.worker.started] == [3]
+
+
+def test_an_unknown_end_among_others_breaks_the_protocol() -> None:
+    node = FakeNode()
+    node.give(1, 2)
+
+    node.dispatcher.receive(node.worker, [Done(1, 0.1), Done(7, 0.1), Done(2, 0.1)], node.now)
+
+    assert node.recorder.settled == {1: Returned()}, "what comes after it is not believed"
+    assert node.recorder.killed == [1]
+
+
+def test_an_unknown_attempt_among_the_completed_ones_breaks_the_protocol() -> None:
+    node = FakeNode()
+    node.give(1, 2)
+
+    node.dispatcher.complete(node.worker, [(1, 0.1), (7, 0.1), (2, 0.1)], node.now)
+
+    assert node.recorder.settled == {1: Returned()}, "what comes after it is not believed"
+    assert node.recorder.killed == [1]
+
+
+def test_completed_attempts_of_a_lost_session_are_ignored() -> None:
+    node = FakeNode(threads=2)
+    node.give(1, 2)
+    worker = node.worker
+    node.dispatcher.drop_session(SESSION, "it was lost")
+
+    node.dispatcher.complete(worker, [(1, 0.1), (2, 0.1)], node.now)
+
+    assert (node.recorder.settled, node.recorder.killed) == ({}, [1])
 
 
 def test_a_result_for_an_unknown_assignment_breaks_the_protocol() -> None:
@@ -564,7 +729,7 @@ def test_a_stray_process_is_ended_after_the_attempts_that_ran_when_it_was_found(
 
     node.tick()
     before = list(node.recorder.strays_ended)
-    node.dispatcher.receive(first, Done(1, 0.01), node.now)
+    node.dispatcher.receive(first, [Done(1, 0.01)], node.now)
     node.tick()
     node.tick()
 
@@ -578,7 +743,7 @@ def an_autoscaled_node(workers: int) -> FakeNode:
     node.dispatcher.resize("default", workers, "for the test")
     node.tick()
     for worker in node.recorder.forked:
-        node.dispatcher.receive(worker, Hello(), node.now)
+        node.dispatcher.receive(worker, [Hello()], node.now)
     return node
 
 
@@ -629,17 +794,6 @@ def test_a_smaller_target_removes_sleeping_workers_first() -> None:
     assert node.pool.asleep == 1
 
 
-def test_a_worker_whose_hello_comes_before_its_start_report_has_its_process_id() -> None:
-    node = FakeNode()
-    node.dispatcher.resize("default", 2, "for the test")
-    node.tick()
-    worker = node.recorder.forked[-1]
-
-    node.dispatcher.receive(worker, Hello(4711), node.now)
-
-    assert (worker.pid, worker.state) == (4711, WorkerState.IDLE)
-
-
 ONCE = Rules(at_most_once=True, max_crashes=0)
 
 
@@ -681,7 +835,7 @@ def test_a_worker_with_another_number_of_threads_is_replaced_before_larger_tasks
     node = FakeNode(threads=1)
 
     node.pool.settings = replace(node.pool.settings, threads=2)
-    widest = node.pool.max_slots
+    widest = node.pool.find_fit(node.now).slots
     node.tick()
 
     assert widest == 1, "no worker can run a task of two slots yet"

@@ -1,20 +1,18 @@
 from __future__ import annotations
 
-from tests.unit.values import a_stored_task, an_id
-from windlass.core.task import Claim, Lease, SessionId
-from windlass.worker.claimer import MAX_HELD_LEASES, HeldLeases, limit_claim
+from tests.support.builders import a_task, submit
+from tests.unit.test_virtual_time import SimulatedNode
+from windlass.worker.claimer import MAX_HELD_LEASES, limit_claim
 from windlass.worker.settler import MAX_BATCH
 
-ONE, TWO = SessionId(an_id(91)), SessionId(an_id(92))
 
-
-def a_claim(number: int, session: SessionId = ONE, fence: int = 1) -> Claim:
-    task = a_stored_task(id=an_id(number))
-    return Claim(Lease(task.id, fence, session), task)
-
-
-def everything(_session: SessionId) -> bool:
-    return True
+def a_node_with(tasks: int, **pool: object) -> SimulatedNode:
+    """Return a node that has claimed and assigned this many tasks."""
+    node = SimulatedNode(threads=tasks, **pool)
+    node.start()
+    submit(node.store, *(a_task() for _ in range(tasks)))
+    node.claimer.step()
+    return node
 
 
 def test_a_pool_claims_what_its_workers_have_room_for() -> None:
@@ -32,32 +30,50 @@ def test_the_bound_leaves_room_for_a_batch_being_written_and_the_next_one() -> N
     assert limit_claim(room=1_000, slots=1, held=1 + MAX_BATCH) == 1_000
 
 
-def test_a_lease_is_held_until_its_result_is_written() -> None:
-    held = HeldLeases()
-    claims = [a_claim(number) for number in range(3)]
+def test_a_claim_is_no_larger_than_what_is_written_at_once() -> None:
+    assert limit_claim(room=3 * MAX_BATCH, slots=1, held=0) == MAX_BATCH
 
-    held.add(claims)
-    assert held.count(everything) == 3
-    held.remove([claims[0], a_claim(7)])
-    assert held.count(everything) == 2
-    held.remove(claims)
-    assert held.count(everything) == 0
+
+def test_a_lease_is_held_until_its_result_is_written() -> None:
+    node = a_node_with(3)
+    assert node.claimer.count_held() == 3
+
+    node.finish_running()
+    assert node.claimer.count_held() == 3
+    node.store.available = False
+    node.settler.step()
+    assert node.claimer.count_held() == 3
+    node.store.available = True
+    node.settler.step()
+
+    assert node.claimer.count_held() == 0
 
 
 def test_a_task_that_was_claimed_again_is_held_again() -> None:
-    held = HeldLeases()
+    node = a_node_with(1)
+    node.dispatcher.process_exited(next(iter(node.dispatcher.workers.values())), 1, node.now)
+    assert node.claimer.count_held() == 1, "its crash is not written yet"
+    node.settler.step()
+    assert node.claimer.count_held() == 0
+    node.tick()
 
-    held.add([a_claim(1, fence=1)])
-    held.add([a_claim(1, fence=2)])
-    held.remove([a_claim(1, fence=1)])
+    node.claimer.step()
 
-    assert held.count(everything) == 1
+    assert node.claimer.count_held() == 1
 
 
-def test_an_ended_session_holds_nothing() -> None:
-    held = HeldLeases()
-    held.add([a_claim(1, ONE), a_claim(2, TWO)])
+def test_a_lost_session_holds_nothing() -> None:
+    node = a_node_with(2)
 
-    assert held.count(lambda session: session == TWO) == 1
-    held.remove([a_claim(1, ONE), a_claim(2, TWO)])
-    assert held.count(everything) == 0
+    assert node.keeper.current is not None
+    node.keeper.mark_lost(node.keeper.current, "by this test")
+
+    assert node.claimer.count_held() == 0
+
+
+def test_the_results_of_other_pools_do_not_count() -> None:
+    node = a_node_with(2)
+    node.finish_running()
+
+    assert node.settler.count_open("default") == 2
+    assert node.settler.count_open("other") == 0

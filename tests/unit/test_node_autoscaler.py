@@ -17,7 +17,6 @@ from windlass.autoscale import pool_tick
 from windlass.autoscale.shares import HOLD
 from windlass.clock import ManualClock
 from windlass.config import BudgetSettings, PoolSettings
-from windlass.core.assignment import assignment_of
 from windlass.core.breaker import BreakerState
 from windlass.core.settlement import COMPLETED
 from windlass.core.task import Claim, SessionId
@@ -31,7 +30,7 @@ from windlass.worker.autoscaler import Autoscaler
 from windlass.worker.breakers import Breakers
 from windlass.worker.claimer import Claimer
 from windlass.worker.wire import Done, Hello
-from windlass.worker.worker import RunningAttempt, WorkerState
+from windlass.worker.worker import WorkerState
 
 MEGABYTE = 1 << 20
 AUTOSCALED = PoolSettings(min=1, max=8)
@@ -96,7 +95,9 @@ class Node:
     def claimer(self) -> Claimer:
         """Return a claimer for the first pool."""
         [pool, *_] = self.dispatcher.pools.values()
-        hub, keeper, settler = (cast("Any", each) for each in (self.hub, self.keeper, SimpleNamespace(on_written=[])))
+        hub, keeper, settler = (
+            cast("Any", each) for each in (self.hub, self.keeper, SimpleNamespace(count_open=lambda _pool: 0))
+        )
         claimer = Claimer(
             self.cluster.store, pool, hub, keeper, settler, self.breakers, Events(), frozenset(), self.cluster.clock
         )
@@ -108,7 +109,7 @@ class Node:
         self.dispatcher.tick(self.cluster.seconds)
         for worker in list(self.dispatcher.workers.values()):
             if worker.state is WorkerState.STARTING:
-                self.dispatcher.receive(worker, Hello(), self.cluster.seconds)
+                self.dispatcher.receive(worker, [Hello()], self.cluster.seconds)
             if worker.state is WorkerState.DRAINING and not worker.running:
                 self.dispatcher.process_exited(worker, 0, self.cluster.seconds)
 
@@ -116,8 +117,8 @@ class Node:
         """Start this many tasks. Return their claims."""
         submit(self.cluster.store, *(a_task(priority=9) for _ in range(number)))
         claims = self.cluster.store.claim(self.session, ["default"], number)
-        attempts = [RunningAttempt(claim, assignment_of(claim), self.cluster.seconds) for claim in claims]
-        self.dispatcher.assign(self.dispatcher.pools["default"], attempts, self.cluster.seconds)
+        now = self.cluster.seconds
+        self.dispatcher.assign(self.dispatcher.pools["default"], claims, now, now)
         return claims
 
     def work(self, pool: str = "default", most: int = 1_000) -> int:
@@ -125,12 +126,12 @@ class Node:
         target = self.dispatcher.pools[pool]
         free = sum(worker.free for worker in target.workers.values() if worker.takes)
         claims = self.cluster.store.claim(self.session, target.settings.queues, min(free, most)) if free else []
-        attempts = [RunningAttempt(claim, assignment_of(claim), self.cluster.seconds) for claim in claims]
-        target.counters.record_claimed(claims)
-        self.dispatcher.assign(target, attempts, self.cluster.seconds)
+        target.counters.claimed += len(claims)
+        if claims:
+            self.dispatcher.assign(target, claims, self.cluster.seconds, self.cluster.seconds)
         for worker in list(self.dispatcher.workers.values()):
             for ticket in list(worker.running):
-                self.dispatcher.receive(worker, Done(ticket, 1.0), self.cluster.seconds)
+                self.dispatcher.receive(worker, [Done(ticket, 1.0)], self.cluster.seconds)
         self.cluster.store.settle([(claim.lease, COMPLETED) for claim in claims])
         return len(claims)
 
@@ -239,7 +240,7 @@ def test_a_shrink_keeps_busy_workers(cluster: Cluster) -> None:
     cluster.tick(3)
 
     assert [worker for worker in node.dispatcher.workers.values() if worker.state.working] == [busy]
-    assert claim.task.id.int not in node.recorder.settled
+    assert claim.id.int not in node.recorder.settled
 
 
 def test_two_nodes_share_one_target_and_the_shares_add_up(cluster: Cluster) -> None:
@@ -507,7 +508,7 @@ def test_nothing_is_claimed_before_the_breakers_are_known(cluster: Cluster) -> N
     claimer = node.claimer()
     node.dispatcher.tick(cluster.seconds)
     for worker in node.recorder.forked:
-        node.dispatcher.receive(worker, Hello(), cluster.seconds)
+        node.dispatcher.receive(worker, [Hello()], cluster.seconds)
     submit(cluster.store, a_task(downstream="bank"), a_task())
 
     claimer.step()
@@ -567,17 +568,6 @@ def test_an_idle_pool_writes_almost_nothing(cluster: Cluster) -> None:
     cluster.tick(120)
 
     assert cluster.store.decisions - before <= 3
-
-
-def test_the_number_of_queues_may_change_between_two_claims(cluster: Cluster) -> None:
-    pool = cluster.node(PoolSettings(queues=("a",))).dispatcher.pools["default"]
-    asked = [pool.rotate_queues()]
-
-    for queues in (("a", "b", "c"), ("c",)):
-        pool.retune(PoolSettings(queues=queues))
-        asked.append(pool.rotate_queues())
-
-    assert [sorted(queues) for queues in asked] == [["a"], ["a", "b", "c"], ["c"]]
 
 
 def test_changed_settings_are_used_at_the_next_tick(cluster: Cluster) -> None:

@@ -37,20 +37,28 @@ def test_places_are_a_total_order_that_agrees_with_the_strategy(
             assert (first < second) == (one[0] > other[0])
         case Strategy.FIFO if one[2] != other[2]:
             assert (first < second) == (one[2] < other[2])
-        case Strategy.DEADLINE if one[1] is not None and other[1] is not None and one[1] != other[1]:
-            assert (first < second) == (one[1] < other[1])
+        case Strategy.DEADLINE if one[1] is not None and other[1] is not None:
+            mine, others = max(one[1:]), max(other[1:])  # A deadline before the due time counts as the due time.
+            assert mine == others or (first < second) == (mine < others)
         case _:
             pass
 
 
-@given(priority=st.integers(-1_000, 1_000), rival=st.integers(-1_000, 1_000), wait=st.integers(0, 10**12))
-def test_under_aging_nobody_starves(priority: int, rival: int, wait: int) -> None:
-    queue = Queue(name="q", strategy=Strategy.AGING, step=timedelta(seconds=1))
-    mine = place(queue, priority=priority, deadline=None, due=0)
+@given(
+    priority=priorities,
+    rival=priorities,
+    step=st.sampled_from([timedelta(0), timedelta(microseconds=1), timedelta(seconds=1), timedelta(days=3_650)]),
+    deadlines=st.tuples(st.none() | instants, st.none() | instants),
+    wait=st.integers(1, 10**12),
+)
+def test_under_aging_nobody_starves(
+    priority: int, rival: int, step: timedelta, deadlines: tuple[int | None, int | None], wait: int
+) -> None:
+    queue = Queue(name="q", strategy=Strategy.AGING, step=step, horizon=HOUR)
+    bound = micros(HOUR) + (rival - priority) * micros(step)
 
-    # A task that arrives later than the priority difference is worth comes after this one, whatever its priority.
-    bound = max(0, rival - priority) * micros(queue.step)
-    later = place(queue, priority=rival, deadline=None, due=bound + 1 + wait)
+    mine = place(queue, priority=priority, deadline=deadlines[0], due=0)
+    later = place(queue, priority=rival, deadline=deadlines[1], due=bound + wait)
 
     assert mine < later
 
@@ -61,6 +69,13 @@ def test_under_aging_a_deadline_pulls_forward_but_never_pushes_back() -> None:
 
     assert place(queue, priority=0, deadline=1, due=0) < none
     assert place(queue, priority=0, deadline=2 * micros(HOUR), due=0) == none
+
+
+@pytest.mark.parametrize("strategy", [Strategy.AGING, Strategy.DEADLINE])
+def test_a_deadline_before_the_due_time_counts_as_the_due_time(strategy: Strategy) -> None:
+    queue = Queue(name="q", strategy=strategy)
+
+    assert place(queue, priority=0, deadline=-9, due=5) == place(queue, priority=0, deadline=5, due=5)
 
 
 def test_by_priority_no_deadline_comes_after_every_deadline() -> None:

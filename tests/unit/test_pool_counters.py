@@ -5,21 +5,20 @@ import pytest
 from tests.unit.values import OOPS, a_stored_task, an_id
 from windlass.core.lifecycle import State
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped, settle
-from windlass.core.task import Claim, Lease, Rules, SessionId
+from windlass.core.task import Claim, Lease, Rules, SessionId, claim_of
 from windlass.worker.pool import FIRST_START, PoolCounters
 
 
 def a_claim(waited: float = 0.0, **rules: object) -> Claim:
     lease = Lease(an_id(1), 1, SessionId(an_id(9)))
     task = a_stored_task(due=0, claimed=int(waited * 1e6), rules=Rules(**rules))  # type: ignore[arg-type]
-    return Claim(lease, task)
+    return claim_of(task, lease)
 
 
 def test_a_start_is_late_if_the_task_waited_longer_than_the_goal() -> None:
     counters = PoolCounters(goal=2.0)
 
-    for waited in (0.0, 1.9, 2.1):
-        counters.record_started(a_claim(waited))
+    counters.record_started([a_claim(waited) for waited in (0.0, 1.9, 2.1)])
 
     assert (counters.started, counters.late) == (3, 1)
 
@@ -41,7 +40,7 @@ def test_every_outcome_is_counted_by_its_effect_on_the_queue(
 ) -> None:
     counters = PoolCounters(goal=2.0)
 
-    counters.record_ended(settle(a_claim().task, outcome, lambda: 0.5), 1.5)
+    counters.record_ended(settle(a_claim(), outcome, lambda: 0.5), 1.5)
 
     assert (counters.ended, counters.errors, counters.retrying, counters.returned) == (
         ended,
@@ -50,6 +49,14 @@ def test_every_outcome_is_counted_by_its_effect_on_the_queue(
         returned,
     )
     assert counters.busy == 1.5
+
+
+def test_completed_attempts_are_counted_together() -> None:
+    counters = PoolCounters(goal=2.0)
+
+    counters.record_completed(3, 4.5)
+
+    assert (counters.ended, counters.errors, counters.returned, counters.busy) == (3, 0, 0, 4.5)
 
 
 def test_the_start_delay_covers_most_of_the_latest_starts() -> None:
@@ -64,10 +71,9 @@ def test_the_start_delay_covers_most_of_the_latest_starts() -> None:
 
 def test_a_pool_has_a_downstream_if_all_its_latest_tasks_need_it() -> None:
     counters = PoolCounters(goal=2.0)
-    counters.record_started(a_claim())
+    counters.record_started([a_claim()])
     assert counters.downstream == ""
 
-    for _ in range(100):
-        counters.record_started(a_claim(downstream="payments"))
+    counters.record_started([a_claim(downstream="payments")] * 100)
 
     assert counters.downstream == "payments"

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import windlass
 from windlass.client.arguments import Signature
@@ -135,6 +137,24 @@ def test_secret_is_a_public_name() -> None:
         ("password=hunter2 user=ann", f"password={HIDDEN} user=ann"),
         ("Authorization: Bearer abc.def", f"Authorization: {HIDDEN}"),
         ('{"api_key": "abc", "n": 1}', f'{{"api_key": {HIDDEN}, "n": 1}}'),
+        ("access_key=AKIA123 n=1", f"access_key={HIDDEN} n=1"),
+        ("aws_secret_access_key = abc/def", f"aws_secret_access_key = {HIDDEN}"),
+        ("private-key: abc", f"private-key: {HIDDEN}"),
+        ('Authorization: Digest username="ann", response="abc"', f'Authorization: {HIDDEN}"ann", response="abc"'),
+        ("Proxy-Authorization: Negotiate YII abc\nnext: 1", f"Proxy-Authorization: {HIDDEN}\nnext: 1"),
+        ("Cookie: a=b; session=abc\nHost: x", f"Cookie: {HIDDEN}\nHost: x"),
+        ("Set-Cookie: session=abc; Path=/", f"Set-Cookie: {HIDDEN}"),
+        ("{'Cookie': 'a=b; c=d', 'n': 1}", f"{{'Cookie': {HIDDEN}, 'n': 1}}"),
+        ('curl -H "Authorization: Basic abc=" https://x', f'curl -H "Authorization: {HIDDEN}" https://x'),
+        ("sent Bearer abcdefghijklmnopqrstuvwxyz today", f"sent Bearer {HIDDEN} today"),
+        ("the token wdl_abcdefghijklmnopqrstuvwxyz01234567890123456", f"the token wdl_{HIDDEN}"),
+        ("git clone https://ghp_abcdefghijklmnopqrst@github.com/x", f"git clone https://{HIDDEN}@github.com/x"),
+        (
+            "key:\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA PRIVATE KEY-----\nend",
+            f"key:\n{HIDDEN}\nend",
+        ),
+        ("-----BEGIN PRIVATE KEY-----\nMIIE was cut", HIDDEN),
+        ("-----BEGIN CERTIFICATE-----\nMIIE", "-----BEGIN CERTIFICATE-----\nMIIE"),
         ("KeyError: 'total'", "KeyError: 'total'"),
         ("the secret of success", "the secret of success"),
         ("", ""),
@@ -144,9 +164,38 @@ def test_passwords_in_text_are_hidden(text: str, shown: str) -> None:
     assert redact_text(text) == shown
 
 
-@pytest.mark.parametrize("text", ["password=x", "token: abc, next", '{"secret": "x"}', "at https://u:p@host/x"])
+PIECES = (
+    "password=", "token: ", '"secret": ', "Authorization: ", "Cookie: ", "Bearer ", "https://u:p@h/", "access_key=",
+    "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", HIDDEN, "[redacted", "abc", "a" * 30, '"', "'", " ",
+    "\n", ",", ";", "://", "@", ":", "=", "wdl_",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+@example("password=x")
+@example("token: abc, next")
+@example('{"secret": "x"}')
+@example("at https://u:p@host/x")
+@settings(max_examples=300, derandomize=True)
 def test_redacting_twice_changes_nothing(text: str) -> None:
     assert redact_text(redact_text(text)) == redact_text(text)
+
+
+def test_secrets_in_the_text_of_an_argument_are_hidden() -> None:
+    found = redact({"command": "mysql password=hunter2", "lines": ["Cookie: a=b"], "note": "no secret"})
+
+    assert found == {"command": f"mysql password={HIDDEN}", "lines": [f"Cookie: {HIDDEN}"], "note": "no secret"}
+
+
+def vault() -> Secret[str]: ...
+
+
+def test_a_secret_result_is_hidden() -> None:
+    schema: dict[str, Any] = msgspec.json.decode(Signature(vault).schemas()[1])
+
+    assert redact("hunter2", schema) == HIDDEN
+    assert redact({"any": "shape"}, schema) == HIDDEN
+    assert redact(None, schema) is None
 
 
 def test_a_fake_redaction_mark_does_not_protect_a_secret() -> None:
@@ -159,9 +208,44 @@ def test_long_text_is_scanned_quickly() -> None:
     redact_text("x://" * 200_000)
     redact_text("://a:" * 200_000)
     redact_text('token="' * 100_000)
+    redact_text("-----BEGIN PRIVATE KEY-----" * 50_000)
+    redact_text("-----BEGIN " * 100_000)
+    redact_text("cookie:" * 100_000)
+    redact_text("Bearer " * 100_000)
+    redact_text("wdl_" * 200_000)
 
 
 def test_a_recursive_schema_terminates() -> None:
     schema = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A", "anyOf": [{"$ref": "#/$defs/A"}]}}}
 
     assert redact({"a": [1]}, schema) == {"a": [1]}
+
+
+def test_a_schema_with_very_many_choices_hides_the_value_instead_of_trying_them_all() -> None:
+    names = [f"A{n}" for n in range(60)]
+    choices = [{"$ref": f"#/$defs/{name}"} for name in names]
+    schema = {"anyOf": choices, "$defs": {name: {"anyOf": choices, "items": {"anyOf": choices}} for name in names}}
+
+    assert redact({"a": 1}, schema) == HIDDEN
+    assert redact({"items": list(range(50_000))}, {"properties": {"items": schema}, "$defs": schema["$defs"]}) == {
+        "items": HIDDEN
+    }
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": []},
+        {"properties": {"a": 7}},
+        {"anyOf": {"a": 1}},
+        {"anyOf": [1, None, "x"]},
+        {"$ref": 7},
+        {"$defs": [], "$ref": "#/$defs/A"},
+        {"items": "x", "prefixItems": {"a": 1}},
+        {"additionalProperties": [1]},
+    ],
+)
+def test_a_malformed_schema_hides_nothing_and_fails_nothing(schema: dict[str, Any]) -> None:
+    value = {"a": [1, {"b": "x"}], "token": "hunter2"}
+
+    assert redact(value, schema) == {"a": [1, {"b": "x"}], "token": HIDDEN}

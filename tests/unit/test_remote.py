@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
+from uuid import UUID
 
 import pytest
 from msgspec.structs import replace
@@ -15,40 +16,32 @@ from windlass.core.fingerprint import error_group
 from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
 from windlass.core.ordering import Queue
 from windlass.core.task import Progress, TaskId
-from windlass.errors import NotAllowed
+from windlass.errors import DeadlineUnreachable, NotAllowed, UnknownTask, WindlassError
+from windlass.operations.explain import explain
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Filter, Store
-from windlass.stores.read_only import READS
-from windlass.stores.series import Resolution
 from windlass.wiring import open_store
-from windlass.worker.remote import RemoteStore, decode_call, encode_answer
+from windlass.worker.call_queue import CallScope
+from windlass.worker.handler_store import METHODS, HandlerStore
+from windlass.worker.remote import RemoteStore, decode_call, encode_answer, encode_refusal
 from windlass.worker.wire import Answer, Call
 
 CASES: dict[str, Callable[[Store, TaskId], object]] = {
     "ahead": lambda store, id: store.ahead(id),
     "attempts": lambda store, id: store.attempts(id),
-    "audit": lambda store, id: store.audit("task/1"),
-    "controls": lambda store, id: store.controls("pool"),
     "count": lambda store, id: store.count(Filter(queue="default")),
     "counts": lambda store, id: store.counts(),
-    "crons": lambda store, id: store.crons(),
     "dead_groups": lambda store, id: store.dead_groups(),
     "dead_ids": lambda store, id: store.dead_ids(error_group(GAVE_UP.error, None)),
     "dead_letters": lambda store, id: store.dead_letters(error_group(GAVE_UP.error, None)),
     "find": lambda store, id: store.find(Filter(workflow="w"), limit=1),
     "get": lambda store, id: store.get([id]),
-    "handlers": lambda store, id: store.handlers(),
     "logs": lambda store, id: store.logs(id),
-    "look": lambda store, id: store.look(["default"], ahead=timedelta(hours=1)),
     "neighbourhood": lambda store, id: store.neighbourhood(id),
     "progress_of": lambda store, id: store.progress_of([id]),
-    "queues": lambda store, id: store.queues(),
-    "series": lambda store, id: store.series("default", Resolution.SECOND, 0),
-    "sessions": lambda store, id: store.sessions(workers=True),
     "workflow_edges": lambda store, id: store.workflow_edges("w", tenant="default", limit=10),
     "workflow_groups": lambda store, id: store.workflow_groups("w", tenant="default"),
     "workflow_steps": lambda store, id: store.workflow_steps("w", tenant="default"),
-    "workflow_tenants": lambda store, id: store.workflow_tenants("w"),
     "workflows": lambda store, id: store.workflows(limit=1),
 }
 
@@ -58,10 +51,14 @@ def remote(node_store: Store) -> Store:
 
     def send(call: Call) -> None:
         positional, named = decode_call(call)
-        answer = getattr(node_store, call.method)(*positional, **named)
-        found.receive(Answer(call.call, None if answer is None else encode_answer(answer)))
+        try:
+            answer = getattr(HandlerStore(node_store, CallScope(None, {})), call.method)(*positional, **named)
+        except WindlassError as error:
+            found.receive(Answer(call.call, None, encode_refusal(error)))
+        else:
+            found.receive(Answer(call.call, None if answer is None else encode_answer(answer)))
 
-    found = RemoteStore(send, lambda _lease: 0)
+    found = RemoteStore(send, lambda: 0)
     return cast("Store", found)
 
 
@@ -84,8 +81,9 @@ def filled_store() -> tuple[Store, TaskId]:
     return store, first
 
 
-def test_every_read_has_a_case() -> None:
-    assert CASES.keys() == READS - {"close"}
+def test_every_call_has_a_case_or_changes_something() -> None:
+    changes = {"submit", "cancel", "retry", "update", "open_workflow", "seal_workflow"}
+    assert CASES.keys() == METHODS - changes - {"check_admission", "explain"}
 
 
 @pytest.mark.parametrize("read", CASES)
@@ -98,9 +96,32 @@ def test_a_handler_gets_the_same_answer_as_its_node(read: str) -> None:
     assert answer or read == "ahead", "an empty answer shows nothing"
 
 
-@pytest.mark.parametrize("method", ["claim", "settle", "raise_epoch", "put_control"])
+@pytest.mark.parametrize("method", ["claim", "settle", "raise_epoch", "put_control", "controls", "audit", "purge"])
 def test_a_handler_may_not_make_the_calls_of_a_node_or_an_operator(method: str) -> None:
     store, _ = filled_store()
 
-    with pytest.raises(NotAllowed, match=f"A handler may not call {method}. It may call all reads and cancel, "):
+    with pytest.raises(NotAllowed, match=f"A handler may not call {method}. It may call ahead, attempts, "):
         getattr(remote(store), method)
+
+
+def test_a_handler_gets_the_explanation_of_a_task_from_its_node() -> None:
+    store, id = filled_store()
+    [task] = store.get([id])
+    assert task is not None
+
+    found: Any = remote(store)
+
+    assert found.explain(id) == explain(store, task)
+    with pytest.raises(UnknownTask):
+        found.explain(TaskId(UUID(int=7)))
+
+
+def test_the_node_checks_whether_the_deadline_of_a_task_can_be_met() -> None:
+    store, _ = filled_store()
+    store.configure(Queue(name="closed", paused=True))
+    found: Any = remote(store)
+
+    found.check_admission([a_task(queue="closed", deadline=timedelta(hours=1))])
+
+    with pytest.raises(DeadlineUnreachable, match="it is paused"):
+        found.check_admission([a_task(queue="closed", deadline=timedelta(hours=1), admit="strict")])

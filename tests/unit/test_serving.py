@@ -15,7 +15,7 @@ SMALL = Serves(handlers=frozenset(["mail.send"]), labels=frozenset(["eu"]), slot
         ("mail.send", Rules(slots=2, requires=("eu",), downstream="post"), ""),
         ("mail.read", Rules(), "does not know the handler mail.read"),
         ("mail.send", Rules(requires=("gpu", "eu", "arm")), "lacks the tag arm, gpu"),
-        ("mail.send", Rules(slots=3), "has 2 slot(s) per worker and the task needs 3"),
+        ("mail.send", Rules(slots=3), "has 2 slots per worker and the task needs 3"),
     ],
 )
 def test_the_rule_says_what_is_missing(handler: str, rules: Rules, lacks: str) -> None:
@@ -36,7 +36,8 @@ def test_a_kind_is_what_the_rule_looks_at_and_nothing_else() -> None:
 
     assert kind == kind_of("mail.send", Rules(requires=("arm", "eu", "arm"), trace="00-1"))
     others = [Rules(), Rules(requires=("eu",)), Rules(slots=2), Rules(downstream="eu"), Rules(requires=("eu,arm",))]
-    assert len({kind, kind_of("mail.read", Rules()), *(kind_of("mail.send", rules) for rules in others)}) == 7
+    others += [Rules(memory=1), Rules(memory=2)]
+    assert len({kind, kind_of("mail.read", Rules()), *(kind_of("mail.send", rules) for rules in others)}) == 9
 
 
 def test_a_kind_has_the_same_number_in_every_process_and_fits_into_a_database() -> None:

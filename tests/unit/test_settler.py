@@ -1,16 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Thread
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.values import a_stored_task, an_id
 from windlass.clock import Clock, ManualClock
 from windlass.core.lifecycle import State
-from windlass.core.settlement import Returned, Settlement
-from windlass.core.task import Claim, Lease, SessionId
+from windlass.core.retry import Error
+from windlass.core.settlement import COMPLETED, Raised, Released, Returned, Settlement
+from windlass.core.task import Claim, Lease, SessionId, claim_of
 from windlass.errors import StoreError, StoreUnavailable
 from windlass.events import Event, Events, StoreCallFailed
 from windlass.stores.protocol import Settled, Store, Verdict
@@ -46,7 +48,7 @@ class UnavailableStore:
 def put(settler: Settler, number: int) -> None:
     """Report that a task has completed."""
     task = a_stored_task(id=an_id(number))
-    settler.put(Claim(Lease(task.id, 1, SessionId(an_id(9))), task), Returned(None), seconds=0.0, log=None)
+    settler.put("default", claim_of(task, Lease(task.id, 1, SessionId(an_id(9)))), Returned(None), 0.0, None)
 
 
 def a_settler(
@@ -174,3 +176,38 @@ def test_a_flush_waits_for_the_thread_that_writes() -> None:
 
     assert written == [1, 2, 3]
     assert settler.open == 0
+
+
+def reported(charge: int | None, report: Callable[[Settler, Claim], object]) -> Settlement:
+    """Return what a settler writes for a claim."""
+    store = RecordingStore()
+    settler = Settler(cast("Store", store), Events(), ManualClock())
+    task = a_stored_task(id=an_id(1))
+    report(settler, replace(claim_of(task, Lease(task.id, 1, SessionId(an_id(9)))), charge=charge))
+    settler.step()
+    [(_, settlement)] = store.reports
+    return settlement
+
+
+class RecordingStore:
+    """A store that keeps what is reported."""
+
+    def __init__(self) -> None:
+        self.reports: list[tuple[Lease, Settlement]] = []
+
+    def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
+        self.reports += reports
+        return [Settled(lease, end.state) for lease, end in reports]
+
+
+def test_a_charged_attempt_is_settled_with_its_measured_run_time() -> None:
+    error = Error(kind="E", message="")
+    assert reported(5, lambda settler, claim: settler.put_completed("p", [(claim, 1.25)])).ran == 1_250_000
+    assert reported(5, lambda settler, claim: settler.put("p", claim, Returned("1"), 0.5, "log")).ran == 500_000
+    assert reported(5, lambda settler, claim: settler.put("p", claim, Raised(error), 2.0, None)).ran == 2_000_000
+    assert reported(5, lambda settler, claim: settler.put("p", claim, Released(), 0.0, None)).ran == 0
+
+
+def test_the_completion_of_a_plain_attempt_is_one_constant() -> None:
+    assert reported(None, lambda settler, claim: settler.put_completed("p", [(claim, 1.25)])) is COMPLETED
+    assert reported(None, lambda settler, claim: settler.put("p", claim, Returned("1"), 0.5, None)).ran is None

@@ -21,6 +21,7 @@ from windlass.core.task import Claim, Lease, SessionId
 from windlass.errors import StoreUnavailable
 from windlass.events import Event, Events, PoolResized, SessionEnded
 from windlass.stores.memory import MemoryStore
+from windlass.stores.postgres.notify import QUIET
 from windlass.stores.protocol import SESSION_TTL, Filter
 from windlass.worker.autoscaler import TICK_SECONDS, Autoscaler
 from windlass.worker.breakers import Breakers
@@ -44,6 +45,8 @@ class SimulatedStore(MemoryStore):
         self.claimed_at: list[float] = []
         self.settled_at: list[float] = []
         self.waits: list[float] = []
+        self.wakeups = 0
+        """How many of the next waits end at once with a wake-up."""
 
     def claim(self, *args: Any, **kwargs: Any) -> list[Claim]:
         self.claimed_at.append(self.clock.monotonic())
@@ -61,6 +64,9 @@ class SimulatedStore(MemoryStore):
 
     def wait_for_work(self, queues: Sequence[str], timeout: timedelta) -> bool:
         self.waits.append(timeout.total_seconds())
+        if self.wakeups:
+            self.wakeups -= 1
+            return True
         self.clock.advance(timeout)
         return False
 
@@ -139,13 +145,13 @@ class SimulatedNode:
         self.dispatcher.tick(self.now)
         for worker in self.workers.forked:
             if worker.state == "starting":
-                self.dispatcher.receive(worker, Hello(), self.now)
+                self.dispatcher.receive(worker, [Hello()], self.now)
 
     def finish_running(self, seconds: float = 0.001) -> int:
         """Let every worker finish its tasks. Return how many."""
         tickets = [(worker, ticket) for worker in self.dispatcher.workers.values() for ticket in worker.running]
         for worker, ticket in tickets:
-            self.dispatcher.receive(worker, Done(ticket, seconds), self.now)
+            self.dispatcher.receive(worker, [Done(ticket, seconds)], self.now)
         return len(tickets)
 
     def run(self, seconds: float) -> None:
@@ -263,6 +269,27 @@ def test_claims_are_spaced_while_batches_are_large() -> None:
     assert gaps == pytest.approx([min(MAX_GAP_SECONDS, n * GAP_STEP_SECONDS) for n in range(1, 8)], abs=PRECISE)
 
 
+def test_a_delayed_claim_is_for_the_room_when_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SimulatedNode(threads=4)
+    node.start()
+    submit(node.store, *(a_task() for _ in range(100)))
+    for _ in range(8):
+        node.claimer.step()
+        node.finish_running(seconds=10.0)
+    node.claimer.step()
+    [worker] = node.dispatcher.workers.values()
+    node.dispatcher.complete(worker, [(next(iter(worker.running)), 10.0)], node.now)
+
+    def finish_meanwhile(seconds: float) -> None:
+        node.finish_running(seconds=10.0)
+        node.clock.advance(timedelta(seconds=seconds))
+
+    monkeypatch.setattr(node.clock, "sleep", finish_meanwhile)
+    node.claimer.step()
+
+    assert len(worker.running) == 4, "three more became free during the delay"
+
+
 def test_the_claimer_polls_fast_after_work_and_slowly_without() -> None:
     node = SimulatedNode()
     node.start()
@@ -279,6 +306,22 @@ def test_the_claimer_polls_fast_after_work_and_slowly_without() -> None:
     assert len(fast) == pytest.approx(POLL_FAST_SECONDS / FAST_POLL, abs=1)
     assert node.store.waits == fast + slow
     assert all(0.5 <= wait <= 1.0 for wait in slow)
+
+
+def test_the_claimer_polls_fast_after_a_wakeup_for_a_task_that_another_node_took() -> None:
+    """The next wake-up may be suppressed because this one was just sent."""
+    node = SimulatedNode()
+    node.start()
+    node.store.wakeups = 1
+
+    for _ in range(3):
+        node.claimer.step()
+
+    assert node.store.waits[1:] == [FAST_POLL, FAST_POLL]
+
+
+def test_the_claimer_polls_fast_for_longer_than_wakeups_are_suppressed() -> None:
+    assert POLL_FAST_SECONDS >= QUIET + FAST_POLL
 
 
 def test_a_claimer_without_room_or_without_its_store_tries_again_after_a_short_wait() -> None:

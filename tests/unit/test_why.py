@@ -90,3 +90,49 @@ def test_an_unsealed_workflow_and_an_unprocessed_end_have_different_texts(resolv
     assert (gate.open, gate.text) == (False, text)
     assert gate.fix is not None
     assert gate.fix.startswith(fix)
+
+
+DUE = a_stored_task(state=State.SCHEDULED, due=NOON)
+
+
+@pytest.mark.parametrize(
+    ("serving", "handlers", "gate", "text"),
+    [
+        ([], {"work"}, "node", "no node is alive"),
+        ([Serving("n", handlers=frozenset({"other"}))], {"work"}, "node", "no live node that serves the queue"),
+        ([Serving("n", queues=frozenset({"other"}))], {"work"}, "node", "no live node serves the queue"),
+        ([Serving("n")], set[str](), "handler", "no node has ever registered the handler work"),
+        ([Serving("n")], {"work"}, "sweep", "the next sweep of a node makes it runnable"),
+    ],
+)
+def test_a_task_whose_due_time_has_passed_waits_for_something_else(
+    serving: list[Serving], handlers: set[str], gate: str, text: str
+) -> None:
+    for task in (DUE, a_stored_task(state=State.RETRYING, due=NOON)):
+        found = gates(task, queue=None, prerequisites=(), handlers=handlers, serving=serving, now=NOON)
+
+        closed = Why(task=task, gates=found).closed
+        assert closed is not None
+        assert (closed.name, text in closed.text) == (gate, True), closed
+
+
+def test_a_label_that_no_node_has_is_named() -> None:
+    task = a_stored_task(state=State.SCHEDULED, due=NOON, rules=Rules(requires=("gpu",)))
+    serving = [Serving("n", tags=frozenset())]
+
+    closed = Why(
+        task=task, gates=gates(task, queue=None, prerequisites=(), handlers={"work"}, serving=serving, now=NOON)
+    ).closed
+
+    assert closed is not None
+    assert "gpu" in closed.text
+    assert closed.fix is not None
+    assert "--tag gpu" in closed.fix
+
+
+def test_a_task_that_is_due_later_waits_for_its_time() -> None:
+    found = gates(DUE, queue=None, prerequisites=(), handlers=set(), serving=[], now=NOON - 1)
+
+    closed = Why(task=DUE, gates=found).closed
+    assert closed is not None
+    assert closed.name == "due"

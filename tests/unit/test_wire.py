@@ -3,24 +3,30 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from tests.unit.values import OOPS, an_id
-from windlass.core.assignment import Assignment
+from tests.unit.values import OOPS, a_stored_task, an_id
+from windlass.core.assignment import NO_SESSION, assignment_fields, assignment_of
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped
+from windlass.core.task import Lease, Rules, SessionId, claim_of
 from windlass.errors import InvalidPayload
 from windlass.worker import wire
 from windlass.worker.wire import (
     MARK,
     MAX_FRAME,
+    MAX_LOG,
+    MAX_TEXT,
     Answer,
+    Call,
     Done,
     Frames,
     FromWorker,
     Heartbeat,
     Hello,
     Interrupt,
+    Measured,
     Message,
     RequestStop,
     Run,
@@ -29,11 +35,11 @@ from windlass.worker.wire import (
     decode_outcome,
     encode_frame,
     encode_outcome,
+    encode_run,
 )
 
-ORDER = Assignment(task=an_id(1), fence=2, session=an_id(3), handler="work", args="{}", slots=3)
+RULES = Rules(trace="t")
 MESSAGES: list[Message] = [
-    Run([(1, ORDER), (2, ORDER)]),
     Valid(an_id(3), 12.5),
     RequestStop(7),
     Answer(1, b"x" * 1_000),
@@ -57,6 +63,17 @@ def test_messages_are_decoded_however_the_bytes_are_split(sizes: list[int]) -> N
     received += frames.feed(data[place:])
 
     assert received == MESSAGES
+
+
+def test_a_run_is_encoded_from_claims_and_decoded_to_assignments() -> None:
+    session = SessionId(an_id(3))
+    tasks = [a_stored_task(id=an_id(number), key="k", deadline=5, attempts=2, rules=RULES) for number in (1, 2)]
+    claims = [claim_of(task, Lease(task.id, 4, session)) for task in tasks]
+
+    [run] = Frames[Run](Run).feed(encode_run(session, 12.5, [assignment_fields(7, 3, claim) for claim in claims]))
+
+    expected = [replace(assignment_of(claim), ticket=7, slots=3, session=NO_SESSION) for claim in claims]
+    assert run == Run(session, 12.5, expected)
 
 
 @pytest.mark.parametrize(
@@ -109,17 +126,24 @@ WRONG = {
     "an attempt that took less than no time": encode_frame(Done(1, -1.0)),
     "an attempt that took no number of seconds": encode_frame(Done(1, float("nan"))),
     "a retry later than anybody may ask for": encode_frame(Done(1, 0.0, error=OOPS, retry_in=1 << 60)),
+    "progress that is not a number": encode_frame(Heartbeat(1, float("nan"), None)),
+    "a message about progress that is too long": encode_frame(Heartbeat(1, None, "x" * (MAX_TEXT + 1))),
+    "output that is too long": encode_frame(Done(1, 0.0, log="x" * (MAX_LOG + 1))),
+    "a reason that is too long": encode_frame(Done(1, 0.0, stopped="x" * (MAX_TEXT + 1))),
+    "a signal that is not a number": encode_frame(Measured("load", float("nan"))),
+    "a signal without end": encode_frame(Measured("load", float("inf"))),
+    "a call with too many arguments": encode_frame(Call(1, 1, "get", [b""] * 17, {})),
     "progress beyond the end": encode_frame(Heartbeat(1, 2.0, None)),
 }
 
 
 @pytest.mark.parametrize("data", WRONG.values(), ids=WRONG)
 def test_invalid_bytes_end_the_connection_after_the_messages_before_them(data: bytes) -> None:
-    frames, good = Frames[FromWorker](FromWorker), encode_frame(Hello(1))
+    frames, good = Frames[FromWorker](FromWorker), encode_frame(Hello())
 
     before = frames.feed(good + data + good)
 
-    assert before == [Hello(1)]
+    assert before == [Hello()]
     assert frames.broken
     assert frames.feed(good) == [], "later bytes are ignored"
 

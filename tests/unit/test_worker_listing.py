@@ -6,9 +6,9 @@ import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tests.unit.values import a_stored_task
+from tests.unit.values import a_stored_task, an_id
 from windlass.clock import SystemClock, monotonic
-from windlass.core.task import Claim
+from windlass.core.task import Lease, SessionId, TaskId, claim_of
 from windlass.core.worker_list import MAX_CHARACTERS, MAX_TASKS, MAX_WORKERS, decode_workers
 from windlass.events import Events
 from windlass.worker.node_status import WorkerListing
@@ -20,10 +20,8 @@ def a_worker(number: int, *, threads: int = 1, tasks: int = 0, pool: str = "mail
     worker.pid = 1_000 + number
     worker.move(WorkerState.IDLE, monotonic())
     for ticket in range(tasks):
-        claim = Claim(cast("Any", None), a_stored_task(handler="h" * 128))
-        attempt = RunningAttempt(claim, cast("Any", SimpleNamespace(slots=1)), 0.0)
-        attempt.assign(ticket, 1, monotonic())
-        worker.add(attempt, monotonic())
+        claim = claim_of(a_stored_task(handler="h" * 128), Lease(TaskId(an_id(1)), 1, SessionId(an_id(2))))
+        worker.add([RunningAttempt(claim, ticket, 1, 0.0, monotonic())], monotonic())
     return worker
 
 

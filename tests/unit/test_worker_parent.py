@@ -7,6 +7,7 @@ import pytest
 
 from windlass import App
 from windlass.worker import worker_parent as module
+from windlass.worker.log_format import LogOptions
 from windlass.worker.worker_parent import WorkerParent
 
 LEFT_BEHIND = 4_711
@@ -28,7 +29,7 @@ def test_an_orphan_of_another_user_does_not_end_the_worker_parent(monkeypatch: p
     monkeypatch.setattr(os, "kill", refuse)
 
     with end:
-        WorkerParent(end, App("memory:")).run()
+        WorkerParent(end, App("memory:"), LogOptions()).run()
 
     assert children == []
 

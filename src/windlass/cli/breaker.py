@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from windlass.cli.options import author_options, for_option, json_options, store_option
-from windlass.cli.output import print_json, print_note
+from windlass.cli.options import author_options, create_option, for_option, json_options, store_option
+from windlass.cli.output import echo, print_json, print_note
 from windlass.core.breaker import BreakerState
 from windlass.operations import breakers
 from windlass.operations.access import Access
@@ -26,7 +26,9 @@ def ls(access: Access, form: str | None) -> None:
     found = breakers.get_all(access)
     if not print_json(form, [breaker_shape(each) for each in found]):
         for each in found:
-            click.echo(each.sentence)
+            echo(each.sentence)
+        if not found:
+            print_note("No breaker. One appears when tasks of a downstream fail, or with `windlass breaker open`.")
 
 
 @breaker.command("open")
@@ -34,10 +36,11 @@ def ls(access: Access, form: str | None) -> None:
 @json_options
 @click.argument("name")
 @for_option
+@create_option
 @author_options
-def open_(access: Access, form: str | None, name: str, lasts: str | None, author: Author) -> None:
+def open_(access: Access, form: str | None, name: str, lasts: str | None, create: bool, author: Author) -> None:
     """Hold a breaker open, so that no task of the downstream starts."""
-    found = breakers.hold(access, name, BreakerState.OPEN, author=author, lasts=lasts)
+    found = breakers.hold(access, name, BreakerState.OPEN, author=author, lasts=lasts, create=create)
     if not print_json(form, breaker_shape(found)):
         print_note(f"Breaker {name} is held open. `windlass breaker close {name}` closes it.")
 
@@ -57,3 +60,14 @@ def close(access: Access, form: str | None, name: str, hold: bool, lasts: str | 
         found = breakers.close(access, name, author=author)
     if not print_json(form, breaker_shape(found)):
         print_note(f"Breaker {name} is closed.")
+
+
+@breaker.command()
+@store_option
+@json_options
+@click.argument("name")
+@author_options
+def rm(access: Access, form: str | None, name: str, author: Author) -> None:
+    """Remove a breaker and what it has counted."""
+    if not print_json(form, breaker_shape(breakers.remove(access, name, author=author))):
+        print_note(f"Breaker {name} is removed.")

@@ -17,7 +17,7 @@ from windlass.cli.options import (
     task_options,
     words_argument,
 )
-from windlass.cli.output import format_count, print_json
+from windlass.cli.output import echo, format_count, print_json
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.bulk import BulkAction, Verb
@@ -61,7 +61,7 @@ def apply_verb(
         return
     done = action.run()
     if not print_json(form, Done(done=done, total=count)):
-        click.echo(f"{verb.done.capitalize()} {format_count(done)}.")
+        echo(f"{verb.done.capitalize()} {format_count(done)}.")
 
 
 COMMANDS = (

@@ -5,10 +5,8 @@ Completion offers nothing if the store does not answer within half a second.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -47,6 +45,11 @@ def complete_queue(context: click.Context, _parameter: click.Parameter, incomple
     return _complete(context, incomplete, names)
 
 
+def complete_tenant(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete names of tenants."""
+    return _complete(context, incomplete, lambda url: {count.tenant for count in _open(url).counts()})
+
+
 def complete_handler(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete names of handlers."""
     return _complete(context, incomplete, lambda url: {handler.name for handler in _open(url).handlers()})
@@ -74,7 +77,7 @@ def complete_task(context: click.Context, _parameter: click.Parameter, incomplet
 
 
 def _complete(context: click.Context, incomplete: str, names: Callable[[str | None], Iterable[str]]) -> list[str]:
-    url: str | None = context.params.get("store_url") or os.environ.get("WINDLASS_URL")
+    url: str | None = context.params.get("store_url")
     return [name for name in _read_in_time(lambda: names(url)) if name.startswith(incomplete)]
 
 
@@ -95,10 +98,7 @@ def _read_in_time(names: Callable[[], Iterable[str]]) -> list[str]:
 
 
 def _open(url: str | None) -> Store:
-    from windlass.config import read_settings
-    from windlass.wiring import DEFAULT_URL, open_store
+    from windlass.store_choice import choose_store
+    from windlass.wiring import open_store
 
-    url = url or read_settings().store or DEFAULT_URL
-    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
-        raise FileNotFoundError(url)  # Completion must not create a database.
-    return open_store(url)
+    return open_store(choose_store(url).url, create=False)

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import click
 import yaml
-from click.core import ParameterSource
 from msgspec.structs import asdict
 
 from windlass.cli.options import config_option, json_options, url_option
@@ -18,8 +17,8 @@ from windlass.cli.output import print_json, print_table
 from windlass.config import FileSettings, PoolSettings, read_settings
 from windlass.core.times import format_duration, micros
 from windlass.redaction import HIDDEN, is_secret, redact_text
+from windlass.store_choice import choose_store
 from windlass.wire.commands import Setting
-from windlass.wiring import DEFAULT_URL
 
 _FROM_ENVIRONMENT = ("WINDLASS_LISTEN_URL", "WINDLASS_TZ", "NO_COLOR")
 
@@ -36,24 +35,14 @@ def config() -> None:
 @click.option("--origin", is_flag=True, help="Show where each setting comes from.")
 def show(store_url: str | None, form: str | None, config_path: Path | None, origin: bool) -> None:
     """Show the settings of the file, the environment and the flags, without secrets."""
-    source = click.get_current_context().get_parameter_source("store_url")
     settings = read_settings(config_path)
     file = config_path or Path("windlass.yaml")
-    found = [_store(store_url, source, settings, file), *_file_settings(settings, file), *_environment()]
+    store = choose_store(store_url, config=config_path)
+    found = [_setting("store", store.url, store.origin), *_file_settings(settings, file), *_environment()]
     if print_json(form, found):
         return
     heads = ("setting", "value", "origin") if origin else ("setting", "value")
-    print_table(heads, [[each.name, each.value, each.origin][: len(heads)] for each in found])
-
-
-def _store(url: str | None, source: ParameterSource | None, settings: FileSettings, file: Path) -> Setting:
-    """Return the store in use. A flag overrides the environment, then the file, then the default."""
-    if url is not None:
-        origin = "--store" if source is ParameterSource.COMMANDLINE else "$WINDLASS_URL"
-        return _setting("store", url, origin)
-    if settings.store is not None:
-        return _setting("store", settings.store, str(file))
-    return _setting("store", DEFAULT_URL, "default")
+    print_table(heads, [[each.name, _format(each.value), each.origin][: len(heads)] for each in found])
 
 
 def _file_settings(settings: FileSettings, file: Path) -> Iterator[Setting]:
@@ -101,7 +90,20 @@ def _inside(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _setting(name: str, value: object, origin: str) -> Setting:
-    return Setting(name=name, value=HIDDEN if is_secret(name) else redact_text(_format(value)), origin=origin)
+    return Setting(name=name, value=HIDDEN if is_secret(name) else _plain(value), origin=origin)
+
+
+def _plain(value: object) -> Any:
+    """Return a value as plain JSON without secrets. Durations are text, as in the settings file."""
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case timedelta():
+            return format_duration(micros(value))
+        case tuple() | list():
+            return [_plain(each) for each in cast("tuple[object, ...]", value)]
+        case _:
+            return redact_text(str(value)) or None
 
 
 def _format(value: object) -> str:
@@ -110,9 +112,7 @@ def _format(value: object) -> str:
             return "–"
         case bool():
             return str(value).lower()
-        case timedelta():
-            return format_duration(micros(value))
         case tuple() | list():
-            return ", ".join(map(str, cast("tuple[object, ...]", value))) or "–"
+            return ", ".join(map(_format, cast("tuple[object, ...]", value))) or "–"
         case _:
             return str(value) or "–"

@@ -19,7 +19,7 @@ from windlass.cli.options import (
     store_option,
     tz_option,
 )
-from windlass.cli.output import format_pause, print_json, print_note, print_table
+from windlass.cli.output import echo, format_pause, print_json, print_note, print_table
 from windlass.client.options import check_schedule
 from windlass.core.times import to_datetime, to_instant
 from windlass.operations import crons
@@ -68,7 +68,7 @@ def next_(access: Access, form: str | None, what: str, limit: int, zone_name: st
     found = list(islice(CronSim(schedule, to_datetime(access.now).astimezone(zone)), limit))
     if not print_json(form, NextTimes(cron=what, paused=paused, times=found), found):
         for each in found:
-            click.echo(f"{each.astimezone(times.zone):%a} {times.format(to_instant(each))}")
+            echo(f"{each.astimezone(times.zone):%a} {times.format(to_instant(each))}")
 
 
 @cron.command()
@@ -80,7 +80,7 @@ def run(access: Access, form: str | None, name: str, author: Author) -> None:
     """Submit the task of a cron now; its schedule stays as it is."""
     receipt = crons.run(access, name, author)
     if not print_json(form, receipt_shape(receipt)):
-        click.echo(str(receipt.id))
+        echo(str(receipt.id))
 
 
 @cron.command()
@@ -110,6 +110,19 @@ def resume(access: Access, form: str | None, name: str, author: Author) -> None:
 @cron.command()
 @store_option
 @json_options
+@click.argument("name", shell_complete=complete_cron)
+@author_options
+def rm(access: Access, form: str | None, name: str, author: Author) -> None:
+    """Remove a cron that is no longer in the code."""
+    found = crons.remove(access, name, author)
+    if not print_json(form, cron_shape(found)):
+        again = " A node whose app still has it publishes it again when it starts." if found.in_code else ""
+        print_note(f"Cron {name} is removed.{again}")
+
+
+@cron.command()
+@store_option
+@json_options
 @click.argument("what", metavar="NAME|EXPRESSION", shell_complete=complete_cron)
 @zone_option
 @click.option("--years", default=3, show_default=True, type=click.IntRange(1, 50), help="How many years to check.")
@@ -120,11 +133,11 @@ def lint(access: Access, form: str | None, what: str, zone_name: str | None, yea
     found = find_clock_changes(schedule, zone, now, years)
     if print_json(form, found):
         return
-    click.echo(f'"{CronSim(schedule, now).explain()}" in {zone}')
+    echo(f'"{CronSim(schedule, now).explain()}" in {zone}')
     for change in found:
-        click.echo(f"⚠ {change.day:%a %d %b %Y}, clocks {change.changed}: {change.text}")
+        echo(f"⚠ {change.day:%a %d %b %Y}, clocks {change.changed}: {change.text}")
     if not found:
-        click.echo(f"✓ No run is skipped or repeated in the next {years} years.")
+        echo(f"✓ No run is skipped or repeated in the next {years} years.")
 
 
 def _find_schedule(access: Access, what: str, zone_name: str | None) -> tuple[str, tzinfo, bool]:
@@ -140,8 +153,11 @@ def _find_schedule(access: Access, what: str, zone_name: str | None) -> tuple[st
 def _row(view: CronView, times: Times) -> list[str]:
     state = view.state
     info = state.info
-    next_run = (
-        format_pause(state.paused_by, state.paused_why) if view.next is None else times.format(to_instant(view.next))
-    )
+    if view.in_code is False:
+        next_run = "not in the code of any live node"
+    elif view.next is None:
+        next_run = format_pause(state.paused_by, state.paused_why)
+    else:
+        next_run = times.format(to_instant(view.next))
     words = CronSim(info.schedule, to_datetime(times.now)).explain()
     return [info.name, info.handler, info.schedule, words, info.timezone, next_run, times.format(state.fired)]

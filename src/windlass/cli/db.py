@@ -16,7 +16,7 @@ from windlass.cli.options import (
     open_chosen,
     url_option,
 )
-from windlass.cli.output import format_count, print_json, print_note, print_table, progress_bar
+from windlass.cli.output import echo, format_count, print_json, print_note, print_table, progress_bar
 from windlass.errors import NotAllowed
 from windlass.operations.author import Author
 from windlass.redaction import redact_text
@@ -47,12 +47,12 @@ def status(store_url: str | None, form: str | None) -> None:
     if print_json(form, status_shape(found)):
         return
     behind = "" if found.schema == found.newest else f" (latest is {found.newest}: run `windlass db migrate`)"
-    click.echo(f"{found.kind} {found.version}, schema {found.schema}{behind}, {format_size(found.bytes)}")
+    echo(f"{found.kind} {found.version}, schema {found.schema}{behind}, {format_size(found.bytes)}")
     tasks = ", ".join(f"{count:,} {state}" for state, count in found.tasks.items()) or "none"
-    click.echo(f"  {'tasks':<22} {tasks}")
-    click.echo(f"  {'sessions':<22} {found.sessions}")
+    echo(f"  {'tasks':<22} {tasks}")
+    echo(f"  {'sessions':<22} {found.sessions}")
     for name, value in found.facts.items():
-        click.echo(f"  {name:<22} {value or '–'}")
+        echo(f"  {name:<22} {value or '–'}")
 
 
 @db.command()
@@ -66,15 +66,15 @@ def migrate(store_url: str | None, form: str | None, dry_run: bool) -> None:
     """
     before = _schema(store_url)
     if not dry_run:
-        open_chosen(store_url)
+        open_store(choose_url(store_url)).close()
     after = before if dry_run else open_database(store_url).status().schema
     newest = _newest(store_url)
     if print_json(form, Migration(before=before, after=after, newest=newest)):
         return
     if before == newest:
-        click.echo(f"Schema {newest} is up to date.")
+        echo(f"Schema {newest} is up to date.")
     else:
-        click.echo(f"Schema {before} → {newest}" + (". Nothing was done." if dry_run else ""))
+        echo(f"Schema {before} → {newest}" + (". Nothing was done." if dry_run else ""))
 
 
 def _schema(url: str | None) -> int:
@@ -86,7 +86,7 @@ def _schema(url: str | None) -> int:
 
 
 def _newest(url: str | None) -> int:
-    return migrations("postgres" if (choose_url(url) or "").startswith("postgres") else "sqlite")[-1].version
+    return migrations("postgres" if choose_url(url).startswith("postgres") else "sqlite")[-1].version
 
 
 @db.command()
@@ -100,9 +100,9 @@ def check(store_url: str | None, form: str | None) -> None:
     findings = open_database(store_url).check()
     if not print_json(form, [finding_shape(each) for each in findings]):
         for finding in findings:
-            click.echo(f"✗ {finding.check}: {finding.text} ({finding.count:,}): {', '.join(finding.examples)}")
+            echo(f"✗ {finding.check}: {finding.text} ({finding.count:,}): {', '.join(finding.examples)}")
         if not findings:
-            click.echo("✓ No problems found.")
+            echo("✓ No problems found.")
     if findings:
         raise SystemExit(1)
 
@@ -124,13 +124,19 @@ def backup(store_url: str | None, to: str) -> None:
 @db.command("raise-epoch")
 @url_option
 @json_options
+@consent_options
 @author_options
-def raise_epoch(store_url: str | None, form: str | None, author: Author) -> None:
-    """Invalidate all leases after a restore or failover."""
+def raise_epoch(store_url: str | None, form: str | None, consent: Consent, author: Author) -> None:
+    """Invalidate all leases after a restore or failover.
+
+    Running tasks lose their leases and run again.
+    """
     store = open_chosen(store_url)
+    if not consent.given_for("raise the epoch, so that every running task loses its lease and runs again"):
+        return
     epoch = store.raise_epoch(entries=[author.entry("database", "raised", "raised the epoch")])
     if not print_json(form, Epoch(epoch=epoch)):
-        click.echo(str(epoch))
+        echo(str(epoch))
 
 
 @db.command()

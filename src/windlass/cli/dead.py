@@ -19,7 +19,7 @@ from windlass.cli.options import (
     tenant_option,
     tz_option,
 )
-from windlass.cli.output import cut, format_count, format_few, print_json, print_note, print_table
+from windlass.cli.output import cut, echo, format_count, format_few, print_json, print_note, print_table
 from windlass.core.times import duration
 from windlass.operations import dead_letters, tasks
 from windlass.operations.access import Access
@@ -69,8 +69,8 @@ def show(access: Access, form: str | None, times: Times, group_id: str) -> None:
         print_json(form, group_shape(found, dead_letters.get_ids(access, found, limit=MOST_TASKS)))
         return
     error = found.error
-    click.echo(f"{found.id}  {error.kind}: {error.message}  ({format_count(found.count)})")
-    click.echo("".join(f"  {line}\n" for line in error.traceback.splitlines()), nl=False)
+    echo(f"{found.id}  {error.kind}: {error.message}  ({format_count(found.count)})")
+    echo("".join(f"  {line}\n" for line in error.traceback.splitlines()), nl=False)
     rows = [
         [str(task.id), task.handler, task.tenant, times.format(task.finished), cut(task.args, 80)]
         for task in dead_letters.letters(access, found, limit=_SHOWN)
@@ -91,7 +91,7 @@ def show(access: Access, form: str | None, times: Times, group_id: str) -> None:
 def retry(
     access: Access, form: str | None, group_id: str, canary: bool, patience: str, consent: Consent, author: Author
 ) -> None:
-    """Retry the tasks that a bug failed.
+    """Retry the tasks that a bug failed, and those that were cancelled because of them.
 
     Exit status 1 if --canary finds that the bug is back.
     """
@@ -104,7 +104,8 @@ def retry(
     else:
         done = dead_letters.retry(access, found, author)
     if not print_json(form, done):
-        click.echo(f"Retried {format_count(done.retried)}" + (f"; {done.text}." if canary else "."))
+        more = f"; {done.text}" if canary else done.text.removeprefix(f"retried {done.retried}")
+        echo(f"Retried {format_count(done.retried)}{more}.")
     if done.fixed is False:
         raise SystemExit(1)
 
@@ -119,7 +120,7 @@ def edit(access: Access, form: str | None, id: str, changes: Sequence[str], auth
     """Submit a failed task again with other arguments; the old task stays as it is."""
     receipt = tasks.edit_and_retry(access, tasks.look_up(access, id).id, parse_arguments(changes), author)
     if not print_json(form, receipt_shape(receipt)):
-        click.echo(str(receipt.id))
+        echo(str(receipt.id))
     if not receipt.created:
         print_note("The same change was submitted before. No second task was created.")
 
@@ -137,7 +138,7 @@ def drop(access: Access, form: str | None, group_id: str, consent: Consent, auth
     if consent.given("drop", found.count):
         dropped = dead_letters.drop(access, found, author)
         if form is None:
-            click.echo(f"Dropped {format_count(dropped)}.")
+            echo(f"Dropped {format_count(dropped)}.")
     print_json(form, Dropped(group=found.id, dropped=dropped))
 
 

@@ -83,6 +83,17 @@ def compose(drain_timeout: str, output: Path | None, force: bool, **given: Any) 
 
 
 @deploy.command()
+@click.option("--role", default="windlass", show_default=True, help="Name of the role.")
+@click.option("--database", default="windlass", show_default=True, help="Name of the database.")
+@output_options
+def role(role: str, database: str, output: Path | None, force: bool) -> None:
+    """Print SQL that creates a PostgreSQL database and a role that is not a superuser."""
+    plan = Plan(role=role, database=database)
+    plan.check()
+    _output(render.role(plan), output, force)
+
+
+@deploy.command()
 @_together(cluster_options, output_options)
 @click.option("--hpa", "plain", is_flag=True, help="Use a HorizontalPodAutoscaler instead of KEDA.")
 def keda(drain_timeout: str, plain: bool, output: Path | None, force: bool, **given: Any) -> None:

@@ -11,7 +11,7 @@ import click
 from windlass.cli.db import open_database
 from windlass.cli.doctor_checks import Facts, run_checks
 from windlass.cli.options import clock, config_option, json_options, open_access, url_option
-from windlass.cli.output import has_color, print_json
+from windlass.cli.output import echo, print_json, style
 from windlass.config import read_settings
 from windlass.core.lifecycle import State
 from windlass.core.times import micros
@@ -36,7 +36,7 @@ def doctor(store_url: str | None, form: str | None, config_path: Path | None) ->
     found = list(run_checks(gather_facts(store_url, open_database(store_url), config_path)))
     if not print_json(form, found):
         for each in found:
-            click.echo(_line(each))
+            echo(_line(each))
     if any(each.mark is Mark.BAD for each in found):
         raise SystemExit(1)
 
@@ -88,6 +88,6 @@ def find_filesystem(path: Path, mounts: str) -> str:
 
 
 def _line(each: CheckResult) -> str:
-    mark = click.style(each.mark.value, fg=_COLORS[each.mark]) if has_color() else each.mark.value
+    mark = style(each.mark.value, fg=_COLORS[each.mark])
     fix = f"\n    → {each.fix}" if each.fix and each.mark is not Mark.GOOD else ""
     return f"{mark} {each.name:<12} {each.text}{fix}"

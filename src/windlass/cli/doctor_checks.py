@@ -126,7 +126,8 @@ def _postgres(facts: Facts) -> Iterator[CheckResult]:
 def _connections(facts: Facts) -> CheckResult:
     most, used = (int(facts.status.facts.get(name) or 0) for name in ("max_connections", "connections_used"))
     wanted = facts.nodes * CONNECTIONS_OF_A_NODE
-    text = f"{used} of {most} in use; {facts.nodes} node(s) may need {wanted}"
+    nodes = "1 node" if facts.nodes == 1 else f"{facts.nodes} nodes"
+    text = f"{used} of {most} in use; {nodes} may need {wanted}"
     if max(used, wanted) > most * 0.8:
         return _warning("connections", text, "raise max_connections, or use PgBouncer (?pooler=transaction)")
     return _good("connections", text)

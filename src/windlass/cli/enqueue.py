@@ -17,16 +17,16 @@ from windlass.cli.options import (
     deadline_option,
     expires_option,
     json_options,
+    new_store_option,
     parse_when,
     priority_option,
     queue_option,
-    store_option,
     tenant_option,
     unchecked_option,
     wait_timeout_option,
     workflow_option,
 )
-from windlass.cli.output import print_json
+from windlass.cli.output import echo, print_json, print_note
 from windlass.client.app import App
 from windlass.client.options import task_fields
 from windlass.core.lifecycle import State
@@ -34,13 +34,14 @@ from windlass.core.times import duration
 from windlass.errors import InvalidTask
 from windlass.operations import tasks
 from windlass.operations.access import Access
+from windlass.operations.presentation import escape_json
 from windlass.wire.tasks import receipt_shape, task_shape
 
 
 @click.command()
 @click.argument("handler", shell_complete=complete_handler)
 @click.argument("args", nargs=-1)
-@store_option
+@new_store_option
 @json_options
 @queue_option
 @priority_option
@@ -56,6 +57,17 @@ from windlass.wire.tasks import receipt_shape, task_shape
 @click.option("--max-crashes", type=int, help="How often to run again after its worker process died.  [default: 2]")
 @click.option("--at-most-once", is_flag=True, default=None, help="Fail the task instead of running it a second time.")
 @click.option("--timeout", metavar="TIME", help="Stop an attempt after this time.")
+@click.option("--slots", type=int, help="How many slots of a worker it takes.  [default: 1]")
+@click.option("--memory", type=int, metavar="BYTES", help="How much of its pool's memory it needs.")
+@click.option("--limit-key", "limit", metavar="KEY", help="Key of a limit that tasks declare, such as customer:7.")
+@click.option(
+    "--raise-prerequisites/--keep-prerequisites",
+    default=None,
+    help="Whether prerequisites inherit its priority and deadline.  [default: yes]",
+)
+@click.option("--admit", type=click.Choice(["strict"]), help="Refuse the task if its queue cannot make the deadline.")
+@click.option("--max-running", type=int, help="How many tasks may run at once.")
+@click.option("--max-rate", "rate", metavar="N/TIME", help="How many tasks may start, such as 100/1m or 5/s.")
 @click.option("--wait", is_flag=True, help="Wait until the task ends and print its result.")
 @wait_timeout_option
 @unchecked_option
@@ -79,13 +91,16 @@ def enqueue(
     [receipt] = tasks.submit(access, [new])
     if not wait:
         if not print_json(form, receipt_shape(receipt)):
-            click.echo(str(receipt.id))
+            echo(str(receipt.id))
         return
+    if not any(not session.lost for session in access.store.sessions()):
+        print_note("No node is alive, so nothing runs the task until one starts: `windlass worker APP`.")
     limit = None if wait_timeout is None else duration(wait_timeout, "wait_timeout").total_seconds()
     App(store=access.store).handle(receipt.id).wait(limit)
     task = tasks.get(access, receipt.id)
     if not print_json(form, task_shape(task)):
-        click.echo(task.result if task.state is State.COMPLETED else f"{task.state}: {task.reason}")
+        done = task.state is State.COMPLETED
+        echo(escape_json(task.result or "") if done else f"{task.state}: {task.reason}")
     if task.state is not State.COMPLETED:
         raise SystemExit(1)
 

@@ -23,7 +23,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "why": ("windlass.cli.why:why", "Explain why a task is not running."),
     "repro": ("windlass.cli.repro:repro", "Run the handler of a task in this process with the same arguments."),
     "queues": ("windlass.cli.queues:queues", "List, pause, resume and configure queues."),
-    "tenants": ("windlass.cli.tenants:tenants", "List tenants."),
+    "tenants": (
+        "windlass.cli.tenants:tenants",
+        "Show tenants and their shares, and change weights, limits and pauses.",
+    ),
+    "limits": ("windlass.cli.limits:limits", "List, set and remove limits on queues, tenants, handlers and keys."),
     "workers": ("windlass.cli.workers:workers", "List nodes, their pools and worker processes."),
     "workflows": ("windlass.cli.workflows:workflows", "List, show, draw, cancel and retry workflows."),
     "dead": ("windlass.cli.dead:dead", "List failed tasks by bug, retry, edit and drop them."),
@@ -58,10 +62,16 @@ EXITS: Mapping[str, int] = {
     "unknown_task": 4,
     "unknown_pool": 4,
     "unknown_cron": 4,
+    "unknown_queue": 4,
+    "unknown_tenant": 4,
+    "unknown_limit": 4,
     "unknown_group": 4,
     "unknown_workflow": 4,
+    "unknown_breaker": 4,
+    "unknown_node": 4,
     "not_allowed": 5,
     "queue_full": 6,
+    "deadline_unreachable": 6,
     "key_conflict": 6,
     "changed_meanwhile": 6,
     "version_conflict": 6,
@@ -102,11 +112,13 @@ class LazyGroup(click.Group):
                 raise
             raise click.UsageError(f"{error.message} Did you mean '{word}'?", error.ctx) from None
         except WindlassError as error:
-            click.echo(f"windlass: {error}", err=True)
+            from windlass.cli.output import echo  # After a command has run, this costs nothing.
+
+            echo(f"windlass: {error}", err=True)
             ctx.exit(EXITS.get(error.code, 1))
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="windlass")
+@click.version_option(package_name="windlass-tasks")
 def main() -> None:
     """Windlass: a durable task scheduler with a worker pool that sizes itself."""

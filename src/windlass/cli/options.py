@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, tzinfo
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -15,8 +15,8 @@ from uuid import UUID
 import click
 from msgspec import Struct
 
-from windlass.cli.completion import complete_handler, complete_queue
-from windlass.cli.output import format_count, print_note
+from windlass.cli.completion import complete_handler, complete_queue, complete_tenant
+from windlass.cli.output import STORE_META, format_count, print_note
 from windlass.clock import Clock, SystemClock
 from windlass.core.lifecycle import State
 from windlass.core.query import parse
@@ -26,13 +26,17 @@ from windlass.errors import InvalidTask
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.presentation import Times
+from windlass.store_choice import HOW_TO_CHOOSE, StoreChoice, choose_store
+from windlass.stores.admin import DatabaseMissing
 from windlass.stores.protocol import Filter, Selection, Store
 from windlass.wiring import open_store
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def _group(*options: Decorator) -> Decorator:
+def group_options(*options: Decorator) -> Decorator:
+    """Return a decorator that adds several options."""
+
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
             command = option(command)
@@ -41,7 +45,7 @@ def _group(*options: Decorator) -> Decorator:
     return decorate
 
 
-def _bundle(options: Decorator, names: Sequence[str], argument: str, build: Callable[..., object]) -> Decorator:
+def bundle_options(options: Decorator, names: Sequence[str], argument: str, build: Callable[..., object]) -> Decorator:
     """Return a decorator that adds options and passes them as one argument."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,18 +72,30 @@ url_option: Decorator = click.option(
 """`--store`, passed as `store_url`."""
 
 
-def open_chosen(url: str | None) -> Store:
-    """Open the store of a URL and close it when the command ends."""
-    store = open_store(choose_url(url), clock=test_clock())
+def open_chosen(url: str | None, *, create: bool = False) -> Store:
+    """Open the store of a URL and close it when the command ends. Only with `create`, a new database is created.
+
+    A command that may create a database creates it where something names it, never by default.
+    """
+    choice = choose(url)
+    try:
+        store = open_store(choice.url, clock=test_clock(), create=create and not choice.is_default)
+    except DatabaseMissing as error:
+        raise DatabaseMissing(f"No database at {choice}: {error} {HOW_TO_CHOOSE}") from error
     click.get_current_context().call_on_close(store.close)
     return store
 
 
-def choose_url(url: str | None) -> str | None:
-    """Return the given URL, or that of windlass.yaml; None for the default."""
-    from windlass.config import read_settings
+def choose(url: str | None) -> StoreChoice:
+    """Return the store of the given URL, the environment, windlass.yaml or the default. `--json` names it."""
+    choice = choose_store(url)
+    click.get_current_context().meta.setdefault(STORE_META, choice.label)
+    return choice
 
-    return url or read_settings().store
+
+def choose_url(url: str | None) -> str:
+    """Return the URL of the chosen store."""
+    return choose(url).url
 
 
 def clock() -> Clock:
@@ -92,18 +108,21 @@ def test_clock() -> Clock | None:
     return click.get_current_context().find_root().obj
 
 
-def open_access(store_url: str | None) -> Access:
+def open_access(store_url: str | None, *, create: bool = False) -> Access:
     """Open the store of a URL for the operations of a command."""
-    return Access(open_chosen(store_url), clock=clock())
+    return Access(open_chosen(store_url, create=create), clock=clock())
 
 
-store_option: Decorator = _bundle(url_option, ["store_url"], "access", open_access)
-"""`--store`, passed as `access` to the open store."""
+store_option: Decorator = bundle_options(url_option, ["store_url"], "access", open_access)
+"""`--store`, passed as `access` to the open store. The database must exist."""
+new_store_option: Decorator = bundle_options(url_option, ["store_url"], "access", partial(open_access, create=True))
+"""`--store`, passed as `access` to the open store. A database that the URL, the environment or the file names may be
+new."""
 
 
 # Output
 
-json_options: Decorator = _group(
+json_options: Decorator = group_options(
     click.option("--json", "form", flag_value="json", default=None, help="Print JSON."),
     click.option("--jsonl", "form", flag_value="jsonl", default=None, help="Print JSON, one object per line."),
 )
@@ -162,11 +181,14 @@ def _author(why: str, by: str | None) -> Author:
     return Author(by or user_name(), why)
 
 
-author_options: Decorator = _bundle(_group(why_option, by_option), ["why", "by"], "author", _author)
+author_options: Decorator = bundle_options(group_options(why_option, by_option), ["why", "by"], "author", _author)
 """`--why` and `--by`, passed as `author`."""
 
 for_option: Decorator = click.option("--for", "lasts", metavar="TIME", help="Duration, such as 30m.")
 """`--for`, passed as `lasts`."""
+
+create_option: Decorator = click.option("--create", is_flag=True, help="Accept a name that is not known yet.")
+"""`--create`, passed as `create`."""
 
 dry_run_option: Decorator = click.option("--dry-run", is_flag=True, help="Show what would be done and do nothing.")
 
@@ -199,8 +221,8 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-consent_options: Decorator = _bundle(
-    _group(click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation."), dry_run_option),
+consent_options: Decorator = bundle_options(
+    group_options(click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation."), dry_run_option),
     ["yes", "dry_run"],
     "consent",
     Consent,
@@ -293,7 +315,8 @@ unchecked_option: Decorator = click.option(
     "--unchecked", is_flag=True, help="Accept handlers that no node has published yet."
 )
 queue_option: Decorator = click.option("--queue", shell_complete=complete_queue, help="Queue.")
-tenant_option: Decorator = click.option("--tenant", help="Tenant.")
+tenant_option: Decorator = click.option("--tenant", shell_complete=complete_tenant, help="Tenant.")
+handler_option: Decorator = click.option("--handler", shell_complete=complete_handler, help="Handler.")
 workflow_option: Decorator = click.option("--workflow", help="Workflow.")
 
 
@@ -346,8 +369,8 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
         return found
 
 
-task_options: Decorator = _bundle(
-    _group(
+task_options: Decorator = bundle_options(
+    group_options(
         click.option(
             "--state",
             "states",
@@ -358,7 +381,7 @@ task_options: Decorator = _bundle(
         queue_option,
         tenant_option,
         workflow_option,
-        click.option("--handler", shell_complete=complete_handler, help="Handler."),
+        handler_option,
     ),
     TaskOptions.__struct_fields__,
     "chosen",

@@ -7,6 +7,7 @@ Results go to standard output. Notes, progress bars and questions go to standard
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,63 +16,140 @@ from typing import Any, cast
 import click
 import msgspec
 
+from windlass.clock import entropy
 from windlass.core.lifecycle import State
 from windlass.core.task import Attempt, Task
-from windlass.operations.presentation import ANSI, GLYPHS, Times, format_attempts, format_span
+from windlass.operations.presentation import (
+    ANSI,
+    GLYPHS,
+    Times,
+    escape_controls,
+    escape_json,
+    escape_line,
+    format_attempts,
+    format_span,
+)
 from windlass.stores.protocol import Log, ProgressSeen
 
+_ESCAPE = "\x1b["
+_MARK = f"⟦{entropy(1)():016x}⟧"
+"""Stands for the beginning of our own escape sequences until they are printed. No task can contain it by chance."""
 STATES = (State.RUNNABLE, State.LEASED, State.WAITING, State.SCHEDULED, State.RETRYING, State.FAILED)
 """The states that tables of queues and tenants count."""
+
+
+MIN_WIDTH = 8
+"""The smallest width to which a column of a table is cut."""
+STORE_META = "windlass.store"
+"""The key of the context that holds the URL of the store, without its password."""
 
 
 def print_json(form: str | None, value: Any, lines: Sequence[Any] | None = None) -> bool:
     """Print a value as JSON if `form` is "json" or "jsonl", and return whether it did.
 
-    "jsonl" prints one line for each item of `lines`; by default for each item of a list, or one line for another value.
+    "json" adds to an object which store it is from. "jsonl" prints one line for each item of `lines`; by default for
+    each item of a list, or one line for another value.
     """
     match form:
         case "json":
-            click.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)).decode())
+            _echo_json(msgspec.json.format(msgspec.json.encode(_with_store(value), enc_hook=str)))
         case "jsonl":
             items = cast("list[Any]", value) if isinstance(value, list) else [value]
             for item in items if lines is None else lines:
-                click.echo(msgspec.json.encode(item, enc_hook=str).decode())
+                _echo_json(msgspec.json.encode(item, enc_hook=str))
         case _:
             return False
     return True
 
 
+def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print text. Control characters in it, which may come from a task, are printed as escapes, except for `style`."""
+    click.echo(escape_controls(text).replace(_MARK, _ESCAPE), err=err, nl=nl)
+
+
+def _echo_json(encoded: bytes) -> None:
+    click.echo(escape_json(encoded.decode()))
+
+
+def _with_store(value: Any) -> Any:
+    """Return the value, if it is an object with the URL of the store that the command has opened."""
+    store = click.get_current_context().meta.get(STORE_META)
+    plain: Any = msgspec.to_builtins(value, enc_hook=str)
+    if store is None or not isinstance(plain, dict):
+        return plain
+    return {"store": store, **cast("dict[str, Any]", plain)}
+
+
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> None:
     """Print aligned columns, or the note `empty` if there are no rows.
 
-    A column whose head starts with `#` is aligned to the right.
+    A column whose head starts with `#` is aligned to the right. On a terminal that is too narrow, the widest columns
+    are cut, but not ids, numbers and states.
     """
     if not rows and empty:
         print_note(empty)
         return
-    texts = [[cell.replace("\n", " ") for cell in row] for row in rows]
+    texts = [[escape_controls(cell.replace("\n", " ")) for cell in row] for row in rows]
     titles = [head.removeprefix("#") for head in heads]
-    widths = [max(len(click.unstyle(line[place])) for line in (titles, *texts)) for place in range(len(heads))]
+    widths = [max(_width(line[place]) for line in (titles, *texts)) for place in range(len(heads))]
     right = [head.startswith("#") for head in heads]
+    if sys.stdout.isatty():
+        styled = [any(_MARK in line[place] for line in texts) for place in range(len(heads))]
+        kept = [styled[place] or right[place] or titles[place] == "id" for place in range(len(heads))]
+        widths = fit_widths(widths, kept, shutil.get_terminal_size().columns)
+        texts = [[_cut_plain(cell, width) for cell, width in zip(line, widths, strict=True)] for line in texts]
     for number, line in enumerate((titles, *texts)):
         cells = [_pad(*each) for each in zip(line, widths, right, strict=True)]
         text = "  ".join(cells).rstrip()
-        click.echo(click.style(text, bold=True) if number == 0 and has_color() else text)
+        echo(style(text, bold=True) if number == 0 else text)
+
+
+def fit_widths(widths: Sequence[int], kept: Sequence[bool], columns: int) -> list[int]:
+    """Return the widths of columns that fit into a terminal, as far as possible: the widest that may be cut shrink.
+
+    >>> fit_widths([36, 40, 10], [True, False, False], 70)
+    [36, 20, 10]
+    """
+    found = list(widths)
+    excess = sum(found) + 2 * (len(found) - 1) - columns
+    while excess > 0:
+        places = [place for place, width in enumerate(found) if not kept[place] and width > MIN_WIDTH]
+        if not places:
+            break
+        found[max(places, key=lambda place: found[place])] -= 1
+        excess -= 1
+    return found
+
+
+def _cut_plain(text: str, width: int) -> str:
+    return text if _MARK in text else cut(text, width)
+
+
+def _width(text: str) -> int:
+    return len(click.unstyle(text.replace(_MARK, _ESCAPE)))
 
 
 def _pad(text: str, width: int, right: bool) -> str:
-    space = " " * (width - len(click.unstyle(text)))
+    space = " " * (width - _width(text))
     return space + text if right else text + space
 
 
 def print_note(text: str) -> None:
     """Print a message for people to standard error; it is not part of the result."""
-    click.echo(text, err=True)
+    echo(text, err=True)
+
+
+def style(text: str, *, fg: str | None = None, bold: bool = False) -> str:
+    """Return the text in a color or in bold, if the output has colors. Only `echo` prints it right."""
+    if not has_color():
+        return text
+    begin, end = click.style("", fg=fg, bold=bold or None, reset=False), click.style("")
+    return f"{begin.replace(_ESCAPE, _MARK)}{text}{end.replace(_ESCAPE, _MARK)}"
 
 
 def color(text: str, state: State) -> str:
     """Return the text in the color of a state, if the output has colors."""
-    return click.style(text, fg=ANSI[state]) if has_color() else text
+    return style(text, fg=ANSI[state])
 
 
 def has_color() -> bool:
@@ -99,9 +177,9 @@ def format_few(names: Sequence[str], limit: int = 5) -> str:
     return ", ".join(names[:limit]) + more
 
 
-def format_pause(by: str | None, why: str | None) -> str:
-    """Format who paused something and why, for a table."""
-    return "PAUSED" + (f" by {by}" if by else "") + (f' "{why}"' if why else "")
+def format_pause(by: str | None, why: str | None, until: str | None = None) -> str:
+    """Format who paused something, until when and why, for a table."""
+    return "PAUSED" + (f" by {by}" if by else "") + (f" until {until}" if until else "") + (f' "{why}"' if why else "")
 
 
 def cut(text: str, width: int) -> str:
@@ -120,22 +198,22 @@ def print_tasks(tasks: Sequence[Task], times: Times) -> None:
 
 def print_task(task: Task, attempts: Sequence[Attempt], times: Times) -> None:
     """Print the fields of a task and its attempts."""
-    click.echo(f"{format_state(task.state)}  {task.handler}  {task.id}")
+    echo(f"{format_state(task.state)}  {task.handler}  {task.id}")
     for name, fact in _facts(task, times):
         if fact is not None:
-            click.echo(f"  {name:<10} {fact}")
+            echo(f"  {name:<10} {escape_line(fact)}")
     for number, attempt in enumerate(attempts, 1):
         took = format_span(attempt.ended - attempt.started)
-        click.echo(f"  attempt {number}: {attempt.state.value} after {took}, {times.format(attempt.ended)}")
+        echo(f"  attempt {number}: {attempt.state.value} after {took}, {times.format(attempt.ended)}")
         if attempt.error is not None:
-            click.echo(f"    {attempt.error.kind}: {attempt.error.message}")
+            echo(f"    {escape_line(attempt.error.kind)}: {attempt.error.message}")
             _print_indented(attempt.error.traceback)
 
 
 def print_logs(logs: Sequence[Log], first: int = 1) -> None:
     """Print the output of attempts, numbered from `first`."""
     for number, log in enumerate(logs, first):
-        click.echo(f"  output {number} (fence {log.fence}):")
+        echo(f"  output {number} (fence {log.fence}):")
         _print_indented(log.text)
 
 
@@ -162,12 +240,12 @@ def _facts(task: Task, times: Times) -> Iterator[tuple[str, str | None]]:
     yield "finished", at(task.finished)
     yield "attempts", format_attempts(task)
     yield "reason", task.reason
-    yield "args", task.args
-    yield "result", task.result
+    yield "args", escape_json(task.args)
+    yield "result", None if task.result is None else escape_json(task.result)
 
 
 def _print_indented(text: str) -> None:
-    click.echo("".join(f"    {line}\n" for line in text.splitlines()), nl=False)
+    echo("".join(f"    {line}\n" for line in text.splitlines()), nl=False)
 
 
 @contextmanager

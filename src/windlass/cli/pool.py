@@ -18,7 +18,7 @@ from windlass.cli.options import (
     store_option,
     tz_option,
 )
-from windlass.cli.output import print_json, print_note
+from windlass.cli.output import echo, print_json, print_note
 from windlass.operations import pools
 from windlass.operations.access import Access
 from windlass.operations.author import Author
@@ -66,13 +66,13 @@ def show(access: Access, form: str | None, times: Times, name: str | None) -> No
     if name is not None:
         found = pools.get(access, name)
         if not print_json(form, pool_shape(found)):
-            click.echo("\n".join([_line(found), *_details(found, times)]))
+            echo("\n".join([_line(found), *_details(found, times)]))
         return
     all_pools = pools.get_all(access)
     if print_json(form, [pool_shape(each) for each in all_pools]):
         return
     for each in all_pools:
-        click.echo(_line(each))
+        echo(_line(each))
     if not all_pools:
         print_note("No pool yet. Start a node with `windlass worker APP`.")
 
@@ -144,7 +144,7 @@ def history(access: Access, form: str | None, times: Times, name: str, limit: in
     if print_json(form, shape, shape.entries):
         return
     for entry in reversed(page.entries):
-        click.echo(f"{times.format(entry.at)}  {entry.action:<8} {entry.text}")
+        echo(f"{times.format(entry.at)}  {entry.action:<8} {entry.text}")
 
 
 @pool.command()
@@ -155,7 +155,7 @@ def desired(access: Access, form: str | None, name: str) -> None:
     """Print the number of workers that a pool should have, for programs that start machines."""
     found = pools.desired(access, name)
     if not print_json(form, desired_shape(found)):
-        click.echo(found.workers)
+        echo(str(found.workers))
 
 
 def parse_size(text: str) -> tuple[int, int]:

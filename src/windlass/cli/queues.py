@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from windlass.cli.completion import complete_queue
-from windlass.cli.options import author_options, json_options, store_option, tz_option
+from windlass.cli.options import author_options, create_option, for_option, json_options, store_option, tz_option
 from windlass.cli.output import STATES, format_pause, print_json, print_note, print_table
 from windlass.core.lifecycle import QUEUED
 from windlass.core.ordering import Strategy
@@ -71,11 +71,14 @@ def series(access: Access, form: str | None, times: Times, name: str | None, eve
 @store_option
 @json_options
 @click.argument("name", shell_complete=complete_queue)
+@for_option
+@create_option
 @author_options
-def pause(access: Access, form: str | None, name: str, author: Author) -> None:
+def pause(access: Access, form: str | None, name: str, lasts: str | None, create: bool, author: Author) -> None:
     """Pause a queue: running tasks continue, no other task starts."""
-    if not print_json(form, queue_shape(operations.pause(access, name, author))):
-        print_note(f"Queue {name} is paused. `windlass queues resume {name}` resumes it.")
+    if not print_json(form, queue_shape(operations.pause(access, name, author, lasts=lasts, create=create))):
+        length = "" if lasts is None else f" for {lasts}"
+        print_note(f"Queue {name} is paused{length}. `windlass queues resume {name}` resumes it.")
 
 
 @queues.command()
@@ -97,16 +100,33 @@ def resume(access: Access, form: str | None, name: str, author: Author) -> None:
 @click.option("--horizon", metavar="TIME", help="Deadline of tasks without one, counted from when they are due.")
 @click.option("--step", metavar="TIME", help="With aging: the wait that adds one point of priority.")
 @click.option("--max-waiting", metavar="N", help="Refuse submits above this number of tasks; none removes the limit.")
-@click.option("--weight", type=int, help="Share of claims relative to other queues, 1 to 1000.")
+@click.option("--weight", type=int, help="Share of the workers relative to other queues, 1 to 1000.")
+@click.option("--fair/--no-fair", default=None, help="Share the workers between tenants by their weights.")
+@create_option
 @author_options
-def set_(access: Access, form: str | None, name: str, author: Author, **options: str | int | None) -> None:
+def set_(
+    access: Access, form: str | None, name: str, author: Author, create: bool, **options: str | int | None
+) -> None:
     """Change settings of a queue; the others stay as they are."""
     settings = {field: _parse(field, value) for field, value in options.items() if value is not None}
     if not settings:
-        raise click.UsageError("Nothing to set. Use --strategy, --horizon, --step, --max-waiting or --weight.")
-    if not print_json(form, queue_shape(operations.change(access, name, settings, author))):
+        raise click.UsageError("Nothing to set. Use --strategy, --horizon, --step, --max-waiting, --weight or --fair.")
+    if not print_json(form, queue_shape(operations.change(access, name, settings, author, create=create))):
         changed = ", ".join(f"{field}={_format(value)}" for field, value in settings.items())
         print_note(f"Queue {name}: {changed}")
+
+
+@queues.command()
+@store_option
+@json_options
+@click.argument("name", shell_complete=complete_queue)
+@author_options
+def rm(access: Access, form: str | None, name: str, author: Author) -> None:
+    """Remove the settings of a queue that has no unfinished tasks."""
+    found = operations.remove(access, name, author)
+    if not print_json(form, queue_shape(found)):
+        kept = " Its finished tasks stay until their retention is over." if any(found.tasks.values()) else ""
+        print_note(f"Queue {name} has the default settings.{kept}")
 
 
 def _parse(field: str, value: str | int) -> Any:
@@ -135,7 +155,7 @@ def _format(value: Any) -> str:
 
 def _row(view: QueueView, times: Times) -> list[str]:
     wait = "–" if view.oldest is None else times.format_age(view.oldest).removesuffix(" ago")
-    return [view.name, *(f"{view.tasks.get(state, 0):,}" for state in STATES), wait, _settings(view)]
+    return [view.name, *(f"{view.tasks.get(state, 0):,}" for state in STATES), wait, _settings(view, times)]
 
 
 def _point_row(point: Point, times: Times) -> list[str]:
@@ -145,10 +165,11 @@ def _point_row(point: Point, times: Times) -> list[str]:
     return [times.format(point.at), *(f"{number:,}" for number in counts), *shown]
 
 
-def _settings(view: QueueView) -> str:
+def _settings(view: QueueView, times: Times) -> str:
     """List the settings that differ from the defaults, the pause first."""
     queue = view.settings
-    found = [format_pause(queue.paused_by, queue.paused_why)] if queue.paused else []
+    until = None if queue.paused_until is None else times.format(queue.paused_until)
+    found = [format_pause(queue.paused_by, queue.paused_why, until)] if queue.paused else []
     found.append(queue.strategy.value)
     if queue.strategy in (Strategy.DEADLINE, Strategy.AGING):
         found.append(f"horizon {format_duration(micros(queue.horizon))}")
@@ -159,4 +180,6 @@ def _settings(view: QueueView) -> str:
         found.append(f"{waiting:,} of at most {queue.max_waiting:,} waiting")
     if queue.weight != 1:
         found.append(f"weight {queue.weight}")
+    if queue.fair:
+        found.append("fair")
     return ", ".join(found)

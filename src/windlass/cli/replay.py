@@ -22,7 +22,7 @@ from windlass.client.execution import arun_attempt, run_attempt
 from windlass.core.assignment import Assignment, assignment_of
 from windlass.core.references import referenced_ids, with_results
 from windlass.core.settlement import Outcome
-from windlass.core.task import Claim, Lease, SessionId, Task
+from windlass.core.task import Lease, SessionId, Task, claim_of
 from windlass.operations.handler_catalog import UnknownHandler
 from windlass.stores.protocol import Store
 from windlass.stores.read_only import read_only
@@ -56,7 +56,7 @@ def run_again(app: App, store: Store, task: Task) -> Replay:
     if handler is None:
         known = ", ".join(sorted(app.handlers)[:20]) or "none"
         raise UnknownHandler(f"handler={task.handler!r} is not in this app. Its handlers: {known}.")
-    order = assignment_of(Claim(Lease(task.id, task.fence, NOBODY), task), _arguments(store, task))
+    order = assignment_of(claim_of(task, Lease(task.id, task.fence, NOBODY)), _arguments(store, task))
     order = replace(order, attempt=max(1, task.attempts))
     recorder = _ErrorRecorder(app, task.handler, handler.is_async)
     for hook in app.start_hooks:
@@ -99,6 +99,7 @@ class _ErrorRecorder:
         handler = app.handlers[name]
         self.error: BaseException | None = None
         self.max_result_bytes = app.max_result_bytes
+        self.hooks = app.hooks
         function = self._coroutine(handler.function) if is_async else self._function(handler.function)
         self.handlers: Mapping[str, _Handler] = {name: _Handler(function, handler.signature)}
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from windlass.cli.completion import complete_task
 from windlass.cli.options import json_options, store_option
-from windlass.cli.output import print_json, print_note
+from windlass.cli.output import echo, print_json, print_note
 from windlass.cli.replay import Replay, import_app, run_again
 from windlass.client.app import App
 from windlass.client.execution import describe_error
@@ -25,6 +25,7 @@ from windlass.core.task import Task
 from windlass.errors import NotAllowed
 from windlass.operations import tasks
 from windlass.operations.access import Access
+from windlass.operations.presentation import escape_json
 from windlass.operations.redact import redact_error, redact_task
 from windlass.redaction import redact, redact_text
 from windlass.wire.commands import ReproResult
@@ -97,7 +98,7 @@ def _print_result(
     if print_json(form, shape):
         return
     if error is None:
-        click.echo(msgspec.json.encode(result).decode())
+        echo(escape_json(msgspec.json.encode(result).decode()))
     else:
         print_note(redact_text(_traceback(replay, error)).rstrip())
     for line in _remarks(replay, error, same):

@@ -9,7 +9,8 @@ import click
 import msgspec
 
 from windlass.cli.logs import log_to_stderr
-from windlass.cli.options import open_chosen, read_only_option, url_option
+from windlass.cli.options import choose, open_chosen, read_only_option, url_option
+from windlass.worker.isolation import protect_process
 
 
 @click.command()
@@ -58,7 +59,13 @@ def server(
         tls_key=tls_key,
     )
     log_to_stderr([logging.getLogger("windlass"), logging.getLogger("uvicorn.error")], logging.WARNING)
-    serve(open_chosen(store_url), settings, lambda address: click.echo(f"windlass: listening on {address}", err=True))
+    store, choice = open_chosen(store_url, create=True), choose(store_url)
+    protect_process(choice.url)
+
+    def announce(address: str) -> None:
+        click.echo(f"windlass: listening on {address} (store {choice})", err=True)
+
+    serve(store, settings, announce)
 
 
 @click.command()

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from windlass.cli.options import (
     app_option,
+    choose,
     clock,
     json_options,
     max_option,
@@ -33,8 +34,8 @@ from windlass.simulation.load_sources import adjust_load, find_load, normalize_n
 from windlass.simulation.policies import AppDecider, find_policies, play, play_app_decider
 from windlass.simulation.run import SimulationResult, Timeline
 from windlass.simulation.scenarios import SCENARIOS
+from windlass.store_choice import DEFAULT_URL
 from windlass.wire.commands import Simulation
-from windlass.wiring import DEFAULT_URL
 
 HEADS = ("policy", "late", "p99 wait", "cost", "resizes/h", "recovery", "score")
 
@@ -119,7 +120,7 @@ def _load(
     """Return the named load, or the history of the store."""
     if name is not None:
         return find_load(name, seed=seed, overrides=overrides)
-    if store_url is None and not Path(DEFAULT_URL.removeprefix("sqlite:///")).exists():
+    if choose(store_url).is_default and not Path(DEFAULT_URL.removeprefix("sqlite:///")).exists():
         known = ", ".join(normalize_name(scenario) for scenario in SCENARIOS)
         raise click.UsageError(f"No load. Use a scenario ({known}), a CSV file, or --store URL.")
     overrides.check_none("a store's history")

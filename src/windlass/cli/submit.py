@@ -13,8 +13,8 @@ from typing import IO, TypeAlias
 
 import click
 
-from windlass.cli.options import json_options, store_option, unchecked_option
-from windlass.cli.output import format_count, print_json, print_note, progress_bar
+from windlass.cli.options import json_options, new_store_option, unchecked_option
+from windlass.cli.output import echo, format_count, print_json, print_note, progress_bar
 from windlass.core.submission import MAX_BATCH
 from windlass.core.task import NewTask
 from windlass.errors import InvalidTask, StoreError, WindlassError
@@ -36,7 +36,7 @@ NumberedTask: TypeAlias = tuple[int, NewTask]
 
 @click.command()
 @click.argument("file", type=click.File("rb"))
-@store_option
+@new_store_option
 @json_options
 @click.option("--atomic", is_flag=True, help=f"Submit all lines or none; at most {MAX_BATCH:,}.")
 @unchecked_option
@@ -54,7 +54,7 @@ def submit(file: IO[bytes], access: Access, form: str | None, atomic: bool, unch
             submitter.submit_chunks(_lines(file, advance))
     counts = submitter.counts
     if form != "jsonl" and not print_json(form, counts):
-        click.echo(f"{format_count(counts.lines, 'line')}: {_format(counts)}")
+        echo(f"{format_count(counts.lines, 'line')}: {_format(counts)}")
     if counts.refused:
         raise SystemExit(1)
 

@@ -28,6 +28,7 @@ from windlass.cli.options import (
     words_argument,
 )
 from windlass.cli.output import (
+    echo,
     format_progress,
     format_state,
     print_json,
@@ -75,7 +76,7 @@ def ls(access: Access, form: str | None, times: Times, chosen: TaskOptions, word
     found = list(islice(operations.each(access, chosen.filter(words)), limit + 1))
     last = found[limit - 1] if len(found) > limit else None
     page = Page(found[:limit], None if last is None else Cursor(last.submitted, last.id))
-    shape = task_page(page)
+    shape = task_page(page, access.seal)
     if print_json(form, shape, shape.tasks):
         return
     print_tasks(page.tasks, times)
@@ -147,7 +148,7 @@ def wait(access: Access, form: str | None, ids: Sequence[str], wait_timeout: str
     ended = [operations.get(access, task.id) for task in found]
     if not print_json(form, [task_shape(task) for task in ended]):
         for task in ended:
-            click.echo(f"{task.id}  {format_state(task.state)}" + (f"  {task.reason}" if task.reason else ""))
+            echo(f"{task.id}  {format_state(task.state)}" + (f"  {task.reason}" if task.reason else ""))
     if any(task.state is not State.COMPLETED for task in ended):
         raise SystemExit(1)
 

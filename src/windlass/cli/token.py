@@ -11,6 +11,7 @@ from windlass.cli.options import (
     author_options,
     expires_option,
     json_options,
+    new_store_option,
     parse_when,
     queue_option,
     store_option,
@@ -35,7 +36,7 @@ def token() -> None:
 
 
 @token.command()
-@store_option
+@new_store_option
 @json_options
 @click.argument("name")
 @click.option(

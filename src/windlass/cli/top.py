@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from windlass.cli.options import by_option, choose_url, read_only_option, test_clock, url_option, user_name
+from windlass.distribution import install_hint
 from windlass.wiring import open_store
 
 
@@ -23,6 +24,8 @@ def top(store_url: str | None, by: str | None, read_only: bool, light: bool) -> 
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "textual":
             raise
-        raise click.ClickException("windlass top needs textual: pip install windlass[tui]") from error
+        raise click.ClickException(f"windlass top needs textual: {install_hint('tui')}") from error
     url, clock = choose_url(store_url), test_clock()
-    Top(lambda: open_store(url, clock=clock), by=by or user_name(), writable=not read_only, light=light).run()
+    Top(
+        lambda: open_store(url, clock=clock, create=False), by=by or user_name(), writable=not read_only, light=light
+    ).run()

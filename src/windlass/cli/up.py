@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -11,7 +12,10 @@ import click
 
 from windlass.cli.server import server
 from windlass.cli.worker import Companion, worker
+from windlass.events import Listening
+from windlass.operations.tokens import new_secret, read_tokens
 from windlass.wiring import open_store
+from windlass.worker.logs import log_event, logger
 
 SERVED = [option for option in server.params if option.name != "store_url"]
 
@@ -21,6 +25,9 @@ def up(**options: Any) -> None:
 
     The options are those of `windlass worker` and `windlass server`. SIGTERM or Ctrl-C drains the node; the API answers
     until the drain ends.
+
+    While there are no tokens, requests need a secret that is printed at the start, if there is a terminal: handlers run
+    on the same machine, and must not act as an operator.
     """
     served = {option.name or "": options.pop(option.name or "") for option in SERVED}
     context = click.get_current_context()
@@ -37,11 +44,13 @@ def serve_in_thread(url: str, options: dict[str, Any]) -> Generator[None]:
 
     store = open_store(url)
     try:
-        plain: Any = {**options, "hosts": tuple(options["hosts"])}
+        plain: Any = {**options, "hosts": tuple(options["hosts"]), "secret": new_secret()}
         settings = ServerSettings(**plain)
-        running = Serving(store, settings, lambda address: click.echo(f"windlass: listening on {address}", err=True))
+        running = Serving(store, settings, lambda address: log_event(Listening(address=address, serves="HTTP API")))
         thread = threading.Thread(target=running.run, name="windlass-server", daemon=True)
         thread.start()
+        if not read_tokens(store):
+            _show_secret(settings.secret)
         try:
             yield
         finally:
@@ -49,6 +58,15 @@ def serve_in_thread(url: str, options: dict[str, Any]) -> Generator[None]:
             thread.join()
     finally:
         store.close()
+
+
+def _show_secret(secret: str) -> None:
+    """Print the secret of this start on a terminal. A log may be read by handlers, so there it is not written."""
+    if sys.stderr.isatty():
+        click.echo(f"windlass: no tokens exist, so requests need this one until the next start: {secret}", err=True)
+    else:
+        text = "No tokens exist, so the HTTP API refuses requests. Create one: windlass token create NAME --scope read"
+        logger.warning("%s", text, extra={"fields": {"event": "TokensMissing"}})
 
 
 command = click.Command("up", callback=up, params=[*worker.params, *SERVED], help=up.__doc__)

@@ -6,7 +6,7 @@ import click
 
 from windlass.cli.completion import complete_task
 from windlass.cli.options import json_options, store_option
-from windlass.cli.output import print_json
+from windlass.cli.output import echo, print_json
 from windlass.core.lifecycle import State
 from windlass.core.why import Why
 from windlass.operations import tasks
@@ -15,8 +15,8 @@ from windlass.wire.tasks import why_shape
 
 WILL_RUN, WAITS, CANNOT_RUN = 0, 3, 4
 
-MANUAL_GATES = frozenset({"queue", "handler", "node", "pool"})
-"""Gates that only a person opens: resume the queue or the pool, publish the handler, start a node."""
+MANUAL_GATES = frozenset({"queue", "tenant", "handler", "node", "pool"})
+"""Gates that only a person opens: resume the queue, the tenant or the pool, publish the handler, start a node."""
 
 
 @click.command()
@@ -26,11 +26,11 @@ MANUAL_GATES = frozenset({"queue", "handler", "node", "pool"})
 def why(access: Access, form: str | None, id: str) -> None:
     """Explain why a task is not running.
 
-    Exit status: 0 the task will run or did run, 3 it waits, 4 it cannot run until somebody acts.
+    Exit status: 0 the task will run or did run, 3 it waits, 4 it cannot run until a person acts.
     """
     found = tasks.why(access, tasks.look_up(access, id).id)
     if not print_json(form, why_shape(found)):
-        click.echo(str(found))
+        echo(str(found))
     raise SystemExit(exit_status(found))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import threading
@@ -11,12 +12,12 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import click
 from msgspec.structs import replace
 
-from windlass.cli.logs import log_events
+from windlass.cli.logs import LEVELS, log_events, log_failure, logs_json
 from windlass.cli.options import (
     config_option,
     drain_timeout_option,
@@ -25,13 +26,17 @@ from windlass.cli.options import (
     url_option,
     wait_goal_option,
 )
-from windlass.clock import monotonic
+from windlass.clock import SystemClock, monotonic
 from windlass.config import InvalidSettings, NodeSettings, PoolSettings, read_settings
 from windlass.core.times import duration
-from windlass.errors import InvalidTask
-from windlass.events import Events, SettingsRefused
-from windlass.wiring import DEFAULT_URL, open_store
+from windlass.errors import InvalidTask, WindlassError
+from windlass.events import Events, Listening, NodeStarted, SettingsRefused
+from windlass.store_choice import HOW_TO_CHOOSE, StoreChoice, choose_explicit, choose_node_store
+from windlass.wiring import open_store
+from windlass.worker.app_import import import_app
+from windlass.worker.isolation import find_user, protect_process
 from windlass.worker.node import STOP_SIGNALS, Node, NodeFailed, StopOnSignal
+from windlass.worker.parent_client import list_hidden, parent_environment
 
 if TYPE_CHECKING:
     from windlass.metrics.node_listener import NodeListener
@@ -63,11 +68,17 @@ Companion: TypeAlias = Callable[[str], AbstractContextManager[None]]
 )
 @click.option("--name", help="Name of this node.  [default: host and process id]")
 @click.option("--tag", "tags", multiple=True, help="Tag of this machine, for tasks that require it. Repeatable.")
+@click.option("--worker-user", metavar="NAME", help="Run workers as this user of the machine. The node must be root.")
 @click.option("--recycle-after", type=int, metavar="N", help="Replace a worker after N tasks.")
 @click.option("--memory-limit", type=int, metavar="MB", help="Replace a worker that uses more memory, between tasks.")
 @drain_timeout_option()
 @click.option("--session-ttl", metavar="TIME", help="Time without renewal after which this node is lost.")
-@click.option("--pass-store-url", is_flag=True, default=None, help="Pass the store URL to the workers.")
+@click.option("--retention", metavar="TIME", help="How long finished tasks are kept.  [default: 7d]")
+@click.option(
+    "--hide-store-url", is_flag=True, default=None, help="Hide environment variables with the store URL from workers."
+)
+@click.option("--log-level", type=click.Choice(LEVELS), help="Lowest level of log lines.  [default: info]")
+@click.option("-q", "--quiet", is_flag=True, help="Log only problems, as --log-level warning does.")
 @click.option(
     "--health", "--metrics", "health", metavar="[HOST:]PORT", help="Serve /healthz, /readyz and /metrics on this port."
 )
@@ -85,11 +96,15 @@ def worker(
     pools: Sequence[str],
     name: str | None,
     tags: Sequence[str],
+    worker_user: str | None,
     recycle_after: int | None,
     memory_limit: int | None,
     drain_timeout: str | None,
     session_ttl: str | None,
-    pass_store_url: bool | None,
+    retention: str | None,
+    hide_store_url: bool | None,
+    log_level: str | None,
+    quiet: bool,
     health: str | None,
 ) -> None:
     """Run tasks: a node with its pools of workers.
@@ -100,8 +115,12 @@ def worker(
 
     SIGTERM or Ctrl-C drains the node: running tasks end, other claimed tasks are released. The second signal stops
     running tasks, the third kills them. SIGTTIN and SIGTTOU grow and shrink pools of fixed size by one. SIGHUP, or a
-    change of the settings file, reloads it.
+    change of the settings file, reloads it; SIGHUP of a terminal that closes drains the node.
+
+    Every end of a task is one line of the log on standard error: for people on a terminal, as JSON elsewhere.
     """
+    if quiet and log_level is not None:
+        raise click.UsageError("--quiet and --log-level exclude each other. Use one.")
     flags = {
         "queues": None if queues is None else tuple(queue.strip() for queue in queues.split(",")),
         "order": order,
@@ -114,47 +133,87 @@ def worker(
     }
     flags = {field: value for field, value in flags.items() if value is not None}
 
-    def read() -> tuple[NodeSettings, str]:
+    def read() -> NodeSettings:
         """Read the settings file and apply the options of the command line."""
         file = read_settings(config_path)
         target = app or file.app
         if target is None:
             raise InvalidSettings("settings: no app. Name it, as in `windlass worker shop:app`, or in windlass.yaml.")
-        settings = NodeSettings(
+        return NodeSettings(
             app=target,
             name=name or file.name,
             pools=tuple(_apply(pool, flags, wait_goal) for pool in _pools(file.pools, pools)),
             budget=file.budget,
             tags=(*file.tags, *tags),
+            worker_user=file.worker_user if worker_user is None else worker_user,
             drain_timeout=_parse_drain_timeout(drain_timeout) if drain_timeout is not None else file.drain_timeout,
             session_ttl=file.session_ttl if session_ttl is None else duration(session_ttl, "session_ttl"),
-            pass_store_url=file.pass_store_url if pass_store_url is None else pass_store_url,
+            retention=file.retention if retention is None else duration(retention, "retention"),
+            hide_store_url=file.hide_store_url if hide_store_url is None else hide_store_url,
+            log_level=log_level or ("warning" if quiet else "info"),
+            log_json=logs_json(),
             health=str(file.health) if health is None else health,
         )
-        return settings, store_url or file.store or DEFAULT_URL
 
-    settings, url = read()
-    run(settings, url, Reload(config_path or Path("windlass.yaml"), lambda: read()[0]))
-
-
-def run(settings: NodeSettings, url: str, reload: Reload | None = None) -> None:
-    """Run a node until it is stopped, together with the companion of the command."""
+    settings = read()
+    settings.check()
+    explicit = choose_explicit(store_url, config=config_path)
+    _check_hidable(settings, explicit)
     events = Events()
-    log_events(events)
+    log_events(events, settings.log_level)
+    try:
+        _serve(settings, explicit, events, Reload(config_path or Path("windlass.yaml"), read))
+    except WindlassError as error:
+        from windlass.cli.main import EXITS
+
+        log_failure(str(error), error.code)
+        raise SystemExit(EXITS.get(error.code, 1)) from None
+
+
+def _serve(settings: NodeSettings, explicit: StoreChoice | None, events: Events, reload: Reload) -> None:
+    """Import the app, choose the store and run the node."""
+    protect_process("" if explicit is None else explicit.url)
+    if settings.worker_user:
+        find_user(settings.worker_user)
     listener = _listener(settings.health, events)
-    opened = partial(open_store, url)
-    node = Node(settings, opened if listener is None else lambda: listener.measure(opened()), url, events)
-    if listener:
-        listener.watch(node)
-    signals = Signals(node, reload)
+    with StopEarly() as stop:
+        imported = import_app(settings, None if explicit is None else explicit.url, SystemClock(), stop.asked.is_set)
+        if imported is None:
+            return
+        try:
+            choice = choose_node_store(explicit, settings.app, imported.ready.store_url)
+            opened = partial(open_store, choice.url, retention=settings.retention)
+            opener = opened if listener is None else lambda: listener.measure(opened())
+            node = Node(settings, opener, choice.url, events, imported=imported)
+        except BaseException:
+            imported.parent.close()
+            raise
+        if listener:
+            listener.watch(node)
+        signals = Signals(node, reload)
+        if stop.asked.is_set():
+            node.drain()
+    run(node, settings, choice, signals)
+
+
+def run(node: Node, settings: NodeSettings, choice: StoreChoice, signals: Signals) -> None:
+    """Run a node until it is stopped, together with the companion of the command."""
     companion: Companion = click.get_current_context().obj or nullcontext
-    with companion(url):
+    with companion(choice.url):
         node.start()
-        click.echo(f"windlass: node of {settings.app}, pools {_describe(settings.pools)}; Ctrl-C drains", err=True)
+        hidden = tuple(list_hidden(parent_environment(choice.url, hide=True))) if settings.hide_store_url else None
+        pools = _describe(settings.pools)
+        node.events.emit(NodeStarted(app=settings.app, store=str(choice), pools=pools, hidden=hidden))
         signals.wait()
         node.close()
     if node.failure is not None:
         raise NodeFailed(f"The node stopped: {node.failure}")
+
+
+def _check_hidable(settings: NodeSettings, explicit: StoreChoice | None) -> None:
+    """Refuse to hide a URL that only the app knows: it must have it before the node does."""
+    if settings.hide_store_url and explicit is None:
+        raise InvalidSettings(f"settings: hide_store_url: the URL of the app itself cannot be hidden. {HOW_TO_CHOOSE}")
 
 
 def _listener(address: str, events: Events) -> NodeListener | None:
@@ -164,8 +223,26 @@ def _listener(address: str, events: Events) -> NodeListener | None:
     from windlass.metrics.node_listener import NodeListener
 
     listener = NodeListener(address, events)
-    click.echo(f"windlass: /healthz, /readyz and /metrics at {listener.url}", err=True)
+    events.emit(Listening(address=listener.url, serves="/healthz, /readyz and /metrics"))
     return listener
+
+
+class StopEarly:
+    """Records a signal to stop that arrives while the app is imported, before there is a node."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in STOP_SIGNALS:
+            self._before[number] = signal.signal(number, lambda _number, _frame: self.asked.set())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:  # Otherwise the node handles the signals now.
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
 
 
 class Reload:
@@ -207,6 +284,8 @@ class Signals:
         self._node = node
         self._reload = reload
         self._hung_up = False
+        self._terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
+        """Whether the node ends with its terminal. `nohup` ignores SIGHUP, so that it does not."""
         leaving = StopOnSignal(node)
         for number in STOP_SIGNALS:
             signal.signal(number, leaving)
@@ -222,10 +301,22 @@ class Signals:
                 self._reload(self._node)
 
     def _hang_up(self, _number: int, _frame: FrameType | None) -> None:
-        self._hung_up = True
+        if self._terminal and not _has_terminal():
+            threading.Thread(target=self._node.drain).start()
+        else:
+            self._hung_up = True
 
     def _resize(self, by: int) -> None:
         threading.Thread(target=self._node.grow, args=(by,)).start()
+
+
+def _has_terminal() -> bool:
+    """Return whether this process has a terminal that is not closed."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def _pools(known: Sequence[PoolSettings], named: Sequence[str]) -> list[PoolSettings]:

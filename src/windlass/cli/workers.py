@@ -8,7 +8,7 @@ import click
 
 from windlass.autoscale.observe import NodeReport
 from windlass.cli.options import json_options, store_option
-from windlass.cli.output import format_count, print_json, print_note, print_table
+from windlass.cli.output import echo, format_count, print_json, print_note, print_table
 from windlass.core.payload import json_object
 from windlass.core.times import Micros, micros
 from windlass.core.worker_list import WorkerProcess
@@ -58,7 +58,7 @@ def _print_workers(found: Sequence[NodeView], now: Micros) -> None:
         for worker in listed.workers
     ]
     if rows:
-        click.echo()
+        echo()
         print_table(("node", "#worker", "#pid", "pool", "state", "#for", "#memory", "#tasks run", "running"), rows)
     for session, listed in lists:
         if listed.more:
@@ -82,11 +82,7 @@ def _rows(node: NodeView) -> list[list[str]]:
     if session.lost:
         return [[session.node, "–", "–", "–", "–", seen, "lost"]]
     if report is None:
-        pools = json_object(session.about).get("pools", {})
-        return [
-            [session.node, name, ", ".join(pool.get("queues", [])), "–", "–", seen, "no report yet"]
-            for name, pool in pools.items()
-        ] or [[session.node, "–", "–", "–", "–", seen, "no report"]]
+        return _rows_without_report(node, seen)
     return [
         [
             session.node,
@@ -98,6 +94,18 @@ def _rows(node: NodeView) -> list[list[str]]:
             _notes(report, name),
         ]
         for name, pool in sorted(report.pools.items())
+    ]
+
+
+def _rows_without_report(node: NodeView, seen: str) -> list[list[str]]:
+    """Return the rows of a node that has just started, or of a worker over HTTP, which reports nothing."""
+    about = json_object(node.session.about)
+    pools = about.get("pools") or {"–": about}
+    slots = about.get("slots")  # Only workers over HTTP say this for all their queues.
+    notes = "no report yet" if slots is None else f"worker over HTTP, {slots} slot{'' if slots == 1 else 's'}"
+    return [
+        [node.session.node, name, ", ".join(pool.get("queues") or []) or "–", "–", "–", seen, notes]
+        for name, pool in pools.items()
     ]
 
 

@@ -11,10 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-import click
 from msgspec import Struct
 
-from windlass.cli.output import color, has_color
+from windlass.cli.output import color, style
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros
 from windlass.operations.presentation import GLYPHS, format_span
@@ -273,7 +272,7 @@ class Tree:
         if subtree.last is not None:
             words.append(f"({step_name(step)} … {step_name(workflow.steps[subtree.last])})")
         if workflow.is_critical[subtree.place]:
-            words.append(click.style(CRITICAL, fg="yellow", bold=True) if has_color() else CRITICAL)
+            words.append(style(CRITICAL, fg="yellow", bold=True))
         if subtree.times == 1:
             view = workflow.view(subtree.place)
             if view.began is not None:
@@ -332,7 +331,7 @@ def _bar(workflow: Workflow, places: Sequence[int], now: Micros) -> _Bar:
     """Return the bar of one step, or of several: from when the first was ready until the last ended."""
     views = [workflow.view(place) for place in places]
     began = min((view.began for view in views if view.began is not None), default=None)
-    ended = max(view.ended or now for view in views)
+    ended = max(view.stopped(now) for view in views)
     return _Bar(
         name=views[0].name if len(places) == 1 else format_group(workflow, places),
         state=views[0].step.state,

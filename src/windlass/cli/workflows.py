@@ -19,7 +19,7 @@ from windlass.cli.options import (
     tenant_option,
     tz_option,
 )
-from windlass.cli.output import format_count, format_state, print_json, print_note, print_table
+from windlass.cli.output import echo, format_count, format_state, print_json, print_note, print_table
 from windlass.cli.workflow_drawing import (
     CRITICAL,
     Gap,
@@ -68,7 +68,7 @@ def workflows() -> None:
 def ls(access: Access, form: str | None, times: Times, tenant: str | None, limit: int) -> None:
     """List workflows, newest first."""
     page = _find_newest(access, tenant, limit)
-    shape = workflow_list(page)
+    shape = workflow_list(page, access.seal)
     if not print_json(form, shape, shape.workflows):
         rows = [
             [
@@ -131,7 +131,7 @@ def graph(access: Access, form: str | None, times: Times, **options: Any) -> Non
         return
     assert isinstance(view.found, Workflow)
     for line in Tree(view.found, times.now).lines(view.limit or LINES, view.place):
-        click.echo(line)
+        echo(line)
 
 
 @workflows.command("gantt")
@@ -156,7 +156,7 @@ def chart(access: Access, form: str | None, times: Times, **options: Any) -> Non
     if view.place is not None:
         rows = range(view.place + 1, min(found.tasks, view.place + 1 + limit))
     for line in draw_gantt(found, times.now, rows):
-        click.echo(line)
+        echo(line)
 
 
 @workflows.command()
@@ -176,7 +176,7 @@ def retry(
     if consent.given("retry", count):
         done = operations.retry(access, name, step, author, tenant=tenant)
         if form is None:
-            click.echo(f"Retried {format_count(done)}.")
+            echo(f"Retried {format_count(done)}.")
     print_json(form, RetriedWorkflow(retried=done, matching=count))
 
 
@@ -277,8 +277,8 @@ _HEADS = ("", "step", "state", "#waited", "#worked", "after", "id")
 def _print_head(found: Workflow | Summary, times: Times) -> None:
     end = "unfinished" if found.ended is None else f"ended {times.format(found.ended)}"
     lasted = format_span((found.ended or times.now) - found.submitted)
-    click.echo(f"{found.name}  tenant {found.tenant}  {format_states(found.states)}")
-    click.echo(f"submitted {times.format(found.submitted)}, {end}, {lasted} in total")
+    echo(f"{found.name}  tenant {found.tenant}  {format_states(found.states)}")
+    echo(f"submitted {times.format(found.submitted)}, {end}, {lasted} in total")
 
 
 def _cells(found: Workflow, row: Row, times: Times) -> list[str]:
@@ -327,7 +327,7 @@ def _print_hidden(found: Workflow, gaps: Sequence[Gap]) -> None:
 
 def _print_summary(access: Access, found: Summary) -> None:
     """Print the counts of a large workflow by handler, and its first failed, running and runnable steps."""
-    click.echo(f"{found.tasks:,} steps are too many for a graph and a critical path. Counts:")
+    echo(f"{found.tasks:,} steps are too many for a graph and a critical path. Counts:")
     handlers: dict[str, dict[State, int]] = {}
     for group in found.groups:
         states = handlers.setdefault(group.handler, {})
@@ -339,13 +339,13 @@ def _print_summary(access: Access, found: Summary) -> None:
     ]
     print_table(("handler", "#tasks", "states"), rows)
     if len(largest) > ROWS:
-        click.echo(f"… {len(largest) - ROWS:,} more handlers. --json lists all.")
+        echo(f"… {len(largest) - ROWS:,} more handlers. --json lists all.")
     for title, states in (("failed", _FAILED), ("running", _RUNNING), ("next", (State.RUNNABLE,))):
         number = sum(found.states.get(state, 0) for state in states)
         if number:
             steps = operations.find_first(access, found, states, 10)
             more = f" and {number - len(steps):,} more" if number > len(steps) else ""
-            click.echo(f"{title}: {', '.join(step_name(step) for step in steps)}{more}")
+            echo(f"{title}: {', '.join(step_name(step) for step in steps)}{more}")
     print_note("--limit and --after-step page through the steps in submit order. --jsonl prints all.")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractContextManager
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
@@ -20,6 +21,7 @@ from windlass.client.app_store import AppStore, bind_all, forbid_stores, is_impo
 from windlass.client.handle import Handle
 from windlass.client.handlers import Bound, Handler, aenqueue_many, enqueue_many
 from windlass.client.options import Misfire, TaskOptions, check_schedule
+from windlass.client.task_hooks import TaskHooks
 from windlass.client.workflow import Workflow
 from windlass.core.manifest import CronInfo, Manifest
 from windlass.core.names import check_text, check_type, shorten
@@ -37,6 +39,7 @@ __all__ = ["App", "bind_all", "forbid_stores"]
 P = ParamSpec("P")
 R = TypeVar("R")
 Hook = TypeVar("Hook", bound=Callable[[], object])
+Around = TypeVar("Around", bound=Callable[[], AbstractContextManager[object]])
 Signal = TypeVar("Signal", bound=Callable[[], float])
 OwnDecider = TypeVar("OwnDecider", bound="Callable[[PoolSituation], float]")
 
@@ -58,7 +61,8 @@ class App:
     ... def send(to: str, subject: str = "") -> int: ...
     >>> handle = send.enqueue("a@b.c")
 
-    Without a URL, the store is `$WINDLASS_URL`, or else a SQLite file in the current directory.
+    Without a URL, the store is `$WINDLASS_URL`, then that of `windlass.yaml`, then `sqlite:///windlass.db`, all in the
+    current directory. A node with another explicit store than that of its app does not start.
     """
 
     def __init__(
@@ -67,6 +71,8 @@ class App:
         self.max_result_bytes = max_result_bytes
         self.start_hooks: list[Callable[[], object]] = []
         self.stop_hooks: list[Callable[[], object]] = []
+        self.hooks = TaskHooks()
+        """The functions that run with every attempt."""
         self.signals: dict[str, Callable[[], float]] = {}
         """The registered signals by name."""
         self.deciders: dict[str, Callable[[PoolSituation], float]] = {}
@@ -156,6 +162,28 @@ class App:
         self.stop_hooks.append(hook)
         return hook
 
+    def before_task(self, hook: Hook) -> Hook:
+        """Call a function before every attempt, in its process. If it raises, the attempt fails with that error."""
+        self.hooks.before.append(hook)
+        return hook
+
+    def after_task(self, hook: Hook) -> Hook:
+        """Call a function after every attempt, however it ended. What it raises is logged and changes nothing."""
+        self.hooks.after.append(hook)
+        return hook
+
+    def around_task(self, hook: Around) -> Around:
+        """Run every attempt inside a context manager, which `hook()` returns.
+
+        >>> @app.around_task
+        ... @contextmanager
+        ... def session():
+        ...     with open_session():
+        ...         yield
+        """
+        self.hooks.around.append(hook)
+        return hook
+
     def signal(self, measure: Signal) -> Signal:
         """Register a number that pools scale by when `windlass.yaml` names it: `signals: [{name: free_connections}]`.
 
@@ -184,16 +212,19 @@ class App:
         """Async version of `enqueue_many`."""
         return await aenqueue_many(self.app_store, calls)
 
-    def workflow(self, name: str, *, tenant: str = "default", conn: Any = None) -> Workflow:
+    def workflow(self, name: str, *, tenant: str | None = None, conn: Any = None, append: bool = False) -> Workflow:
         """Build a named group of tasks that depend on each other; it is submitted when the block ends.
 
         With `conn`, the caller's connection to the store's PostgreSQL, it commits with the caller's transaction.
+        Without `tenant`, it belongs to the tenant of the running task, or outside of one to `default`. A name that
+        exists is refused with `NotAllowed`, unless every task has a key, so that a repeated submit creates nothing, or
+        `append` adds tasks to the workflow on purpose.
 
         >>> with app.workflow("nightly") as wf:
         ...     a = wf.add(extract, "2026-11-15")
         ...     wf.add(report, a)
         """
-        return Workflow(self.app_store, name, tenant, conn)
+        return Workflow(self.app_store, name, tenant, conn, append=append)
 
     def handle(self, id: UUID | str) -> Handle[Any]:
         """Return a handle for a task id, whether the task exists or not."""

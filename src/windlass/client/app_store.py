@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import timedelta
 from threading import Lock
 from typing import Any, cast
 from weakref import WeakSet
@@ -17,8 +18,9 @@ from windlass.client.committer import Committer
 from windlass.client.result_waiter import ResultWaiter
 from windlass.core.task import Task
 from windlass.errors import NotAllowed
-from windlass.stores.protocol import Store
-from windlass.wiring import DEFAULT_URL, open_store
+from windlass.store_choice import choose_store
+from windlass.stores.protocol import RETENTION, Store
+from windlass.wiring import open_store
 
 
 class _ProcessBinding:
@@ -91,16 +93,21 @@ class AppStore:
                 store = self._opened = self._opened or open_store(self._url)
         return store
 
-    def opener(self) -> tuple[Callable[[], Store], str]:
+    @property
+    def own_url(self) -> str | None:
+        """The URL that the app itself names; None if it follows the environment and the settings file."""
+        return self._url if self._given is None else None
+
+    def opener(self, retention: timedelta = RETENTION) -> tuple[Callable[[], Store], str]:
         """Return a function with which a node in this program opens stores, and the store's URL.
 
         A store that the app was given, or that lives in this process only, is shared with the node and outlives it.
         """
-        url = self._url or os.environ.get("WINDLASS_URL") or DEFAULT_URL
+        url = self._url or choose_store().url
         if self._given is not None or url.startswith("memory:"):
             shared = cast("Store", SharedStore(self.store))
             return lambda: shared, ""
-        return lambda: open_store(url), url
+        return lambda: open_store(url, retention=retention), url
 
     def use(self, store: Store | None) -> None:
         """Use this store from now on; None returns to the store of the URL."""

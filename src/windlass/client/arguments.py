@@ -11,7 +11,7 @@ stored as a list under their name, `**kwargs` one by one.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from inspect import Parameter
 from types import SimpleNamespace
@@ -19,14 +19,18 @@ from typing import Any, NoReturn, cast, get_type_hints
 
 import msgspec
 
+from windlass.core.limit_keys import check_template, fill_key, refuse_secrets
 from windlass.core.payload import encode_args, encode_result
 from windlass.core.references import REFERENCE_KEY
+from windlass.core.task import NewTask
 from windlass.errors import InvalidPayload, InvalidTask
+from windlass.redaction import hides
 
 SCALARS = (str, int, float, bool, type(None))
 _QUOTED = f'"{REFERENCE_KEY}"'.encode()
 _BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _json = msgspec.json.Encoder()
+_decode_json = msgspec.json.Decoder().decode
 
 
 class Signature:
@@ -40,6 +44,8 @@ class Signature:
         self._positional = tuple(p.name for p in parameters if p.kind in _BY_POSITION)
         self._only_positional = tuple(p.name for p in parameters if p.kind is Parameter.POSITIONAL_ONLY)
         self._rest = next((p.name for p in parameters if p.kind is Parameter.VAR_POSITIONAL), None)
+        self._by_position = bool(self._only_positional or self._rest is not None)
+        """Whether a call may need arguments by position. All others are passed by name."""
         self._others = next((p.name for p in parameters if p.kind is Parameter.VAR_KEYWORD), None)
         self._named = frozenset(p.name for p in parameters if p.name not in (self._rest, self._others))
         self.required = frozenset(p.name for p in parameters if p.default is Parameter.empty and p.name in self._named)
@@ -78,22 +84,21 @@ class Signature:
             given[name] = self.type_of(name).encode(value, name)
         return given
 
-    def decode(self, text: str) -> tuple[list[Any], dict[str, Any]]:
+    def decode(self, text: str) -> tuple[Sequence[Any], dict[str, Any]]:
         """Decode JSON text to positional and keyword arguments, or raise `InvalidPayload`."""
-        given: dict[str, Any] = msgspec.json.decode(text)
-        missing = self.required - given.keys()
-        if missing:
-            raise InvalidPayload(f"{min(missing)}: the handler requires this argument, and the task does not have it.")
-        if not self._takes(given):
-            raise InvalidPayload(f"{min(given.keys() - self._named)}: the handler does not take this argument.")
+        given: dict[str, Any] = _decode_json(text)
+        if given.keys() != self._named:
+            self._check_names(given)
         for name, value in given.items():
-            given[name] = self.type_of(name).decode(value, name)
-        return self._positions(given), given
+            kind = self.type_of(name)
+            if type(value) is not kind.scalar:
+                given[name] = kind.decode(value, name)
+        return (self._positions(given) if self._by_position else ()), given
 
     def encode_result(self, value: Any, max_bytes: int) -> str | None:
         """Return a handler's result as JSON text."""
         kind = self._types["return"]
-        if value is not None and not kind.is_open:
+        if value is not None and not kind.is_open and type(value) is not kind.scalar:
             value = kind.to_plain(value, "result")
         return encode_result(value, max_bytes=max_bytes)
 
@@ -103,6 +108,21 @@ class Signature:
         if text is None or kind.annotation is type(None):
             return None
         return kind.decode(msgspec.json.decode(text), "result")
+
+    def check_key(self, template: object) -> None:
+        """Raise `InvalidTask` unless the placeholders in the key of a limit are arguments that every call has."""
+        check_template(template, self.required, is_open=self._others is not None)
+
+    @cached_property
+    def _secrets(self) -> frozenset[str]:
+        return frozenset(
+            name for name, kind in self._types.items() if hides(name, {"properties": {name: _schema(kind, {})}})
+        )
+
+    def fill_key(self, new: NewTask) -> NewTask:
+        """Return a task with its arguments in the key of its limit."""
+        refuse_secrets(new.limit, self._secrets.__contains__)
+        return fill_key(new)
 
     def schemas(self) -> tuple[str, str]:
         """Return the JSON schemas of the arguments and of the result. A type without a schema accepts anything."""
@@ -116,6 +136,14 @@ class Signature:
             schema["$defs"] = defined
             returns = {**returns, "$defs": defined}
         return msgspec.json.encode(schema).decode(), msgspec.json.encode(returns).decode()
+
+    def _check_names(self, given: Mapping[str, Any]) -> None:
+        """Raise `InvalidPayload` if an argument is missing, or is not a parameter."""
+        missing = self.required - given.keys()
+        if missing:
+            raise InvalidPayload(f"{min(missing)}: the handler requires this argument, and the task does not have it.")
+        if not self._takes(given):
+            raise InvalidPayload(f"{min(given.keys() - self._named)}: the handler does not take this argument.")
 
     def _takes(self, given: Mapping[str, Any]) -> bool:
         return self._others is not None or given.keys() <= self._named or given.keys() - self._named == {self._rest}
@@ -135,11 +163,12 @@ class ValueType:
     def __init__(self, annotation: Any) -> None:
         self.annotation = annotation
         self.is_open = annotation is Any or annotation is inspect.Parameter.empty
-        self._scalar = annotation if annotation in (str, int, float, bool) else None
+        self.scalar = annotation if annotation in (str, int, float, bool) else None
+        """The type whose values are plain JSON already."""
 
     def encode(self, value: Any, where: str) -> Any:
         """Return the value as plain JSON, or raise `InvalidPayload` with the argument's name and type."""
-        if type(value) is self._scalar:
+        if type(value) is self.scalar:
             return value
         if self.is_open:
             return check_plain(value, where)
@@ -150,9 +179,7 @@ class ValueType:
 
     def decode(self, value: Any, where: str) -> Any:
         """Convert plain JSON to a value of the annotated type."""
-        if self.is_open or type(value) is self._scalar:
-            return value
-        return self.check(value, where, value)
+        return value if self.is_open or type(value) is self.scalar else self.check(value, where, value)
 
     def to_plain(self, value: Any, where: str) -> Any:
         """Return the value as plain JSON, without checking it against the annotation."""
@@ -161,7 +188,7 @@ class ValueType:
         except RecursionError:
             raise InvalidPayload(f"{where}: the value is nested too deeply or contains itself.") from None
         except (TypeError, NotImplementedError, ValueError) as error:
-            raise InvalidPayload(f"{where}: a {type(value).__qualname__} cannot be stored as JSON ({error}).") from None
+            raise InvalidPayload(f"{where} cannot be stored as JSON: {error}.") from None
 
     def check(self, encoded: Any, where: str, value: Any) -> Any:
         """Convert plain JSON by the annotation, or raise `InvalidPayload` with the argument's name."""
@@ -244,7 +271,8 @@ def _closure(function: Callable[..., Any]) -> Mapping[str, Any]:
 def _encode_model(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"{type(value).__qualname__} has no JSON form")
+    hint = ", for example with .item() or .tolist()" if hasattr(value, "tolist") else ""
+    raise TypeError(f"a value of type {type(value).__qualname__} has no JSON form, convert it first{hint}")
 
 
 def _decode_model(kind: type[Any], value: Any) -> Any:

@@ -18,14 +18,14 @@ from contextlib import nullcontext
 from threading import Lock, get_ident
 from typing import Any
 
-from windlass.client.async_bridge import start_writer
+from windlass.client.async_bridge import in_thread, start_writer
 from windlass.client.context import current_lease
 from windlass.client.tracing import submit_span
 from windlass.core.task import Lease, NewTask
 from windlass.errors import CommitUnknown, InvalidTask, KeyConflict, NotAllowed, QueueFull, WindlassError
 from windlass.refused_submits import refused_submits
 from windlass.stores.protocol import Receipt, Store
-from windlass.wiring import asubmit_in, is_async
+from windlass.wiring import acheck_connection, asubmit_in, identify_database, is_async
 
 MAX_TASKS = 2_000
 """Maximum number of tasks in a shared commit. A call with more tasks gets a commit of its own."""
@@ -86,6 +86,8 @@ class Committer:
         try:
             with span or _NOT_TRACED:
                 tasks = tasks if span is None else span.tasks
+                if _asks_for_admission(tasks):
+                    _check_admission(self._store(), tasks)
                 if conn is None and not self.is_direct:
                     receipts = self._commit(tasks, current_lease())
                 else:
@@ -101,16 +103,28 @@ class Committer:
         try:
             with span or _NOT_TRACED:
                 tasks = tasks if span is None else span.tasks
+                if _asks_for_admission(tasks):
+                    await in_thread(lambda: _check_admission(self._store(), tasks))
                 if conn is None and not self.is_direct:
                     receipts = await self._acommit(tasks, current_lease())
-                elif conn is not None and is_async(conn):
-                    receipts = await asubmit_in(conn, tasks, current_lease())
+                elif conn is not None and is_async(conn) and not self.is_direct:
+                    receipts = await self._ajoin(tasks, conn, current_lease())
                 else:
                     receipts = self._store().submit(tasks, conn=conn, lease=current_lease())
                 return receipts if span is None else span.record(receipts)
         except WindlassError as error:
             refused_submits.count(error)
             raise
+
+    async def _ajoin(self, tasks: Sequence[NewTask], conn: Any, lease: Lease | None) -> list[Receipt]:
+        """Join the transaction of an asynchronous connection. With a lease, the database that granted it accepts it."""
+        import asyncio
+
+        if lease is None:
+            expected = await asyncio.to_thread(lambda: identify_database(self._store()))
+            if expected is not None:
+                await acheck_connection(conn, expected)
+        return await asubmit_in(conn, tasks, lease)
 
     def _commit(self, tasks: Sequence[NewTask], lease: Lease | None) -> list[Receipt]:
         call = _Call(tasks, lease, is_async=False)
@@ -238,3 +252,17 @@ class Committer:
             start_writer(self._lead)
         except RuntimeError:  # No thread can be started, for example at interpreter shutdown.
             self._lead()
+
+
+def _asks_for_admission(tasks: Sequence[NewTask]) -> bool:
+    return tasks[0].admit is not None if len(tasks) == 1 else any(task.admit is not None for task in tasks)
+
+
+def _check_admission(store: Store, tasks: Sequence[NewTask]) -> None:
+    ask_node: Callable[[Sequence[NewTask]], None] | None = getattr(store, "check_admission", None)
+    if ask_node is not None:  # In a worker: a handler may not read everything that the check needs.
+        ask_node(tasks)
+        return
+    from windlass.operations.admission import check_admission  # Rarely needed, and slow to import.
+
+    check_admission(store, tasks)

@@ -1,24 +1,25 @@
 """The context of a running attempt: `windlass.current()`.
 
 It is found through a context variable, so it is available in the handler, in everything it calls, and in
-`asyncio.to_thread`, but not in threads that a handler starts itself. The context talks to a `Channel`: the worker's
-socket in production, the store in `windlass.testing`.
+`asyncio.to_thread`, but not in threads that a handler starts itself; of those, a worker only captures the output. The
+context talks to a `Channel`: the worker's socket in production, the store in `windlass.testing`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar, Token
 from datetime import datetime, timedelta
 from typing import Any, Protocol, cast
 from uuid import UUID
 
+from windlass.client.arguments import Signature
+from windlass.client.task_hooks import TaskHooks
+from windlass.client.tracing import start_attempt_span
 from windlass.client.transaction import Cancelled, Transaction
 from windlass.core.assignment import Assignment
-from windlass.core.payload import encode_result
-from windlass.core.settlement import Returned
+from windlass.core.settlement import Outcome, Returned
 from windlass.core.task import Lease, TaskId
 from windlass.core.times import Duration, duration, to_datetime
 from windlass.errors import NotAllowed
@@ -28,12 +29,14 @@ __all__ = [
     "Channel",
     "Context",
     "GiveUp",
+    "Handlers",
     "RetryIn",
+    "Runnable",
     "SoftTimeout",
     "current",
+    "current_assignment",
     "current_lease",
     "log",
-    "running",
 ]
 
 log = logging.getLogger("windlass.task")
@@ -80,17 +83,48 @@ class Channel(Protocol):
         ...
 
 
-class Context:
-    """One running attempt, as the handler sees it."""
+class Runnable(Protocol):
+    """The part of a handler that is needed to run it."""
 
-    def __init__(
-        self, assignment: Assignment, channel: Channel, encode: Callable[[Any], str | None] = encode_result
-    ) -> None:
+    @property
+    def function(self) -> Callable[..., Any]: ...
+    @property
+    def signature(self) -> Signature: ...
+
+
+class Handlers(Protocol):
+    """The part of an app that is needed to run its handlers."""
+
+    @property
+    def handlers(self) -> Mapping[str, Runnable]: ...
+    @property
+    def max_result_bytes(self) -> int: ...
+    @property
+    def hooks(self) -> TaskHooks: ...
+
+
+class Context:
+    """One running attempt, as the handler sees it. In a `with` block, `current()` returns it, and its span is open."""
+
+    __slots__ = ("_app", "_channel", "_span", "_token", "assignment", "outcome", "written")
+
+    def __init__(self, assignment: Assignment, channel: Channel, app: Handlers) -> None:
         self.assignment = assignment
         self.written: Returned | None = None
         """The outcome that `transaction` has committed. Nothing changes it afterwards."""
+        self.outcome: Outcome | None = None
+        """The outcome of the attempt, for its span."""
         self._channel = channel
-        self._encode = encode
+        self._app = app
+
+    def __enter__(self) -> None:
+        self._span = start_attempt_span(self.assignment)
+        self._token: Token[Context] = _current.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
+        if self._span is not None:
+            self._span.end(self.outcome)
 
     @property
     def task_id(self) -> UUID:
@@ -178,7 +212,12 @@ class Context:
         """
         if self.written is not None:
             raise NotAllowed("The completion of this task is already committed. Use one transaction per attempt.")
-        return Transaction(conn, self.lease, self._encode, self._mark_written)
+        return Transaction(conn, self.lease, self.encode_result, self._mark_written)
+
+    def encode_result(self, value: Any) -> str | None:
+        """Return a result of the handler as JSON text, or raise `InvalidPayload`."""
+        signature = self._app.handlers[self.assignment.handler].signature
+        return signature.encode_result(value, self._app.max_result_bytes)
 
     def _mark_written(self, result: str | None) -> None:
         self.written = Returned(result)
@@ -198,17 +237,13 @@ def current() -> Context:
     return context
 
 
+def current_assignment() -> Assignment | None:
+    """Return the assignment of the attempt that is running in this context, or None."""
+    context = _current.get(None)
+    return None if context is None else context.assignment
+
+
 def current_lease() -> Lease | None:
     """Return the lease of the attempt that is running in this context, or None."""
-    context = _current.get(None)
-    return None if context is None else context.assignment.lease
-
-
-@contextmanager
-def running(context: Context) -> Generator[None]:
-    """Make `current()` return this context inside the block."""
-    token = _current.set(context)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    assignment = current_assignment()
+    return None if assignment is None else assignment.lease

@@ -10,13 +10,22 @@ from __future__ import annotations
 import asyncio
 import os
 import traceback
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
-from windlass.client.arguments import Signature
-from windlass.client.context import Cancelled, Channel, Context, GiveUp, RetryIn, SoftTimeout, log, running
-from windlass.client.tracing import attempt_span
+from windlass.client.context import (
+    Cancelled,
+    Channel,
+    Context,
+    GiveUp,
+    Handlers,
+    RetryIn,
+    Runnable,
+    SoftTimeout,
+    log,
+)
 from windlass.core.assignment import Assignment
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
@@ -26,61 +35,53 @@ from windlass.errors import InvalidPayload, InvalidTask
 
 MAX_TRACEBACK = 16 * 1024
 MAX_MESSAGE = 4 * 1024
+MAX_KIND = 512
 UNKNOWN_HANDLER_DELAY = 30_000_000
 """Microseconds until a task is tried again after it came to a worker that does not have its handler."""
-
-
-class Runnable(Protocol):
-    """The part of a handler that is needed to run it."""
-
-    @property
-    def function(self) -> Callable[..., Any]: ...
-    @property
-    def signature(self) -> Signature: ...
-
-
-class Handlers(Protocol):
-    """The part of an app that is needed to run its handlers."""
-
-    @property
-    def handlers(self) -> Mapping[str, Runnable]: ...
-    @property
-    def max_result_bytes(self) -> int: ...
+_NOTHING = Returned(None)
+_NO_HOOKS = nullcontext()
 
 
 def run_attempt(app: Handlers, assignment: Assignment, channel: Channel) -> Outcome:
     """Run one attempt of a `def` handler, in this thread."""
-    attempt = _Attempt(app, assignment, channel)
+    pid = os.getpid()
+    handler = app.handlers.get(assignment.handler)
+    context = Context(assignment, channel, app)
     outcome: Outcome | None = None
     try:
-        with attempt_span(assignment) as span, running(attempt.context):
+        with context:
             try:
-                args, kwargs = attempt.arguments()
-                outcome = attempt.result_outcome(attempt.handler.function(*args, **kwargs))
+                function, args, kwargs = _prepare_call(handler, assignment, channel)
+                with app.hooks.run() if app.hooks else _NO_HOOKS:
+                    outcome = _result_outcome(context, function(*args, **kwargs))
             except BaseException as error:  # noqa: BLE001 - every end of an attempt is reported
-                outcome = attempt.error_outcome(error)
+                outcome = _error_outcome(context, error)
             finally:
-                _end_if_forked(attempt.pid)
-            span.record(outcome)
+                _end_if_forked(pid)
+            context.outcome = outcome
     except (SoftTimeout, Cancelled) as late:  # Raised from outside after the handler had returned.
-        return outcome or attempt.error_outcome(late)
+        return outcome or _error_outcome(context, late)
     return outcome
 
 
 async def arun_attempt(app: Handlers, assignment: Assignment, channel: Channel) -> Outcome:
     """Run one attempt of an `async def` handler. A cancellation that nobody requested propagates."""
-    attempt = _Attempt(app, assignment, channel)
-    with attempt_span(assignment) as span, running(attempt.context):
+    handler = app.handlers.get(assignment.handler)
+    context = Context(assignment, channel, app)
+    with context:
         try:
-            args, kwargs = attempt.arguments()
-            return span.record(attempt.result_outcome(await _Interruptible(attempt.handler.function(*args, **kwargs))))
+            function, args, kwargs = _prepare_call(handler, assignment, channel)
+            with app.hooks.run() if app.hooks else _NO_HOOKS:
+                outcome = _result_outcome(context, await _Interruptible(function(*args, **kwargs)))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling() and not channel.cancelled(assignment) and not _is_ours(error):
                 raise
-            return span.record(attempt.error_outcome(Cancelled() if task is not None and task.cancelling() else error))
+            outcome = _error_outcome(context, Cancelled() if task is not None and task.cancelling() else error)
         except BaseException as error:  # noqa: BLE001 - every end of an attempt is reported
-            return span.record(attempt.error_outcome(error))
+            outcome = _error_outcome(context, error)
+        context.outcome = outcome
+    return outcome
 
 
 def interrupt(task: asyncio.Task[Any], reason: SoftTimeout | Cancelled) -> None:
@@ -102,7 +103,8 @@ def describe_error(error: BaseException) -> Error:
     except BaseException as worse:  # noqa: BLE001 - a broken __str__ or __cause__ must not hide the error itself
         text, message = "", f"(its text cannot be formatted: {type(worse).__name__})"
     kind = "OutOfMemory" if isinstance(error, MemoryError) else type(error).__qualname__
-    return Error(kind=kind, message=_truncate(message, MAX_MESSAGE), traceback=_truncate(text, MAX_TRACEBACK))
+    message, text = truncate(message, MAX_MESSAGE), truncate(text, MAX_TRACEBACK)
+    return Error(kind=kind[:MAX_KIND], message=message, traceback=text)
 
 
 def _end_if_forked(pid: int) -> None:
@@ -119,61 +121,49 @@ class _LeaseUncertain(Exception):
     """The attempt's lease may have expired before the handler was called."""
 
 
-class _Attempt:
-    """The steps that `def` and `async def` handlers share."""
+def _prepare_call(
+    handler: Runnable | None, assignment: Assignment, channel: Channel
+) -> tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]:
+    """Return the function and its arguments. The lease is checked last, right before the call."""
+    if handler is None:
+        raise _UnknownHandler(assignment.handler)
+    try:
+        args, kwargs = handler.signature.decode(assignment.args)
+    except (InvalidPayload, InvalidTask) as error:
+        raise GiveUp(f"The arguments do not fit the handler: {error}") from None
+    if not channel.may_start(assignment):
+        raise _LeaseUncertain
+    return handler.function, args, kwargs
 
-    def __init__(self, app: Handlers, assignment: Assignment, channel: Channel) -> None:
-        self.pid = os.getpid()
-        self._assignment = assignment
-        self._channel = channel
-        self._handler = app.handlers.get(assignment.handler)
-        self._max_result_bytes = app.max_result_bytes
-        self.context = Context(assignment, channel, self._encode)
 
-    @property
-    def handler(self) -> Runnable:
-        if self._handler is None:
-            raise _UnknownHandler(self._assignment.handler)
-        return self._handler
+def _result_outcome(context: Context, value: Any) -> Outcome:
+    if context.written is not None:
+        return context.written
+    if value is None:
+        return _NOTHING
+    try:
+        return Returned(context.encode_result(value))
+    except InvalidPayload as error:
+        raise GiveUp(f"The result cannot be stored: {error}") from None
 
-    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Decode the handler's arguments and check the lease, right before the call."""
-        try:
-            decoded = self.handler.signature.decode(self._assignment.args)
-        except (InvalidPayload, InvalidTask) as error:
-            raise GiveUp(f"The arguments do not fit the handler: {error}") from None
-        if not self._channel.may_start(self._assignment):
-            raise _LeaseUncertain
-        return decoded
 
-    def result_outcome(self, value: Any) -> Outcome:
-        if self.context.written is not None:
-            return self.context.written
-        try:
-            return Returned(self._encode(value))
-        except InvalidPayload as error:
-            raise GiveUp(f"The result cannot be stored: {error}") from None
-
-    def error_outcome(self, error: BaseException) -> Outcome:
-        if self.context.written is not None:
-            log.error("task %s raised after its completion was committed", self._assignment.task, exc_info=error)
-            return self.context.written
-        match error:
-            case Cancelled():
-                return Stopped(State.CANCELLED, "stopped while running")
-            case RetryIn():
-                return Raised(describe_error(error), retry_in=micros(min(max(error.delay, timedelta(0)), LONGEST)))
-            case GiveUp():
-                return Raised(describe_error(error), give_up=True)
-            case _LeaseUncertain():
-                return Released()
-            case _UnknownHandler():
-                return Released(delay=UNKNOWN_HANDLER_DELAY)
-            case _:
-                return Raised(describe_error(error))
-
-    def _encode(self, value: Any) -> str | None:
-        return self.handler.signature.encode_result(value, self._max_result_bytes)
+def _error_outcome(context: Context, error: BaseException) -> Outcome:
+    if context.written is not None:
+        log.error("task %s raised after its completion was committed", context.task_id, exc_info=error)
+        return context.written
+    match error:
+        case Cancelled():
+            return Stopped(State.CANCELLED, "stopped while running")
+        case RetryIn():
+            return Raised(describe_error(error), retry_in=micros(min(max(error.delay, timedelta(0)), LONGEST)))
+        case GiveUp():
+            return Raised(describe_error(error), give_up=True)
+        case _LeaseUncertain():
+            return Released()
+        case _UnknownHandler():
+            return Released(delay=UNKNOWN_HANDLER_DELAY)
+        case _:
+            return Raised(describe_error(error))
 
 
 class _Interruptible:
@@ -212,7 +202,7 @@ def _is_ours(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and isinstance(next(iter(error.args), 0), SoftTimeout | Cancelled)
 
 
-def _truncate(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """Shorten text to a limit: keep a quarter from the start and three quarters from the end, where errors are."""
     if len(text) <= most:
         return text

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from windlass.client.app_store import AppStore
 from windlass.client.arguments import Signature
+from windlass.client.context import current_assignment
 from windlass.client.handle import Handle
 from windlass.client.options import UsingOptions, check_fields, task_fields
 from windlass.core.manifest import HandlerInfo
@@ -50,6 +51,8 @@ class Using(Generic[P, R_co]):
         """The fields of each `NewTask`, except its arguments."""
         self._app_store = app_store
         self._conn = conn
+        if fields.get("limit") is not None:
+            signature.check_key(fields["limit"])
 
     def using(self, **options: Unpack[UsingOptions]) -> Using[P, R_co]:
         """Return the same handler with these options on top."""
@@ -59,19 +62,25 @@ class Using(Generic[P, R_co]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R_co]:
         """Enqueue a call, to run in a worker. When this returns, the task is durable."""
-        task = NewTask(args=self.signature.encode(args, kwargs), **self.fields)
-        [receipt] = self._app_store.committer.submit((task,), self._conn)
+        [receipt] = self._app_store.committer.submit((self._new_task(args, kwargs),), self._conn)
         return Handle(self._app_store, receipt.id)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R_co]:
         """Async version of `enqueue`."""
-        task = NewTask(args=self.signature.encode(args, kwargs), **self.fields)
-        [receipt] = await self._app_store.committer.asubmit((task,), self._conn)
+        [receipt] = await self._app_store.committer.asubmit((self._new_task(args, kwargs),), self._conn)
         return Handle(self._app_store, receipt.id)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
         """Return the call as a value for `app.enqueue_many`."""
-        return Bound(NewTask(args=self.signature.encode(args, kwargs), **self.fields), self._conn)
+        return Bound(self._new_task(args, kwargs), self._conn)
+
+    def _new_task(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewTask:
+        """Return the task of a call. Inside a handler, it belongs to the tenant of the running task by default."""
+        fields, running = self.fields, current_assignment()
+        if running is not None and "tenant" not in fields:
+            fields = {**fields, "tenant": running.tenant}
+        task = NewTask(args=self.signature.encode(args, kwargs), **fields)
+        return task if task.limit is None else self.signature.fill_key(task)
 
 
 class Handler(Using[P, R_co], Generic[P, C_co, R_co]):

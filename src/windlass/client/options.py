@@ -9,9 +9,10 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
+from windlass.core.limits import parse_rate
 from windlass.core.names import check_text, shorten
 from windlass.core.retry import Retry
-from windlass.core.task import NewTask, OnFailure
+from windlass.core.task import NewTask, OnFailure, Rate
 from windlass.core.times import Duration, duration, moment
 from windlass.core.validation import check_labels, check_once, check_task
 from windlass.errors import InvalidTask
@@ -43,8 +44,21 @@ class TaskOptions(TypedDict, total=False):
     heartbeat_timeout: Duration | None
     """Maximum time between two calls of `current().progress()`."""
     slots: int
+    """How many slots of a worker it takes. A worker has as many slots as threads."""
+    memory: int | None
+    """The bytes of memory that it needs, of those that its pool has."""
     requires: Iterable[str]
     downstream: str | None
+    limit: str | None
+    """A key, with arguments as in "customer:{customer_id}": of the tasks with the same one, at most `max_running` run
+    at once, and start at most at `rate`, over all nodes. None removes all three."""
+    max_running: int | None
+    rate: Rate | str | None
+    """Tasks per period, such as "10/1m"."""
+    raise_prerequisites: bool
+    """False: prerequisites do not inherit its priority and deadline."""
+    admit: Literal["strict"] | None
+    """`strict`: refuse a task whose queue cannot make its deadline at the present rate (`DeadlineUnreachable`)."""
 
 
 class UsingOptions(TaskOptions, total=False):
@@ -70,7 +84,12 @@ _UNCHANGED = (
     "priority",
     "tenant",
     "slots",
+    "memory",
     "downstream",
+    "limit",
+    "max_running",
+    "raise_prerequisites",
+    "admit",
     "key",
     "workflow",
     "on_failure",
@@ -78,7 +97,7 @@ _UNCHANGED = (
     "max_crashes",
     "at_most_once",
 )
-_KNOWN = {*_LIMITS, *_MOMENTS, *_UNCHANGED, "requires", "after", "retries"}
+_KNOWN = {*_LIMITS, *_MOMENTS, *_UNCHANGED, "requires", "after", "retries", "rate"}
 
 
 def task_fields(options: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,6 +105,8 @@ def task_fields(options: Mapping[str, Any], before: Mapping[str, Any]) -> dict[s
     unknown = options.keys() - _KNOWN
     if unknown:
         raise TypeError(f"Unknown option {min(unknown)!r}. The options are {', '.join(sorted({*_KNOWN, 'conn'}))}.")
+    if options.get("limit", "") is None:  # What it allowed goes with it.
+        before = {**before, "max_running": None, "rate": None}
     fields = {**before, **{name: options[name] for name in _UNCHANGED if name in options}}
     for name in _LIMITS:
         if name in options:
@@ -99,6 +120,9 @@ def task_fields(options: Mapping[str, Any], before: Mapping[str, Any]) -> dict[s
             fields["retry"] = replace(policy, retries=options["retries"])
     if fields.get("at_most_once") is True and isinstance(fields.get("retry"), Retry):
         check_once(fields["retry"])  # Only an explicit policy is rejected; a `NewTask` always has one.
+    if "rate" in options:
+        rate = options["rate"]
+        fields["rate"] = parse_rate(rate) if isinstance(rate, str) else rate
     if "requires" in options:
         fields["requires"] = check_labels(options["requires"])
     if "after" in options:

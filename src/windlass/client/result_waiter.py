@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from threading import Condition, Thread
 
 from windlass.core.task import Task, TaskId
-from windlass.errors import UnknownTask
+from windlass.errors import InvalidPayload, UnknownTask
 from windlass.stores.protocol import Store
 
 SHORTEST_SECONDS = 0.002
@@ -68,6 +68,14 @@ class ResultWaiter:
     def _poll(self, ids: list[TaskId]) -> None:
         try:
             tasks = self._store().get(ids)
+        except InvalidPayload as error:  # In a handler, an answer has a largest size.
+            middle = len(ids) // 2
+            if not middle:
+                self._resolve(ids[0], error)
+                return
+            self._poll(ids[:middle])
+            self._poll(ids[middle:])
+            return
         except BaseException as error:  # noqa: BLE001 - each waiter raises it
             for id in ids:
                 self._resolve(id, error)

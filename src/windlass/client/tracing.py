@@ -19,6 +19,7 @@ from windlass.clock import monotonic
 from windlass.core.assignment import Assignment
 from windlass.core.settlement import Outcome, Raised, Released, Returned, Stopped
 from windlass.core.task import NewTask, TaskId
+from windlass.distribution import install_hint
 from windlass.redaction import redact_text
 
 if TYPE_CHECKING:
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Link, Span, TracerProvider
 
-__all__ = ["attempt_span", "disable", "enable", "submit_span"]
+__all__ = ["disable", "enable", "start_attempt_span", "submit_span"]
 
 logger = logging.getLogger("windlass.client.tracing")
 _BATCH = "messaging.batch.message_count"
-NEEDED = "Tracing needs OpenTelemetry: pip install 'windlass[otel]'"
+NEEDED = f"Tracing needs OpenTelemetry: {install_hint('otel')}"
 
 
 class HasId(Protocol):
@@ -84,9 +85,10 @@ def submit_span(tasks: Sequence[NewTask]) -> SubmitSpan | None:
     return None if tracing is None else SubmitSpan(tracing, tasks)
 
 
-def attempt_span(assignment: Assignment) -> AttemptSpan:
-    """Return the span of an attempt; it does nothing when tracing is off."""
-    return AttemptSpan(_switch.current(), assignment)
+def start_attempt_span(assignment: Assignment) -> AttemptSpan | None:
+    """Start the span of an attempt and make it the current one; None when tracing is off."""
+    tracing = _switch.tracing if _switch.is_read else _switch.current()
+    return None if tracing is None else AttemptSpan(tracing, assignment)
 
 
 class Tracing:
@@ -174,30 +176,23 @@ class SubmitSpan:
 
 
 class AttemptSpan:
-    """The span of an attempt, from its assignment to its outcome. It is the current span inside the block."""
+    """The span of an attempt, from its assignment to its outcome. It is the current span until it ends."""
 
-    def __init__(self, tracing: Tracing | None, assignment: Assignment) -> None:
+    def __init__(self, tracing: Tracing, assignment: Assignment) -> None:
         self._tracing = tracing
         self._assignment = assignment
         self._span: Span | None = None
         self._started = 0.0
         self._error = ""
+        with _logging_errors():
+            self._start(tracing)
 
-    def __enter__(self) -> AttemptSpan:
-        if self._tracing is not None:
+    def end(self, outcome: Outcome | None) -> None:
+        """Record the outcome, if there is one, and end the span."""
+        if self._span is not None:
             with _logging_errors():
-                self._start(self._tracing)
-        return self
-
-    def record(self, outcome: Outcome) -> Outcome:
-        """Add the outcome to the span."""
-        if self._tracing is not None and self._span is not None:
-            with _logging_errors():
-                self._record(self._tracing, self._span, outcome)
-        return outcome
-
-    def __exit__(self, *_: object) -> None:
-        if self._tracing is not None and self._span is not None:
+                if outcome is not None:
+                    self._record(self._tracing, self._span, outcome)
             with _logging_errors():
                 self._end(self._tracing, self._span)
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from windlass.client.app_store import AppStore
 from windlass.client.arguments import SCALARS, Signature, count_references, reject_references
 from windlass.client.async_bridge import in_thread
+from windlass.client.context import current_assignment
 from windlass.client.handle import Handle
 from windlass.client.handlers import Using
 from windlass.client.options import prerequisites
@@ -27,6 +28,7 @@ from windlass.core.submission import MAX_BATCH
 from windlass.core.task import NewTask, OnFailure, TaskId
 from windlass.core.validation import check_task
 from windlass.errors import NotAllowed
+from windlass.stores.protocol import Filter
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -43,14 +45,20 @@ class Step(Handle[R_co]):
 class Workflow:
     """Builds a workflow; see `App.workflow`."""
 
-    def __init__(self, app_store: AppStore, name: str, tenant: str, conn: Any = None) -> None:
+    def __init__(
+        self, app_store: AppStore, name: str, tenant: str | None = None, conn: Any = None, *, append: bool = False
+    ) -> None:
         check_text("workflow", name)
+        if tenant is None:
+            running = current_assignment()
+            tenant = "default" if running is None else running.tenant
         check_name("tenant", tenant)
         self.name = name
         self.tenant = tenant
         self.steps: list[Step[Any]] = []
         self._app_store = app_store
         self._conn = conn
+        self._append = append
         self._tasks: list[NewTask] = []
         self._is_open = True
 
@@ -69,7 +77,7 @@ class Workflow:
         check_type("handler", handler, Using, "pass a function decorated with @app.task")
         encoded, references = _encode(handler.signature, args, kwargs)
         fields: dict[str, Any] = {**handler.fields, "tenant": self.tenant, "workflow": self.name}
-        task = NewTask(args=encoded, **fields)
+        task = handler.signature.fill_key(NewTask(args=encoded, **fields))
         waits_for = dict.fromkeys([*task.prerequisites, *prerequisites(after), *references])
         task = replace(
             task,
@@ -89,6 +97,8 @@ class Workflow:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._is_open = False
         if kind is None and self._tasks:
+            if self._must_be_new:
+                self._check_new()
             self._submit()
 
     async def __aenter__(self) -> Workflow:
@@ -98,10 +108,25 @@ class Workflow:
         self._is_open = False
         if kind is not None or not self._tasks:
             return
+        if self._must_be_new:
+            await in_thread(self._check_new)
         if len(self._tasks) <= MAX_BATCH:
             await self._app_store.committer.asubmit(self._tasks, self._conn)
         else:
             await in_thread(self._submit)
+
+    @property
+    def _must_be_new(self) -> bool:
+        return not self._append and any(task.key is None for task in self._tasks)
+
+    def _check_new(self) -> None:
+        """Raise `NotAllowed` if a workflow of this name has tasks: those without a key would be added to it."""
+        where = Filter(workflow=self.name, tenant=self.tenant)
+        if self._app_store.store.find(where, limit=1).tasks:
+            raise NotAllowed(
+                f"Workflow {self.name!r} already exists, and the new tasks without a key would be added to it. Use "
+                "another name, give every task a key (a repeated submit then creates nothing), or pass append=True."
+            )
 
     def _id_of(self, task: NewTask) -> TaskId:
         if task.key is not None:

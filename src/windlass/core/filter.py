@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 
 from windlass.core.lifecycle import State
+from windlass.core.payload import decode_stored
 from windlass.core.task import Task
 from windlass.core.times import LATEST, Micros, format_duration
 
@@ -68,7 +70,17 @@ class Pattern(Struct, frozen=True):
 
     def within(self, text: str) -> bool:
         """Return True if part of the text matches, ignoring case."""
-        return Pattern(("", *(part.casefold() for part in self.parts), "")).fits(text.casefold())
+        return self.within_folded(text.casefold())
+
+    def within_folded(self, text: str) -> bool:
+        """Return True if part of a text that is in folded case matches."""
+        parts = _fold(self.parts)
+        return parts[0] in text if len(parts) == 1 else Pattern(("", *parts, "")).fits(text)
+
+
+@lru_cache(maxsize=1_000)
+def _fold(parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(part.casefold() for part in parts)
 
 
 FREE = ""
@@ -80,6 +92,29 @@ STATE = "state"
 ARGS = "args."
 
 
+class Examined:
+    """A task, and what several conditions compare of it, each part computed once."""
+
+    __slots__ = ("_arguments", "_folded", "task")
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self._folded: dict[str, tuple[str, ...]] = {}
+        self._arguments: dict[str, list[Any]] = {}
+
+    def folded(self, field: str) -> tuple[str, ...]:
+        """Return the texts of a field in folded case."""
+        if field not in self._folded:
+            self._folded[field] = tuple(text.casefold() for text in _texts(self.task, field))
+        return self._folded[field]
+
+    def arguments(self, field: str) -> list[Any]:
+        """Return the values at a path in the arguments."""
+        if field not in self._arguments:
+            self._arguments[field] = list(_arguments(self.task, field))
+        return self._arguments[field]
+
+
 class Condition(Struct, frozen=True, kw_only=True):
     """A condition that a task must meet, or must not meet if `excluded`."""
 
@@ -89,18 +124,23 @@ class Condition(Struct, frozen=True, kw_only=True):
     """Alternatives: one must match. Text is a pattern, a duration is microseconds."""
     excluded: bool = False
 
-    def holds(self, task: Task, now: Micros) -> bool:
+    @property
+    def searches(self) -> int:
+        """The number of searches through the arguments of a task that the condition needs."""
+        return len(self.values) if self.field == FREE or self.field.startswith(ARGS) else 0
+
+    def holds(self, seen: Examined, now: Micros) -> bool:
         """Return True if the task meets the condition."""
-        return self._any(task, now) is not self.excluded
+        return any(self._compared(value, seen, now) for value in self.values) is not self.excluded
 
-    def _any(self, task: Task, now: Micros) -> bool:
-        return any(self._compared(value, task, now) for value in self.values)
-
-    def _compared(self, value: Pattern | float, task: Task, now: Micros) -> bool:
+    def _compared(self, value: Pattern | float, seen: Examined, now: Micros) -> bool:
+        task = seen.task
         if self.field.startswith(ARGS):
-            return any(_meets(self.op, each, value) for each in _arguments(task, self.field))
+            return any(_meets(self.op, each, value) for each in seen.arguments(self.field))
         if isinstance(value, Pattern):
-            return any(_alike(self.op, text, value) for text in _texts(task, self.field))
+            if self.op is Op.HAS:
+                return any(value.within_folded(text) for text in seen.folded(self.field))
+            return any(value.fits(text) for text in _texts(task, self.field))
         return _in_order(self.op, now - task.submitted if self.field == AGE else _number(task, self.field), value)
 
     def __str__(self) -> str:
@@ -122,7 +162,13 @@ class Query(Struct, frozen=True):
 
     def matches(self, task: Task, now: Micros) -> bool:
         """Return True if the task matches."""
-        return all(condition.holds(task, now) for condition in self.conditions)
+        seen = Examined(task)
+        return all(condition.holds(seen, now) for condition in self.conditions)
+
+    @property
+    def searches(self) -> int:
+        """The number of searches through the arguments of each task that the filter needs."""
+        return sum(condition.searches for condition in self.conditions)
 
     def __str__(self) -> str:
         return " ".join(map(str, self.conditions))
@@ -185,7 +231,7 @@ def _number(task: Task, field: str) -> int:
 
 def _arguments(task: Task, field: str) -> Iterator[Any]:
     """Return the values at a path in the arguments. A list stands for its elements unless an index follows."""
-    found: list[Any] = [msgspec.json.decode(task.args)]
+    found: list[Any] = [decode_stored(task.args, is_object=True)]
     for step in field.removeprefix(ARGS).split("."):
         found = [below for value in found for below in _below(value, step)]
     for value in found:

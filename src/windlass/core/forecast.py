@@ -51,6 +51,32 @@ def forecast(ahead: int, slots: int, seconds: float, *, more: bool = False, slac
     return Forecast(ahead=ahead, more=more, soonest=soonest, latest=turn + SURE * spread, deadline_risk=risk)
 
 
+class EndForecast(Struct, frozen=True, kw_only=True):
+    """When a task that is not submitted yet would end."""
+
+    ahead: int
+    """The number of tasks that would be before it in its queue."""
+    rate: float
+    """How many tasks of its queue the workers run per second."""
+    ends_in: float
+    """The expected seconds until its end."""
+
+    def __str__(self) -> str:
+        return (
+            f"the task would end in about {_time(self.ends_in)}, after {self.ahead:,} tasks at {self.rate:.3g} tasks/s"
+        )
+
+
+def forecast_end(ahead: int, slots: int, seconds: float, *, share: float = 1.0, not_before: float = 0.0) -> EndForecast:
+    """Forecast the end of a task that is not submitted yet: its expected start, plus a run time of `seconds`.
+
+    `share` is the part of the slots that its queue gets while other queues have tasks too. `not_before` are the seconds
+    until it may start.
+    """
+    rate = slots * share / seconds
+    return EndForecast(ahead=ahead, rate=rate, ends_in=max(ahead / rate, not_before) + seconds)
+
+
 def _time(seconds: float) -> str:
     if seconds < 10:
         return f"{seconds:.1f} s"

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from windlass.core.limit_keys import fill_key
 from windlass.core.names import check_name, check_text
 from windlass.core.retry import storable
 from windlass.core.task import NewTask
@@ -34,9 +35,18 @@ class HandlerInfo(Struct, frozen=True, kw_only=True):
     """The handler's options as the JSON of a `NewTask` without arguments."""
 
     def new_task(self, args: Mapping[str, Any], fields: Mapping[str, Any] | None = None) -> NewTask:
-        """Return a task of this handler with the handler's options, overridden by `fields`."""
-        template = msgspec.json.decode(self.template, type=NewTask)
-        return replace(template, **{"handler": self.name, "args": args, "queue": self.queue, **(fields or {})})
+        """Return a task of this handler with the handler's options, overridden by `fields`.
+
+        The arguments are filled into the key of its limit.
+        """
+        new = replace(
+            self.new_task_template(), **{"handler": self.name, "args": args, "queue": self.queue, **(fields or {})}
+        )
+        return fill_key(new)
+
+    def new_task_template(self) -> NewTask:
+        """Return the handler's options as a task without arguments."""
+        return msgspec.json.decode(self.template, type=NewTask)
 
 
 class HandlerSeen(HandlerInfo, frozen=True, kw_only=True):

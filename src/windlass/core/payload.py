@@ -16,6 +16,8 @@ from windlass.errors import InvalidPayload
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 64
+DAMAGED = "[damaged]"
+"""Marks stored arguments or a result that cannot be read."""
 _LARGEST_INTEGER = 2**63 - 1
 
 _encoder = msgspec.json.Encoder()
@@ -98,6 +100,16 @@ def _check_encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def decode_stored(text: str, *, is_object: bool = False) -> Any:
+    """Decode stored arguments or a stored result. Text that is not JSON, as in a damaged row, becomes a note."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any] if is_object else Any)
+    except (msgspec.DecodeError, TypeError, RecursionError):
+        pass
+    note = f"{len(text):,} characters that are not valid"
+    return {DAMAGED: note} if is_object else f"{DAMAGED} {note}"
 
 
 def json_object(text: str) -> dict[str, Any]:

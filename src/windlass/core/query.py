@@ -36,6 +36,9 @@ __all__ = ["ALIASES", "FIELDS", "STATES", "Condition", "Op", "Pattern", "Query",
 LONGEST_TEXT = 4_000
 MOST_CONDITIONS = 50
 MOST_VALUES = 200
+MOST_VALUES_IN_ALL = 500
+MOST_SEARCHES = 50
+"""How many values of free text and of `args` a filter may have: each one is a search through all arguments."""
 
 ALIASES = {"task": "handler", "reason": "error"}
 """Aliases of fields."""
@@ -72,8 +75,17 @@ class _Reader:
         while self._skip_spaces():
             if len(found) == MOST_CONDITIONS:
                 self._refuse(self._at, f"over {MOST_CONDITIONS} conditions; use fewer")
+            start = self._at
             found.append(self._condition())
+            self._check_cost(found, start)
         return found
+
+    def _check_cost(self, found: list[Condition], at: int) -> None:
+        """Refuse a filter that would keep the server busy: every value is compared with thousands of tasks."""
+        if sum(len(each.values) for each in found) > MOST_VALUES_IN_ALL:
+            self._refuse(at, f"over {MOST_VALUES_IN_ALL} values in all conditions; use fewer")
+        if sum(each.searches for each in found) > MOST_SEARCHES:
+            self._refuse(at, f"over {MOST_SEARCHES} values of free text and args; use fewer")
 
     def _check(self) -> None:
         if len(self._text) > LONGEST_TEXT:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from windlass.core.fingerprint import error_group
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.retry import Error, storable
-from windlass.core.task import Task
+from windlass.core.task import Rules
 from windlass.core.times import LATEST, Micros
 
 MAX_LOSSES = 10
@@ -81,6 +81,8 @@ class Settlement(Struct, frozen=True, kw_only=True, gc=False):
     losses: int = 0
     log: str | None = None
     """The output of the handler during the attempt."""
+    ran: Micros | None = None
+    """How long the handler ran. If it is not known, the time since the claim counts. 0 if it did not start."""
     error_group: str | None = None
     """The group of a failed task, once `add_error_group` has computed it."""
 
@@ -88,6 +90,12 @@ class Settlement(Struct, frozen=True, kw_only=True, gc=False):
     def charged(self) -> bool:
         """True if the attempt counts and is kept in the task's history. A released one does not."""
         return bool(self.attempts or self.crashes or self.losses)
+
+    def get_run_time(self, claimed: Micros, now: Micros) -> Micros:
+        """Return how long the handler ran, for the account of its tenant."""
+        if self.ran is not None:
+            return self.ran
+        return max(0, now - claimed) if self.charged else 0
 
     @property
     def plain(self) -> bool:
@@ -102,7 +110,20 @@ RELEASED = Settlement(state=State.RUNNABLE)
 """Released: runnable again at once, and not counted as an attempt."""
 
 
-def settle(task: Task, outcome: Outcome, random: Callable[[], float]) -> Settlement:
+class Attempted(Protocol):
+    """A task or a claim, as it was before the attempt."""
+
+    @property
+    def rules(self) -> Rules: ...
+    @property
+    def attempts(self) -> int: ...
+    @property
+    def crashes(self) -> int: ...
+    @property
+    def losses(self) -> int: ...
+
+
+def settle(task: Attempted, outcome: Outcome, random: Callable[[], float]) -> Settlement:
     """Decide what a finished attempt does to its task. It may be written only while the lease is valid."""
     match outcome:
         case Returned(result):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -32,6 +32,18 @@ ids, and encoded again chunk by chunk, so that its arguments are never all in me
 _DEFAULT_RULES = Rules()
 _NO_RETRY = Retry(retries=0)
 T = TypeVar("T")
+
+
+class Urgency(NamedTuple):
+    """What a task lends to its prerequisites (`core.urgency`)."""
+
+    priority: int
+    deadline: Micros | None
+
+    def merge(self, other: Urgency) -> Urgency:
+        """Return the higher priority and the earlier deadline of both."""
+        deadlines = [one.deadline for one in (self, other) if one.deadline is not None]
+        return Urgency(max(self.priority, other.priority), min(deadlines, default=None))
 
 
 class Draft(Struct, frozen=True, kw_only=True, gc=False):
@@ -133,17 +145,26 @@ def _names(drafts: Sequence[Draft], ids: Sequence[object]) -> list[object]:
 
 
 def initial_state(
-    draft: Draft, queue: Queue, now: Micros, nth: int, ends: Mapping[UUID, End], also_waits_for: Iterable[UUID] = ()
+    draft: Draft,
+    queue: Queue,
+    now: Micros,
+    nth: int,
+    ends: Mapping[UUID, End],
+    also_waits_for: Iterable[UUID] = (),
+    lent: Urgency | None = None,
 ) -> InitialState:
     """Return a draft's first state and place. `ends` has the prerequisites that have ended; all others are open.
 
     `nth` is the position in the batch. The task is due that many microseconds later, so that a batch keeps its order.
+    `lent` is the urgency of the tasks that wait for it.
     """
     new = draft.new
     edges = [(above, above in ends) for above in (*draft.prerequisites, *also_waits_for)]
     first_due = _due(new, now)
     due = (now if first_due is None else first_due) + nth
-    deadline = when(new.deadline, now, "deadline")
+    priority, deadline = new.priority, when(new.deadline, now, "deadline")
+    if lent is not None:
+        priority, deadline = lent.merge(Urgency(priority, deadline))
     expires = when(new.expires, now, "expires")
     state, waiting, reason = State.RUNNABLE if first_due is None else State.SCHEDULED, 0, None
     if edges:
@@ -163,7 +184,7 @@ def initial_state(
             tenant=new.tenant,
             workflow=new.workflow,
             key=new.key,
-            priority=new.priority,
+            priority=priority,
             deadline=deadline,
             due=due,
             expires=expires,
@@ -174,7 +195,7 @@ def initial_state(
             reason=reason,
             rules=draft.rules,
         ),
-        place=place(queue, priority=new.priority, deadline=deadline, due=due),
+        place=place(queue, priority=priority, deadline=deadline, due=due),
         edges=edges,
     )
 
@@ -234,8 +255,12 @@ def _rules(new: NewTask) -> Rules:
         soft_timeout=new.soft_timeout,
         heartbeat_timeout=new.heartbeat_timeout,
         slots=new.slots,
+        memory=new.memory,
         requires=new.requires,
         downstream=new.downstream,
+        limit=new.limit,
+        max_running=new.max_running,
+        rate=new.rate,
         trace=new.trace,
     )
 
@@ -257,6 +282,9 @@ def _due(new: NewTask, now: Micros) -> Micros | None:
     return due if due is not None and due > now else None
 
 
+DAMAGED_RULES = Rules(retry=_NO_RETRY, max_crashes=0, at_most_once=True)
+"""What applies to a task whose stored rules cannot be read: the most careful rules, so that it runs at most once."""
+
 _rules_encoder = msgspec.json.Encoder()
 _rules_decoder = msgspec.json.Decoder(Rules)
 
@@ -267,5 +295,11 @@ def encode_rules(rules: Rules) -> str | None:
 
 
 def decode_rules(text: str | None) -> Rules:
-    """Decode rules that `encode_rules` encoded."""
-    return _DEFAULT_RULES if text is None else _rules_decoder.decode(text)
+    """Decode rules that `encode_rules` encoded.
+
+    Damaged text becomes `DAMAGED_RULES`: one such row must not make a claim or a list fail.
+    """
+    try:
+        return _DEFAULT_RULES if text is None else _rules_decoder.decode(text)
+    except (msgspec.DecodeError, TypeError):
+        return DAMAGED_RULES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, NewType
+from typing import Any, Literal, NewType
 from uuid import UUID
 
 from msgspec import UNSET, Struct, UnsetType
@@ -25,6 +25,13 @@ class OnFailure(StrEnum):
     """The task is cancelled, and so are its dependents. The default."""
     RUN = "run"
     """The task runs anyway."""
+
+
+class Rate(Struct, frozen=True):
+    """A number of tasks that may start within a period."""
+
+    tasks: int
+    period: timedelta
 
 
 class NewTask(Struct, frozen=True, kw_only=True, gc=False):
@@ -65,9 +72,20 @@ class NewTask(Struct, frozen=True, kw_only=True, gc=False):
     soft_timeout: timedelta | None = None
     heartbeat_timeout: timedelta | None = None
     slots: int = 1
+    memory: int | None = None
+    """The bytes of memory that it needs, of those that its pool has."""
     requires: tuple[str, ...] = ()
     downstream: str | None = None
+    limit: str | None = None
+    """A key: of the tasks with the same one, at most `max_running` run at once, and start at most at `rate`."""
+    max_running: int | None = None
+    rate: Rate | None = None
     trace: str | None = None
+    raise_prerequisites: bool = True
+    """Whether its prerequisites inherit its priority and deadline, if it has a priority above 0 or a deadline."""
+    admit: Literal["strict"] | None = None
+    """`strict`: the Python API, HTTP and the command line refuse the task if its queue cannot make its deadline at the
+    present rate. Stores do not check it and do not store it."""
 
 
 class Rules(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,8 +99,13 @@ class Rules(Struct, frozen=True, kw_only=True, omit_defaults=True):
     soft_timeout: timedelta | None = None
     heartbeat_timeout: timedelta | None = None
     slots: int = 1
+    memory: int | None = None
     requires: tuple[str, ...] = ()
     downstream: str | None = None
+    limit: str | None = None
+    """The key of its limit."""
+    max_running: int | None = None
+    rate: Rate | None = None
     trace: str | None = None
 
 
@@ -135,10 +158,55 @@ class Lease(Struct, frozen=True, gc=False):
 
 
 class Claim(Struct, frozen=True, gc=False):
-    """A claimed task, and the lease that every report of the attempt must name."""
+    """A claimed task: the lease that every report of the attempt must name, and what is needed to run the attempt."""
 
     lease: Lease
-    task: Task
+    handler: str
+    args: str
+    """JSON text of an object, by argument name."""
+    rules: Rules
+    queue: str
+    tenant: str
+    due: Micros
+    """When the task could run first."""
+    claimed: Micros
+    """When the lease was granted."""
+    attempts: int = 0
+    """The attempts before this one."""
+    crashes: int = 0
+    losses: int = 0
+    expires: Micros | None = None
+    deadline: Micros | None = None
+    workflow: str | None = None
+    key: str | None = None
+    charge: int | None = None
+    """In a fair queue, what was charged to the tenant. The settlement must then say how long it `ran`."""
+
+    @property
+    def id(self) -> TaskId:
+        """The id of the task."""
+        return self.lease.task
+
+
+def claim_of(task: Task, lease: Lease) -> Claim:
+    """Return the claim of a stored task under a lease."""
+    return Claim(
+        lease,
+        task.handler,
+        task.args,
+        task.rules,
+        task.queue,
+        task.tenant,
+        task.due,
+        task.claimed or 0,
+        task.attempts,
+        task.crashes,
+        task.losses,
+        task.expires,
+        task.deadline,
+        task.workflow,
+        task.key,
+    )
 
 
 class Attempt(Struct, frozen=True, kw_only=True, gc=False):

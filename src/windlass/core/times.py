@@ -22,6 +22,9 @@ Micros: TypeAlias = int
 FOREVER: Micros = 2**63 - 1
 """Later than every instant. The largest integer that both databases can store."""
 
+EARLIEST: Micros = 0
+"""The start of 1970. An earlier time counts as this one: whatever was due then is due now."""
+
 LATEST: Micros = 253_402_300_799_999_999
 """The end of the year 9999. Later times are refused."""
 
@@ -54,12 +57,19 @@ def to_instant(moment: datetime) -> Micros:
 
 
 def to_datetime(instant: Micros) -> datetime:
-    """Convert microseconds since 1970 to a `datetime` in UTC."""
-    return _EPOCH + timedelta(microseconds=instant)
+    """Convert microseconds since 1970 to a `datetime` in UTC.
+
+    An instant outside `EARLIEST` to `LATEST`, which only a damaged database contains, becomes the nearest one inside.
+    So it can be shown.
+    """
+    return _EPOCH + timedelta(microseconds=min(max(instant, EARLIEST), LATEST))
 
 
 def when(moment: object, now: Micros, field: str) -> Micros | None:
-    """Convert a caller's value of `field` to an instant: a `datetime` with a time zone, or a `timedelta` from now."""
+    """Convert a caller's value of `field` to an instant: a `datetime` with a time zone, or a `timedelta` from now.
+
+    The result is within `EARLIEST` and `LATEST`.
+    """
     if moment is None:
         return None
     if isinstance(moment, timedelta):
@@ -68,9 +78,9 @@ def when(moment: object, now: Micros, field: str) -> Micros | None:
         instant = to_instant(moment)
     else:
         raise InvalidTask(f"{field}={shorten(moment)} is not a time. Pass a timedelta or a datetime with a time zone.")
-    if not -LATEST <= instant <= LATEST:
+    if instant > LATEST:
         raise InvalidTask(f"{field}={shorten(moment)} is after the year 9999. Use an earlier time.")
-    return instant
+    return max(instant, EARLIEST)
 
 
 def duration(value: object, field: str) -> timedelta:

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
+from windlass.core.limits import MAX_KEY, check_amounts
 from windlass.core.names import check_name, check_text, check_type, is_name, shorten
 from windlass.core.retry import Retry
 from windlass.core.task import Change, NewTask, OnFailure
@@ -21,10 +22,12 @@ from windlass.core.times import LONGEST, Micros, when
 from windlass.errors import InvalidPayload, InvalidTask
 
 MAX_PRIORITY = 1_000_000
+MAX_LABELS = 100
 MAX_SLOTS = 1_000
 MAX_CRASHES = 1_000
+MAX_MEMORY = 2**50
 DEFAULT_RETRY = NewTask().retry
-_TEXTS = ("handler", "queue", "tenant", "key", "workflow", "downstream", "trace")
+_TEXTS = ("handler", "queue", "tenant", "key", "workflow", "downstream", "limit", "trace")
 _LIMITS = ("timeout", "soft_timeout", "heartbeat_timeout")
 
 
@@ -59,6 +62,10 @@ def check_task(new: NewTask, now: Micros = 0) -> NewTask:
         new = _check_prerequisites(new)
     if new.deadline is not None or new.delay is not None or new.at is not None or new.expires is not None:
         _check_times(new, now)
+    if new.admit is not None:
+        _check_admit(new.admit)
+    if new.raise_prerequisites is not True:
+        check_flag("raise_prerequisites", new.raise_prerequisites)
     return new if has_default_rules(new) else _check_rules(new)
 
 
@@ -72,9 +79,13 @@ def has_default_rules(new: NewTask) -> bool:
         and new.soft_timeout is None
         and new.heartbeat_timeout is None
         and new.slots == 1
+        and new.memory is None
         and type(new.requires) is tuple
         and not new.requires
         and new.downstream is None
+        and new.limit is None
+        and new.max_running is None
+        and new.rate is None
         and new.trace is None
     )
 
@@ -88,6 +99,8 @@ def check_priority(priority: object) -> None:
 def check_labels(labels: object) -> tuple[str, ...]:
     """Return the labels that a task requires of a worker. A string is refused: it would be split into letters."""
     found = _as_tuple("requires", labels, "pass a list of labels, as in ['gpu']")
+    if len(found) > MAX_LABELS:
+        raise InvalidTask(f"requires: {len(found):,} labels; at most {MAX_LABELS} are allowed")
     for label in found:
         check_name("requires", label)
     return tuple(map(_plain_text, found))
@@ -202,9 +215,21 @@ def _check_rules(new: NewTask) -> NewTask:
     requires = check_labels(new.requires)
     if new.downstream is not None:
         check_name("downstream", new.downstream)
+    if new.memory is not None and (type(new.memory) is not int or not 1 <= new.memory <= MAX_MEMORY):
+        raise InvalidTask(f"memory={shorten(new.memory)} is not a number of bytes from 1 to {MAX_MEMORY:,}")
+    if new.limit is not None:
+        check_text("limit", new.limit, MAX_KEY)
+        check_amounts(f"limit {new.limit!r}: ", new.max_running, new.rate)
+    elif new.max_running is not None or new.rate is not None:
+        raise InvalidTask("max_running and rate need a key to count by. Pass limit= too, as in limit='customer:42'.")
     if new.trace is not None:
         check_text("trace", new.trace)
     return _with_plain_texts(replace(new, requires=requires))
+
+
+def _check_admit(admit: object) -> None:
+    if type(admit) is not str or admit != "strict":
+        raise InvalidTask(f"admit={shorten(admit)} is unknown. Use 'strict', or leave it out.")
 
 
 def _check_crashes(most: object, once: object) -> None:

@@ -6,16 +6,21 @@ Each gate says whether it is open, what it looked at, and what would open it. Th
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from shlex import quote
 
 from msgspec import Struct
 
 from windlass.core.breaker import Breaker, BreakerState, sentence
+from windlass.core.fairness import SetBy
 from windlass.core.forecast import Forecast
 from windlass.core.lifecycle import State
+from windlass.core.limit_text import describe_amounts, describe_author, describe_scope, describe_use, format_moment
+from windlass.core.limits import Limit, LimitUse
 from windlass.core.ordering import Queue
 from windlass.core.serving import Serves
+from windlass.core.shares import Share
 from windlass.core.task import Task, TaskId
-from windlass.core.times import to_datetime
+from windlass.core.times import Micros, to_datetime
 
 NO_BREAKERS: Mapping[str, Breaker] = {}
 NO_POOLS: Mapping[str, str] = {}
@@ -53,11 +58,26 @@ class Serving(Struct, frozen=True):
     """The queues that each of its pools serves."""
     merged: frozenset[str] = frozenset()
     """Its pools that order tasks by deadline across all their queues."""
+    memory: Mapping[str, int] | None = None
+    """The bytes of memory for tasks, by queue, if it is limited."""
 
     def lacks(self, task: Task) -> str:
         """Return what the task needs and the node lacks, except the queue; empty if the node can run it."""
         slots = None if self.slots is None else self.slots.get(task.queue)
-        return Serves(handlers=self.handlers, labels=self.tags, slots=slots).lacks(task.handler, task.rules)
+        memory = None if self.memory is None else self.memory.get(task.queue)
+        serves = Serves(handlers=self.handlers, labels=self.tags, slots=slots, memory=memory)
+        return serves.lacks(task.handler, task.rules)
+
+
+class FairTurn(Struct, frozen=True, kw_only=True):
+    """Where the tenant of a task is among those that have tasks in a fair queue."""
+
+    before: int
+    """How many of them come first."""
+    tenants: int
+    """How many others there are."""
+    share: Share
+    """What the tenant should get and got in the last minute."""
 
 
 class Why(Struct, frozen=True, kw_only=True):
@@ -95,26 +115,37 @@ def gates(
     serving: Sequence[Serving],
     breakers: Mapping[str, Breaker] = NO_BREAKERS,
     stopped: Mapping[str, str] = NO_POOLS,
+    pause: SetBy | None = None,
+    limits: Sequence[LimitUse] = (),
+    uncounted: Collection[str] = (),
+    turn: FairTurn | None = None,
     in_sight: bool = True,
+    now: Micros | None = None,
 ) -> tuple[Gate, ...]:
     """Return the gates of a task, in order. `stopped` maps each pool of size 0 to the reason.
 
-    `in_sight` is False if the task is stored where no claim looks for it.
+    `pause` is that of the tenant. `limits` are those that apply to the task; of those named in `uncounted`, the reader
+    may not see what is used. `in_sight` is False if the task is stored where no claim looks for it. A task that is
+    due at `now` waits only for a sweep, which every live node makes: what keeps it from running is then named first.
     """
     if task.state.final:
         return (_ended(task),)
     if task.state is State.LEASED:
         return (_running(task),)
+    overdue = now is not None and task.state in (State.SCHEDULED, State.RETRYING) and task.due <= now
     return (
         _prerequisites(task, prerequisites),
-        _due(task),
+        *(() if overdue else (_due(task),)),
         *(() if in_sight else (_OUT_OF_SIGHT,)),
         _queue(task, queue),
+        *_tenant(task, pause),
+        *(_limit(use, counted=use.limit.name not in uncounted) for use in limits),
         *_downstream(task, breakers),
         _handler(task, handlers),
         _node(task, serving),
         *_pool(task, serving, stopped),
-        _turn(task, serving),
+        _turn(task, serving) if queue is None or not queue.fair else _fair_turn(task, turn),
+        *((_overdue(task),) if overdue else ()),
     )
 
 
@@ -168,7 +199,7 @@ def _prerequisites(task: Task, prerequisites: Sequence[Prerequisite]) -> Gate:
 
 
 def _due(task: Task) -> Gate:
-    moment = f"{to_datetime(task.due):%Y-%m-%d %H:%M:%S} UTC"
+    moment = format_moment(task.due)
     if task.state is State.SCHEDULED:
         return Gate(name="due", open=False, text=f"not before {moment}", fix="update its due time (at)")
     if task.state is State.RETRYING:
@@ -177,13 +208,48 @@ def _due(task: Task) -> Gate:
     return Gate(name="due", open=True, text=f"due since {moment}")
 
 
+def _overdue(task: Task) -> Gate:
+    """Return the gate of a task that is due, but not yet runnable."""
+    text = f"due since {format_moment(task.due)}; the next sweep of a node makes it runnable"
+    return Gate(name="sweep", open=False, text=text, fix="keep a node running, it sweeps")
+
+
 def _queue(task: Task, queue: Queue | None) -> Gate:
     if queue is None or not queue.paused:
         return Gate(name="queue", open=True, text=f"{task.queue} is not paused")
     by = f" by {queue.paused_by}" if queue.paused_by else ""
+    until = "" if queue.paused_until is None else f" until {format_moment(queue.paused_until)}"
     reason = f': "{queue.paused_why}"' if queue.paused_why else ""
     fix = f"windlass queues resume {task.queue}"
-    return Gate(name="queue", open=False, text=f"{task.queue} is paused{by}{reason}", fix=fix)
+    return Gate(name="queue", open=False, text=f"{task.queue} is paused{by}{until}{reason}", fix=fix)
+
+
+def _tenant(task: Task, pause: SetBy | None) -> tuple[Gate, ...]:
+    """Return the gate of the task's tenant, if it is paused."""
+    if pause is None:
+        return ()
+    text = f"{task.tenant} is paused{describe_author(pause)}"
+    return (Gate(name="tenant", open=False, text=text, fix=f"windlass tenants resume {task.tenant}"),)
+
+
+def _limit(use: LimitUse, *, counted: bool) -> Gate:
+    """Return the gate of a limit that applies to the task."""
+    limit = use.limit
+    full = "no more may start" if use.blocks else "more may start"
+    used = describe_use(use) if counted else f"{describe_amounts(limit)}, {full}"
+    author = "; declared by the task" if limit.set_by is None else f"; set{describe_author(limit.set_by)}"
+    fix = None if not use.blocks else _raise(limit)
+    return Gate(name="limit", open=not use.blocks, text=f"{describe_scope(limit)}: {used}{author}", fix=fix)
+
+
+def _raise(limit: Limit) -> str:
+    """Return the command that removes a limit, or sets another one than a task declares."""
+    fields = {"queue": limit.queue, "tenant": limit.tenant, "handler": limit.handler, "limit-key": limit.key}
+    scope = "".join(f" --{field} {quote(value)}" for field, value in fields.items() if value is not None)
+    if limit.set_by is not None:
+        return f"windlass limits rm{scope}"
+    amounts = "" if limit.max_running is None else f" --max-running {limit.max_running + 1}"
+    return f"windlass limits set{scope}{amounts}" + ("" if limit.rate is None else " --max-rate N/TIME")
 
 
 def _downstream(task: Task, breakers: Mapping[str, Breaker]) -> tuple[Gate, ...]:
@@ -218,11 +284,15 @@ def _node(task: Task, serving: Sequence[Serving]) -> Gate:
     able = [each.node for each in here if not each.lacks(task)]
     if able:
         return Gate(name="node", open=True, text=f"served by {', '.join(able[:3])}")
-    text = f"none of the {len(serving)} live node(s) serves the queue {task.queue}"
+    text = f"{_none_of(serving, 'live node')} serves the queue {task.queue}"
     if here:
         lacking = "; ".join(f"{each.node} {each.lacks(task)}" for each in here[:3])
-        text = f"none of the {len(here)} node(s) that serve the queue {task.queue} can run it: {lacking}"
+        text = f"{_none_of(here, f'live node that serves the queue {task.queue}')} can run it: {lacking}"
     return Gate(name="node", open=False, text=text, fix=_command(task))
+
+
+def _none_of(nodes: Sequence[Serving], what: str) -> str:
+    return f"no {what}" if len(nodes) == 1 else f"no {what} (of {len(nodes):,})"
 
 
 def _pool(task: Task, serving: Sequence[Serving], stopped: Mapping[str, str]) -> tuple[Gate, ...]:
@@ -251,8 +321,18 @@ def _turn(task: Task, serving: Sequence[Serving]) -> Gate:
     if any(merged for merged, _ in here):
         text = "runs after the tasks with earlier deadlines in all queues of its pool"
     elif any(queues > 1 for _, queues in here):
-        text += "; its pool serves several queues in turn, so tasks of other queues may run first"
+        text += "; its pool serves several queues, so tasks of other queues may run first"
     return Gate(name="turn", open=True, text=text)
+
+
+def _fair_turn(task: Task, turn: FairTurn | None) -> Gate:
+    """Return the gate of a fair queue, which says how many tenants come first."""
+    text = f"tenants take turns in the fair queue {task.queue}"
+    if turn is not None:
+        got = "" if turn.share.got is None else f" and got {turn.share.got:.0%} in the last minute"
+        text += f": {task.tenant} comes after {turn.before:,} of {turn.tenants:,} other tenants with tasks"
+        text += f", is due {turn.share.due:.0%}{got}"
+    return Gate(name="turn", open=True, text=f"{text}; within a tenant, the strategy of the queue decides")
 
 
 def _command(task: Task) -> str:

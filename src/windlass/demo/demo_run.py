@@ -16,6 +16,7 @@ from windlass.config import NodeSettings, PoolSettings
 from windlass.demo import shop
 from windlass.demo.narration import Narration
 from windlass.demo.traffic import Traffic
+from windlass.distribution import DISTRIBUTION
 from windlass.events import Event, Events, WorkerStateChanged
 from windlass.stores.protocol import Store
 from windlass.worker.node import Node
@@ -50,7 +51,7 @@ class DemoRun:
 
     def run(self) -> int:
         """Run the demo and return 0 if no submitted task was lost."""
-        print(f"  windlass {version('windlass')}  demo · Python {platform.python_version()} · {os.cpu_count()} cores")
+        print(f"  windlass {version(DISTRIBUTION)}  demo · Python {platform.python_version()} · {os.cpu_count()} cores")
         store = self._open_store()
         before = count_tasks(store)
         self._step("store", self._shown_url())

@@ -23,7 +23,7 @@ class Traffic(threading.Thread):
         self.submitted = 0
         self.over = threading.Event()
         self.failure: BaseException | None = None
-        self._order = random.randrange(1_000, 9_000)
+        self._order = random.randrange(1_000, 1_000_000)
         self._due = 0.0
 
     def run(self) -> None:

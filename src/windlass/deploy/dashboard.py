@@ -43,6 +43,10 @@ def _queue(metric: str, by: str = "queue") -> str:
     return f'max by ({by}) ({metric}{{queue=~"$queue"}})'
 
 
+def _tenant(metric: str) -> str:
+    return _queue(metric, "queue, tenant")
+
+
 _STARTED = 'sum by (pool) (max by (pool, node) (rate(windlass_node_started_total{pool=~"$pool"}[$__rate_interval])))'
 _LATE = _STARTED.replace("started", "late")
 _ALERTS = '(max by (pool, name) (windlass_pool_alert{pool=~"$pool"}) == 1)'
@@ -75,6 +79,35 @@ ROWS: Mapping[str, tuple[Panel, ...]] = {
             "Missed deadlines",
             {"{{queue}}": _growth("windlass_deadline_missed_total", "queue")},
         ),
+    ),
+    "Who goes next?": (
+        Panel(
+            "Share due",
+            {"{{queue}} {{tenant}}": _tenant("windlass_fair_share_due_ratio")},
+            "percentunit",
+        ),
+        Panel(
+            "Share got",
+            {"{{queue}} {{tenant}}": _tenant("windlass_fair_share_got_ratio")},
+            "percentunit",
+        ),
+        Panel("Largest missing share", {"{{queue}}": _queue("windlass_fair_share_missing_ratio")}, "percentunit"),
+        Panel(
+            "Running under a limit",
+            {
+                "{{limit}} running": "max by (limit) (windlass_limit_running)",
+                "{{limit}} max": "max by (limit) (windlass_limit_max_running)",
+            },
+        ),
+        Panel("Held back", {"{{queue}}": _queue("windlass_queue_held_tasks")}),
+        Panel(
+            "Full limits and paused tenants",
+            {
+                "{{limit}} full": "max by (limit) (windlass_limit_full) == 1",
+                "paused tenants": "max(windlass_tenants_paused)",
+            },
+        ),
+        Panel("Tenants that share a queue", {"{{queue}}": _queue("windlass_fair_tenants")}),
     ),
     "Why this many workers?": (
         Panel(

@@ -24,6 +24,8 @@ _FORMS: Mapping[str, tuple[str, str]] = {
     "namespace": (r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "production"),
     "command": (r"/[\w./@+-]+", "/opt/shop/venv/bin/windlass"),
     "folder": (r"/[\w./@+-]+", "/opt/shop"),
+    "role": (r"[a-z_][a-z0-9_]{0,62}", "windlass (lower-case letters, digits and underscores)"),
+    "database": (r"[a-z_][a-z0-9_]{0,62}", "windlass (lower-case letters, digits and underscores)"),
     "store": (r"(sqlite|postgresql|postgres):[\w./:@?&=%+,~\[\]-]+", "postgresql://windlass@db.internal/shop"),
 }
 
@@ -42,6 +44,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     command: str = "/usr/local/bin/windlass"
     folder: str = "/opt/windlass"
     store: str | None = None
+    role: str = "windlass"
+    database: str = "windlass"
 
     def check(self) -> None:
         """Raise `InvalidSettings` with all invalid values together."""
@@ -75,4 +79,6 @@ class Plan(Struct, frozen=True, kw_only=True):
             "grace": f"{self.drain.total_seconds() + SHUTDOWN_SECONDS:.0f}",
             "command": self.command,
             "folder": self.folder,
+            "role": self.role,
+            "database": self.database,
         }

@@ -60,6 +60,11 @@ def compose(plan: Plan) -> dict[str, str]:
     return {"compose.yaml": _HEADER.format("compose") + render_file("compose.yaml", plan.values)}
 
 
+def role(plan: Plan) -> dict[str, str]:
+    """Return SQL that creates a PostgreSQL database and a role that is not a superuser."""
+    return {"windlass-role.sql": render_file("role.sql", plan.values)}
+
+
 def keda(plan: Plan, *, plain: bool = False) -> dict[str, str]:
     """Return Kubernetes deployments and their autoscaler: KEDA, or a plain HorizontalPodAutoscaler."""
     names = (*KUBERNETES, "hpa.yaml" if plain else "keda.yaml")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from windlass.metrics import calls, node, refused_submits, store
+from windlass.metrics import calls, node, refused_requests, refused_submits, store
 from windlass.metrics.families import Family
 
 SERVER, NODE, BOTH = "server", "node", "server and node"
 
 CATALOGUE: Mapping[str, Sequence[Family]] = {
-    SERVER: store.FAMILIES,
+    SERVER: (*store.FAMILIES, *refused_requests.FAMILIES),
     NODE: node.FAMILIES,
     BOTH: (*calls.FAMILIES, *refused_submits.FAMILIES),
 }

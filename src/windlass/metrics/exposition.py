@@ -11,6 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import Metric
 
 from windlass.metrics.calls import MeasuredStore
+from windlass.metrics.refused_requests import RefusedRequestMetrics
 from windlass.metrics.refused_submits import RefusedSubmitMetrics
 from windlass.metrics.store import StoreMetrics
 from windlass.stores.protocol import Store
@@ -40,7 +41,7 @@ class CombinedCollector:
 def store_metrics(store: Store) -> bytes:
     """Render the metrics of a store, and those of this process's calls if it is timed (`StoreCalls.measure`)."""
     if isinstance(store, MeasuredStore):
-        return render(_collector(store.store), store.calls.registry, RefusedSubmitMetrics())
+        return render(_collector(store.store), store.calls.registry, RefusedSubmitMetrics(), RefusedRequestMetrics())
     return render(_collector(store))
 
 

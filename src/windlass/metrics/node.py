@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from windlass.core.lifecycle import State
 from windlass.events import (
@@ -23,6 +23,7 @@ from windlass.events import (
     SettingsRefused,
     SignalFailed,
     StoreCallFailed,
+    TaskBounced,
     WorkerParentFailed,
     WorkerStateChanged,
 )
@@ -48,6 +49,9 @@ STALE = Family(
     "Attempts refused because their lease had ended.",
     ("handler",),
     "counter",
+)
+BOUNCED = Family(
+    "windlass_tasks_bounced_total", "Tasks released because no worker here has their handler.", ("handler",), "counter"
 )
 LOST = Family("windlass_sessions_lost_total", "Sessions lost by this node, with all of its leases.", (), "counter")
 TROUBLES = Family("windlass_store_troubles_total", "Failed or refused calls to the store.", ("doing",), "counter")
@@ -77,6 +81,7 @@ FAMILIES = (
     MISSED,
     SLACK,
     STALE,
+    BOUNCED,
     LOST,
     TROUBLES,
     UNWRITTEN,
@@ -114,6 +119,9 @@ class NodeMetrics:
         self._counters = {each.name: counter(each, self.registry) for each in FAMILIES if each.kind == "counter"}
         self._histograms = {each.name: histogram(each, self.registry) for each in FAMILIES if each.bounds}
         self._unwritten = gauge(UNWRITTEN, self.registry)
+        # Finding a series by its labels costs more than counting in it, and attempts end by the thousand.
+        self._counted: dict[tuple[str, tuple[str, ...]], Counter] = {}
+        self._measured: dict[tuple[str, tuple[str, ...]], Histogram] = {}
 
     def watch(self, unwritten: Callable[[], int]) -> None:
         """Read the number of unsettled attempts from the node at each scrape."""
@@ -130,6 +138,8 @@ class NodeMetrics:
                 self._count(RESIZES, pool, "up" if after > before else "down", resize_reason(why))
             case ReportRefused(handler=handler):
                 self._count(STALE, handler)
+            case TaskBounced(handler=handler):
+                self._count(BOUNCED, handler)
             case SessionEnded(why=why) if why != "closed":
                 self._count(LOST)
             case StoreCallFailed(doing=doing):
@@ -171,11 +181,19 @@ class NodeMetrics:
             self._count(DEATHS, event.pool)
 
     def _count(self, family: Family, *labels: str) -> None:
-        found = self._counters[family.name]
-        (found.labels(*labels) if labels else found).inc()
+        key = (family.name, labels)
+        series = self._counted.get(key)
+        if series is None:
+            found = self._counters[family.name]
+            series = self._counted[key] = found.labels(*labels) if labels else found
+        series.inc()
 
     def _measure(self, family: Family, value: float, *labels: str) -> None:
-        self._histograms[family.name].labels(*labels).observe(value)
+        key = (family.name, labels)
+        series = self._measured.get(key)
+        if series is None:
+            series = self._measured[key] = self._histograms[family.name].labels(*labels)
+        series.observe(value)
 
 
 def resize_reason(why: str) -> str:

@@ -15,9 +15,11 @@ from typing import Protocol, runtime_checkable
 
 from prometheus_client.metrics_core import Metric
 
+from windlass.call_limits import CallLimits, limited
 from windlass.clock import monotonic
 from windlass.core.lifecycle import State
 from windlass.errors import WindlassError
+from windlass.metrics import fairness as fairness_metrics
 from windlass.metrics import pools as pool_metrics
 from windlass.metrics.families import Family, Sample, group_samples
 from windlass.operations.breakers import read_breakers
@@ -28,6 +30,8 @@ from windlass.stores.protocol import Count, Session, Store
 FRESH_SECONDS = 2.0
 TIMEOUT_SECONDS = 5.0
 """Seconds that a scrape waits for the store. Prometheus waits ten by default."""
+PATIENCE = 2.0
+"""Seconds that a scrape waits for a connection to the store."""
 SECOND = 1_000_000
 
 UP = Family("windlass_up", "Whether the store answered this scrape.")
@@ -43,7 +47,11 @@ HORIZON = Family(
     "windlass_store_xmin_age_seconds", "Age of the oldest transaction, which blocks cleanup in PostgreSQL."
 )
 
-FAMILIES = (UP, LATENCY, TASKS, TENANTS, OLDEST, PAUSED, DEAD, NODES, BREAKER, HORIZON, *pool_metrics.FAMILIES)
+FAMILIES = (
+    *(UP, LATENCY, TASKS, TENANTS, OLDEST, PAUSED, DEAD, NODES, BREAKER, HORIZON),
+    *fairness_metrics.FAMILIES,
+    *pool_metrics.FAMILIES,
+)
 
 
 @runtime_checkable
@@ -93,7 +101,8 @@ class StoreMetrics:
 def _read_into(store: Store, future: Future[list[Sample]], tenants: bool) -> None:
     started = monotonic()
     try:
-        found = samples(store, tenants=tenants)
+        with limited(CallLimits(patience=PATIENCE)):
+            found = samples(store, tenants=tenants)
     except Exception as error:  # noqa: BLE001 - raised in the waiting thread
         future.set_exception(error)
     else:
@@ -109,6 +118,7 @@ def samples(store: Store, *, tenants: bool = False) -> list[Sample]:
         found += [Sample(TENANTS, each.tasks, (each.queue, each.tenant, each.state)) for each in counts]
     if isinstance(store, HasHorizon):
         found.append(Sample(HORIZON, store.horizon_age()))
+    found += fairness_metrics.samples(store, counts, look.now, all_tenants=tenants)
     return [*found, *pool_metrics.samples(look)]
 
 

@@ -9,6 +9,7 @@ from windlass.core.task import Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import Refused, UnknownQueue, UnknownTask
 from windlass.operations.caller import LOCAL, Caller
+from windlass.operations.cursor_seal import CursorKey, CursorSeal
 from windlass.operations.handler_catalog import HandlerCatalog
 from windlass.stores.protocol import Count, Filter, Store
 
@@ -23,8 +24,11 @@ class Access:
         *,
         catalog: HandlerCatalog | None = None,
         clock: Clock | None = None,
+        cursor_key: CursorKey | None = None,
     ) -> None:
         self.store, self.caller = store, caller
+        self.seal = CursorSeal(cursor_key or CursorKey(store), caller)
+        """Seals where pages end, so that a cursor shows nothing and serves only callers with the same limits."""
         self.catalog = catalog or HandlerCatalog(store)
         self._clock = clock or SystemClock()
 

@@ -6,7 +6,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from windlass.core.fairness import SetBy
 from windlass.core.names import MAX_AUTHOR, check_author
+from windlass.core.times import Duration, Micros, duration, span
 from windlass.redaction import redact_text
 from windlass.stores.coordination import MAX_TEXT, Entry
 
@@ -37,6 +39,11 @@ class Author(Struct, frozen=True):
     def because(self) -> str:
         """Return the reason as the end of a sentence: ": why", or nothing."""
         return f": {self.why}" if self.why else ""
+
+    def set_by(self, now: Micros, lasts: Duration | None = None) -> SetBy:
+        """Return this author as the one who sets something now, for some time or until it is changed."""
+        until = None if lasts is None else now + span(duration(lasts, "for"), "for")
+        return SetBy(by=self.by, why=self.why, at=now, until=until)
 
     def entry(self, subject: str, action: str, text: str, **data: object) -> Entry:
         """Return an audit entry whose text ends with the reason. It has no secrets and fits into the log."""

@@ -49,9 +49,19 @@ def read_breakers(store: TaskReader, now: Micros) -> list[BreakerView]:
 
 
 def hold(
-    access: Access, name: str, state: BreakerState, *, author: Author, lasts: Duration | None = None
+    access: Access,
+    name: str,
+    state: BreakerState,
+    *,
+    author: Author,
+    lasts: Duration | None = None,
+    create: bool = True,
 ) -> BreakerView:
-    """Hold a breaker open or closed for some time, or until it is closed, whatever its tasks do."""
+    """Hold a breaker open or closed for some time, or until it is closed, whatever its tasks do.
+
+    Without `create`, raise `UnknownBreaker` for a downstream that no handler names and that has no breaker.
+    """
+    _check_known(access, name, create=create)
     now = access.now
     until = None if lasts is None else now + micros(duration(lasts, "for"))
 
@@ -66,6 +76,32 @@ def close(access: Access, name: str, *, author: Author) -> BreakerView:
     """Close a breaker now. It opens again when enough tasks fail."""
     now = access.now
     return _change(access, name, lambda breaker: rules.reset(breaker, now, by=author.by), "closed", author, now)
+
+
+def remove(access: Access, name: str, *, author: Author) -> BreakerView:
+    """Remove a breaker and what it has counted. The next failures of its downstream make a new one."""
+    now = access.now
+    store = access.whole_store
+
+    def attempt() -> Breaker:
+        control = find_control(store, KIND, name)
+        if control is None:
+            raise UnknownBreaker(name)
+        entry = author.entry(f"breaker/{name}", "removed", f"removed the breaker of {name}")
+        write_control(store, KIND, name, None, version=control.version, entries=[entry])
+        return rules.decode(control.value)
+
+    return _view(name, retry_on_conflict(f"the breaker of {name}", attempt), now)
+
+
+def _check_known(access: Access, name: str, *, create: bool) -> None:
+    """Raise `UnknownBreaker` for a downstream that no handler names and that has no breaker. It may be a typo."""
+    check_name("downstream", name)
+    store = access.whole_store
+    if create or find_control(store, KIND, name) is not None:
+        return
+    if name not in {handler.new_task({}).downstream for handler in store.handlers()}:
+        raise UnknownBreaker(name)
 
 
 def _change(

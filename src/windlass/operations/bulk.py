@@ -17,6 +17,7 @@ from windlass.core.task import TaskId
 from windlass.errors import InvalidFilter
 from windlass.operations.access import Access
 from windlass.operations.author import Author
+from windlass.operations.cascade import check_cascade
 from windlass.operations.paging import pages
 from windlass.operations.tasks import cancel_reason, find_stored, is_plain
 from windlass.stores.coordination import Entry
@@ -76,7 +77,9 @@ class BulkAction:
         filter = self._filter(self._which)
         if filter is None:
             return
-        if filter.query is None or is_plain(filter.query):
+        # A caller who is limited to a queue cancels only tasks whose dependents were checked, so their ids are needed.
+        checked = self._verb is Verb.CANCEL and self._access.caller.queue is not None
+        if not checked and (filter.query is None or is_plain(filter.query)):
             found = self._access.store.count(filter)
             self._selection, self.total, self.exact = filter, found.tasks, found.exact
             yield self.total
@@ -95,6 +98,8 @@ class BulkAction:
         store = self._access.store
         match self._verb:
             case Verb.CANCEL:
+                if not isinstance(self._selection, Filter):
+                    check_cascade(self._access, self._selection)
                 yield store.cancel(self._selection, reason=cancel_reason(self._author), entries=[self._entry()])
             case Verb.RETRY:
                 yield store.retry(self._selection, entries=[self._entry()])

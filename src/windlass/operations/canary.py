@@ -74,7 +74,7 @@ class Canary:
     def _retry(self, tasks: Sequence[TaskId]) -> None:
         text = f"retried {self._group.id} with a canary"
         entry = group_entry(self._group, "retried", text, len(tasks), self._author)
-        self._retried += self._store.retry(tasks, entries=[entry])
+        self._retried += self._store.retry(tasks, dependents=True, entries=[entry])
 
     def _progress(self, text: str, *, fixed: bool | None) -> GroupRetried:
         self.ended = fixed is not None

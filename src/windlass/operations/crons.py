@@ -18,6 +18,7 @@ from windlass.core.times import to_datetime
 from windlass.errors import UnknownCron
 from windlass.operations.access import Access
 from windlass.operations.author import Author
+from windlass.operations.node_about import published_crons
 from windlass.operations.redact import redact_cron
 from windlass.stores.protocol import Receipt
 
@@ -27,17 +28,20 @@ class CronView(Struct, frozen=True, kw_only=True):
 
     state: CronState
     next: datetime | None
-    """In the cron's own time zone; None while it is paused."""
+    """In the cron's own time zone; None while it is paused, or no longer in the code."""
+    in_code: bool | None = None
+    """Whether the app of a live node has it; None if no live node says which crons it has."""
 
 
 def get_all(access: Access) -> list[CronView]:
     """Return every cron that was ever published, by name."""
-    return [_view(access, cron) for cron in access.whole_store.crons()]
+    published = _published(access)
+    return [_view(access, cron, published) for cron in access.whole_store.crons()]
 
 
 def get(access: Access, name: str) -> CronView:
     """Return one cron. Raise `UnknownCron` if it was never published."""
-    return _view(access, _find(access, name))
+    return _view(access, _find(access, name), _published(access))
 
 
 def next_times(access: Access, name: str, number: int) -> list[datetime]:
@@ -69,6 +73,14 @@ def resume(access: Access, name: str, author: Author) -> CronView:
     return get(access, name)
 
 
+def remove(access: Access, name: str, author: Author) -> CronView:
+    """Remove a cron. A node whose app still has it publishes it again when it starts."""
+    before = get(access, name)
+    entry = author.entry(f"cron/{name}", "removed", f"removed cron {name}")
+    access.whole_store.remove_cron(name, entries=[entry])
+    return before
+
+
 def _find(access: Access, name: str) -> CronState:
     found = next((cron for cron in access.whole_store.crons() if cron.info.name == name), None)
     if found is None:
@@ -76,9 +88,18 @@ def _find(access: Access, name: str) -> CronState:
     return found
 
 
-def _view(access: Access, cron: CronState) -> CronView:
-    following = None if cron.paused else next(iter(_next_times(access, cron, 1)), None)
-    return CronView(state=redact_cron(cron, access.catalog), next=following)
+def _published(access: Access) -> frozenset[str] | None:
+    """Return the crons of all live nodes; None if none of them says which it has."""
+    found = [published_crons(session) for session in access.store.sessions() if not session.lost]
+    named = [names for names in found if names is not None]
+    return frozenset(name for names in named for name in names) if named else None
+
+
+def _view(access: Access, cron: CronState, published: frozenset[str] | None) -> CronView:
+    in_code = None if published is None else cron.info.name in published
+    stopped = cron.paused or in_code is False
+    following = None if stopped else next(iter(_next_times(access, cron, 1)), None)
+    return CronView(state=redact_cron(cron, access.catalog), next=following, in_code=in_code)
 
 
 def _next_times(access: Access, cron: CronState, number: int) -> list[datetime]:

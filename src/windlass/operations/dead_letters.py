@@ -83,11 +83,13 @@ def get_ids(access: Access, group: DeadGroup, *, limit: int = COUNTED) -> list[T
 
 
 def retry(access: Access, group: DeadGroup, author: Author) -> GroupRetried:
-    """Retry every task of a group."""
+    """Retry every task of a group, and the tasks that were cancelled because of them."""
     chosen = get_ids(access, group)
     entry = group_entry(group, "retried", f"retried {group.id}", len(chosen), author)
-    number = access.store.retry(chosen, entries=[entry])
-    return GroupRetried(group=group.id, retried=number, left=0, fixed=None, text=f"retried {number}")
+    number = access.store.retry(chosen, dependents=True, entries=[entry])
+    more = number - len(chosen)
+    text = f"retried {number}" + (f", {more} of them cancelled because of the others" if more > 0 else "")
+    return GroupRetried(group=group.id, retried=number, left=0, fixed=None, text=text)
 
 
 def drop(access: Access, group: DeadGroup, author: Author) -> int:

@@ -8,38 +8,28 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.payload import encode_args
+from windlass.core.limit_keys import make_key
+from windlass.core.payload import encode_args, json_object
 from windlass.core.references import referenced_ids
 from windlass.core.task import NewTask, Task
 from windlass.errors import InvalidTask, NotAllowed
 from windlass.operations.handler_catalog import check_arguments
 
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-    "null": (type(None),),
-}
 
-
-def edit_task(task: Task, changes: Mapping[str, Any], schema: Mapping[str, Any]) -> NewTask:
+def edit_task(
+    task: Task, changes: Mapping[str, Any], schema: Mapping[str, Any], template: str | None = None
+) -> NewTask:
     """Return a copy of a task with changed arguments. The same change always has the same key.
 
     Everybody can see the key, so it is made from the change alone: a hash of the other arguments would let readers
-    guess the secrets among them.
+    guess the secrets among them. `template` is the key of the limit that its handler declares.
     """
     if not task.state.ended_badly:
         raise NotAllowed(
             f"Task {task.id} is {task.state.value}. Only a failed, cancelled or expired task can be edited."
         )
-    args: dict[str, Any] = {**msgspec.json.decode(task.args), **changes}
+    args: dict[str, Any] = {**json_object(task.args), **changes}
     check_arguments(task.handler, schema, args)
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    for name in changes:
-        _check_kind(name, args[name], properties.get(name, {}))
     rules, text = task.rules, encode_args(args)
     change = sha256(msgspec.json.encode(changes, order="deterministic")).hexdigest()[:12]
     return NewTask(
@@ -59,20 +49,22 @@ def edit_task(task: Task, changes: Mapping[str, Any], schema: Mapping[str, Any])
         soft_timeout=rules.soft_timeout,
         heartbeat_timeout=rules.heartbeat_timeout,
         slots=rules.slots,
+        memory=rules.memory,
         requires=rules.requires,
         downstream=rules.downstream,
+        limit=_edit_key(task, args, template),
+        max_running=rules.max_running,
+        rate=rules.rate,
         trace=rules.trace,
     )
 
 
-def _check_kind(name: str, value: Any, schema: Mapping[str, Any]) -> None:
-    """Check a value against the plain types of its schema. The handler checks the rest."""
-    types: str | list[str] = schema.get("type", [])
-    kinds = [types] if isinstance(types, str) else types
-    fits = [kind for each in kinds for kind in _KINDS.get(each, (object,))]
-    is_bool_for_number = isinstance(value, bool) and bool not in fits and object not in fits
-    if kinds and (is_bool_for_number or not isinstance(value, tuple(fits))):
-        raise InvalidTask(
-            f"args.{name}={value!r} is not {' or '.join(kinds)}. "
-            f"On the command line, write text as {name}=… and other JSON as {name}:=…"
-        )
+def _edit_key(task: Task, args: Mapping[str, Any], template: str | None) -> str | None:
+    """Return the key of its limit for the new arguments, if the key was made from the old ones."""
+    if template is None or task.rules.limit is None:
+        return task.rules.limit
+    try:
+        was_declared = make_key(template, json_object(task.args)) == task.rules.limit
+    except InvalidTask:
+        was_declared = False  # The handler declares another key by now.
+    return make_key(template, args) if was_declared else task.rules.limit

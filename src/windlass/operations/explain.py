@@ -6,39 +6,33 @@ from datetime import timedelta
 
 import msgspec
 
-from windlass.autoscale.observe import PoolReport
-from windlass.autoscale.pool_tick import read_reports
 from windlass.autoscale.stored_state import OVERRIDES, PoolOverrides, decode_document
 from windlass.core.breaker import Breaker, decode
+from windlass.core.fairness import SetBy, Tenant
 from windlass.core.forecast import Forecast, forecast
 from windlass.core.lifecycle import State
+from windlass.core.limits import Demand, LimitUse, Room, scope_names
+from windlass.core.ordering import Queue
+from windlass.core.shares import Share
 from windlass.core.task import Task
-from windlass.core.why import Gate, Prerequisite, Serving, Why, gates
+from windlass.core.times import Micros
+from windlass.core.why import FairTurn, Gate, Prerequisite, Serving, Why, gates
 from windlass.operations.caller import LOCAL, Caller
+from windlass.operations.capacity import read_capacity
+from windlass.operations.limits import can_see, read_limits
+from windlass.operations.node_about import AboutPool, read_about
+from windlass.operations.shares import read_shares, read_tenants
 from windlass.stores.protocol import Neighbourhood, Session, Store
 
 COUNTED = 10_000
 """How many tasks ahead of one are counted."""
-MEASURED = 5
-"""How many attempts must have ended before their mean run time is used."""
 SECOND = 1_000_000
 
 
-class _Pool(msgspec.Struct):
-    queues: frozenset[str]
-    threads: int | None = None
-    order: str = "queues"
-
-
-class _About(msgspec.Struct):
-    """The part of a node's published description that is needed here."""
-
-    queues: frozenset[str] | None = None
-    pools: dict[str, _Pool] | None = None
-    tags: frozenset[str] | None = None
-    handlers: frozenset[str] | None = None
-    slots: int = 1
-    """For workers over HTTP, which have no pools."""
+def _queue(store: Store, name: str, now: Micros) -> Queue | None:
+    """Return the settings of a queue, without a pause that has ended."""
+    queue = next((queue for queue in store.queues() if queue.name == name), None)
+    return None if queue is None else queue.at(now)
 
 
 def visible_neighbours(store: Store, found: Neighbourhood, caller: Caller) -> Neighbourhood:
@@ -62,15 +56,22 @@ def explain(store: Store, task: Task, caller: Caller = LOCAL) -> Why:
     ahead = store.ahead(task.id, limit=COUNTED) if task.state is State.RUNNABLE else 0
     around = store.neighbourhood(task.id) if waits else Neighbourhood([], [])
     visible = visible_neighbours(store, around, caller).prerequisites
+    now = store.look([], ahead=timedelta(0)).now
+    queue, limits = _queue(store, task.queue, now), _limits(store, task, now)
     found = gates(
         task,
-        queue=next((queue for queue in store.queues() if queue.name == task.queue), None),
+        queue=queue,
         prerequisites=[Prerequisite(each.id, each.state, each.resolved) for each in visible],
         handlers={handler.name for handler in store.handlers()},
-        serving=[_serving(session) for session in store.sessions() if not session.lost],
+        serving=[read_serving(session) for session in store.sessions() if not session.lost],
         breakers=_breakers(store, task),
         stopped=_stopped(store),
+        pause=_pause(store, task, now),
+        limits=limits,
+        uncounted={use.limit.name for use in limits if not can_see(caller, use.limit)},
+        turn=_turn(store, task, queue, now) if caller.tenant is None else None,
         in_sight=ahead is not None,
+        now=now,
     )
     if len(visible) < len(around.prerequisites) and all(each.state and each.state.final for each in visible):
         text = f"{task.waiting} open, in queues that this token may not see"
@@ -80,7 +81,44 @@ def explain(store: Store, task: Task, caller: Caller = LOCAL) -> Why:
     why = Why(task=task, gates=found)
     if ahead is None or task.state is not State.RUNNABLE or why.closed is not None:
         return why
+    if limits or (queue is not None and queue.fair):
+        return why  # Its place in the queue does not decide when it starts.
     return msgspec.structs.replace(why, outlook=_outlook(store, task, ahead))
+
+
+def _pause(store: Store, task: Task, now: Micros) -> SetBy | None:
+    tenant = read_tenants(store).get(task.tenant, Tenant())
+    return tenant.paused if tenant.is_paused(now) else None
+
+
+def _limits(store: Store, task: Task, now: Micros) -> list[LimitUse]:
+    """Return the limits that apply to a task, and what is used of them. Leases are read only if there is one."""
+    names = scope_names(task.queue, task.tenant, task.handler, task.rules.limit)
+    limits = [limit for limit in read_limits(store) if limit.name in names]
+    if task.state.final or task.state is State.LEASED or (not limits and task.rules.limit is None):
+        return []
+    room = Room(limits, {}, store.running(), store.buckets(names), now)
+    return list(room.get_uses(Demand(task.queue, task.tenant, task.handler, task.rules)))
+
+
+def _turn(store: Store, task: Task, queue: Queue | None, now: Micros) -> FairTurn | None:
+    """Return the turn of a runnable task's tenant in a fair queue, as the next claim would see it."""
+    if queue is None or not queue.fair or task.state is not State.RUNNABLE:
+        return None
+    charged = {account.tenant: account.charged for account in store.accounts(task.queue)}
+    floor = charged.pop("", 0)
+    shares = {one.tenant: one for one in read_shares(store, store.counts(), now, task.queue)}
+    others = [tenant for tenant, one in shares.items() if one.runnable and tenant != task.tenant]
+
+    def order(tenant: str) -> tuple[int, str]:
+        return max(charged.get(tenant, floor), floor), tenant
+
+    own = shares.get(task.tenant)
+    return FairTurn(
+        before=sum(order(tenant) < order(task.tenant) for tenant in others),
+        tenants=len(others),
+        share=Share() if own is None or own.minute is None else own.minute,
+    )
 
 
 def _breakers(store: Store, task: Task) -> dict[str, Breaker]:
@@ -106,35 +144,36 @@ def _outlook(store: Store, task: Task, before: int) -> Forecast | None:
 
     The range covers that its queue is served before all others of its pool, or after them.
     """
-    here = store.look([task.queue], ahead=timedelta(0))
-    pools = [pool for node in read_reports(here).values() for pool in node.pools.values() if task.queue in pool.queues]
-    slots = sum((pool.ready + pool.asleep + pool.starting) * pool.threads for pool in pools)
-    seconds = _run_time(pools)
+    here = read_capacity(store, task.queue)
+    slots, seconds = here.slots, here.seconds
     if not slots or seconds is None:
         return None
     slack = None if task.deadline is None else (task.deadline - here.now) / SECOND
-    others = sorted({queue for pool in pools for queue in pool.queues} - {task.queue})
-    others_waiting = sum(queue.runnable for queue in store.look(others, ahead=timedelta(0)).queues) if others else 0
     more = before >= COUNTED
     best = forecast(before, slots, seconds, more=more, slack=slack)
-    worst = forecast(before + others_waiting, slots, seconds, more=more, slack=slack)
+    worst = forecast(before + sum(here.others.values()), slots, seconds, more=more, slack=slack)
     return msgspec.structs.replace(worst, ahead=before, soonest=best.soonest)
 
 
-def _run_time(pools: list[PoolReport]) -> float | None:
-    ended = sum(pool.ended for pool in pools)
-    return sum(pool.busy for pool in pools) / ended if ended >= MEASURED else None
-
-
-def _serving(session: Session) -> Serving:
-    try:
-        about = msgspec.json.decode(session.about, type=_About)
-    except msgspec.DecodeError:
-        about = _About()
+def read_serving(session: Session) -> Serving:
+    """Return what a node can run, as far as it has published it."""
+    about = read_about(session)
     slots = dict.fromkeys(about.queues or (), about.slots) if about.pools is None else {}
     for pool in (about.pools or {}).values():  # If several pools serve a queue, the largest counts.
         threads = about.slots if pool.threads is None else pool.threads
         slots |= {queue: max(threads, slots.get(queue, 0)) for queue in pool.queues}
+    memory = _memory(list((about.pools or {}).values()), about.memory, about.queues or frozenset())
     named = None if about.pools is None else {name: pool.queues for name, pool in about.pools.items()}
     merged = frozenset(name for name, pool in (about.pools or {}).items() if pool.order == "deadline")
-    return Serving(session.node, about.queues, slots, about.tags, about.handlers, named, merged)
+    return Serving(session.node, about.queues, slots, about.tags, about.handlers, named, merged, memory)
+
+
+def _memory(pools: list[AboutPool], own: int | None, queues: frozenset[str]) -> dict[str, int]:
+    """Return the bytes for tasks by queue. If several pools serve a queue, the largest counts; None is unlimited."""
+    if own is not None:
+        return dict.fromkeys(queues, own)
+    found: dict[str, list[int | None]] = {}
+    for pool in pools:
+        for queue in pool.queues:
+            found.setdefault(queue, []).append(pool.memory)
+    return {queue: max(each or 0 for each in memory) for queue, memory in found.items() if None not in memory}

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
 from windlass.clock import monotonic
+from windlass.core.argument_types import find_type_error
+from windlass.core.limit_keys import refuse_secrets
 from windlass.core.manifest import HandlerInfo, HandlerSeen
 from windlass.core.payload import json_object
 from windlass.errors import InvalidTask
+from windlass.redaction import hides
 from windlass.stores.protocol import TaskReader
 
 REMEMBERED = 2.0
@@ -75,9 +78,19 @@ class HandlerCatalog:
         entry = self._find(name)
         return {} if entry is None else entry.returns
 
+    def key_template(self, name: str) -> str | None:
+        """Return the key of the limit that a handler declares; None if it is unknown or has none."""
+        entry = self._find(name)
+        return None if entry is None else entry.info.new_task_template().limit
+
     def check(self, name: str, given: Mapping[str, Any]) -> None:
-        """Refuse unknown and missing arguments."""
+        """Refuse unknown and missing arguments, and arguments of a wrong type."""
         check_arguments(name, self.parameters(name), given)
+
+    def check_key(self, name: str, template: object) -> None:
+        """Refuse the key of a limit with a secret argument in it."""
+        schema: Mapping[str, Any] = {} if template is None else self.parameters(name)
+        refuse_secrets(template, lambda argument: hides(argument, schema))
 
     def _find(self, name: str) -> CatalogEntry | None:
         with self._lock:
@@ -95,11 +108,10 @@ class HandlerCatalog:
 
 
 def check_arguments(handler: str, schema: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Check the names of arguments against a handler's schema."""
-    known: Mapping[str, Any] = schema.get("properties", {})
-    required: list[str] = schema.get("required", [])
+    """Check the names and the types of arguments against a handler's schema."""
+    known, required = _names(schema.get("properties")), _names(schema.get("required"))
     is_closed = schema.get("additionalProperties", not known) is False
-    wrong = sorted(given.keys() - known.keys()) if is_closed else []
+    wrong = sorted(given.keys() - set(known)) if is_closed else []
     missing = [name for name in required if name not in given]
     if wrong or missing:
         takes = ", ".join(known) or "no arguments"
@@ -108,6 +120,17 @@ def check_arguments(handler: str, schema: Mapping[str, Any], given: Mapping[str,
             + (f" Unknown: {', '.join(wrong)}." if wrong else "")
             + (f" Missing: {', '.join(missing)}." if missing else "")
         )
+    types = schema.get("properties")
+    described = cast("dict[str, Any]", types) if isinstance(types, dict) else {}
+    wrong = [error for name in given if (error := find_type_error(name, given[name], described.get(name)))]
+    if wrong:
+        raise InvalidTask(f"args: {'; '.join(wrong)}. On the command line, name=text is text and name:=JSON is JSON.")
+
+
+def _names(value: object) -> list[str]:
+    """Return the names in a part of a schema. Schemas come from workers, so it may be anything."""
+    found = cast("list[Any]", value) if isinstance(value, dict | list) else []
+    return [each for each in found if isinstance(each, str)]
 
 
 def unchecked_handler(name: str) -> HandlerInfo:

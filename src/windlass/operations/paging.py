@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
+from windlass.call_limits import check_canceled
+
 
 class Paged(Protocol):
     """A page with the cursor at which the next one begins; None on the last page."""
@@ -19,6 +21,7 @@ AnyPage = TypeVar("AnyPage", bound=Paged)
 def pages(read: Callable[[Any], AnyPage], after: Any = None) -> Iterator[AnyPage]:
     """Yield pages until the last one. `read` takes the cursor of the previous page."""
     while True:
+        check_canceled()
         page = read(after)
         yield page
         after = page.after

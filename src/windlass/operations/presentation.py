@@ -96,7 +96,8 @@ DARK = Palette(
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _BARS = "▁▂▃▄▅▆▇█"
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_DIRECTION = r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+_HARMFUL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_DIRECTION}]")
 
 
 class Times(Struct, frozen=True, kw_only=True):
@@ -161,4 +162,19 @@ def draw_sparkline(values: list[float]) -> str:
 
 def replace_controls(text: str) -> str:
     """Replace control characters, which could move the cursor or recolor the terminal."""
-    return _CONTROL.sub("�", text)
+    return _HARMFUL.sub("�", text)
+
+
+def escape_controls(text: str) -> str:
+    """Write control characters, and those that change the direction of text, as escapes. Keep newlines and tabs."""
+    return _HARMFUL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def escape_line(text: str) -> str:
+    """Write a text in one line, as `escape_controls` does, with newlines as escapes too."""
+    return escape_controls(text).replace("\n", "\\n")
+
+
+def escape_json(text: str) -> str:
+    """Escape the same characters in JSON text, where they can stand in strings only. The value stays the same."""
+    return _HARMFUL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -10,19 +10,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass.core.lifecycle import State
-from windlass.core.ordering import Queue
-from windlass.core.times import Micros, format_duration, micros
+from windlass.core.ordering import OPEN, Queue
+from windlass.core.times import Duration, Micros, duration, format_duration, micros, span
 from windlass.errors import InvalidTask, UnknownQueue
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.conflicts import retry_on_conflict
+from windlass.operations.node_about import served_queues
 from windlass.operations.redact import redact_queue
 from windlass.stores.coordination import MAX_QUEUES, Entry
 from windlass.stores.series import Point, Resolution
 
+CREATE = "To configure it in advance, pass create (--create)."
 MAX_SERIES = timedelta(days=30)
 """How far back a series may be asked for; how long points are kept is a setting of the store."""
-RESUMED: Mapping[str, Any] = {"paused": False, "paused_by": None, "paused_why": None}
 
 
 class QueueView(Struct, frozen=True, kw_only=True):
@@ -47,10 +48,11 @@ def get_all(access: Access) -> list[QueueView]:
         states[count.state] = states.get(count.state, 0) + max(0, count.tasks)
     known = {queue.name: queue for queue in access.store.queues() if access.caller.queue in (None, queue.name)}
     names = sorted(known.keys() | tasks.keys())
-    oldest = _oldest(access, names)
+    seen = access.store.look(names[:MAX_QUEUES], ahead=timedelta(0))
+    oldest = {} if access.caller.tenant is not None else {each.queue: each.oldest for each in seen.queues}
     return [
         QueueView(
-            settings=redact_queue(known.get(name) or Queue(name=name)),
+            settings=redact_queue((known.get(name) or Queue(name=name)).at(seen.now)),
             tasks=tasks.get(name, {}),
             oldest=oldest.get(name),
         )
@@ -81,22 +83,61 @@ def series(access: Access, name: str | None, resolution: Resolution, last: timed
     return access.store.series(name, resolution, now - micros(last))
 
 
-def change(access: Access, name: str, settings: Mapping[str, Any], author: Author) -> QueueView:
-    """Change some settings of a queue. Setting what is set already is not logged."""
+def change(access: Access, name: str, settings: Mapping[str, Any], author: Author, *, create: bool = True) -> QueueView:
+    """Change some settings of a queue. Setting what is set already is not logged.
+
+    Without `create`, raise `UnknownQueue` for a name that nothing uses.
+    """
+    _check_known(access, name, create=create)
     values = ", ".join(f"{field}={_describe(value)}" for field, value in settings.items())
     entry = author.entry(f"queue/{name}", "configured", f"set {values} of queue {name}", settings=settings)
     return _change(access, name, settings, entry)
 
 
-def pause(access: Access, name: str, author: Author) -> QueueView:
-    """Stop claiming tasks of a queue; running tasks continue."""
-    settings = {"paused": True, "paused_by": author.by, "paused_why": author.why or None}
-    return _change(access, name, settings, author.entry(f"queue/{name}", "paused", f"paused queue {name}"))
+def pause(
+    access: Access, name: str, author: Author, *, lasts: Duration | None = None, create: bool = True
+) -> QueueView:
+    """Stop claiming tasks of a queue, for some time or until it is resumed; running tasks continue.
+
+    Without `create`, raise `UnknownQueue` for a name that nothing uses.
+    """
+    _check_known(access, name, create=create)
+    until, text = None, f"paused queue {name}"
+    if lasts is not None:
+        length = span(duration(lasts, "for"), "for")
+        until = access.store.look([], ahead=timedelta(0)).now + length
+        text += f" for {format_duration(length)}"
+    settings = {"paused": True, "paused_by": author.by, "paused_why": author.why or None, "paused_until": until}
+    return _change(access, name, settings, author.entry(f"queue/{name}", "paused", text))
 
 
 def resume(access: Access, name: str, author: Author) -> QueueView:
     """Claim tasks of a queue again."""
-    return _change(access, name, RESUMED, author.entry(f"queue/{name}", "resumed", f"resumed queue {name}"))
+    return _change(access, name, OPEN, author.entry(f"queue/{name}", "resumed", f"resumed queue {name}"))
+
+
+def remove(access: Access, name: str, author: Author) -> QueueView:
+    """Remove the settings of a queue without unfinished tasks. Finished tasks stay until their retention is over."""
+    access.check_queue(name)
+    before = get(access, name)
+    entry = author.entry(f"queue/{name}", "removed", f"removed the settings of queue {name}")
+    access.store.remove_queue(name, entries=[entry])
+    return before
+
+
+def _check_known(access: Access, name: str, *, create: bool) -> None:
+    """Raise `UnknownQueue` for a name that nothing uses: no setting, task, handler or live node. It may be a typo."""
+    access.check_queue(name)
+    if not create and name not in _known_names(access):
+        raise UnknownQueue(name, CREATE)
+
+
+def _known_names(access: Access) -> set[str]:
+    """Return every queue that has settings or tasks, that a handler uses, or that a live node serves."""
+    store = access.store
+    named = {queue.name for queue in store.queues()} | {count.queue for count in store.counts()}
+    named |= {handler.queue for handler in store.handlers()}
+    return named | {queue for session in store.sessions() if not session.lost for queue in served_queues(session)}
 
 
 def _change(access: Access, name: str, settings: Mapping[str, Any], entry: Entry) -> QueueView:
@@ -109,14 +150,6 @@ def _change(access: Access, name: str, settings: Mapping[str, Any], entry: Entry
 
     retry_on_conflict(f"queue {name}", attempt)
     return get(access, name)
-
-
-def _oldest(access: Access, names: list[str]) -> dict[str, Micros | None]:
-    """Return when the oldest runnable task of each queue became due: one index probe per queue."""
-    if access.caller.tenant is not None:
-        return {}
-    seen = access.store.look(names[:MAX_QUEUES], ahead=timedelta(0)).queues
-    return {each.queue: each.oldest for each in seen}
 
 
 def _describe(value: Any) -> str:

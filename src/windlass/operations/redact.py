@@ -12,9 +12,10 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
+from windlass.core.fairness import SetBy
 from windlass.core.manifest import CronState
 from windlass.core.ordering import Queue
-from windlass.core.payload import json_object
+from windlass.core.payload import decode_stored, json_object
 from windlass.core.retry import Error
 from windlass.core.task import Attempt, Task
 from windlass.core.why import Gate, Why
@@ -29,7 +30,7 @@ def redact_task(task: Task, catalog: HandlerCatalog) -> Task:
     """Remove secrets from arguments, result and reason. The handler's schemas mark some values as secret."""
     return replace(
         task,
-        args=_redact_json(task.args, catalog.parameters(task.handler)),
+        args=_redact_args(task.args, catalog.parameters(task.handler)),
         result=None if task.result is None else _redact_json(task.result, catalog.returns(task.handler)),
         reason=redact_text(task.reason),
     )
@@ -81,9 +82,14 @@ def redact_queue(queue: Queue) -> Queue:
     return replace(queue, paused_why=redact_text(queue.paused_why))
 
 
+def redact_set_by(set_by: SetBy | None) -> SetBy | None:
+    """Remove secrets from the reason for a setting."""
+    return None if set_by is None else replace(set_by, why=redact_text(set_by.why))
+
+
 def redact_cron(cron: CronState, catalog: HandlerCatalog) -> CronState:
     """Remove secrets from the arguments of a cron and from the reason for its pause."""
-    args = _redact_json(cron.info.args, catalog.parameters(cron.info.handler))
+    args = _redact_args(cron.info.args, catalog.parameters(cron.info.handler))
     return replace(cron, info=replace(cron.info, args=args), paused_why=redact_text(cron.paused_why))
 
 
@@ -106,5 +112,9 @@ def _redact_texts(value: Any) -> Any:
     return redact_text(value) if isinstance(value, str) else value
 
 
-def _redact_json(text: str, schema: Mapping[str, Any] | None = None) -> str:
-    return msgspec.json.encode(redact(msgspec.json.decode(text), schema)).decode()
+def _redact_args(text: str, schema: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(redact(decode_stored(text, is_object=True), schema)).decode()
+
+
+def _redact_json(text: str, schema: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(redact(decode_stored(text), schema)).decode()

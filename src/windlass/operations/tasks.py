@@ -10,6 +10,7 @@ from uuid import UUID
 from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
+from windlass.call_limits import check_canceled
 from windlass.core.filter import ARGS, FREE, Condition, Query
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
@@ -21,8 +22,10 @@ from windlass.core.task_update import Version
 from windlass.core.why import Why
 from windlass.errors import InvalidPayload, InvalidTask, Refused, UnknownPrerequisite, UnknownTask
 from windlass.operations.access import Access
+from windlass.operations.admission import check_admission
 from windlass.operations.author import Author
 from windlass.operations.caller import Caller
+from windlass.operations.cascade import check_cascade
 from windlass.operations.edit_task import edit_task
 from windlass.operations.explain import explain, visible_neighbours
 from windlass.operations.handler_catalog import unchecked_handler
@@ -32,7 +35,14 @@ from windlass.stores.protocol import Cursor, Filter, Log, Neighbourhood, Page, P
 
 MAX_SCANNED = 10_000
 """How many tasks one `find` compares with conditions that may touch secrets. A page may be short because of it."""
+MAX_SEARCHED = 8 * 2**20
+"""How many bytes one `find` searches for them: the arguments of a task count once for each value to search for."""
+MAX_PAGE_BYTES = 8 * 2**20
+"""How many bytes of arguments a page may have. It may be short because of it."""
 PAGE = 1_000
+FIRST_CHUNK, LAST_CHUNK = 100, 400
+"""How many tasks are read from the store at once: few, because each may have arguments of 256 KB."""
+CHUNK_BYTES = 2**20
 _PART_OF_ID = re.compile(r"(?=(?:-?[0-9a-fA-F]){8})[0-9a-fA-F-]+")
 
 
@@ -71,21 +81,58 @@ def find_stored(access: Access, filter: Filter, *, limit: int, after: Cursor | N
     conditions = () if narrowed.query is None else narrowed.query.conditions
     judged = Query(tuple(each for each in conditions if _may_touch_secrets(each)))
     if not judged.conditions:
-        return access.store.find(narrowed, limit=limit, after=after)
+        return _first_tasks(access, narrowed, limit, after)
     wanted = replace(narrowed, query=Query(tuple(each for each in conditions if not _may_touch_secrets(each))))
+    return _judge(access, wanted, judged, limit, after)
+
+
+def _first_tasks(access: Access, filter: Filter, limit: int, after: Cursor | None) -> Page:
+    """Return the first tasks, up to a number and a size."""
     found: list[Task] = []
-    scanned = 0
-    cursor = after
-    for page in pages(lambda cursor: access.store.find(wanted, limit=PAGE, after=cursor), after):
-        for task in page.tasks:
+    size = 0
+    for chunk in _chunks(access, filter, after, limit):
+        for task in chunk.tasks:
+            found.append(task)
+            size += len(task.args)
+            if len(found) == limit or size > MAX_PAGE_BYTES:
+                is_last = chunk.after is None and task is chunk.tasks[-1]
+                return Page(found, None if is_last else Cursor(task.submitted, task.id))
+        # The store has read as many tasks as one call may read.
+        if len(chunk.tasks) < FIRST_CHUNK:
+            return Page(found, chunk.after)
+    return Page(found, None)
+
+
+def _judge(access: Access, wanted: Filter, judged: Query, limit: int, after: Cursor | None) -> Page:
+    """Return the first tasks that match conditions on what may be secret, of as many as one call may compare."""
+    found: list[Task] = []
+    scanned = searched = size = 0
+    for chunk in _chunks(access, wanted, after, LAST_CHUNK):
+        for task in chunk.tasks:
+            scanned += 1
+            searched += len(task.args) * judged.searches
             if judged.matches(redact_task(task, access.catalog), 0):
                 found.append(task)
-            if len(found) == limit:
+                size += len(task.args)
+            if len(found) == limit or searched > MAX_SEARCHED or size > MAX_PAGE_BYTES:
                 return Page(found, Cursor(task.submitted, task.id))
-        scanned, cursor = scanned + PAGE, page.after
-        if scanned >= MAX_SCANNED:
-            break
-    return Page(found, cursor)
+        if scanned >= MAX_SCANNED or not chunk.tasks:
+            return Page(found, chunk.after)
+    return Page(found, None)
+
+
+def _chunks(access: Access, filter: Filter, after: Cursor | None, most: int) -> Iterator[Page]:
+    """Yield the tasks in chunks, which grow while their arguments are small."""
+    number = FIRST_CHUNK
+    while True:
+        check_canceled()
+        chunk = access.store.find(filter, limit=min(number, max(1, most)), after=after)
+        yield chunk
+        after = chunk.after
+        if after is None:
+            return
+        small = sum(len(task.args) for task in chunk.tasks) < CHUNK_BYTES
+        number = min(2 * number, LAST_CHUNK) if small else FIRST_CHUNK
 
 
 def each(access: Access, filter: Filter, *, page_size: int = PAGE) -> Iterator[Task]:
@@ -168,6 +215,8 @@ def change(access: Access, id: TaskId, change: Change, author: Author, *, expect
     task = access.task(id)
     fields = {name: getattr(change, name) for name in Change.__struct_fields__}
     given = {name: value for name, value in fields.items() if not isinstance(value, UnsetType)}
+    if given.get("expires") is not None:
+        check_cascade(access, [id])
     values = ", ".join(f"{name}={value}" for name, value in given.items())
     entry = author.entry(f"task/{id}", "changed", f"set {values} of {task.handler} {id}")
     changed = access.store.update(id, change, expect=expect, entries=[entry])
@@ -177,6 +226,7 @@ def change(access: Access, id: TaskId, change: Change, author: Author, *, expect
 def cancel(access: Access, id: TaskId, author: Author) -> Changed:
     """Cancel an unfinished task. A running task is asked to stop, and killed after ten seconds."""
     task = access.task(id)
+    check_cascade(access, [id])
     entry = author.entry(f"task/{id}", "cancelled", f"cancelled {task.handler} {id}")
     number = access.store.cancel([id], reason=cancel_reason(author), entries=[entry])
     return Changed(number, access.task(id).state)
@@ -198,7 +248,7 @@ def cancel_reason(author: Author) -> str:
 def edit_and_retry(access: Access, id: TaskId, changes: Mapping[str, Any], author: Author) -> Receipt:
     """Submit a task that ended badly again, with other arguments. The old task stays as it is."""
     old = access.task(id)
-    new = edit_task(old, changes, access.catalog.parameters(old.handler))
+    new = edit_task(old, changes, access.catalog.parameters(old.handler), access.catalog.key_template(old.handler))
     kept = referenced_ids(old.args)
     _check_prerequisites(access, [replace(new, prerequisites=tuple(set(new.prerequisites) - set(kept)))])
     new_id = keyed_id(new.tenant, new.workflow, new.key or "")
@@ -225,6 +275,7 @@ def new_task(
     else:
         info = access.catalog.info(handler)
         access.catalog.check(handler, args)
+    access.catalog.check_key(handler, fields["limit"] if "limit" in fields else info.new_task_template().limit)
     new = info.new_task(args, fields)
     if access.caller.tenant is not None and "tenant" not in fields:
         new = replace(new, tenant=access.caller.tenant)
@@ -236,6 +287,7 @@ def new_task(
 def submit(access: Access, tasks: Sequence[NewTask]) -> list[Receipt]:
     """Submit tasks made by `new_task`, all of them or none."""
     _check_prerequisites(access, tasks)
+    check_admission(access.store, tasks)
     return access.store.submit(tasks)
 
 

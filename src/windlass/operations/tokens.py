@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import logging
 import struct
 from collections.abc import Sequence
 from datetime import timedelta
@@ -26,9 +27,13 @@ from windlass.operations.author import Author
 from windlass.operations.caller import Caller, Scope
 from windlass.operations.conflicts import find_control, retry_on_conflict, write_control
 from windlass.stores.coordination import Control
-from windlass.stores.protocol import TaskReader
+from windlass.stores.protocol import Store, TaskReader
+
+logger = logging.getLogger("windlass.server")
 
 KIND = "token"
+CLOSED, SINCE = "access", "closed"
+"""The control that says that a token was created once. It stays, so revoking the last token opens nothing."""
 REMEMBERED = 2.0
 """For how many seconds a server uses the tokens that it has read."""
 
@@ -69,10 +74,12 @@ def create(
             check_name(field, value)
     if not scopes:
         raise InvalidTask(f"scopes: none given. Use some of {', '.join(Scope)}.")
+    if tenant is not None and Scope.WORK in scopes:
+        raise InvalidTask(f"tenant={tenant!r}: a token with the scope work serves all tenants. Limit it with a queue.")
     if lasts is not None and not timedelta(0) < lasts <= timedelta(days=3_650):
         raise InvalidTask(f"expires={lasts} is out of range. Use a time of up to ten years.")
     now = access.now
-    secret = "wdl_" + base64.urlsafe_b64encode(struct.pack("4Q", *_random_words())).decode().rstrip("=")
+    secret = new_secret()
     token = Token(
         hash=hash_secret(secret),
         scopes=tuple(sorted(set(scopes))),
@@ -83,6 +90,7 @@ def create(
         expires=None if lasts is None else now + micros(lasts),
         by=author.by,
     )
+    close(access.whole_store)
     entry = author.entry(f"token/{name}", "created", f"created token {name} for {', '.join(token.scopes)}")
     value = msgspec.json.encode(token).decode()
     if not access.whole_store.put_control(KIND, name, value, expect=0, entries=[entry]):
@@ -90,9 +98,16 @@ def create(
     return secret
 
 
+def new_secret() -> str:
+    """Return a new secret of 256 random bits."""
+    return "wdl_" + base64.urlsafe_b64encode(struct.pack("4Q", *_random_words())).decode().rstrip("=")
+
+
 def revoke(access: Access, name: str, author: Author) -> bool:
     """Revoke a token. Return False if there is none of this name."""
     store = access.whole_store
+    if find_control(store, KIND, name) is not None:
+        close(store)  # A token of an older version may have been created without it.
     entry = author.entry(f"token/{name}", "revoked", f"revoked token {name}")
 
     def attempt() -> bool:
@@ -104,14 +119,26 @@ def revoke(access: Access, name: str, author: Author) -> bool:
     return retry_on_conflict(f"token {name}", attempt)
 
 
+def close(store: Store) -> None:
+    """Let servers require a token from now on, whatever happens to the tokens there are."""
+    if find_control(store, CLOSED, SINCE) is None:
+        store.put_control(CLOSED, SINCE, "{}", expect=0)
+
+
+def is_closed(store: TaskReader) -> bool:
+    """Return True if a token was created once, even if it cannot be read any more."""
+    return find_control(store, CLOSED, SINCE) is not None or bool(store.controls(KIND))
+
+
 def get_all(access: Access) -> dict[str, Token]:
     """Return every token that was not revoked, by name, including those that have expired."""
     return read_tokens(access.whole_store)
 
 
 def read_tokens(store: TaskReader) -> dict[str, Token]:
-    """Return every token in a store, by name."""
-    return {control.name: _token(control) for control in store.controls(KIND)}
+    """Return every token in a store, by name. One that cannot be read is left out, so that it opens nothing."""
+    found = {control.name: _token(control) for control in store.controls(KIND)}
+    return {name: token for name, token in found.items() if token is not None}
 
 
 def hash_secret(secret: str) -> str:
@@ -127,6 +154,7 @@ class Keyring:
         self._clock = clock or SystemClock()
         self._lock = Lock()
         self._tokens: dict[str, Token] = {}
+        self._closed = True
         self._read: float | None = None
 
     @property
@@ -134,17 +162,22 @@ class Keyring:
         """Return True while the copy may be used."""
         return self._read is not None and monotonic() - self._read < REMEMBERED
 
+    @property
+    def is_unread(self) -> bool:
+        """Return True if the tokens were never read."""
+        return self._read is None
+
     def read(self) -> None:
         """Read the tokens from the store, unless another thread has just done so."""
         with self._lock:
             if not self.is_fresh:
-                found = read_tokens(self._store)
-                self._tokens, self._read = found, monotonic()
+                found, closed = read_tokens(self._store), is_closed(self._store)
+                self._tokens, self._closed, self._read = found, closed, monotonic()
 
     @property
-    def is_empty(self) -> bool:
-        """Return True if no token exists. An expired token counts: its expiry must not open the server."""
-        return not self._tokens
+    def is_open(self) -> bool:
+        """Return True if no token was ever created. Neither an expiry nor a revocation must open the server."""
+        return not self._tokens and not self._closed
 
     def find_caller(self, secret: str) -> Caller | None:
         """Return the caller of a token; None if it is unknown or has expired. All tokens are always compared."""
@@ -161,5 +194,9 @@ def _random_words() -> list[int]:
     return [draw() for _ in range(4)]
 
 
-def _token(control: Control) -> Token:
-    return msgspec.json.decode(control.value, type=Token)
+def _token(control: Control) -> Token | None:
+    try:
+        return msgspec.json.decode(control.value, type=Token)
+    except msgspec.DecodeError as error:
+        logger.error("token %s cannot be read and is refused: %s", control.name, error)
+        return None

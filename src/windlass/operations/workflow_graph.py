@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from windlass.core.lifecycle import State
-from windlass.core.task import TaskId
+from windlass.core.task import Attempt, TaskId
 from windlass.core.times import Micros
 from windlass.stores.workflow_reads import Step, StepGroup
 
@@ -26,6 +26,8 @@ class StepView(Struct, frozen=True, kw_only=True):
     """Whether it is on the critical path; None in a summary, where that is unknown."""
     slack: Micros | None = None
     """How much longer it could have taken without delaying the end; None in a summary."""
+    failed: Attempt | None = None
+    """The latest attempt of a step that is to run again."""
 
     @property
     def name(self) -> str:
@@ -34,7 +36,9 @@ class StepView(Struct, frozen=True, kw_only=True):
 
     @property
     def began(self) -> Micros | None:
-        """Return when the running or last attempt began; None for a step that is to run, or to run again."""
+        """Return when the running or last attempt began; None for a step that has not run."""
+        if self.failed is not None:
+            return max(self.failed.started, self.ready)
         state = self.step.state
         if self.step.claimed is None or not (state.final or state is State.LEASED):
             return None
@@ -45,13 +49,17 @@ class StepView(Struct, frozen=True, kw_only=True):
         """Return when it ended; None while it is unfinished."""
         return self.step.finished
 
+    def stopped(self, now: Micros) -> Micros:
+        """Return when its latest attempt ended; `now` while it runs, or before the first."""
+        return self.ended or (now if self.failed is None else self.failed.ended)
+
     def waited(self, now: Micros) -> Micros:
         """Return how long it was ready before its latest attempt began; 0 while a prerequisite is open."""
         return 0 if self.step.state is State.WAITING else max(0, (self.began or self.ended or now) - self.ready)
 
     def worked(self, now: Micros) -> Micros:
         """Return how long its latest attempt has run."""
-        return 0 if self.began is None else max(0, (self.ended or now) - self.began)
+        return 0 if self.began is None else max(0, self.stopped(now) - self.began)
 
 
 class Links:
@@ -92,8 +100,17 @@ class Workflow:
     ignored.
     """
 
-    def __init__(self, name: str, tenant: str, steps: Sequence[Step], prerequisites: Links) -> None:
+    def __init__(
+        self,
+        name: str,
+        tenant: str,
+        steps: Sequence[Step],
+        prerequisites: Links,
+        failed: Mapping[TaskId, Attempt] | None = None,
+    ) -> None:
         self.name, self.tenant = name, tenant
+        self.failed = failed or {}
+        """The latest attempts of steps that are to run again."""
         self.steps = steps
         self.prerequisites = prerequisites
         self.places = {step.id: place for place, step in enumerate(steps)}
@@ -134,6 +151,7 @@ class Workflow:
             ready=self.ready[place],
             critical=bool(self.is_critical[place]),
             slack=None if now is None else self.slack(now)[place],
+            failed=self.failed.get(self.steps[place].id),
         )
 
     def slack(self, now: Micros) -> array[int]:

@@ -8,7 +8,7 @@ without a critical path.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
@@ -19,13 +19,13 @@ from msgspec.structs import astuple
 
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
-from windlass.core.task import NewTask, Task, TaskId
+from windlass.core.task import Attempt, NewTask, Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import InvalidTask, NotAllowed, Refused, UnknownTask, WindlassError
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.paging import pages
-from windlass.operations.redact import redact_step, redact_task
+from windlass.operations.redact import redact_attempt, redact_step, redact_task
 from windlass.operations.workflow_graph import Links, StepView, Summary, Workflow, sort_steps, step_name
 from windlass.stores.protocol import Filter, Receipt, TaskReader
 from windlass.stores.workflow_reads import (
@@ -45,6 +45,8 @@ MAX_EDGES = 1_000_000
 """How many edges are read as a graph."""
 MAX_LINKS = 10_000
 """A page ends early once its steps have this many prerequisites. It has at least one step."""
+MAX_RETRYING = 100
+"""Of how many steps that are to run again the latest attempt is read."""
 MAX_PAGES = 10
 """How many pages of workflows are searched for those in the caller's queue."""
 _PAGE = 10_000
@@ -310,8 +312,8 @@ def _find_step(access: Access, name: str, tenant: str, text: str) -> Task:
             return task
     if not names:
         raise UnknownWorkflow(name)
-    number = len(matching) or "no"
-    raise InvalidTask(f"step={text!r} matches {number} step(s) of {name}. Its steps are: {', '.join(names)}.")
+    found = "no step" if not matching else f"{len(matching):,} steps"
+    raise InvalidTask(f"step={text!r} matches {found} of {name}. Its steps are: {', '.join(names)}.")
 
 
 def _add(one: StepGroup, other: StepGroup) -> StepGroup:
@@ -356,7 +358,14 @@ def _read_graph(store: TaskReader, name: str, tenant: str) -> Workflow | None:
     for place, old in enumerate(order):
         moved[old] = place
     prerequisites = Links(len(found), [moved[child] for child in children], [moved[parent] for parent in parents])
-    return Workflow(name, tenant, [found[old] for old in order], prerequisites)
+    return Workflow(name, tenant, [found[old] for old in order], prerequisites, _read_failed(store, found))
+
+
+def _read_failed(store: TaskReader, steps: Iterable[Step]) -> dict[TaskId, Attempt]:
+    """Return the latest attempt of steps that are to run again; of the first such steps, if there are many."""
+    again = islice((step.id for step in steps if step.state is State.RETRYING), MAX_RETRYING)
+    found = ((id, store.attempts(id)) for id in again)
+    return {id: redact_attempt(attempts[-1]) for id, attempts in found if attempts}
 
 
 def _unknown_step(name: str, id: TaskId) -> InvalidTask:
@@ -396,11 +405,13 @@ def _page_by_submit(access: Access, name: str, tenant: str, *, limit: int, after
                 break
     parents = {id for step in found for id in above[step.id]}
     ends = {task.id: task.finished or 0 for task in store.get(sorted(parents)) if task is not None}
+    failed = _read_failed(store, found)
     views = [
         StepView(
             step=redact_step(step),
             prerequisites=above[step.id],
             ready=max([step.submitted, *(ends.get(id, 0) for id in above[step.id])]),
+            failed=failed.get(step.id),
         )
         for step in found
     ]

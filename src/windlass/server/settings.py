@@ -10,6 +10,9 @@ from windlass.config import InvalidSettings
 
 MAX_BODY = 1_000_000
 MAX_HEADERS = 16_384
+MAX_CONNECTIONS = 2_000
+MAX_ADDRESS_CONNECTIONS = 500
+MAX_TOKEN_REQUESTS = 1_000
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -27,12 +30,20 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     """True if a proxy terminates TLS."""
     tls_cert: str | None = None
     tls_key: str | None = None
+    connections: int = MAX_CONNECTIONS
+    """How many connections may be open. A new one replaces an idle one."""
+    connections_per_address: int = MAX_ADDRESS_CONNECTIONS
+    """How many of them may come from one address, unless a proxy is in front."""
+    requests_per_token: int = MAX_TOKEN_REQUESTS
+    """How many requests of one token may run at the same time, including waiting claims and event streams."""
     threads: int = 16
-    """How many store calls run at the same time."""
+    """How many store calls of submits and workers run at once; a quarter as many for reads, and for operators."""
     backlog: int = 1_000
     """How many more may wait for a thread."""
     request_seconds: float = 20.0
     """The time limit for reading a body, and for a store call."""
+    secret: str = ""
+    """While there are no tokens, local requests need this secret; if empty, they need none."""
     rate: float = 1_000.0
     """Requests per second for each token, with bursts of twice as many."""
 

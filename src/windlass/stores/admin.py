@@ -37,15 +37,19 @@ TABLES: tuple[Table, ...] = (
     _table(
         "task",
         "id queue tenant state band rank tie due expires waiting on_failure fence session claimed finished attempts "
-        "crashes losses generation cancel_requested cancel_by reason kind error_group",
-        ids="id session",
+        "crashes losses generation cancel_requested cancel_by reason kind error_group handler args rules workflow "
+        "workflow_tenant key fingerprint priority deadline first_due submitted",
+        ids="id session fingerprint",
         flags="cancel_requested",
     ),
+    _table("runnable", "queue band rank tie id kind due expires", ids="id"),
     _table(
-        "body",
-        "id handler args rules workflow workflow_tenant key fingerprint priority deadline first_due submitted",
-        ids="id fingerprint",
+        "leased",
+        "id fence session claimed queue tenant handler limit_key limited charge cancel_requested",
+        ids="id session",
+        flags="limited cancel_requested",
     ),
+    _table("completed", "id fence session claimed finished", ids="id session"),
     _table("result", "id value", ids="id"),
     _table("attempt", "task fence session started ended state error", ids="task session"),
     _table("edge", "child parent resolved", ids="child parent", flags="resolved"),
@@ -58,7 +62,7 @@ TABLES: tuple[Table, ...] = (
     _table("placeholder", "id workflow expires", ids="id workflow"),
     _table(
         "queue",
-        "name strategy horizon step paused paused_by paused_why max_waiting max_leased weight fair",
+        "name strategy horizon step paused paused_by paused_why paused_until max_waiting weight fair",
         flags="paused fair",
     ),
     _table("count_delta", "queue tenant state tasks at arrived waited longest"),
@@ -69,8 +73,11 @@ TABLES: tuple[Table, ...] = (
     _table("cron", "name handler schedule timezone misfire args fired paused paused_by paused_why", flags="paused"),
     _table("control", "kind name version value changed mark", ids="mark"),
     _table("audit", "number at kind subject action text by data"),
+    _table("account", "queue tenant charged highest mean minute hour at active", flags="active"),
+    _table("usage", "queue tenant ran charge attempts at"),
+    _table("bucket", "name full_at"),
 )
-"""All tables except those of only one dialect: the epoch, claim partitions, and applied migrations."""
+"""All tables except the epoch, claim partitions and lanes, which claims build again, and applied migrations."""
 
 
 class Status(Struct, frozen=True, kw_only=True):
@@ -102,7 +109,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class DatabaseMissing(StoreUnavailable):
-    """The file that a URL names does not exist."""
+    """The file that a URL names does not exist, or the database has no Windlass tables."""
 
 
 class Source(Protocol):
@@ -173,8 +180,8 @@ PROMISES: Mapping[str, str] = {
     "counts_differ": "the counts by queue, tenant and state differ from the rows",
     "leases_without_session": "tasks are leased to a session that does not exist",
     "waiting_differs": "the number of open prerequisites of a task differs from its edges",
-    "tasks_without_body": "tasks have no handler and arguments",
-    "bodies_without_task": "handlers and arguments exist without a task",
+    "in_two_tables": "tasks are in two of the tables runnable, leased and completed, or in one and not queued",
+    "in_no_table": "queued tasks are in none of the tables runnable, leased and completed",
     "edges_from_nowhere": "tasks wait for something that does not exist",
     "out_of_sight": "tasks are runnable where no claim looks; the sweep of any node repairs them",
     "wakeups_lost": "tasks wait for something that has ended, and nothing will unblock them",

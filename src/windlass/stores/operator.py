@@ -22,6 +22,7 @@ from windlass.core.task import Change, NewTask, Task, TaskId
 from windlass.core.task_update import Version
 from windlass.core.times import Micros
 from windlass.core.validation import check_ids
+from windlass.errors import NotAllowed
 from windlass.stores.coordination import Entry
 
 CANCEL_GRACE = timedelta(seconds=10)
@@ -85,6 +86,13 @@ def check_which(which: object) -> None:
         check_ids(which, "which")
 
 
+def check_removable(queue: str, unfinished: int) -> None:
+    """Raise `NotAllowed` if a queue has unfinished tasks: their places follow its settings."""
+    if unfinished:
+        tasks = "1 unfinished task" if unfinished == 1 else f"{unfinished:,} unfinished tasks"
+        raise NotAllowed(f"Queue {queue!r} has {tasks}, so it cannot be removed. Wait for them, or cancel them.")
+
+
 class Operator(Protocol):
     """What people change by hand. Methods that take a `Filter` work in a series of short transactions."""
 
@@ -134,6 +142,13 @@ class Operator(Protocol):
         """
         ...
 
+    def remove_queue(self, name: str, *, entries: Sequence[Entry] = ()) -> bool:
+        """Remove the settings of a queue, so that it has the defaults. Return False if it has none.
+
+        Raise `NotAllowed` if it has unfinished tasks. One that is submitted at the same moment keeps its place.
+        """
+        ...
+
     def open_workflow(
         self,
         workflow: str,
@@ -172,6 +187,10 @@ class Operator(Protocol):
         self, name: str, paused: bool, *, by: str = "", why: str = "", entries: Sequence[Entry] = ()
     ) -> None:
         """Pause or resume a cron. Raise `UnknownCron`."""
+        ...
+
+    def remove_cron(self, name: str, *, entries: Sequence[Entry] = ()) -> None:
+        """Remove a cron. Raise `UnknownCron`. A node whose app has it publishes it again when it starts."""
         ...
 
     def raise_epoch(self, *, entries: Sequence[Entry] = ()) -> int:

@@ -13,13 +13,14 @@ changes nothing, unless its documentation says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
 from windlass.core.lifecycle import State
+from windlass.core.limits import Running
 from windlass.core.manifest import CronState, HandlerSeen
 from windlass.core.ordering import Queue
 from windlass.core.serving import EVERYTHING, Serves
@@ -40,6 +41,8 @@ SESSION_TTL = timedelta(seconds=15)
 RETENTION = timedelta(days=7)
 SESSIONS_SHOWN = timedelta(days=1)
 """How long a closed or lost session is listed after its last renewal."""
+RECENT = 200
+"""How many attempts of a task, and how many outputs of attempts, a read returns."""
 SCANNED = 10_000
 """The largest number of tasks that one `find` reads. After that it returns what it found and a cursor."""
 
@@ -163,6 +166,20 @@ class Session(Struct, frozen=True, kw_only=True):
     """Its worker processes, as `core.worker_list` encodes them; empty unless requested."""
 
 
+class AccountSeen(Struct, frozen=True, kw_only=True):
+    """What a tenant has used of a fair queue. Run times are in seconds, of about that period."""
+
+    queue: str
+    tenant: str
+    """Empty for the queue itself, with the sums over all tenants."""
+    charged: int
+    """See `core.fairness.Account`."""
+    mean: float
+    """The expected run time of its next task, in seconds; 0 if nothing has run yet."""
+    last_minute: float
+    last_hour: float
+
+
 def check_limit(limit: int) -> None:
     """Raise `InvalidTask` unless the limit is an integer of 1 or more."""
     if type(limit) is not int or limit < 1:
@@ -248,11 +265,17 @@ class TaskStore(Protocol):
         *,
         serves: Serves = EVERYTHING,
         merge: bool = False,
+        each: Mapping[str, int] | None = None,
     ) -> list[Claim]:
         """Lease up to `limit` runnable tasks: those of the first queue in its order, then those of the next queue.
 
-        With `merge`, the queues are treated as one: tasks come in the order of their places, whatever their queue. This
-        makes sense only if all the queues have the same strategy.
+        With `each`, at most that many tasks of each queue are taken first. What is left of `limit` then goes to the
+        first queues that have more. With `merge`, the queues are treated as one: tasks come in the order of their
+        places, whatever their queue or tenant. This makes sense only if all the queues have the same strategy and none
+        is fair.
+
+        In a fair queue, tenants take turns (`core.fairness`). A task that a limit or the pause of its tenant holds back
+        is skipped (`core.limits`); limits hold over all nodes. Claims that have to respect them are made one at a time.
 
         A task is never in two leases at once, and each lease of a task has a greater fence than all before. Tasks of
         paused queues, expired tasks, and tasks that `serves` does not cover are skipped; the cost of skipping grows
@@ -319,11 +342,14 @@ class TaskReader(WorkflowReader, DeadLetterReader, SeriesReader, Protocol):
         ...
 
     def attempts(self, task: TaskId) -> list[Attempt]:
-        """Return the finished attempts of a task with their errors, oldest first. Released ones are left out."""
+        """Return the newest `RECENT` finished attempts of a task with their errors, oldest first.
+
+        Released ones are left out.
+        """
         ...
 
     def logs(self, task: TaskId) -> list[Log]:
-        """Return the output of the finished attempts of a task, oldest first. Attempts without output are left out."""
+        """Return the output of the newest `RECENT` finished attempts of a task that have output, oldest first."""
         ...
 
     def progress_of(self, tasks: Sequence[TaskId]) -> list[ProgressSeen | None]:
@@ -341,8 +367,29 @@ class TaskReader(WorkflowReader, DeadLetterReader, SeriesReader, Protocol):
         """
         ...
 
+    def ahead_of_new(
+        self, queue: str, *, due: Micros, priority: int = 0, deadline: Micros | None = None, limit: int = 10_000
+    ) -> int:
+        """Return the number of runnable tasks that would be before a new task in this queue, up to `limit`."""
+        ...
+
     def queues(self) -> list[Queue]:
         """Return the settings of all configured queues, by name."""
+        ...
+
+    def accounts(self, queue: str | None = None) -> list[AccountSeen]:
+        """Return what the tenants have used of a fair queue, or of all, by queue and tenant."""
+        ...
+
+    def running(self) -> list[Running]:
+        """Return the number of live leases by queue, tenant, handler and key of a limit, in that order."""
+        ...
+
+    def buckets(self, limits: Sequence[str]) -> dict[str, Micros]:
+        """Return when the rates of these limits have all their tokens again, by the name of the limit.
+
+        Limits without a rate, and those with all their tokens, may be left out.
+        """
         ...
 
     def sessions(self, *, workers: bool = False) -> list[Session]:

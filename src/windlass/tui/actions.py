@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from windlass.core.task import TaskId
 from windlass.errors import InvalidTask
-from windlass.operations import pools, queues, tasks
+from windlass.operations import pools, queues, tasks, tenants
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 
@@ -51,6 +51,56 @@ def resume_queue(name: str) -> Action:
     def act(access: Access, author: Author) -> str:
         queues.resume(access, name, author)
         return f"Queue {name} is open."
+
+    return act
+
+
+def weigh_queue(name: str, weight: int) -> Action:
+    """Return the action that sets the weight of a queue."""
+
+    def act(access: Access, author: Author) -> str:
+        queues.change(access, name, {"weight": weight}, author)
+        return f"Queue {name} has weight {weight}."
+
+    return act
+
+
+def make_queue_fair(name: str, fair: bool) -> Action:
+    """Return the action that makes a queue fair between its tenants, or not."""
+
+    def act(access: Access, author: Author) -> str:
+        queues.change(access, name, {"fair": fair}, author)
+        return f"Queue {name} is {'fair' if fair else 'not fair'}."
+
+    return act
+
+
+def weigh_tenant(name: str, weight: int | None) -> Action:
+    """Return the action that sets the weight of a tenant; None restores the default."""
+
+    def act(access: Access, author: Author) -> str:
+        found = tenants.set_weight(access, name, weight, author)
+        return f"Tenant {name} has weight {found.settings.weight}."
+
+    return act
+
+
+def pause_tenant(name: str) -> Action:
+    """Return the action that pauses a tenant."""
+
+    def act(access: Access, author: Author) -> str:
+        tenants.pause(access, name, author)
+        return f"Tenant {name} is paused."
+
+    return act
+
+
+def resume_tenant(name: str) -> Action:
+    """Return the action that resumes a tenant."""
+
+    def act(access: Access, author: Author) -> str:
+        tenants.resume(access, name, author)
+        return f"Tenant {name} is open."
 
     return act
 
@@ -103,3 +153,10 @@ def parse_size(text: str) -> tuple[int, int]:
         return int(least), int(most if dash else least)
     except ValueError:
         raise InvalidTask(f"size={text!r} is not a size. Use a number such as 12, or a range such as 2-8.") from None
+
+
+def parse_weight(text: str) -> int:
+    """Parse a weight."""
+    if not text.isdecimal():
+        raise InvalidTask(f"weight={text!r} is not a weight. Use a number from 1 to 1000.")
+    return int(text)

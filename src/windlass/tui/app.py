@@ -35,16 +35,18 @@ from windlass.tui.snapshot import Page, Snapshot, TaskSnapshot, read_snapshot, r
 from windlass.tui.store_thread import StoreThread
 from windlass.tui.task import TaskScreen
 from windlass.tui.tasks import TasksPage
+from windlass.tui.tenants import TenantsPage
 from windlass.tui.themes import DARK_THEME, LIGHT_THEME, STYLE, THEMES
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Widget)
 
-PAGES: Mapping[Page, type[TasksPage | QueuesPage | PoolPage | NodesPage]] = {
+PAGES: Mapping[Page, type[TasksPage | QueuesPage | PoolPage | NodesPage | TenantsPage]] = {
     Page.TASKS: TasksPage,
     Page.QUEUES: QueuesPage,
     Page.POOL: PoolPage,
     Page.NODES: NodesPage,
+    Page.TENANTS: TenantsPage,
 }
 SLOW_SECONDS = 3.0
 """After this time without an answer, a banner says so."""
@@ -103,6 +105,7 @@ class Top(App[None]):
             yield QueuesPage(id=Page.QUEUES)
             yield PoolPage(id=Page.POOL)
             yield NodesPage(id=Page.NODES)
+            yield TenantsPage(id=Page.TENANTS)
         yield Static(id="message")
         yield Footer()
 

@@ -15,19 +15,26 @@ from textual.widgets import Input, Static
 from windlass.tui.drawing import plain
 from windlass.tui.snapshot import Page
 
-PAGE_KEYS: Mapping[str, Page] = {"n": Page.NOW, "t": Page.TASKS, "q": Page.QUEUES, "p": Page.POOL, "o": Page.NODES}
+PAGE_KEYS: Mapping[str, Page] = {
+    "n": Page.NOW,
+    "t": Page.TASKS,
+    "q": Page.QUEUES,
+    "p": Page.POOL,
+    "o": Page.NODES,
+    "e": Page.TENANTS,
+}
 
 KEYS = """\
-1 2 3 4 5      Now, Tasks, Queues, Pool, Nodes
-g n t q p o    the same by letter: go to Now, Tasks, Queues, Pool, nOdes
+1 2 3 4 5 6    Now, Tasks, Queues, Pool, Nodes, Tenants
+g n t q p o e  the same by letter: go to Now, Tasks, Queues, Pool, nOdes, tEnants
 :              type a page and a filter, such as tasks state:failed
 j k  ↓ ↑       move the cursor
 /              filter the tasks (docs/reference/filters.md); Esc leaves the filter
 Enter          show a task: attempts, errors, output, why
-w              show why a task is not running
+w              show why a task is not running; set the weight of a queue or a tenant
 r  c           retry, cancel a task
-p  u           pause, resume a queue or a pool
-s  f           set the size of a pool, freeze it
+p  u           pause, resume a queue, a pool or a tenant
+s  f           set the size of a pool, freeze it; f makes a queue fair or not
 d              switch between dark and light
 ?              show these keys
 q              quit"""
@@ -61,7 +68,7 @@ class PageDialog(ModalScreen[Page | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static("go to: n Now · t Tasks · q Queues · p Pool · o nOdes")
+            yield Static("go to: n Now · t Tasks · q Queues · p Pool · o nOdes · e tEnants")
 
     def on_key(self, event: Key) -> None:
         event.stop()

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from windlass.core.lifecycle import State
+from windlass.core.times import Micros, to_datetime
 from windlass.operations.pools import PoolView
 from windlass.operations.presentation import GLYPHS, Palette, Times, replace_controls
 from windlass.stores.coordination import EntrySeen
@@ -26,6 +27,9 @@ STATES = (
     State.CANCELLED,
     State.EXPIRED,
 )
+
+TENANT_BANNERS = 3
+"""How many paused tenants have a line each."""
 
 
 def plain(text: str, style: str = "") -> Text:
@@ -45,18 +49,32 @@ def number_text(number: str) -> Text:
 
 
 def banners(snapshot: Snapshot, palette: Palette) -> list[Text]:
-    """Return a line for each paused queue and pool, with who paused it and why. Every page shows them."""
+    """Return a line for each paused queue, pool and tenant, with who paused it and why. Every page shows them."""
     settings = [queue.settings for queue in snapshot.queues]
-    lines = [format_pause("queue", each.name, each.paused_by, each.paused_why) for each in settings if each.paused]
+    lines = [
+        format_pause("queue", each.name, each.paused_by, each.paused_why, each.paused_until)
+        for each in settings
+        if each.paused
+    ]
     lines += [
         format_pause("pool", pool.name, pool.paused.by, pool.paused.why) for pool in snapshot.pools if pool.paused
     ]
+    lines += _tenant_pauses(snapshot)
     return [plain(line, palette.brass) for line in lines]
 
 
-def format_pause(kind: str, name: str, by: str | None, why: str | None) -> str:
-    """Format who paused something and why."""
-    return f"⏸ {kind} {name} paused" + (f" by {by}" if by else "") + (f' "{why}"' if why else "")
+def _tenant_pauses(snapshot: Snapshot) -> list[str]:
+    """Return a line for each paused tenant, or one for all if there are many."""
+    paused = snapshot.paused_tenants
+    if len(paused) > TENANT_BANNERS:
+        return [f"⏸ {len(paused):,} tenants are paused"]
+    return [format_pause("tenant", name, each.by, each.why, each.until) for name, each in paused.items()]
+
+
+def format_pause(kind: str, name: str, by: str | None, why: str | None, until: Micros | None = None) -> str:
+    """Format who paused something, until when and why."""
+    end = "" if until is None else f" until {to_datetime(until):%H:%M} UTC"
+    return f"⏸ {kind} {name} paused" + (f" by {by}" if by else "") + end + (f' "{why}"' if why else "")
 
 
 def section(title: str, lines: Sequence[Text], palette: Palette) -> list[Text]:

@@ -8,22 +8,28 @@ from typing import Any
 
 from msgspec import Struct
 
+from windlass.core.fairness import SetBy
 from windlass.core.lifecycle import State
 from windlass.core.query import Query
 from windlass.core.task import Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import UnknownTask
-from windlass.operations import audit, breakers, nodes, pools, queues, tasks
+from windlass.operations import audit, breakers, limits, nodes, pools, queues, tasks, tenants
 from windlass.operations.access import Access
 from windlass.operations.breakers import BreakerView
+from windlass.operations.limits import LimitView
 from windlass.operations.nodes import NodeView
 from windlass.operations.pools import PoolView
 from windlass.operations.queues import QueueView
+from windlass.operations.shares import TenantShare
 from windlass.operations.tasks import TaskDetails
+from windlass.operations.tenants import TenantView
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.protocol import Filter
 
 MOST_TASKS = 200
+MOST_TENANTS = 500
+"""The tenants with the most tasks to run."""
 LATEST_ENTRIES = 12
 POOL_ENTRIES = 100
 
@@ -36,6 +42,7 @@ class Page(StrEnum):
     QUEUES = "queues"
     POOL = "pool"
     NODES = "nodes"
+    TENANTS = "tenants"
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -48,12 +55,16 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     counts: Mapping[State, int]
     queues: list[QueueView]
     pools: list[PoolView]
+    paused_tenants: Mapping[str, SetBy] = {}
     nodes: list[NodeView] = []
     breakers: list[BreakerView] = []
     entries: list[EntrySeen] = []
     """On the page Now the latest entries, on the page Pool the latest entries about pools."""
     tasks: list[Task] = []
     more_tasks: bool = False
+    tenants: list[TenantView] = []
+    limits: list[LimitView] = []
+    shares: list[TenantShare] = []
 
 
 class TaskSnapshot(Struct, frozen=True, kw_only=True):
@@ -76,6 +87,7 @@ def read_snapshot(access: Access, page: Page, query: Query) -> Snapshot:
         counts=states,
         queues=queues.get_all(access),
         pools=pools.describe_all(look),
+        paused_tenants=tenants.get_paused(access),
         **_read_page(access, page, query),
     )
 
@@ -92,8 +104,20 @@ def _read_page(access: Access, page: Page, query: Query) -> dict[str, Any]:
             return {"entries": audit.find(access, "pool/", limit=POOL_ENTRIES).entries}
         case Page.NODES:
             return {"nodes": nodes.get_all(access)}
+        case Page.TENANTS:
+            return {
+                "tenants": _busiest(tenants.get_all(access)),
+                "limits": limits.get_all(access),
+                "shares": tenants.get_all_shares(access),
+            }
         case Page.QUEUES:
             return {}
+
+
+def _busiest(found: list[TenantView]) -> list[TenantView]:
+    """Return the tenants with the most tasks to run, by name."""
+    order = sorted(found, key=lambda each: -each.tasks.get(State.RUNNABLE, 0) - each.tasks.get(State.LEASED, 0))
+    return sorted(order[:MOST_TENANTS], key=lambda each: each.name)
 
 
 def read_task(access: Access, id: TaskId) -> TaskSnapshot | None:

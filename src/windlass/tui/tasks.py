@@ -41,6 +41,8 @@ class TasksPage(Vertical):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self.query_filter = Query(())
+        self._error: str | None = None
+        """Why the text in the input is not a filter; the table still shows the tasks of the last valid one."""
 
     def compose(self) -> ComposeResult:
         yield Input(placeholder=EXAMPLE, id="filter", compact=True)
@@ -49,7 +51,9 @@ class TasksPage(Vertical):
 
     @property
     def selected(self) -> TaskId | None:
-        """Return the task under the cursor."""
+        """Return the task under the cursor; None while the filter is invalid, so that no key acts on its tasks."""
+        if self._error is not None:
+            return None
         key = self.query_one(LiveTable).selected
         return None if key is None else TaskId(UUID(key))
 
@@ -58,6 +62,8 @@ class TasksPage(Vertical):
         times = Times(now=snapshot.now)
         rows = [(str(task.id), task_row(task, times, palette)) for task in snapshot.tasks]
         self.query_one(LiveTable).show(rows)
+        if self._error is not None:
+            return
         if rows:
             matched = f"{len(rows)} shown" + (", there may be more" if snapshot.more_tasks else "")
         else:
@@ -73,8 +79,10 @@ class TasksPage(Vertical):
         try:
             self.query_filter = parse(text)
         except InvalidFilter as error:
-            self._show_matched(str(error))
+            self._error = str(error)
+            self._show_matched(f"Keys do nothing until the filter is right. {error}")
             return
+        self._error = None
         self.post_message(Refresh())
         self.query_one(LiveTable).focus()
 

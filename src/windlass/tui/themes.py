@@ -11,13 +11,13 @@ DARK_THEME, LIGHT_THEME = "windlass-dark", "windlass-light"
 
 STYLE = """
 #head, #banners, #message, #task-warning { height: auto; padding: 0 1; }
-#head { background: $panel; }
+#head { background: $panel; max-height: 3; }
 #banners { background: $surface; }
 #matched { height: 1; padding: 0 1; }
 #filter { margin: 0 1; }
 ContentSwitcher { height: 1fr; }
-#now-text, #task-text, #pool-text { padding: 0 1; }
-PoolPage LiveTable { height: auto; max-height: 50%; }
+#now-text, #task-text, #pool-text, #tenant-text { padding: 0 1; }
+PoolPage LiveTable, TenantsPage LiveTable { height: auto; max-height: 50%; }
 ModalScreen { align: center middle; }
 ModalScreen > Vertical {
     width: auto; min-width: 50; max-width: 90%; height: auto; padding: 1 2;

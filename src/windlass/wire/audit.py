@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
@@ -11,13 +10,14 @@ from windlass.core.payload import json_object
 from windlass.core.times import to_datetime
 from windlass.operations.audit import AuditPage
 from windlass.stores.coordination import EntrySeen
+from windlass.wire.fields import Moment
 
 
 class EntryShape(Struct, frozen=True, kw_only=True):
     """One audit entry: what a person or the autoscaler did."""
 
     number: int
-    at: datetime
+    at: Moment
     subject: str
     action: str
     text: str

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from msgspec import Struct
 
 from windlass.core.breaker import BreakerState
 from windlass.core.times import to_datetime
 from windlass.operations.breakers import BreakerView
-from windlass.wire.fields import Length, Reason, as_datetime
+from windlass.wire.fields import Length, Moment, Reason, as_datetime
 
 
 class BreakerShape(Struct, frozen=True, kw_only=True):
@@ -17,8 +15,8 @@ class BreakerShape(Struct, frozen=True, kw_only=True):
 
     name: str
     state: BreakerState
-    since: datetime
-    until: datetime | None
+    since: Moment
+    until: Moment | None
     attempts: int
     """Attempts that ended recently."""
     errors: int
@@ -32,6 +30,8 @@ class HoldOpen(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     lasts: Length | None = None
     """null: until it is closed."""
+    create: bool = False
+    """Accept a downstream that no handler names and that has no breaker."""
 
 
 class Close(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,6 +40,8 @@ class Close(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hold: bool = False
     """Keep it closed whatever its tasks do, for `lasts` or until it is closed again."""
     lasts: Length | None = None
+    create: bool = False
+    """Accept a downstream that no handler names and that has no breaker; only with `hold` or `lasts`."""
 
 
 def breaker_shape(view: BreakerView) -> BreakerShape:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 
 from windlass.simulation.run import SimulationResult
 from windlass.stores.admin import Finding, Status
+from windlass.wire.fields import Moment
 from windlass.wire.tasks import ErrorShape
 
 
@@ -48,7 +49,7 @@ class ClockChange(Struct, frozen=True, kw_only=True):
     """The local times before and after the change."""
     times: list[str]
     """The local times of the schedule that do not exist or occur twice."""
-    runs: list[datetime]
+    runs: list[Moment]
     """When the cron runs instead."""
     text: str
 
@@ -73,7 +74,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     """`windlass config show`: one setting."""
 
     name: str
-    value: str
+    value: str | int | float | bool | list[str | int | float | bool | None] | None
+    """As in the file; a duration is text."""
     origin: str
     """`default`, the name of the file, `$VARIABLE`, or the option."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
 from windlass.core.payload import json_object
 from windlass.operations.crons import CronView
-from windlass.wire.fields import as_datetime
+from windlass.wire.fields import Moment, as_datetime
 
 
 class CronShape(Struct, frozen=True, kw_only=True):
@@ -21,10 +20,12 @@ class CronShape(Struct, frozen=True, kw_only=True):
     timezone: str
     misfire: str
     args: dict[str, Any]
-    fired: datetime | None
+    fired: Moment | None
     """The latest scheduled time for which it was fired, or skipped."""
-    next: datetime | None
-    """When it runs next; null while it is paused."""
+    next: Moment | None
+    """When it runs next; null while it is paused, or if it is no longer in the code."""
+    in_code: bool | None
+    """Whether the app of a live node has it; null if no live node says which crons it has."""
     paused: bool
     paused_by: str | None
     paused_why: str | None
@@ -35,7 +36,7 @@ class NextTimes(Struct, frozen=True, kw_only=True):
 
     cron: str
     paused: bool
-    times: list[datetime]
+    times: list[Moment]
 
 
 def cron_shape(view: CronView) -> CronShape:
@@ -50,6 +51,7 @@ def cron_shape(view: CronView) -> CronShape:
         args=json_object(info.args),
         fired=as_datetime(state.fired),
         next=view.next,
+        in_code=view.in_code,
         paused=state.paused,
         paused_by=state.paused_by,
         paused_why=state.paused_why,

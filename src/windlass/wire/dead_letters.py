@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from uuid import UUID
 
 from msgspec import Struct
@@ -11,7 +10,7 @@ from msgspec import Struct
 from windlass.core.task import TaskId
 from windlass.core.times import to_datetime
 from windlass.stores.dead_letters import DeadGroup
-from windlass.wire.fields import Length, Reason
+from windlass.wire.fields import Length, Moment, Reason
 from windlass.wire.tasks import ErrorShape, error_shape
 
 
@@ -24,8 +23,8 @@ class DeadGroupShape(Struct, frozen=True, kw_only=True):
     count: int
     handlers: list[str]
     tenants: list[str]
-    first: datetime
-    last: datetime
+    first: Moment
+    last: Moment
     tasks: list[UUID]
     """The newest first; at most three in a list of groups, and at most 1,000 in one group."""
 

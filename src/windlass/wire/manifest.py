@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
 from windlass.client.options import check_fields, task_fields
+from windlass.core.limit_keys import check_template
 from windlass.core.manifest import HandlerInfo, HandlerSeen, Manifest
 from windlass.core.payload import json_object
 from windlass.core.task import NewTask
 from windlass.core.times import to_datetime
-from windlass.wire.fields import Length, Name, Priority, Reason, Retries, Slots
+from windlass.core.validation import MAX_LABELS
+from windlass.wire.fields import (
+    Bytes,
+    Length,
+    LimitKey,
+    MaxRunning,
+    Moment,
+    Name,
+    Priority,
+    RateText,
+    Reason,
+    Retries,
+    Slots,
+)
 
 
 class HandlerShape(Struct, frozen=True, kw_only=True):
@@ -27,7 +40,7 @@ class HandlerShape(Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
     """The JSON schema of its arguments; empty if it is unknown."""
     returns: dict[str, Any]
-    seen: datetime
+    seen: Moment
 
 
 class HandlerOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -43,8 +56,17 @@ class HandlerOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     soft_timeout: Length | UnsetType = UNSET
     heartbeat_timeout: Length | UnsetType = UNSET
     slots: Slots | UnsetType = UNSET
-    requires: Annotated[list[Name], Meta(max_length=1_000)] | UnsetType = UNSET
+    requires: Annotated[list[Name], Meta(max_length=MAX_LABELS)] | UnsetType = UNSET
     downstream: Name | UnsetType = UNSET
+    memory: Bytes | UnsetType = UNSET
+    """The bytes of memory that it needs, of those that its pool has."""
+    limit: LimitKey | UnsetType = UNSET
+    """Of the tasks with the same key, at most `max_running` run at once, and start at most at `rate`."""
+    max_running: MaxRunning | UnsetType = UNSET
+    rate: RateText | UnsetType = UNSET
+    raise_prerequisites: bool | UnsetType = UNSET
+    """False: prerequisites do not inherit its priority and deadline."""
+    admit: Literal["strict"] | UnsetType = UNSET
 
 
 class GiveHandler(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -92,6 +114,8 @@ def manifest_of(given: GiveManifest) -> Manifest:
 def _handler_info(given: GiveHandler) -> HandlerInfo:
     options = {name: value for name, value in asdict(given.options).items() if not isinstance(value, UnsetType)}
     fields = check_fields({**task_fields(options, {}), "handler": given.name, "queue": given.queue})
+    is_open = given.parameters.get("additionalProperties", True) is not False
+    check_template(fields.get("limit"), given.parameters.get("required", []), is_open=is_open)
     return HandlerInfo(
         name=given.name,
         queue=given.queue,

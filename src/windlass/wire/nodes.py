@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +12,7 @@ from windlass.core.payload import json_object
 from windlass.core.times import to_datetime
 from windlass.core.worker_list import WorkerProcess
 from windlass.operations.nodes import NodeView
+from windlass.wire.fields import Moment
 
 
 class RunningTaskShape(Struct, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class RunningTaskShape(Struct, frozen=True, kw_only=True):
 
     id: UUID
     handler: str
-    since: datetime
+    since: Moment
     """When the worker began it, on the node's clock."""
 
 
@@ -34,7 +34,7 @@ class WorkerShape(Struct, frozen=True, kw_only=True):
     pool: str
     state: str
     """starting, idle, busy or draining."""
-    since: datetime
+    since: Moment
     """When it entered that state, on the node's clock."""
     memory_bytes: int | None
     """Resident memory, in steps of 1 MiB; None if the node's system does not report it."""

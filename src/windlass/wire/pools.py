@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
@@ -10,7 +9,7 @@ from msgspec import Meta, Struct, field
 from windlass.core.times import to_datetime
 from windlass.operations.pools import Desired, NodePart, PoolView
 from windlass.simulation.run import SimulationResult
-from windlass.wire.fields import Length, Name, Reason
+from windlass.wire.fields import Length, Moment, Name, Reason
 
 Workers = Annotated[int, Meta(ge=0, le=10_000)]
 
@@ -20,7 +19,7 @@ class OverrideShape(Struct, frozen=True, kw_only=True):
 
     least: int
     most: int
-    until: datetime
+    until: Moment
     by: str
     why: str
 
@@ -29,7 +28,7 @@ class PausedShape(Struct, frozen=True, kw_only=True):
     """Who paused the pool, when and why."""
 
     by: str
-    at: datetime
+    at: Moment
     why: str
 
 
@@ -77,7 +76,7 @@ class ExplainShape(Struct, frozen=True, kw_only=True):
     reasons: list[str]
     """From what was observed to what was decided, one step each."""
     alerts: list[str]
-    decided_at: datetime | None
+    decided_at: Moment | None
     decided_by: str
     ordered: str
     """What a person has set, which overrides the decision; empty if nothing."""

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from windlass.errors import (
     CycleFound,
+    DeadlineUnreachable,
     DuplicateTask,
     InvalidTask,
     KeyConflict,
@@ -32,6 +33,7 @@ STATUSES: Mapping[str, int] = {
     "invalid_payload": 400,
     "invalid_filter": 400,
     "invalid_cursor": 400,
+    "unstorable_value": 400,
     "unauthorized": 401,
     "forbidden": 403,
     "read_only": 403,
@@ -42,6 +44,7 @@ STATUSES: Mapping[str, int] = {
     "unknown_cron": 404,
     "unknown_queue": 404,
     "unknown_tenant": 404,
+    "unknown_limit": 404,
     "unknown_breaker": 404,
     "unknown_node": 404,
     "unknown_pool": 404,
@@ -51,6 +54,7 @@ STATUSES: Mapping[str, int] = {
     "request_too_slow": 408,
     "key_conflict": 409,
     "not_allowed": 409,
+    "deadline_unreachable": 409,
     "stale_fence": 409,
     "ended_badly": 409,
     "task_failed": 409,
@@ -70,6 +74,7 @@ STATUSES: Mapping[str, int] = {
     "cycle": 422,
     "queue_full": 429,
     "rate_limited": 429,
+    "too_many_requests": 429,
     "headers_too_large": 431,
     "internal_error": 500,
     "store_error": 500,
@@ -88,6 +93,7 @@ STORE_ERRORS: Mapping[str, str] = {
     "commit_unknown": "The connection to the store broke during a write, which may have succeeded. "
     "Requests with a key are safe to retry.",
     "schema_too_new": "A newer version of Windlass migrated the store. Upgrade this server.",
+    "unstorable_value": "A value cannot be stored: text with a NUL character, or a number out of range.",
     "unsafe_store": "The store's settings do not guarantee durability. See the server's log.",
 }
 """What clients see of store errors. Details go to the server's log."""
@@ -144,7 +150,7 @@ def problem_of(error: Exception, *, id: str = "") -> Problem:
             more["keys"] = list(error.keys[:20])
         case UnknownPrerequisite() | DuplicateTask():
             more["tasks"] = [str(task) for task in error.ids[:20]]
-        case QueueFull():
+        case QueueFull() | DeadlineUnreachable():
             more["queue"] = error.queue
         case _:
             pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from windlass.core.ordering import Strategy
 from windlass.core.times import to_datetime
 from windlass.operations.queues import QueueView
 from windlass.stores.series import Point, Resolution
-from windlass.wire.fields import Reason, Seconds, as_datetime
+from windlass.wire.fields import Length, Moment, Reason, Seconds, as_datetime
 
 
 class SetQueue(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -22,9 +22,22 @@ class SetQueue(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     horizon_seconds: Seconds = 3_600
     step_seconds: Seconds = 60
     max_waiting: Annotated[int, Meta(ge=0, le=2**62)] | None = None
-    max_leased: Annotated[int, Meta(ge=0, le=2**62)] | None = None
     weight: Annotated[int, Meta(ge=1, le=1_000)] = 1
     fair: bool = False
+    create: bool = False
+    """Accept a name that has no settings and no tasks, and that no handler or node uses."""
+
+
+class PauseQueue(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Stop claiming tasks of a queue."""
+
+    lasts: Length | None = None
+    """null: until it is resumed."""
+    create: bool = False
+    """Accept a name that has no settings and no tasks, and that no handler or node uses."""
+
+
+NOT_LIMITED = PauseQueue()
 
 
 class QueueShape(Struct, frozen=True, kw_only=True):
@@ -37,12 +50,13 @@ class QueueShape(Struct, frozen=True, kw_only=True):
     paused: bool
     paused_by: str | None
     paused_why: str | None
+    paused_until: Moment | None
+    """null: until it is resumed."""
     max_waiting: int | None
-    max_leased: int | None
     weight: int
     fair: bool
     tasks: dict[str, int]
-    oldest: datetime | None
+    oldest: Moment | None
     """When the runnable task that has waited longest became due; null for a token that is limited to a tenant."""
 
 
@@ -61,7 +75,7 @@ class Every(StrEnum):
 class PointShape(Struct, frozen=True, kw_only=True):
     """What happened to the tasks of a queue in one second or minute."""
 
-    at: datetime
+    at: Moment
     """When it starts."""
     arrived: int
     """Tasks that were submitted."""
@@ -98,7 +112,6 @@ def queue_settings(given: SetQueue) -> dict[str, Any]:
         "horizon": timedelta(seconds=given.horizon_seconds),
         "step": timedelta(seconds=given.step_seconds),
         "max_waiting": given.max_waiting,
-        "max_leased": given.max_leased,
         "weight": given.weight,
         "fair": given.fair,
     }
@@ -115,8 +128,8 @@ def queue_shape(view: QueueView) -> QueueShape:
         paused=queue.paused,
         paused_by=queue.paused_by,
         paused_why=queue.paused_why,
+        paused_until=as_datetime(queue.paused_until),
         max_waiting=queue.max_waiting,
-        max_leased=queue.max_leased,
         weight=queue.weight,
         fair=queue.fair,
         tasks={state.value: number for state, number in view.tasks.items()},

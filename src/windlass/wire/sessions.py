@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -10,14 +10,17 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from windlass.core.task import Claim
-from windlass.wire.fields import Length, Name, Text, as_datetime
+from windlass.wire.fields import Length, Moment, Name, Text, as_datetime
 from windlass.wire.problems import Problem
 
 MAX_CLAIMED = 500
 MAX_REPORTS = 1_000
 
 Fence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+MAX_CLAIM_QUEUES = 100
+"""How many queues one session or claim may name: a claim looks at each of them."""
 Names = Annotated[list[Name], Meta(max_length=1_000)]
+Queues = Annotated[list[Name], Meta(max_length=MAX_CLAIM_QUEUES)]
 LongText = Annotated[str, Meta(max_length=65_536)]
 
 
@@ -26,8 +29,10 @@ class OpenSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     node: Text
     """The name under which people see the worker."""
-    queues: Annotated[list[Name], Meta(min_length=1, max_length=1_000)] = field(default_factory=lambda: ["default"])
-    pools: dict[str, Names] = {}
+    queues: Annotated[list[Name], Meta(min_length=1, max_length=MAX_CLAIM_QUEUES)] = field(
+        default_factory=lambda: ["default"]
+    )
+    pools: Annotated[dict[Name, Queues], Meta(max_length=100)] = {}
     """The pools it belongs to, with their queues. Shown by `why`; claims do not depend on it."""
     handlers: Names | None = None
     """The handlers it can run. Without it, all."""
@@ -35,6 +40,8 @@ class OpenSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     """The tags it has, which tasks may require."""
     slots: Annotated[int, Meta(ge=1, le=1_000)] = 1
     """The most slots a claimed task may need."""
+    memory: Annotated[int, Meta(ge=0, le=2**50)] | None = None
+    """The most bytes of memory a claimed task may need. Without it, any number."""
     ttl_seconds: Annotated[float, Meta(ge=2, le=600)] = 15
     """Renew the session within this time, or its leases are released."""
 
@@ -51,7 +58,7 @@ class SessionShape(Struct, frozen=True, kw_only=True):
 class ClaimTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Which tasks to claim, and how many."""
 
-    queues: Annotated[list[Name], Meta(max_length=1_000)] = []
+    queues: Queues = []
     """In order of preference. Without it, the queues of the session."""
     limit: Annotated[int, Meta(ge=1, le=MAX_CLAIMED)] = 1
     wait_seconds: Annotated[float, Meta(ge=0, le=30)] = 0
@@ -79,8 +86,8 @@ class ClaimedTask(Struct, frozen=True, kw_only=True):
     tenant: str
     workflow: str | None
     key: str | None
-    deadline: datetime | None
-    expires: datetime | None
+    deadline: Moment | None
+    expires: Moment | None
     timeout_seconds: float | None
     soft_timeout_seconds: float | None
     heartbeat_timeout_seconds: float | None
@@ -137,6 +144,9 @@ class AttemptReport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     give_up: bool = False
     """Fail the task without further retries."""
     log: Annotated[str, Meta(max_length=262_144)] | None = None
+    ran_seconds: Annotated[float, Meta(ge=0, le=315_360_000)] | None = None
+    """How long the handler ran, for the share of its tenant in a fair queue. Without it, the time since the claim
+    counts."""
 
 
 class VerdictShape(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -156,19 +166,19 @@ class Verdicts(Struct, frozen=True, kw_only=True):
 
 def claimed_task(claim: Claim, args: str) -> ClaimedTask:
     """Return the shape of a claimed task. `args` are its arguments with referenced results filled in."""
-    task, rules = claim.task, claim.task.rules
+    rules = claim.rules
     return ClaimedTask(
-        task=task.id,
+        task=claim.lease.task,
         fence=claim.lease.fence,
-        handler=task.handler,
-        args=msgspec.json.decode(args),
-        attempt=task.attempts + 1,
-        queue=task.queue,
-        tenant=task.tenant,
-        workflow=task.workflow,
-        key=task.key,
-        deadline=as_datetime(task.deadline),
-        expires=as_datetime(task.expires),
+        handler=claim.handler,
+        args=msgspec.json.decode(args, type=dict[str, Any]),
+        attempt=claim.attempts + 1,
+        queue=claim.queue,
+        tenant=claim.tenant,
+        workflow=claim.workflow,
+        key=claim.key,
+        deadline=as_datetime(claim.deadline),
+        expires=as_datetime(claim.expires),
         timeout_seconds=_seconds(rules.timeout),
         soft_timeout_seconds=_seconds(rules.soft_timeout),
         heartbeat_timeout_seconds=_seconds(rules.heartbeat_timeout),

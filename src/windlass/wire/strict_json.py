@@ -49,9 +49,11 @@ def invalid_shape(error: msgspec.ValidationError, where: str) -> Refused:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        duplicate = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"duplicate name {duplicate[:80]!r} in one object")
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise ValueError(f"duplicate name {name[:80]!r} in one object")
+            seen.add(name)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -17,16 +17,38 @@ from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.task import Attempt, Change, NewTask, OnFailure, Rules, Task
 from windlass.core.times import duration, to_datetime
+from windlass.core.validation import MAX_LABELS
 from windlass.core.why import Why
 from windlass.errors import InvalidTask
 from windlass.operations import tasks
 from windlass.operations.access import Access
+from windlass.operations.cursor_seal import CursorSeal
 from windlass.operations.tasks import Changed
 from windlass.stores.protocol import Log, Neighbour, Neighbourhood, Page, ProgressSeen
 from windlass.stores.protocol import Receipt as StoreReceipt
 from windlass.wire.cursors import cursor_text
-from windlass.wire.fields import Length, Name, Priority, Reason, Retries, Slots, Text, When, as_datetime
+from windlass.wire.fields import (
+    Bytes,
+    Length,
+    LimitKey,
+    MaxRunning,
+    Moment,
+    Name,
+    Priority,
+    RateText,
+    Reason,
+    Retries,
+    Slots,
+    Text,
+    When,
+    as_datetime,
+)
 from windlass.wire.problems import Problem
+
+MAX_LISTED = 4_096
+"""How many bytes of a task's arguments, and of its result, a list shows."""
+MAX_LISTED_VALUE = 512
+"""How many bytes of one argument it shows if they are more."""
 
 
 class SubmitTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -58,9 +80,19 @@ class SubmitTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     soft_timeout: Length | UnsetType = UNSET
     heartbeat_timeout: Length | UnsetType = UNSET
     slots: Slots | UnsetType = UNSET
-    requires: list[Name] | UnsetType = UNSET
+    requires: Annotated[list[Name], Meta(max_length=MAX_LABELS)] | UnsetType = UNSET
     downstream: Name | UnsetType = UNSET
+    memory: Bytes | UnsetType = UNSET
+    """The bytes of memory that it needs, of those that its pool has."""
+    limit: LimitKey | UnsetType = UNSET
+    """Of the tasks with the same key, at most `max_running` run at once, and start at most at `rate`."""
+    max_running: MaxRunning | UnsetType = UNSET
+    rate: RateText | UnsetType = UNSET
     trace: Text | None = None
+    raise_prerequisites: bool | UnsetType = UNSET
+    """False: prerequisites do not inherit its priority and deadline."""
+    admit: Literal["strict"] | UnsetType = UNSET
+    """`strict`: refuse the task (`deadline_unreachable`) if its queue cannot make its deadline at the present rate."""
 
 
 class Receipt(Struct, frozen=True, kw_only=True):
@@ -99,14 +131,14 @@ class TaskShape(Struct, frozen=True, kw_only=True):
     workflow: str | None
     key: str | None
     priority: int
-    deadline: datetime | None
-    due: datetime
+    deadline: Moment | None
+    due: Moment
     """When it may run next."""
-    expires: datetime | None
-    submitted: datetime
-    claimed: datetime | None
+    expires: Moment | None
+    submitted: Moment
+    claimed: Moment | None
     """When the latest lease was granted."""
-    finished: datetime | None
+    finished: Moment | None
     waiting: int
     """How many prerequisites are open."""
     on_failure: OnFailure
@@ -122,6 +154,8 @@ class TaskShape(Struct, frozen=True, kw_only=True):
     """Why it failed, expired or was cancelled."""
     result: Any
     rules: Rules
+    cut: list[str] = []
+    """The fields of which a list shows only a part, `args` or `result`. Get the task to see them whole."""
 
 
 class TaskPage(Struct, frozen=True, kw_only=True):
@@ -191,8 +225,8 @@ class AttemptShape(Struct, frozen=True, kw_only=True):
 
     fence: int
     session: UUID
-    started: datetime
-    ended: datetime
+    started: Moment
+    ended: Moment
     seconds: float
     state: State
     """The state in which the attempt left the task."""
@@ -213,7 +247,7 @@ class ProgressShape(Struct, frozen=True, kw_only=True):
     share: float | None
     """From 0 to 1."""
     message: str | None
-    at: datetime
+    at: Moment
 
 
 class TaskDetailsShape(TaskShape, frozen=True, kw_only=True):
@@ -313,10 +347,39 @@ def task_shape(task: Task) -> TaskShape:
     return TaskShape(**_task_fields(task))
 
 
-def task_page(page: Page) -> TaskPage:
+def task_page(page: Page, seal: CursorSeal) -> TaskPage:
     """Convert a page of tasks."""
-    after = None if page.after is None else cursor_text(page.after)
-    return TaskPage(tasks=[task_shape(task) for task in page.tasks], after=after)
+    after = None if page.after is None else cursor_text(page.after, seal)
+    return TaskPage(tasks=[listed_shape(task) for task in page.tasks], after=after)
+
+
+def listed_shape(task: Task) -> TaskShape:
+    """Convert a task for a list, in which large arguments and results are cut."""
+    fields = _task_fields(task)
+    cut: list[str] = []
+    if len(task.args) > MAX_LISTED:
+        fields["args"], cut = _cut_members(fields["args"]), ["args"]
+    if task.result is not None and len(task.result) > MAX_LISTED:
+        fields["result"], cut = _cut_note(len(task.result)), [*cut, "result"]
+    return TaskShape(**fields, cut=cut)
+
+
+def _cut_members(args: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments without their large values, and without the last ones if there are too many."""
+    kept: dict[str, Any] = {}
+    left = MAX_LISTED
+    for name, value in args.items():
+        size = len(msgspec.json.encode(value))
+        shown = value if size <= MAX_LISTED_VALUE else _cut_note(size)
+        left -= len(name) + min(size, MAX_LISTED_VALUE)
+        if left < 0:
+            break
+        kept[name] = shown
+    return kept
+
+
+def _cut_note(size: int) -> str:
+    return f"[cut: {size:,} bytes]"
 
 
 def details_shape(task: Task, attempts: list[Attempt], logs: list[Log]) -> TaskDetailsShape:
@@ -382,7 +445,7 @@ def why_shape(why: Why) -> WhyShape:
 
 
 def _task_fields(task: Task) -> dict[str, Any]:
-    fields = {name: getattr(task, name) for name in TaskShape.__struct_fields__}
+    fields = {name: getattr(task, name) for name in TaskShape.__struct_fields__ if name != "cut"}
     times = ("deadline", "due", "expires", "submitted", "claimed", "finished")
     return {
         **fields,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from msgspec import Struct
 
 from windlass.core.times import to_datetime
 from windlass.operations.tokens import Token
-from windlass.wire.fields import as_datetime
+from windlass.wire.fields import Moment, as_datetime
 
 
 class TokenShape(Struct, frozen=True, kw_only=True):
@@ -19,8 +17,8 @@ class TokenShape(Struct, frozen=True, kw_only=True):
     tenant: str | None
     queue: str | None
     rate: float | None
-    created: datetime
-    expires: datetime | None
+    created: Moment
+    expires: Moment | None
     by: str
 
 

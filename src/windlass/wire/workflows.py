@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
@@ -10,11 +9,12 @@ from msgspec import Meta, Struct
 
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros, to_datetime
+from windlass.operations.cursor_seal import CursorSeal
 from windlass.operations.workflow_graph import StepView, Summary, Workflow
 from windlass.operations.workflows import Listed, ListPage, Slice
 from windlass.stores.workflow_reads import EdgePage, StepGroup
 from windlass.wire.cursors import next_text
-from windlass.wire.fields import MAX_BATCH, Length, Name, Reason, Text, as_datetime
+from windlass.wire.fields import MAX_BATCH, Length, Moment, Name, Reason, Text, as_datetime
 from windlass.wire.tasks import SubmitTask
 
 MOST_PATH = 1_000
@@ -64,9 +64,9 @@ class WorkflowRow(Struct, frozen=True, kw_only=True):
     tasks: dict[str, int]
     complete: bool
     """False if only its first 10,000 tasks were counted."""
-    submitted: datetime
+    submitted: Moment
     """When its first task was submitted."""
-    latest: datetime
+    latest: Moment
     """When its latest task was submitted."""
 
 
@@ -87,10 +87,10 @@ class StepShape(Struct, frozen=True, kw_only=True):
     state: State
     prerequisites: list[UUID]
     """Prerequisites in the same workflow."""
-    ready: datetime
+    ready: Moment
     """When it could have run: when it was submitted, or its last prerequisite ended."""
-    began: datetime | None
-    ended: datetime | None
+    began: Moment | None
+    ended: Moment | None
     waited_seconds: float
     worked_seconds: float
     slack_seconds: float | None
@@ -136,8 +136,8 @@ class WorkflowShape(Struct, frozen=True, kw_only=True):
     workflow: str
     tenant: str
     tasks: dict[str, int]
-    submitted: datetime
-    ended: datetime | None
+    submitted: Moment
+    ended: Moment | None
     aggregated: bool
     """True if it has too many steps or edges for an order and a critical path. Then `steps` is empty."""
     groups: list[StepGroupShape]
@@ -183,9 +183,9 @@ def _row_shape(found: Listed) -> WorkflowRow:
     )
 
 
-def workflow_list(page: ListPage) -> WorkflowList:
+def workflow_list(page: ListPage, seal: CursorSeal) -> WorkflowList:
     """Convert a page of workflows."""
-    return WorkflowList(workflows=[_row_shape(each) for each in page.workflows], next=next_text(page.after))
+    return WorkflowList(workflows=[_row_shape(each) for each in page.workflows], next=next_text(page.after, seal))
 
 
 def step_list(some: Slice, now: Micros) -> StepList:
@@ -212,10 +212,10 @@ def workflow_shape(found: Workflow | Summary, some: Slice, now: Micros) -> Workf
     )
 
 
-def edge_list(page: EdgePage) -> EdgeList:
+def edge_list(page: EdgePage, seal: CursorSeal) -> EdgeList:
     """Convert a page of edges."""
     edges = [EdgeShape(before=edge.parent, after=edge.child) for edge in page.edges]
-    return EdgeList(edges=edges, next=next_text(page.after))
+    return EdgeList(edges=edges, next=next_text(page.after, seal))
 
 
 def _group_shape(group: StepGroup) -> StepGroupShape:

@@ -27,6 +27,7 @@ from windlass.stores.coordination import Look
 from windlass.stores.protocol import Store
 from windlass.worker.breakers import Breakers
 from windlass.worker.dispatcher import Dispatcher
+from windlass.worker.held_tasks import HeldTasks
 from windlass.worker.pool import Pool
 from windlass.worker.session_keeper import SessionKeeper
 from windlass.worker.socket_hub import SocketHub
@@ -76,6 +77,7 @@ class Autoscaler:
         self._events = events
         self._budget = budget
         self._clock = clock
+        self._tasks = HeldTasks(store, clock)
         self._reported = ""
         self._reported_at = 0.0
         self._session = ""
@@ -116,7 +118,7 @@ class Autoscaler:
         if draining:
             return  # The report offers no room, so that other nodes take over its share at once.
         queues = sorted({queue for pool in report.pools.values() for queue in pool.queues})
-        look = self._store.look(queues, ahead=LOOK_AHEAD)
+        look = self._tasks.leave_out(self._store.look(queues, ahead=LOOK_AHEAD))
         self._breakers.step(look, self._session, want=1 if self._needs_work() else 0)
         nodes = {**pool_tick.read_reports(look), self._session: report}
         for name in report.pools:

@@ -77,7 +77,7 @@ class Breakers:
 
         Released and stopped attempts say nothing about the downstream.
         """
-        name = claim.task.rules.downstream
+        name = claim.rules.downstream
         if name is None:
             return
         with self._lock:

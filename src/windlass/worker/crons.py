@@ -34,10 +34,12 @@ REFUSALS = (QueueFull, InvalidTask, KeyConflict, UnknownCron)
 
 
 class Crons:
-    """Fires the crons whose handlers this node knows."""
+    """Fires the crons of this node's app. A stored cron that its app no longer has is left to others."""
 
     def __init__(self, store: Store, events: Events, clock: Clock) -> None:
         self.handlers: dict[str, HandlerInfo] = {}
+        self.names: frozenset[str] | None = None
+        """The crons of the app; None to fire every cron whose handler is known."""
         self.wake = threading.Event()
         """Ends the wait of `step`."""
         self._store = store
@@ -55,7 +57,10 @@ class Crons:
 
     def fire(self, now: Micros) -> int:
         """Fire every cron that is due. Return how many tasks were submitted."""
-        return sum(self._try(cron, now) for cron in self._store.crons() if cron.info.handler in self.handlers)
+        return sum(self._try(cron, now) for cron in self._store.crons() if self._is_ours(cron.info))
+
+    def _is_ours(self, cron: CronInfo) -> bool:
+        return cron.handler in self.handlers and (self.names is None or cron.name in self.names)
 
     def _try(self, cron: CronState, now: Micros) -> int:
         """Fire one cron. If it is refused (a full queue) or unreadable here (an unknown time zone), the others still

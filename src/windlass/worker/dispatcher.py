@@ -15,12 +15,15 @@ from typing import Protocol, TypeAlias
 
 from windlass.config import PoolSettings
 from windlass.core.lifecycle import State
-from windlass.core.retry import Error
-from windlass.core.settlement import AT_MOST_ONCE, Crashed, Outcome, Raised, Released, Settlement, Stopped
+from windlass.core.payload import MAX_BYTES
+from windlass.core.retry import Error, storable
+from windlass.core.settlement import AT_MOST_ONCE, Crashed, Outcome, Raised, Released, Returned, Settlement, Stopped
 from windlass.core.task import Claim, Lease, SessionId
 from windlass.custom_decider import PoolSituation
-from windlass.events import Events, PoolResized, WorkerParentFailed
+from windlass.events import Events, PoolResized, TaskBounced, WorkerParentFailed
 from windlass.worker.breakers import Breakers
+from windlass.worker.call_queue import CallScope
+from windlass.worker.end_checks import find_fault, make_storable
 from windlass.worker.pool import Pool
 from windlass.worker.tickets import EXIT_TICKET
 from windlass.worker.wire import (
@@ -34,7 +37,6 @@ from windlass.worker.wire import (
     Measured,
     ParentFailed,
     RequestStop,
-    Run,
     ToWorker,
     Valid,
     decode_outcome,
@@ -43,6 +45,9 @@ from windlass.worker.worker import RunningAttempt, Worker, WorkerState
 
 RECALL_AFTER_SECONDS = 1.0
 """How long an assignment may wait in a worker for its turn before it is taken back."""
+
+RELIEVE_AFTER_SECONDS = 0.1
+"""How long an attempt may run before what waits behind it is taken back."""
 
 TAKE_SECONDS = 0.05
 """How long a worker that has a free slot may take to start an assignment."""
@@ -54,6 +59,11 @@ REAP_SECONDS = 1.0
 """How long after its socket closed a worker may take to be reported dead."""
 
 
+MAX_UNANSWERED = 3
+"""How often a worker is asked for a signal that it does not answer."""
+
+_RETURNED = Returned()
+
 MeasuredListener: TypeAlias = Callable[[str, str, float | None, str], None]
 
 
@@ -61,6 +71,7 @@ class Transport(Protocol):
     """The way to the worker processes. No method blocks."""
 
     def send(self, worker: Worker, message: ToWorker) -> None: ...
+    def run(self, worker: Worker, session: SessionId, until: float, attempts: Sequence[RunningAttempt]) -> None: ...
     def offer(self, worker: Worker, tickets: list[int]) -> bool: ...
     def take_back(self, worker: Worker) -> list[int]: ...
     def fork(self, worker: Worker) -> None: ...
@@ -72,7 +83,8 @@ class Transport(Protocol):
 class Results(Protocol):
     """Takes the outcomes of attempts; `windlass.worker.settler.Settler` in a node."""
 
-    def put(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> Settlement: ...
+    def put(self, pool: str, claim: Claim, outcome: Outcome, seconds: float, log: str | None) -> Settlement: ...
+    def put_completed(self, pool: str, ended: Sequence[tuple[Claim, float]]) -> None: ...
 
 
 class Sessions(Protocol):
@@ -85,7 +97,7 @@ class Calls(Protocol):
     """Serves what handlers ask of the store; `windlass.worker.handler_calls.HandlerCalls` in a node."""
 
     def progress(self, lease: Lease, share: float | None, message: str | None) -> None: ...
-    def call(self, worker: Worker, lease: Lease | None, call: Call) -> None: ...
+    def call(self, worker: Worker, scope: CallScope, call: Call) -> None: ...
 
 
 class Dispatcher:
@@ -106,6 +118,8 @@ class Dispatcher:
         self.draining = False
         self.has_parent = False
         """Whether there is a worker parent to fork from."""
+        self.max_result_bytes = MAX_BYTES
+        """The largest result that the app allows."""
         self.on_measured: MeasuredListener = lambda _pool, _name, _value, _error: None
         """Called with the value of a signal that a worker has measured: pool, signal, value or None, error."""
         self._strays: dict[int, set[int]] = {}
@@ -121,8 +135,12 @@ class Dispatcher:
     @property
     def held(self) -> int:
         """How many tasks workers and backlogs hold."""
-        assigned = sum(len(worker.running) for worker in self.workers.values())
-        return assigned + sum(len(pool.backlog) for pool in self.pools.values())
+        return sum(pool.assigned for pool in self.pools.values())
+
+    @property
+    def running(self) -> int:
+        """How many tasks have started in workers and not ended."""
+        return sum(len(worker.started) for worker in self.workers.values())
 
     @property
     def is_idle(self) -> bool:
@@ -143,9 +161,11 @@ class Dispatcher:
 
     def measure(self, name: str, signal: str, situation: PoolSituation | None = None) -> bool:
         """Ask a worker of the pool for a signal, or for a decider's answer. Return False without a worker."""
-        takers = [worker for worker in self.pools[name].workers.values() if worker.takes]
+        workers = self.pools[name].workers.values()
+        takers = [worker for worker in workers if worker.takes and worker.asked[signal] < MAX_UNANSWERED]
         if takers:
             least_loaded = min(takers, key=lambda worker: (worker.taken, worker.number))
+            least_loaded.asked[signal] += 1
             self._transport.send(least_loaded, Measure(signal, situation))
         return bool(takers)
 
@@ -153,41 +173,61 @@ class Dispatcher:
         """Set the size of a pool. Workers start and exit until it is reached."""
         pool = self.pools[name]
         if size != pool.target:
-            before, pool.target = pool.target, size
+            before, pool.target, pool.resized_because = pool.target, size, why
             self._events.emit(PoolResized(pool=name, before=before, after=size, why=why))
 
     # Assigning
 
-    def assign(self, pool: Pool, attempts: Iterable[RunningAttempt], now: float) -> None:
-        """Give claimed tasks to the workers of the pool, the least loaded first."""
+    def assign(
+        self,
+        pool: Pool,
+        claims: Sequence[Claim],
+        claimed_at: float,
+        now: float,
+        *,
+        only_room: bool = False,
+        holds: bool = False,
+    ) -> None:
+        """Give tasks of one claim to the workers of the pool, the least loaded first. Release what cannot run here.
+
+        A task that needs several slots goes to a worker that has them free, because it would hold up what comes after
+        it. With `holds`, the first one need not.
+        """
+        session = claims[0].lease.session
+        until = self._sessions.valid_until(session)
+        if self.draining or now >= until:
+            for claim in claims:
+                self._settle(pool, claim, Released())
+            return
+        loads, threads, tickets = pool.loads(now), pool.settings.threads, self._tickets
         assigned: dict[Worker, list[RunningAttempt]] = {}
-        capacities, untils = pool.find_capacities(now), dict[SessionId, float]()
-        for one in attempts:
-            slots = self._slots_needed(pool, one.claim)
-            session = one.claim.lease.session
-            until = untils[session] = untils.get(session) or self._sessions.valid_until(session)
-            worker = None if self.draining or now >= until else pool.choose_worker(slots, capacities)
+        for claim in claims:
+            # A task that was running when a process died runs alone, to find out if it is why.
+            slots = threads if claim.crashes else claim.rules.slots
+            must_fit = slots > 1 and not claim.crashes and not holds
+            holds = holds and slots == 1
+            worker = loads.take(slots, only_room=only_room, only_free=must_fit)
             if worker is None:
-                self._settle(pool, one.claim, Released())
-                continue
-            self._announce(worker, session, until)
-            one.assign(next(self._tickets), slots, now)
-            worker.add(one, now)
-            pool.counters.record_started(one.claim)
-            assigned.setdefault(worker, []).append(one)
-        for worker, ones in assigned.items():
-            self._transport.send(worker, Run([(one.ticket, one.assignment) for one in ones]))
-            self._offer(worker)
+                self._settle(pool, claim, Released())
+            else:
+                attempt = RunningAttempt(claim, next(tickets), slots, claimed_at, now)
+                assigned.setdefault(worker, []).append(attempt)
+        for worker, attempts in assigned.items():
+            worker.add(attempts, now)
+            worker.announced[session] = until
+            pool.counters.record_started([one.claim for one in attempts])
+            self._transport.run(worker, session, until, attempts)
+            self._offer(worker, now)
 
     def refuse(self, pool: Pool, claim: Claim, outcome: Outcome) -> None:
         """Settle a claimed task that cannot be assigned. Its downstream was not called."""
         self._breakers.record_end(claim, Released())
-        pool.counters.record_ended(self._results.put(claim, outcome, seconds=0.0, log=None), 0.0)
+        pool.record_ended(claim, self._results.put(pool.settings.name, claim, outcome, 0.0, None), 0.0)
 
-    def _offer(self, worker: Worker) -> None:
+    def _offer(self, worker: Worker, now: float) -> None:
         tickets = worker.next_offers()
-        if tickets and not self._transport.offer(worker, tickets):
-            self._kill(worker, "was killed: its ticket queue was full")
+        if tickets and not self._transport.offer(worker, tickets):  # A pool never has this many tasks waiting.
+            self.protocol_error(worker, "bytes that fill its queue of tickets", now)
 
     def _announce(self, worker: Worker, session: SessionId, until: float) -> None:
         """Send the worker the end of a session's validity, unless it has it."""
@@ -195,20 +235,22 @@ class Dispatcher:
             worker.announced[session] = until
             self._transport.send(worker, Valid(session, until))
 
-    def _slots_needed(self, pool: Pool, claim: Claim) -> int:
-        """Return the slots of a task. One that was running when a process died runs alone, to find out if it is why."""
-        return pool.settings.threads if claim.task.crashes else claim.task.rules.slots
-
     # Messages and exits
 
-    def receive(self, worker: Worker, message: FromWorker, now: float) -> None:
-        """Act on a message of a worker."""
-        if worker.crash is not None:
-            return
-        worker.unresponsive = False
+    def receive(self, worker: Worker, messages: Sequence[FromWorker], now: float) -> None:
+        """Act on messages of a worker, in their order. Ends in a row are settled together."""
+        for kind, group in itertools.groupby(messages, type):
+            if worker.crash is not None:
+                return
+            worker.unresponsive = False
+            if kind is Done:
+                self._end(worker, [message for message in group if isinstance(message, Done)], now)
+            else:
+                for message in group:
+                    self._act_on(worker, message, now)
+
+    def _act_on(self, worker: Worker, message: FromWorker, now: float) -> None:
         match message:
-            case Done():
-                self._on_done(worker, message, now)
             case Heartbeat(ticket, share, text):
                 attempt = worker.running.get(ticket)
                 if attempt is not None:
@@ -216,46 +258,113 @@ class Dispatcher:
                     self._calls.progress(attempt.claim.lease, share, text)
             case Call(_, ticket):
                 attempt = worker.running.get(ticket)
-                self._calls.call(worker, attempt.claim.lease if attempt else None, message)
-            case Hello(pid):
-                worker.pid = worker.pid or pid
+                tenants = {one.claim.lease: one.claim.tenant for one in worker.running.values()}
+                self._calls.call(worker, CallScope(attempt.claim.lease if attempt else None, tenants), message)
+            case Hello():
                 if worker.state is WorkerState.STARTING:
                     self.pools[worker.pool].counters.record_worker_start(now - worker.since)
                     worker.move(WorkerState.IDLE, now)
-            case ParentFailed(text):
+            case ParentFailed(text) if worker.state is WorkerState.STARTING:
                 self._events.emit(WorkerParentFailed(why=text))
+            case ParentFailed():
+                self.protocol_error(worker, "the failure of a start hook, although it has started", now)
             case Measured(name, value, error):
-                self.on_measured(worker.pool, name, value, error)
+                self._record_measured(worker, name, value, error, now)
+            case Done():
+                raise AssertionError("ends are settled together")
 
-    def _on_done(self, worker: Worker, done: Done, now: float) -> None:
-        attempt = worker.remove(done.ticket, now)
-        if attempt is None:
-            if worker.kill_reason is None:  # Otherwise its session was lost, and the worker is being killed.
-                self.protocol_error(worker, f"the result of an attempt that it does not have ({done.ticket})", now)
+    def _record_measured(self, worker: Worker, name: str, value: float | None, error: str, now: float) -> None:
+        if worker.asked[name] < 1:
+            self.protocol_error(worker, f"the value of a signal that it was not asked for ({name!r:.100})", now)
             return
-        outcome = decode_outcome(done)
-        if isinstance(outcome, Stopped):
-            outcome = Stopped(attempt.stop_state, outcome.reason)
-        self._offer(worker)
-        worker.ran += 1
+        worker.asked[name] -= 1
+        self.on_measured(worker.pool, name, value, storable(error))
+
+    def complete(self, worker: Worker, ended: Sequence[tuple[int, float]], now: float) -> None:
+        """Settle attempts that returned without a result, by ticket, with the seconds that each ran."""
+        if worker.crash is not None:
+            return
+        worker.unresponsive = False
+        if worker.kill_reason is not None:  # Its session may have been lost, and its attempts with it.
+            ended = [end for end in ended if end[0] in worker.running]
+        attempts = worker.remove([ticket for ticket, _ in ended], now)
+        if attempts:
+            self._settle_completed(worker, attempts, [seconds for _, seconds in ended[: len(attempts)]], now)
+        if len(attempts) < len(ended):
+            self._report_unknown(worker, ended[len(attempts)][0], now)
+
+    def _settle_completed(
+        self, worker: Worker, attempts: Sequence[RunningAttempt], seconds: Sequence[float], now: float
+    ) -> None:
+        pool, claims = self.pools[worker.pool], [one.claim for one in attempts]
+        pool.record_completed(claims, seconds)
+        for claim in claims:
+            if claim.rules.downstream is not None:
+                self._breakers.record_end(claim, _RETURNED)
+        self._results.put_completed(pool.settings.name, list(zip(claims, seconds, strict=True)))
+        self._on_ended(worker, pool, len(claims), now)
+
+    def _end(self, worker: Worker, ended: Sequence[Done], now: float) -> None:
+        """Settle attempts that ended in any way, up to the first end that is invalid."""
+        if worker.kill_reason is not None:
+            ended = [done for done in ended if done.ticket in worker.running]
+        faults = ((place, find_fault(done, self.max_result_bytes)) for place, done in enumerate(ended))
+        place, fault = next(((place, fault) for place, fault in faults if fault is not None), (len(ended), None))
+        ended = ended[:place]
+        attempts = worker.remove([done.ticket for done in ended], now)
         pool = self.pools[worker.pool]
-        if not isinstance(outcome, Released):
-            pool.record_run_time(done.seconds)
+        for attempt, done in zip(attempts, map(make_storable, ended), strict=False):
+            outcome = decode_outcome(done)
+            if isinstance(outcome, Stopped):
+                outcome = Stopped(attempt.stop_state, outcome.reason)
+            if not isinstance(outcome, Released):
+                pool.record_run_time(done.seconds)
+            elif outcome.delay:
+                bounced = TaskBounced(
+                    lease=attempt.claim.lease, handler=attempt.claim.handler, again_in=outcome.delay / 1e6
+                )
+                self._events.emit(bounced)
+            self._settle(pool, attempt.claim, outcome, done.seconds, done.log)
+        if attempts:
+            self._on_ended(worker, pool, len(attempts), now)
+        if len(attempts) < len(ended):
+            self._report_unknown(worker, ended[len(attempts)].ticket, now)
+        elif fault is not None:
+            self.protocol_error(worker, fault, now)
+
+    def _on_ended(self, worker: Worker, pool: Pool, attempts: int, now: float) -> None:
+        """Record that a worker has ended attempts, and offer it what it has slots for now."""
+        worker.ran += attempts
         pool.reset_back_off()
-        self._settle(pool, attempt.claim, outcome, done.seconds, done.log)
+        self._offer(worker, now)
         if not worker.runs_left and not worker.running:
             self._maintain(pool, now)
 
+    def _report_unknown(self, worker: Worker, ticket: int, now: float) -> None:
+        self.protocol_error(worker, f"the result of an attempt that it does not have ({ticket})", now)
+
     def _take_back(self, worker: Worker, now: float) -> bool:
-        """Take back what a worker has not started. Return True if it had a free slot for some of it.
+        """Take back what a worker has not started. Return True if it had a free slot for some of it."""
+        return self._withdraw(worker, self._transport.take_back(worker), now)
+
+    def _relieve(self, worker: Worker, now: float) -> None:
+        """Take back what waits in a worker behind attempts that take long."""
+        tickets = self._transport.take_back(worker)
+        if any(ticket in worker.running and worker.running[ticket].started_at is not None for ticket in tickets):
+            # It may not have started what we think runs long. `RECALL_AFTER_SECONDS` decides about that.
+            self._transport.offer(worker, tickets)
+        else:
+            self._withdraw(worker, tickets, now)
+
+    def _withdraw(self, worker: Worker, tickets: list[int], now: float) -> bool:
+        """Move attempts that a worker cannot start any more to the backlog. Return True if it had a free slot for some.
 
         What the worker keeps has started: it has taken the tickets.
         """
-        tickets = self._transport.take_back(worker) + worker.withdraw_unoffered()
-        unstarted = [worker.running[ticket] for ticket in tickets if ticket in worker.running]
+        found = (worker.running.get(ticket) for ticket in tickets + worker.withdraw_unoffered())
+        unstarted = [one for one in found if one is not None]
         stalled = any(one.started_at is not None and now - one.started_at >= TAKE_SECONDS for one in unstarted)
-        for one in unstarted:
-            worker.remove(one.ticket, now)
+        worker.remove([one.ticket for one in unstarted], now)
         for one in worker.running.values():
             one.taken = True
         self.pools[worker.pool].backlog.extend(unstarted)
@@ -295,7 +404,7 @@ class Dispatcher:
         """Return the outcome of an attempt whose worker died: why it was killed, a release, or a crash."""
         if attempt.outcome is not None:
             return attempt.outcome
-        if worker.kill_reason is not None and attempt.claim.task.rules.at_most_once:
+        if worker.kill_reason is not None and attempt.claim.rules.at_most_once:
             error = Error(kind="Interrupted", message=f"{AT_MOST_ONCE}: its process was ended ({how})")
             return Raised(error, give_up=True)
         if worker.kill_reason is not None:
@@ -341,6 +450,8 @@ class Dispatcher:
                 del worker.announced[session]
         for attempt in worker.started:
             self._enforce_limits(worker, attempt, now)
+        if worker.has_waiting and worker.count_long_running(now, RELIEVE_AFTER_SECONDS) >= worker.threads:
+            self._relieve(worker, now)
         waiting = next((one for one in worker.running.values() if not one.taken), None)
         if waiting is not None and now - waiting.assigned_at > RECALL_AFTER_SECONDS:
             self._reclaim(worker, now)
@@ -357,7 +468,7 @@ class Dispatcher:
             self._reclaim(worker, now)  # It may never have started.
             if attempt.ticket in worker.running:
                 attempt.outcome = outcome
-                self._kill(worker, f"was killed: {attempt.claim.task.handler} had overrun its limits")
+                self._kill(worker, f"was killed: {attempt.claim.handler} had overrun its limits")
 
     def _reclaim(self, worker: Worker, now: float) -> None:
         """Take back what should have started by now. What the worker runs meanwhile has its own limits."""
@@ -368,7 +479,8 @@ class Dispatcher:
 
     def _maintain(self, pool: Pool, now: float) -> None:
         for worker in pool.find_surplus():
-            self.retire(worker, now, "the pool shrinks")
+            why = "the node shuts down" if self.draining else f"the pool shrinks: {pool.resized_because}"
+            self.retire(worker, now, why)
         for worker in pool.find_unneeded(now):
             pool.asleep += 1
             self.retire(worker, now, "was idle for long")
@@ -398,14 +510,12 @@ class Dispatcher:
         return f"holds {memory:,} bytes" if memory > settings.memory_limit else None
 
     def _clear_backlog(self, pool: Pool, now: float) -> None:
-        """Give attempts that were taken back to free workers; release the rest, so that other nodes can claim them."""
-        while pool.backlog:
-            slots = self._slots_needed(pool, pool.backlog[0].claim)
-            if self.draining or pool.choose_worker(slots, {}, only_free=True) is None:
-                break
-            self.assign(pool, [pool.backlog.popleft()], now)
-        while pool.backlog:
-            self._settle(pool, pool.backlog.popleft().claim, Released())
+        """Give attempts that were taken back to workers with room; release the rest for other nodes."""
+        taken_back, pool.backlog = pool.backlog, deque()
+        for (_, claimed_at), attempts in itertools.groupby(
+            taken_back, lambda one: (one.claim.lease.session, one.claimed_at)
+        ):
+            self.assign(pool, [one.claim for one in attempts], claimed_at, now, only_room=True)
 
     # Stopping
 
@@ -440,10 +550,12 @@ class Dispatcher:
     def drop_session(self, session: SessionId, why: str) -> None:
         """Stop everything that runs under a lost session. Its leases are lost too, so nothing is settled."""
         for pool in self.pools.values():
+            pool.record_lost(one.claim for one in pool.backlog if one.claim.lease.session == session)
             pool.backlog = deque(one for one in pool.backlog if one.claim.lease.session != session)
         for worker in list(self.workers.values()):
             lost = [one for one in worker.running.values() if one.claim.lease.session == session]
             if lost:
+                self.pools[worker.pool].record_lost(one.claim for one in lost)
                 worker.forget(lost)
                 self._kill(worker, why)
 
@@ -459,7 +571,7 @@ class Dispatcher:
     def _settle(self, pool: Pool, claim: Claim, outcome: Outcome, seconds: float = 0.0, log: str | None = None) -> None:
         """Pass an outcome to the settler, which decides once what it does to the task, and count it."""
         self._breakers.record_end(claim, outcome)
-        pool.counters.record_ended(self._results.put(claim, outcome, seconds=seconds, log=log), seconds)
+        pool.record_ended(claim, self._results.put(pool.settings.name, claim, outcome, seconds, log), seconds)
 
 
 def _describe_exit(code: int) -> str:

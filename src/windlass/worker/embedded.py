@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import importlib.util
+import logging
 import os
 import signal
 import sys
@@ -19,13 +20,14 @@ from pathlib import Path
 
 from windlass.client.app import App, main_name
 from windlass.client.app_store import is_importing, is_worker
-from windlass.config import InvalidSettings, NodeSettings, PoolSettings
+from windlass.config import InvalidSettings, NodeSettings, PoolSettings, read_settings
 from windlass.core.times import duration
 from windlass.errors import NotAllowed, WindlassError
 from windlass.events import Events
 from windlass.stores.protocol import SESSION_TTL
-from windlass.worker.logs import log_event
-from windlass.worker.node import STOP_SIGNALS, AppBroken, Node, NodeFailed, StopOnSignal
+from windlass.worker.app_import import AppBroken
+from windlass.worker.logs import log_event, logger
+from windlass.worker.node import STOP_SIGNALS, Node, NodeFailed, StopOnSignal
 from windlass.worker_node import WorkerNode, WorkerOptions
 
 POLL_SECONDS = 0.2
@@ -37,7 +39,8 @@ class EmbeddedNode(WorkerNode):
 
     def __init__(self, app: App, options: WorkerOptions) -> None:
         self.settings = make_settings(app, options)
-        self.events = Events(log_event)
+        self.events = Events()
+        self.events.listen(log_event, attempts="all" if logger.isEnabledFor(logging.INFO) else "failed")
         if "on_event" in options:
             self.events.listen(options["on_event"])
         self._app = app
@@ -65,7 +68,7 @@ class EmbeddedNode(WorkerNode):
         with self._lock:
             if self._node is not None:
                 raise NotAllowed("This node was started before. Make another one with app.worker().")
-            open_store, url = self._app.app_store.opener()
+            open_store, url = self._app.app_store.opener(self.settings.retention)
             self._node, self._process = Node(self.settings, open_store, url, self.events), os.getpid()
             try:
                 self._node.start()
@@ -120,6 +123,7 @@ def make_settings(app: App, options: WorkerOptions) -> NodeSettings:
     """Return the settings of a node with these options. Raise an error that lists everything that is wrong."""
     _check_options(options)
     ttl, limit = options.get("session_ttl"), options.get("drain_timeout", timedelta(seconds=30))
+    kept = options.get("retention")
     settings = NodeSettings(
         app=options.get("app_path") or find_app_path(app),
         pools=_pools(options),
@@ -129,7 +133,8 @@ def make_settings(app: App, options: WorkerOptions) -> NodeSettings:
         imports=find_modules(app),
         name=options.get("name", ""),
         session_ttl=SESSION_TTL if ttl is None else duration(ttl, "session_ttl"),
-        pass_store_url=options.get("pass_store_url", False),
+        retention=read_settings().retention if kept is None else duration(kept, "retention"),
+        hide_store_url=options.get("hide_store_url", False),
     )
     settings.check()
     return settings
@@ -215,7 +220,16 @@ def find_app_path(app: App) -> str:
 def find_modules(app: App) -> tuple[str, ...]:
     """Return the modules that define the app's handlers, hooks and signals, so that workers import them all."""
     functions = [handler.function for handler in app.handlers.values()]
-    used = [*functions, *app.start_hooks, *app.stop_hooks, *app.signals.values(), *app.deciders.values()]
+    used = [
+        *functions,
+        *app.hooks.before,
+        *app.hooks.after,
+        *app.hooks.around,
+        *app.start_hooks,
+        *app.stop_hooks,
+        *app.signals.values(),
+        *app.deciders.values(),
+    ]
     names = dict.fromkeys(str(getattr(each, "__module__", "")) for each in used)
     resolved = (main_name() if name == MAIN else name for name in names)
     return tuple(name for name in resolved if is_importable(name))

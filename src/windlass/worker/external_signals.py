@@ -16,7 +16,7 @@ import msgspec
 
 from windlass.clock import Clock
 from windlass.config import SignalSettings
-from windlass.custom_decider import PREFIX
+from windlass.custom_decider import MOST_WORKERS, PREFIX
 from windlass.events import Events, SignalFailed
 from windlass.worker.pool import Pool
 from windlass.worker.socket_hub import SocketHub
@@ -117,6 +117,8 @@ class ExternalSignals:
 
     def _record_decider(self, pool: str, name: str, value: float | None, error: str) -> None:
         reading = self._readings.setdefault((pool, name), _Reading())
+        if value is not None and not 0 <= value <= MOST_WORKERS:  # The worker checks it, and a handler can write too.
+            value, error = None, f"it answered {value}; 0 to {MOST_WORKERS:,} are allowed"
         before, reading.at, reading.error = reading.error, self._clock.monotonic(), "" if value is not None else error
         if value is not None:
             reading.value = value

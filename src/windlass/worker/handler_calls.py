@@ -10,11 +10,13 @@ from contextlib import nullcontext
 from windlass.clock import Clock
 from windlass.core.manifest import Manifest
 from windlass.core.task import Lease, Progress
-from windlass.errors import StoreError, WindlassError
+from windlass.errors import InvalidPayload, NotAllowed, StoreError, WindlassError
 from windlass.events import Events, StoreCallFailed
 from windlass.refused_submits import refused_submits
 from windlass.stores.protocol import Store
-from windlass.worker.remote import METHODS, decode_call, encode_answer, encode_refusal
+from windlass.worker.call_queue import CallScope, WaitingCall
+from windlass.worker.handler_store import MAX_ANSWER, METHODS, HandlerStore
+from windlass.worker.remote import decode_call, encode_answer, encode_refusal
 from windlass.worker.wire import Answer, Call
 from windlass.worker.worker import Worker
 
@@ -25,20 +27,41 @@ _AGAIN_SECONDS = 1.0
 class HandlerCalls:
     """A few threads that call the store for handlers."""
 
-    def __init__(self, store: Store, answer: Callable[[Worker, Answer], None], events: Events, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        answer: Callable[[Worker, Answer], None],
+        events: Events,
+        clock: Clock,
+        count_unread: Callable[[Worker], int] = lambda _worker: 0,
+    ) -> None:
         self._store = store
         self._answer = answer
+        self._count_unread = count_unread
         self._events = events
         self._clock = clock
+        self._queues = threading.Lock()
+        """Guards the call queues of all workers."""
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="windlass-call")
         self._progress: dict[Lease, Progress] = {}
         self._written_at = 0.0
         self._writing: Future[bool] | None = None
         self._closed = threading.Event()
 
-    def call(self, worker: Worker, lease: Lease | None, call: Call) -> None:
-        """Run a store call of a handler and send the answer."""
-        self._threads.submit(self._serve, worker, lease, call)
+    def call(self, worker: Worker, scope: CallScope, call: Call) -> None:
+        """Run a store call of a handler, when the worker's calls before it have been answered, and send the answer."""
+        with self._queues:
+            worker.calls.add(scope, call)
+        self.resume(worker)
+
+    def resume(self, worker: Worker) -> None:
+        """Start calls of a worker that may start now: it has sent one, one was answered, or it has read answers."""
+        with self._queues:
+            while (waiting := worker.calls.take(self._count_unread(worker))) is not None:
+                if worker.state.over or self._closed.is_set():
+                    worker.calls.end(waiting)
+                else:
+                    self._threads.submit(self._serve, worker, waiting)
 
     def progress(self, lease: Lease, share: float | None, message: str | None) -> None:
         """Record the progress of an attempt. Only the latest is kept."""
@@ -61,24 +84,29 @@ class HandlerCalls:
         self._closed.set()
         self._threads.shutdown(cancel_futures=True)
 
-    def _serve(self, worker: Worker, lease: Lease | None, call: Call) -> None:
+    def _serve(self, worker: Worker, waiting: WaitingCall) -> None:
+        call = waiting.call
         try:
-            self._answer(worker, Answer(call.call, self._run(lease, call)))
+            self._answer(worker, Answer(call.call, self._run(waiting.scope, call)))
         except WindlassError as error:
             self._answer(worker, Answer(call.call, None, encode_refusal(error)))
         except Exception as error:  # noqa: BLE001 - the handler gets every error of its call
             wrapped = StoreError(f"{call.method} failed in the node: {type(error).__name__}: {error}")
             self._answer(worker, Answer(call.call, None, encode_refusal(wrapped)))
+        finally:
+            with self._queues:
+                worker.calls.end(waiting)
+            self.resume(worker)
 
-    def _run(self, lease: Lease | None, call: Call) -> bytes | None:
+    def _run(self, scope: CallScope, call: Call) -> bytes | None:
         if call.method not in METHODS:
             raise StoreError(f"handlers may not call {call.method}")
+        if "entries" in call.named:
+            raise NotAllowed(f"{call.method}: a handler may not write audit entries.")
         positional, named = decode_call(call)
-        if call.method == "submit":
-            named["lease"] = lease or named.get("lease")
         with refused_submits.counting() if call.method == "submit" else nullcontext():
-            answer = getattr(self._store, call.method)(*positional, **named)
-        return None if answer is None else encode_answer(answer)
+            answer = getattr(HandlerStore(self._store, scope), call.method)(*positional, **named)
+        return None if answer is None else _encode(call.method, answer)
 
     def _publish(self, manifest: Manifest) -> None:
         while not self._try("publish the manifest", lambda: self._store.publish(manifest)):
@@ -92,3 +120,12 @@ class HandlerCalls:
             self._events.emit(StoreCallFailed(doing=doing, error=str(error)))
             return False
         return True
+
+
+def _encode(method: str, answer: object) -> bytes:
+    encoded = encode_answer(answer)
+    if len(encoded) > MAX_ANSWER:
+        raise InvalidPayload(
+            f"The answer to {method} has {len(encoded):,} bytes; at most {MAX_ANSWER:,} are allowed. Ask for less."
+        )
+    return encoded

@@ -36,6 +36,9 @@ class Interrupts:
         self._threads: dict[int, int] = {}
         self._coroutines: dict[int, Callable[[Interruption], None]] = {}
         self._main = 0
+        """The main thread, if it runs handlers."""
+        self._main_ticket = 0
+        """The attempt that it runs. Only the main thread writes it, so this needs no lock."""
         self._signals: list[tuple[int, Any]] = []
         self._pending: tuple[int, Interruption] | None = None
         self._shielded: set[int] = set()
@@ -47,29 +50,31 @@ class Interrupts:
         signal.signal(_SIGNAL, self._on_signal)
         self._signals = [(number, _signal_handler(number)) for number in _RESTORED]
 
-    @contextmanager
-    def thread(self, ticket: int) -> Generator[None]:
-        """Record that this thread runs the attempt with this ticket, during the block."""
-        me = threading.get_ident()
-        with self._lock:
-            self._threads[ticket] = me
-        try:
-            yield
-        finally:
+    def begin(self, ticket: int) -> None:
+        """Record that this thread runs the attempt with this ticket."""
+        if self._main:
+            self._main_ticket = ticket
+        else:
+            with self._lock:
+                self._threads[ticket] = threading.get_ident()
+
+    def end(self, ticket: int) -> None:
+        """Record that the attempt has ended. Nothing is raised in its thread from here on."""
+        if self._main:
+            self._main_ticket = 0
+            self._restore_signals()
+        else:
             with self._lock:
                 self._threads.pop(ticket, None)
-            _raise_in_thread(me, None)  # Clear one that was set but not raised yet.
-            if me == self._main:
-                self._restore_signals()
+            _raise_in_thread(threading.get_ident(), None)  # Clear one that was set but not raised yet.
 
-    @contextmanager
-    def coroutine(self, ticket: int, interrupt: Callable[[Interruption], None]) -> Generator[None]:
-        """Record that a coroutine runs the attempt with this ticket, during the block. `interrupt` cancels it."""
+    def add_coroutine(self, ticket: int, interrupt: Callable[[Interruption], None]) -> None:
+        """Record that a coroutine runs the attempt with this ticket. `interrupt` cancels it."""
         self._coroutines[ticket] = interrupt
-        try:
-            yield
-        finally:
-            self._coroutines.pop(ticket, None)
+
+    def remove_coroutine(self, ticket: int) -> None:
+        """Record that the attempt has ended."""
+        self._coroutines.pop(ticket, None)
 
     @contextmanager
     def shield(self) -> Generator[None]:
@@ -93,15 +98,17 @@ class Interrupts:
         if interrupt is not None:
             interrupt(error)
             return
+        if self._main:
+            if ticket == self._main_ticket:  # The signal handler checks this again, in the main thread.
+                self._pending = (ticket, error)
+                signal.pthread_kill(self._main, _SIGNAL)
+            return
         with self._lock:  # While it is held, the thread cannot move on to another attempt.
             thread = self._threads.get(ticket)
             if thread is None:
                 return
             if thread in self._shielded:
                 self._deferred[thread] = error
-            elif thread == self._main:
-                self._pending = (ticket, error)
-                signal.pthread_kill(thread, _SIGNAL)
             else:
                 _raise_in_thread(thread, error)
 
@@ -114,7 +121,7 @@ class Interrupts:
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         """Raise the pending interruption in the main thread, unless its attempt has ended."""
         pending, self._pending = self._pending, None
-        if pending is None or pending[0] not in self._threads:
+        if pending is None or pending[0] != self._main_ticket:
             return
         if self._main in self._shielded:
             self._deferred[self._main] = pending[1]

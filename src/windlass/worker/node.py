@@ -13,6 +13,7 @@ import socket
 import threading
 import traceback
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 
 import msgspec
@@ -23,8 +24,9 @@ from windlass.config import NodeSettings, check_orders
 from windlass.core.manifest import Manifest
 from windlass.core.task import Lease, SessionId
 from windlass.errors import WindlassError
-from windlass.events import DutyFailed, Events, SettingsReloaded
+from windlass.events import DutyFailed, Events, NodeDraining, SettingsReloaded
 from windlass.stores.protocol import Store
+from windlass.worker.app_import import START_PATIENCE, AppBroken, ImportedApp
 from windlass.worker.autoscaler import Autoscaler
 from windlass.worker.breakers import Breakers
 from windlass.worker.claimer import Claimer
@@ -39,16 +41,9 @@ from windlass.worker.settler import Settler
 from windlass.worker.socket_hub import SocketHub
 from windlass.worker.sweeper import Sweeper
 
-START_PATIENCE = 120.0
 HURRY_SECONDS = 5.0
 LAST_SECONDS = 2.0
 """How long a closing node waits for its last results to be written, and for its threads to end."""
-
-
-class AppBroken(WindlassError, ImportError):
-    """The app could not be imported. The message contains the traceback."""
-
-    code = "app_broken"
 
 
 class NodeFailed(WindlassError, RuntimeError):
@@ -73,6 +68,7 @@ class Node:
         store_url: str,
         events: Events | None = None,
         clock: Clock | None = None,
+        imported: ImportedApp | None = None,
     ) -> None:
         settings.check()
         self.events = events or Events()
@@ -88,10 +84,12 @@ class Node:
         self._manifest: Manifest | None = None
         self._imported = threading.Event()
         self._drain_until = float("inf")
+        self._stop_reason = "the node shuts down"
         name = settings.name or f"{socket.gethostname()}:{os.getpid()}"
-        self._hub = SocketHub(settings, store_url, self, self.events, clock)
+        self._hub = SocketHub(settings, store_url, self, self.events, clock, imported)
         self._settler = Settler(store, self.events, clock)
-        self._calls = HandlerCalls(store, self._hub.answer, self.events, clock)
+        self._calls = HandlerCalls(store, self._hub.answer, self.events, clock, self._hub.count_unread)
+        self._hub.on_read = self._calls.resume
         self._sweeper = Sweeper(store, self.events, clock)
         self._crons = Crons(store, self.events, clock)
         self._breakers = Breakers(store, self.events, name)
@@ -114,6 +112,7 @@ class Node:
             name: Claimer(store, pool, self._hub, self._keeper, self._settler, self._breakers, self.events, tags, clock)
             for name, pool in self._hub.dispatcher.pools.items()
         }
+        self._settler.on_written = self._hub.notify_claimers
         self.health = NodeHealth(self._hub, self._keeper, self._autoscaler, lambda: self.failure, clock)
         steps = {
             "hub": self._hub.step,
@@ -182,21 +181,31 @@ class Node:
                 if pool.settings.size is not None:
                     self.resize(pool.settings.name, max(0, pool.settings.size + by), "by a signal")
 
-    def drain(self) -> None:
-        """Start to stop: claim nothing, finish what runs, release the rest. `ended` is set when that is done."""
+    def drain(self, *, by_hand: bool = False) -> None:
+        """Start to stop: claim nothing, finish what runs, release the rest. `ended` is set when that is done.
+
+        With `by_hand`, the reports of this and the next steps say what pressing Ctrl-C again does.
+        """
         limit = self._settings.drain_timeout
-        self._stop_by(float("inf") if limit is None else self._clock.monotonic() + limit.total_seconds())
+        seconds = float("inf") if limit is None else limit.total_seconds()
+        why = f"the node shuts down, and its drain timeout of {seconds:g} s is over"
+        self._stop_by(self._clock.monotonic() + seconds, why)
         with self._hub.lock:
+            again = self._hub.dispatcher.draining
             self._hub.dispatcher.drain(self._clock.monotonic())
+        if not again:
+            self._report_drain(1, "draining", ", press again to stop" if by_hand else "")
         self._hub.wake()
 
-    def shorten_drain(self) -> None:
+    def shorten_drain(self, *, by_hand: bool = False) -> None:
         """Stop sooner: what still runs in a few seconds is stopped and released."""
-        self._stop_by(self._clock.monotonic() + HURRY_SECONDS)
+        self._stop_by(self._clock.monotonic() + HURRY_SECONDS, "the node shuts down, and was asked a second time")
+        self._report_drain(2, f"stopping in {HURRY_SECONDS:g} s", ", press again to kill" if by_hand else "")
 
-    def kill(self) -> None:
+    def kill(self, *, by_hand: bool = False) -> None:
         """Stop now: stop everything that runs and release it."""
-        self._stop_by(self._clock.monotonic())
+        self._stop_by(self._clock.monotonic(), "the node stops at once")
+        self._report_drain(3, "stopping now", "")
 
     def close(self) -> None:
         """Stop every thread, end the worker parent and close the sessions, which releases what they hold.
@@ -226,6 +235,7 @@ class Node:
     def ready(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self._crons.handlers = {handler.name: handler for handler in manifest.handlers}
+        self._crons.names = frozenset(cron.name for cron in manifest.crons)
         for claimer in self._claimers.values():
             claimer.handlers = frozenset(self._crons.handlers)
         self._calls.publish(manifest)
@@ -238,15 +248,27 @@ class Node:
         if not dispatcher.draining:
             return
         if now >= self._drain_until:
-            dispatcher.stop_now("the node leaves")
+            dispatcher.stop_now(self._stop_reason)
         nothing_left = not dispatcher.workers and not dispatcher.held and not self._settler.open
         if nothing_left or now >= self._drain_until + LAST_SECONDS:
             self.ended.set()
 
-    def _stop_by(self, moment: float) -> None:
+    def _stop_by(self, moment: float, why: str) -> None:
         """Set when to stop what still runs. The earliest moment counts, in whatever order signals arrive."""
         with self._hub.lock:
-            self._drain_until = min(self._drain_until, moment)
+            if moment < self._drain_until:
+                self._drain_until, self._stop_reason = moment, why
+
+    def _report_drain(self, step: int, what: str, hint: str) -> None:
+        """Report a step of the drain. Only the first is reported while nothing runs."""
+        with self._hub.lock:
+            running = self._hub.dispatcher.running
+        if running:
+            tasks = "1 task" if running == 1 else f"{running:,} tasks"
+            hint = hint and f"{hint} {'it' if running == 1 else 'them'}"
+            self.events.emit(NodeDraining(step=step, running=running, why=f"{what}: {tasks} still running{hint}"))
+        elif step == 1:
+            self.events.emit(NodeDraining(step=step, running=0, why=f"{what}: no task is running"))
 
     def _write_last(self) -> None:
         self._settler.flush()
@@ -287,7 +309,7 @@ class Node:
 
     def _about(self) -> str:
         pools = {
-            pool.name: {"queues": pool.queues, "threads": pool.threads, "order": pool.order}
+            pool.name: {"queues": pool.queues, "threads": pool.threads, "order": pool.order, "memory": pool.memory}
             for pool in self._settings.pools
         }
         handlers = sorted(self._crons.handlers)
@@ -298,6 +320,7 @@ class Node:
             "pools": pools,
             "tags": self._settings.tags,
             "handlers": handlers,
+            "crons": sorted(self._crons.names or ()),
         }
         return msgspec.json.encode(about).decode()
 
@@ -312,8 +335,8 @@ class StopOnSignal:
         self._steps = (node.drain, node.shorten_drain, node.kill)
         self._signals = 0
 
-    def __call__(self, _number: int, _frame: FrameType | None) -> None:
-        step = self._steps[min(self._signals, len(self._steps) - 1)]
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        step = partial(self._steps[min(self._signals, len(self._steps) - 1)], by_hand=number == signal.SIGINT)
         self._signals += 1
         # In a separate thread: the handler may have interrupted a thread that holds the lock that the step needs.
         threading.Thread(target=step).start()

@@ -161,8 +161,8 @@ class WorkerListing:
         )
 
     def _running(self, attempt: RunningAttempt) -> RunningTask:
-        task = attempt.claim.task
-        return RunningTask(id=str(task.id), handler=task.handler, since=self._moment(attempt.started_at or 0.0))
+        claim = attempt.claim
+        return RunningTask(id=str(claim.id), handler=claim.handler, since=self._moment(attempt.started_at or 0.0))
 
     def _memory(self, worker: Worker) -> int:
         return round(self._hub.memory(worker) / MEBIBYTE) * MEBIBYTE

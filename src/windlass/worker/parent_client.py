@@ -9,15 +9,19 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
 from windlass.clock import Clock
+from windlass.config import NodeSettings
 from windlass.worker.connection import Connection
-from windlass.worker.wire import EndStray, Fork, FromParent, Kill
+from windlass.worker.isolation import find_user
+from windlass.worker.log_format import LogOptions
+from windlass.worker.wire import EndStray, Fork, FromParent, Kill, WorkerFiles
 
-HIDDEN = ("WINDLASS_URL", "WINDLASS_LISTEN_URL", "DATABASE_URL", "PGPASSWORD", "PGSERVICE", "PGPASSFILE")
-"""Environment variables that workers see only with `--pass-store-url`: a handler should not use the store itself."""
+STORE_VARIABLES = ("WINDLASS_URL", "WINDLASS_LISTEN_URL")
+"""Environment variables that `--hide-store-url` removes, besides those that contain the URL itself."""
 
 
 class Imports(msgspec.Struct, frozen=True):
@@ -29,12 +33,28 @@ class Imports(msgspec.Struct, frozen=True):
     """Its import path; empty for the default and the current directory."""
     modules: tuple[str, ...] = ()
     """Modules to import after the app."""
+    log: LogOptions = LogOptions()
+    """How workers show what handlers log."""
+    user: str = ""
+    """The user as whom the worker parent and its workers run; empty for that of the node."""
+
+
+def make_imports(settings: NodeSettings) -> Imports:
+    """Return what the worker parent of a node imports."""
+    log = LogOptions(settings.log_level, settings.log_json)
+    return Imports(settings.app, settings.path, settings.imports, log, settings.worker_user)
 
 
 class ParentClient:
     """One worker parent process."""
 
     def __init__(self, imports: Imports, environment: Mapping[str, str], clock: Clock) -> None:
+        switch: dict[str, Any] = {}
+        if imports.user:
+            user = find_user(imports.user)
+            environment = {**environment, **user.environment}
+            if user.uid != os.geteuid():
+                switch = {"user": user.uid, "group": user.gid, "extra_groups": user.groups}
         mine, theirs = socket.socketpair()
         encoded = msgspec.json.encode(imports).decode()
         with theirs:
@@ -44,12 +64,13 @@ class ParentClient:
                 pass_fds=[theirs.fileno()],
                 env=environment,
                 process_group=0,  # Ctrl-C in the terminal is for the node only.
+                **switch,
             )
         self.connection: Connection[FromParent] = Connection(mine, FromParent, clock)
 
-    def fork(self, worker: int, threads: int, end: socket.socket, tickets: int) -> None:
-        """Fork a worker with this socket and this end of its ticket queue. Both are closed here once sent."""
-        self.connection.send(Fork(worker, threads), end.detach(), tickets)
+    def fork(self, worker: int, threads: int, files: WorkerFiles) -> None:
+        """Fork a worker with these descriptors, which are closed here once sent."""
+        self.connection.send(Fork(worker, threads), *files)
 
     def kill(self, worker: int) -> None:
         """Kill the process group of a worker."""
@@ -78,21 +99,22 @@ class ParentClient:
 def hide_store_url(environment: Mapping[str, str], store_url: str) -> dict[str, str]:
     """Return the environment without the variables that contain the URL of the store."""
     return {
-        name: value
-        for name, value in environment.items()
-        if name not in HIDDEN and not (len(store_url) > len("sqlite:///") and store_url in value)
+        name: value for name, value in environment.items() if name not in STORE_VARIABLES and store_url not in value
     }
 
 
-def parent_environment(store_url: str, *, pass_store_url: bool) -> dict[str, str]:
-    """Return the environment of the worker parent."""
-    found = dict(os.environ) if pass_store_url else hide_store_url(os.environ, store_url)
+def parent_environment(store_url: str | None, *, hide: bool) -> dict[str, str]:
+    """Return the environment of the worker parent: that of this process, unless the URL of the store is hidden."""
+    found = hide_store_url(os.environ, store_url) if hide and store_url else dict(os.environ)
     return {**found, "WINDLASS_NODE_PID": str(os.getpid())}
+
+
+def list_hidden(environment: Mapping[str, str]) -> list[str]:
+    """Return the names of the variables that workers do not see."""
+    return sorted(os.environ.keys() - environment.keys())
 
 
 def describe_hidden(environment: Mapping[str, str]) -> str:
     """Return a hint about hidden variables, for an app that could not be imported."""
-    hidden = sorted(os.environ.keys() - environment.keys())
-    if not hidden:
-        return ""
-    return f"Workers do not see {', '.join(hidden)}, to hide the store's URL. Use --pass-store-url to pass them.\n"
+    hidden = list_hidden(environment)
+    return f"Workers do not see {', '.join(hidden)}, because of --hide-store-url.\n" if hidden else ""

@@ -5,26 +5,42 @@ Bookkeeping only, under the lock of the dispatcher, which starts and retires the
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
 from math import ceil
+from typing import NamedTuple, TypeAlias
 
 from windlass.autoscale.observe import PoolReport
 from windlass.config import PoolSettings
 from windlass.core.lifecycle import State
+from windlass.core.queue_shares import ClaimPlan, QueueShares
 from windlass.core.settlement import Settlement
 from windlass.core.task import Claim
 from windlass.custom_decider import PoolSituation
 from windlass.worker.worker import RunningAttempt, Worker, WorkerState
 
 READ_AHEAD_SECONDS = 0.05
-READ_AHEAD_TASKS = 500
+"""The most work, in seconds, that may wait in a worker."""
+MIN_READ_AHEAD_SECONDS = 0.01
+READ_AHEAD_CLAIMS = 4
+"""How many claims could be made while a worker runs what it has waiting."""
+READ_AHEAD_TASKS = 2_000
+"""The most tasks that may wait in the workers of a pool."""
+READ_AHEAD_BYTES = 1 << 24
+"""The most bytes of arguments that may wait in the workers of a pool, if tasks are as large as the latest ones."""
+TASK_OVERHEAD_SECONDS = 10e-6
+"""About how long a worker needs for a task besides its handler. It bounds the read-ahead of tasks that take no time."""
+HOLD_EVERY_SECONDS = 5.0
+"""How often a claim also takes a task that needs more slots than are free. Its worker starts nothing else before it."""
 _LONGEST_BACK_OFF = 30.0
 STARTS = 20
 """How many of the latest worker starts predict how long the next one takes."""
 QUANTILE = 0.8
 FIRST_START = 0.05
 """Assumed seconds for a worker start before one was measured: a fork of the worker parent."""
+LATEST_TASKS = 100
+"""How many of the latest tasks determine the downstream of a pool, and what its tasks need."""
 SECOND = 1_000_000
 
 
@@ -37,20 +53,21 @@ class PoolCounters:
         self.claimed = self.returned = self.started = self.late = 0
         self.ended = self.errors = self.retrying = self.deaths = 0
         self.busy = 0.0
-        self.downstreams: deque[str | None] = deque(maxlen=100)
+        self.downstreams: deque[str | None] = deque(maxlen=LATEST_TASKS)
         """The downstreams of the latest tasks."""
         self._starts: deque[float] = deque(maxlen=STARTS)
 
-    def record_claimed(self, claims: Sequence[Claim]) -> None:
-        """Count tasks that were claimed."""
-        self.claimed += len(claims)
+    def record_started(self, claims: Sequence[Claim]) -> None:
+        """Count tasks that were given to workers."""
+        goal = self.goal * SECOND
+        self.started += len(claims)
+        self.late += sum([claim.claimed - claim.due > goal for claim in claims])
+        self.downstreams.extend([claim.rules.downstream for claim in claims[-LATEST_TASKS:]])
 
-    def record_started(self, claim: Claim) -> None:
-        """Count a task that was given to a worker."""
-        task = claim.task
-        self.started += 1
-        self.late += (task.claimed or task.due) - task.due > self.goal * SECOND
-        self.downstreams.append(task.rules.downstream)
+    def record_completed(self, attempts: int, seconds: float) -> None:
+        """Count attempts that completed, and the seconds that they ran in total."""
+        self.busy += seconds
+        self.ended += attempts
 
     def record_ended(self, settlement: Settlement, seconds: float) -> None:
         """Count an attempt that has ended, or a task that was given back without one."""
@@ -82,11 +99,72 @@ class PoolCounters:
         return (names.pop() or "") if len(names) == 1 else ""
 
 
+_Load: TypeAlias = tuple[bool, float, int, Worker, int, int, int]
+"""Whether a worker is full, the share of its slots that is taken, its number, the worker, its capacity, the slots that
+are taken, and the tasks that it was given."""
+
+
+class Loads:
+    """The loads of some workers while tasks are given to them: the least loaded worker gets the next task."""
+
+    def __init__(self, capacities: Iterable[tuple[Worker, int]]) -> None:
+        self._heap: list[_Load] = [
+            (worker.taken >= capacity, worker.taken / worker.threads, worker.number, worker, capacity, worker.taken, 0)
+            for worker, capacity in capacities
+        ]
+        heapify(self._heap)
+
+    def take(self, slots: int, *, only_room: bool, only_free: bool = False) -> Worker | None:
+        """Return the worker for a task that needs this many slots, and count the task to its load.
+
+        The claim has decided how much to read ahead, so a claimed task also goes to a worker that is full. With
+        `only_room` it does not, and with `only_free` only to a worker that can start it now.
+        """
+        heap = self._heap
+        too_small: list[_Load] = []
+        while heap and heap[0][3].threads < slots:
+            too_small.append(heappop(heap))
+        chosen = None
+        if heap:
+            _, _, number, worker, capacity, taken, given = heap[0]
+            taken, given = taken + slots, given + 1
+            if (taken <= capacity or not only_room) and (taken <= worker.threads or not only_free):
+                chosen = worker
+                if given < worker.runs_left:
+                    heapreplace(
+                        heap, (taken >= capacity, taken / worker.threads, number, worker, capacity, taken, given)
+                    )
+                else:
+                    heappop(heap)
+        for load in too_small:
+            heappush(heap, load)
+        return chosen
+
+
+class Fit(NamedTuple):
+    """What a task may need so that a pool can start it."""
+
+    slots: int
+    memory: int | None
+    """Bytes; None for no limit."""
+    holds: bool
+    """True if these are more slots than are free."""
+
+
+class _Needs(NamedTuple):
+    """What a task needed."""
+
+    slots: int
+    memory: int
+
+
 class Pool:
     """The workers of one pool on this node."""
 
     def __init__(self, settings: PoolSettings) -> None:
         self.settings = settings
+        self.resized_because = "its settings changed"
+        """Why the pool got its target, for the workers that leave because of it."""
         self.target = settings.floor
         self.asleep = 0
         """Workers within the target that exited because they were not needed."""
@@ -104,10 +182,16 @@ class Pool:
         self.workers: dict[int, Worker] = {}
         self.backlog: deque[RunningAttempt] = deque()
         """Attempts taken back from a worker before they started. They go to another worker or back to the store."""
+        self._claim_seconds = 0.0
+        self._mean_bytes = 0.0
         self._mean_seconds: float | None = None
         self._deaths_in_a_row = 0
         self._start_at = 0.0
-        self._turns = [0] * len(settings.queues)
+        self._held_at = 0.0
+        """When a claim last took tasks that may have needed more slots than were free."""
+        self._needs_of_latest: deque[_Needs] = deque(maxlen=LATEST_TASKS)
+        self.shares = QueueShares()
+        """How its queues share its workers, if `divides` is True."""
 
     def retune(self, settings: PoolSettings) -> None:
         """Use other settings. Running workers keep their threads; new ones get the new number."""
@@ -149,33 +233,94 @@ class Pool:
             downstream=counters.downstream,
         )
 
-    def rotate_queues(self) -> Sequence[str]:
-        """Return the queues in the order of the next claim: each comes first as often as its weight says."""
-        settings = self.settings  # Read once: the claimer calls this without the lock.
-        queues, weights = settings.queues, settings.weights or (1,) * len(settings.queues)
-        before = self._turns if len(self._turns) == len(queues) else [0] * len(queues)
-        turns = [turn + weight for turn, weight in zip(before, weights, strict=True)]
-        first = max(range(len(queues)), key=turns.__getitem__)
-        turns[first] -= sum(weights)
-        self._turns = turns
-        return queues[first:] + queues[:first]
+    @property
+    def divides(self) -> bool:
+        """True if several queues share its workers by weight."""
+        return len(self.settings.queues) > 1 and self.settings.order == "queues"
+
+    def plan_claim(self, weights: Mapping[str, int], limit: int) -> ClaimPlan:
+        """Plan the next claim: which queues come first, and how many tasks of each to take."""
+        return self.shares.plan(weights, limit) if self.divides else ClaimPlan(self.settings.queues, None, limit)
+
+    def record_taken(self, plan: ClaimPlan, claims: Iterable[Claim]) -> None:
+        """Record what a planned claim got of each queue."""
+        if self.divides:
+            self.shares.record_claimed(plan, Counter(claim.queue for claim in claims))
+
+    def record_completed(self, claims: Sequence[Claim], seconds: Sequence[float]) -> None:
+        """Record attempts that completed, with the seconds that each ran."""
+        total = sum(seconds)
+        self.record_run_time(total / len(claims), len(claims))
+        self.counters.record_completed(len(claims), total)
+        if self.divides:
+            self.shares.record_completed(zip([claim.queue for claim in claims], seconds, strict=True))
+
+    def record_ended(self, claim: Claim, settlement: Settlement, seconds: float) -> None:
+        """Record an attempt that has ended in any way, or a task that was given back without one."""
+        self.counters.record_ended(settlement, seconds)
+        if self.divides and settlement.charged:
+            self.shares.record_completed([(claim.queue, seconds)])
+        elif self.divides:
+            self.shares.record_released([claim.queue], seconds)
+
+    def record_lost(self, claims: Iterable[Claim]) -> None:
+        """Record tasks whose leases were lost."""
+        if self.divides:
+            self.shares.record_released([claim.queue for claim in claims])
 
     @property
     def slots(self) -> int:
         """How many tasks its workers can run at once."""
         return sum(worker.threads for worker in self.workers.values())
 
-    @property
-    def max_slots(self) -> int:
-        """How many slots a task may need at most. Workers keep their threads when a reload changes the number."""
-        return max(
-            (worker.threads for worker in list(self.workers.values()) if worker.takes), default=self.settings.threads
-        )
+    def find_fit(self, now: float) -> Fit:
+        """Return what one more task may need so that it can start now, and does not hold up others.
+
+        At times a task may need more slots than are free. Otherwise it would never start, if other tasks take every
+        slot as soon as it is free.
+        """
+        takers = [worker for worker in self.workers.values() if worker.takes]
+        largest = max((worker.threads for worker in takers), default=self.settings.threads)
+        slots = max(1, max((worker.free for worker in takers), default=largest))
+        holds = slots < largest and now - self._held_at >= HOLD_EVERY_SECONDS
+        memory = None if self.settings.memory is None else max(0, self.settings.memory - self._count_memory())
+        return Fit(largest if holds else slots, memory, holds)
+
+    def limit_by_needs(self, room: int, fit: Fit) -> int:
+        """Return how many tasks to claim so that most of them fit, if they need as much as the latest ones."""
+        tasks = len(self._needs_of_latest)
+        if not tasks:
+            return room
+        slots = sum(needs.slots for needs in self._needs_of_latest)
+        memory = sum(needs.memory for needs in self._needs_of_latest)
+        limit = room * tasks // slots
+        return max(1, min(limit, fit.memory * tasks // memory) if fit.memory and memory else limit)
+
+    def choose_fitting(self, claims: Sequence[Claim], fit: Fit, now: float) -> tuple[Sequence[Claim], Sequence[Claim]]:
+        """Return the claimed tasks whose memory is free, and the others."""
+        if fit.slots > 1 or fit.memory:
+            latest = claims[-LATEST_TASKS:]
+            self._needs_of_latest.extend([_Needs(one.rules.slots, one.rules.memory or 0) for one in latest])
+        if fit.holds and any(claim.rules.slots > 1 for claim in claims):
+            self._held_at = now
+        if fit.memory is None:
+            return claims, ()
+        free, fitting, others = fit.memory, list[Claim](), list[Claim]()
+        for claim in claims:
+            needs = claim.rules.memory or 0
+            (fitting if needs <= free else others).append(claim)
+            free -= needs if needs <= free else 0
+        return fitting, others
+
+    def _count_memory(self) -> int:
+        """Return the bytes that the tasks of its workers need."""
+        running = [one.claim.rules.memory or 0 for worker in self.workers.values() for one in worker.running.values()]
+        return sum(running) + sum(one.claim.rules.memory or 0 for one in self.backlog)
 
     def find_capacities(self, now: float) -> dict[int, int]:
         """Return how many slots of tasks each worker can hold, including read-ahead.
 
-        A slot whose task has run for longer than the read-ahead should take gets no read-ahead.
+        A slot whose task has run for longer than any read-ahead should take gets no read-ahead.
         """
         working = [worker for worker in self.workers.values() if worker.takes]
         ahead = self._read_ahead(sum(worker.threads for worker in working))
@@ -187,36 +332,44 @@ class Pool:
 
     def count_room(self, now: float) -> int:
         """Return how many more tasks the pool can take, including read-ahead."""
-        rooms = (
-            min(self.workers[number].runs_left, capacity - self.workers[number].taken)
-            for number, capacity in self.find_capacities(now).items()
-        )
-        return max(0, sum(max(0, room) for room in rooms) - len(self.backlog))
+        return self._count_room(self.find_capacities(now))
+
+    def count_claimable(self, now: float) -> int:
+        """Return how many tasks to claim now; 0 while the workers have enough to do and a larger claim is to come.
+
+        The next claim is due when half of the read-ahead is used up, so it may take twice as long as usual before a
+        worker runs dry, and it brings many tasks at once.
+        """
+        capacities = self.find_capacities(now)
+        room = self._count_room(capacities)
+        read_ahead = sum(capacity - self.workers[number].threads for number, capacity in capacities.items())
+        return room if room and (self.needs_work() or 2 * room >= read_ahead) else 0
 
     def needs_work(self) -> bool:
         """Return True if a worker is idle, or will be very soon, without more tasks."""
         return any(worker.takes and worker.taken <= worker.threads for worker in self.workers.values())
 
-    def choose_worker(self, needs: int, capacities: Mapping[int, int], *, only_free: bool = False) -> Worker | None:
-        """Return the worker for a task that needs this many slots: the least loaded that has room, else of all."""
-        working = [worker for worker in self.workers.values() if worker.takes and worker.threads >= needs]
-        if not working:
-            return None
-        chosen = min(
-            working,
-            key=lambda worker: (
-                worker.taken >= capacities.get(worker.number, worker.threads),
-                worker.taken / worker.threads,
-                worker.number,
-            ),
-        )
-        # Read-ahead is decided by the claim. Here a whole claim is handed out, so only a free slot can be required.
-        return None if only_free and chosen.free < needs else chosen
+    @property
+    def assigned(self) -> int:
+        """How many tasks are with its workers or in its backlog."""
+        return sum(len(worker.running) for worker in self.workers.values()) + len(self.backlog)
 
-    def record_run_time(self, seconds: float) -> None:
-        """Record how long an attempt took."""
+    def loads(self, now: float) -> Loads:
+        """Return the loads of its workers, to give out tasks."""
+        capacities = self.find_capacities(now)
+        return Loads([(self.workers[number], capacity) for number, capacity in capacities.items()])
+
+    def record_run_time(self, seconds: float, attempts: int = 1) -> None:
+        """Record how long attempts took: the mean of some that ended together."""
         mean = self._mean_seconds
-        self._mean_seconds = seconds if mean is None else mean + 0.1 * (seconds - mean)
+        weight = 1 - 0.9**attempts
+        self._mean_seconds = seconds if mean is None else mean + weight * (seconds - mean)
+
+    def record_claim(self, claims: Sequence[Claim], seconds: float) -> None:
+        """Record how long a claim took until its tasks were with the workers, and how large they are."""
+        size = sum([len(claim.args) for claim in claims]) / len(claims)
+        self._claim_seconds += 0.2 * (seconds - self._claim_seconds)
+        self._mean_bytes += 0.5 * (size - self._mean_bytes)
 
     def reset_back_off(self) -> None:
         """Record that a worker has finished something, so that starting workers is worthwhile."""
@@ -258,8 +411,17 @@ class Pool:
     def _staying(self) -> list[Worker]:
         return [worker for worker in self.workers.values() if not worker.state.over and worker.state != "draining"]
 
+    def _count_room(self, capacities: Mapping[int, int]) -> int:
+        rooms = (
+            min(self.workers[number].runs_left, capacity - self.workers[number].taken)
+            for number, capacity in capacities.items()
+        )
+        return max(0, sum(max(0, room) for room in rooms) - len(self.backlog))
+
     def _read_ahead(self, slots: int) -> float:
-        """Return how many tasks a slot may have waiting: 50 ms of measured work, within a limit for the pool."""
+        """Return how many tasks a slot may have waiting: as many as it runs during some claims, within limits."""
         if not slots or self._mean_seconds is None:
             return 0.0
-        return min(READ_AHEAD_SECONDS / max(self._mean_seconds, 1e-6), READ_AHEAD_TASKS / slots)
+        seconds = min(READ_AHEAD_SECONDS, max(MIN_READ_AHEAD_SECONDS, READ_AHEAD_CLAIMS * self._claim_seconds))
+        most = min(READ_AHEAD_TASKS, READ_AHEAD_BYTES / max(1.0, self._mean_bytes))
+        return min(seconds / (self._mean_seconds + TASK_OVERHEAD_SECONDS), most / slots)

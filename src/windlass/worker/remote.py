@@ -1,7 +1,8 @@
 """The store as a handler sees it: every call goes to the node, under the lease of the attempt that makes it.
 
-Handlers may call the methods in `METHODS`; only the node claims and settles. Values are encoded as msgpack by the types
-of the store's protocol. Where a caller may pass several types (times, ids), the value is a msgpack extension.
+Handlers may call what `handler_store.METHODS` lists, within their tenant; the node checks both. Values are encoded as
+msgpack by the types of `HandlerStore`. Where a caller may pass several types (times, ids), the value is a msgpack
+extension.
 """
 
 from __future__ import annotations
@@ -19,18 +20,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass import errors
-from windlass.client.context import current_lease
 from windlass.core.task import Change, Lease, NewTask, TaskId
 from windlass.core.times import micros, to_datetime, to_instant
 from windlass.errors import NotAllowed, WindlassError
-from windlass.stores.protocol import Receipt, Store
-from windlass.stores.read_only import READS
+from windlass.stores.protocol import Receipt
+from windlass.worker.handler_store import METHODS, HandlerStore
 from windlass.worker.wire import Answer, Call
 
-_CHANGES = frozenset(
-    ("submit", "cancel", "update", "retry", "purge", "configure", "open_workflow", "seal_workflow", "pause_cron")
-)
-METHODS = _CHANGES | (READS - {"close"})
 _SPAN, _MOMENT, _ID = 1, 2, 3
 
 
@@ -45,17 +41,15 @@ class Refusal(Struct, frozen=True):
 class RemoteStore:
     """The store that a worker binds every `App` to, with the methods that handlers may call."""
 
-    def __init__(self, send: Callable[[Call], None], ticket_of: Callable[[Lease], int]) -> None:
+    def __init__(self, send: Callable[[Call], None], current_ticket: Callable[[], int]) -> None:
         self._send = send
-        self._ticket_of = ticket_of
+        self._current_ticket = current_ticket
         self._numbers = itertools.count(1)
         self._awaited: dict[int, SimpleQueue[Answer]] = {}
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         if method not in METHODS:
-            raise NotAllowed(
-                f"A handler may not call {method}. It may call all reads and {', '.join(sorted(_CHANGES))}."
-            )
+            raise NotAllowed(f"A handler may not call {method}. It may call {', '.join(sorted(METHODS))}.")
         return lambda *positional, **named: self._call(method, positional, named)
 
     def submit(
@@ -67,8 +61,15 @@ class RemoteStore:
             return submit_in(conn, tasks, lease)
         return self._call("submit", ([make_portable(task) for task in tasks],), {"lease": lease})
 
+    def check_admission(self, tasks: Sequence[NewTask]) -> None:
+        """Let the node check tasks with `admit="strict"`."""
+        self._call("check_admission", ([make_portable(task) for task in tasks],), {})
+
     def update(self, task: TaskId, change: Change) -> Any:
         return self._call("update", (task, make_portable(change)), {})
+
+    def identity(self) -> None:
+        """Return None: a worker does not know which database its node uses."""
 
     def close(self) -> None:
         """Do nothing: the socket belongs to the worker."""
@@ -81,11 +82,9 @@ class RemoteStore:
 
     def _call(self, method: str, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         number = next(self._numbers)
-        lease = current_lease()
-        ticket = 0 if lease is None else self._ticket_of(lease)
         answers = self._awaited[number] = SimpleQueue()
         try:
-            self._send(encode_call(number, ticket, method, positional, named))
+            self._send(encode_call(number, self._current_ticket(), method, positional, named))
             answer = answers.get()
         finally:
             del self._awaited[number]
@@ -110,9 +109,9 @@ def encode_call(number: int, ticket: int, method: str, positional: Sequence[Any]
 
 
 def decode_call(call: Call) -> tuple[list[Any], dict[str, Any]]:
-    """Return the positional and the named arguments of a call, by the types of the store's method."""
-    hints = get_type_hints(getattr(Store, call.method))
-    names = list(signature(getattr(Store, call.method)).parameters)[1:]
+    """Return the positional and the named arguments of a call, by the types of the method."""
+    hints = get_type_hints(getattr(HandlerStore, call.method))
+    names = list(signature(getattr(HandlerStore, call.method)).parameters)[1:]
     positional = [_decode(value, hints[name]) for name, value in zip(names, call.positional, strict=False)]
     return positional, {name: _decode(value, hints[name]) for name, value in call.named.items()}
 
@@ -124,7 +123,7 @@ def encode_answer(value: Any) -> bytes:
 
 def decode_answer(method: str, value: bytes) -> Any:
     """Decode the return value of a call."""
-    return _decode(value, get_type_hints(getattr(Store, method))["return"])
+    return _decode(value, get_type_hints(getattr(HandlerStore, method))["return"])
 
 
 def encode_refusal(error: WindlassError) -> bytes:

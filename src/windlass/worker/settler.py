@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from queue import SimpleQueue
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from windlass.clock import Clock, jitter
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
-from windlass.core.settlement import Outcome, Settlement, settle
-from windlass.core.task import Claim, Task
+from windlass.core.settlement import COMPLETED, Outcome, Settlement, settle
+from windlass.core.task import Claim
 from windlass.errors import CommitUnknown, StoreError, StoreUnavailable
 from windlass.events import AttemptEnded, Events, ReportRefused, StoreCallFailed
-from windlass.stores.protocol import LeaseLost, Store, Verdict
+from windlass.stores.protocol import LeaseLost, Settled, Store
 
 MAX_BATCH = 1_000
 SECOND = 1_000_000
@@ -32,6 +32,7 @@ _random = partial(jitter, 0.0, 1.0)
 class Result(NamedTuple):
     """The result of one attempt: what it does to its task, decided but not yet written."""
 
+    pool: str
     claim: Claim
     settlement: Settlement
     seconds: float
@@ -41,16 +42,20 @@ class Settler:
     """Collects results and writes them, many in one call."""
 
     def __init__(self, store: Store, events: Events, clock: Clock) -> None:
-        self.on_written: list[Callable[[Sequence[Claim]], None]] = []
-        """Called with the claims of every batch that was written, or dropped when the node closed."""
+        self.on_written: Callable[[], None] = lambda: None
+        """Called after results were written, or dropped when the node closed."""
         self._store = store
         self._events = events
         self._clock = clock
-        self._results: SimpleQueue[Result | None] = SimpleQueue()
+        self._arrived = threading.Condition()
+        """Guards `_results` and is notified when there are some."""
+        self._results: list[Result] = []
         self._batch: list[Result] = []
         """The results being written. They stay here if that fails, so that the next step writes them again."""
         self._failures = 0
         self._put = self._written = 0
+        self._put_by_pool: Counter[str] = Counter()
+        self._written_by_pool: Counter[str] = Counter()
         self._delay = BatchDelay(clock)
         self._closing = threading.Event()
         self._writing = threading.RLock()
@@ -61,6 +66,10 @@ class Settler:
         """How many results are not written yet."""
         return self._put - self._written
 
+    def count_open(self, pool: str) -> int:
+        """Return how many results of a pool are not written yet."""
+        return self._put_by_pool[pool] - self._written_by_pool[pool]
+
     def mark(self) -> int:
         """Return how many results were put so far."""
         return self._put
@@ -69,14 +78,30 @@ class Settler:
         """Return True if the results up to this mark are written. They are written in order."""
         return self._written >= mark
 
-    def put(self, claim: Claim, outcome: Outcome, *, seconds: float, log: str | None) -> Settlement:
+    def put(self, pool: str, claim: Claim, outcome: Outcome, seconds: float, log: str | None) -> Settlement:
         """Decide what an outcome does to its task, and queue it for writing. Called under the hub's lock."""
-        settlement = settle(claim.task, outcome, _random)
+        settlement = settle(claim, outcome, _random)
         if log is not None:
             settlement = replace(settlement, log=log)
-        self._put += 1
-        self._results.put(Result(claim, settlement, seconds))
+        if claim.charge is not None:
+            settlement = replace(settlement, ran=round(seconds * SECOND))
+        self._queue(pool, [Result(pool, claim, settlement, seconds)])
         return settlement
+
+    def put_completed(self, pool: str, ended: Sequence[tuple[Claim, float]]) -> None:
+        """Queue attempts that completed without result and log, with the seconds that each ran. Called as `put`."""
+        results = [
+            Result(pool, claim, COMPLETED if claim.charge is None else _completed_after(seconds), seconds)
+            for claim, seconds in ended
+        ]
+        self._queue(pool, results)
+
+    def _queue(self, pool: str, results: list[Result]) -> None:
+        self._put += len(results)
+        self._put_by_pool[pool] += len(results)
+        with self._arrived:
+            self._results += results
+            self._arrived.notify()
 
     def step(self) -> None:
         """Write a batch of results; wait for the first one. If the store is unavailable, wait and keep the batch."""
@@ -92,21 +117,24 @@ class Settler:
     def close(self) -> None:
         """Stop waiting, both for results and for a store that is unavailable."""
         self._closing.set()
-        self._results.put(None)
+        with self._arrived:
+            self._arrived.notify()
 
     def flush(self) -> None:
         """Write every result that is not written yet. Call `close` first, so that no thread waits for a result."""
         with self._writing:
-            while self._batch or not self._results.empty():
+            while self._batch or self._results:
                 self.step()
 
     def _next_batch(self) -> list[Result]:
-        first = self._results.get()
+        """Wait for results and return them. The list is empty if the node closes and there are none."""
+        with self._arrived:
+            while not self._results and not self._closing.is_set():
+                self._arrived.wait()
         self._delay.wait()
-        batch = [] if first is None else [first]
-        while len(batch) < MAX_BATCH and not self._results.empty():  # Only the holder of the lock takes from it.
-            if (more := self._results.get()) is not None:
-                batch.append(more)
+        self._delay.begin()
+        with self._arrived:
+            batch, self._results = self._results[:MAX_BATCH], self._results[MAX_BATCH:]
         self._delay.record(len(batch))
         return batch
 
@@ -128,8 +156,12 @@ class Settler:
         except StoreError as error:
             self._settle_one_by_one(batch, error)
             return
+        wanted, failures = self._events.attempts_wanted, self._events.failures_wanted
         for result, verdict in zip(batch, verdicts, strict=True):
-            self._emit(result, verdict)
+            if isinstance(verdict, LeaseLost):
+                self._events.emit(ReportRefused(lease=verdict.lease, handler=result.claim.handler))
+            elif (wanted or (failures and verdict.state is not State.COMPLETED)) and result.settlement.charged:
+                self._events.emit(_describe_end(result, verdict))
 
     def _settle_one_by_one(self, batch: list[Result], error: StoreError) -> None:
         """Write a batch that the store refused, so that one invalid result does not block the others."""
@@ -140,9 +172,10 @@ class Settler:
             self._settle(self._batch)
             return
         [result] = batch
-        self._events.emit(StoreCallFailed(doing=f"settle {result.claim.task.id}", error=str(error)))
+        self._events.emit(StoreCallFailed(doing=f"settle {result.claim.id}", error=str(error)))
         refused = Error(kind=type(error).__name__, message=f"the end of the attempt could not be stored: {error}")
-        failed = Settlement(state=State.FAILED, error=refused, reason=refused.message[:500], attempts=1)
+        ran = result.settlement.ran
+        failed = Settlement(state=State.FAILED, error=refused, reason=refused.message[:500], attempts=1, ran=ran)
         if result.settlement.state is not State.FAILED:
             self._settle([result._replace(settlement=failed)])
 
@@ -150,26 +183,8 @@ class Settler:
         """Remove the first results of the batch: they are written, or given up."""
         done, self._batch = self._batch[:number], self._batch[number:]
         self._written += number
-        claims = [result.claim for result in done]
-        for listener in self.on_written:
-            listener(claims)
-
-    def _emit(self, result: Result, verdict: Verdict) -> None:
-        task = result.claim.task
-        if isinstance(verdict, LeaseLost):
-            self._events.emit(ReportRefused(lease=verdict.lease, handler=task.handler))
-        elif result.settlement.charged:
-            self._events.emit(
-                AttemptEnded(
-                    lease=verdict.lease,
-                    handler=task.handler,
-                    queue=task.queue,
-                    state=verdict.state,
-                    seconds=result.seconds,
-                    waited=_waited(task),
-                    deadline_slack=_slack(task, result.seconds),
-                )
-            )
+        self._written_by_pool.update([result.pool for result in done])
+        self.on_written()
 
 
 class BatchDelay:
@@ -184,15 +199,16 @@ class BatchDelay:
         self._gap = 0.0
         self._latest = 0.0
 
-    def wait(self) -> float:
-        """Wait until the next call is due. Return the time of that call."""
-        now = self._clock.monotonic()
-        early = self._latest + self._gap - now
+    def wait(self) -> None:
+        """Wait until the next call is due. What it takes along is best collected afterward."""
+        early = self._latest + self._gap - self._clock.monotonic()
         if early > 0:
             self._clock.sleep(early)
-            now = self._clock.monotonic()
-        self._latest = now
-        return now
+
+    def begin(self) -> float:
+        """Record that a call is made now. Return the time."""
+        self._latest = self._clock.monotonic()
+        return self._latest
 
     def record(self, tasks: int) -> None:
         """Lengthen the gap after a call with several tasks, and halve it after a call with one."""
@@ -202,13 +218,28 @@ class BatchDelay:
             self._gap /= 2
 
 
-def _waited(task: Task) -> float:
-    """Return how long the task waited for a worker, by the store's clock."""
-    return 0.0 if task.claimed is None else max(0.0, (task.claimed - task.due) / SECOND)
+def _completed_after(seconds: float) -> Settlement:
+    """Return a completion with the measured run time, for the account of the tenant in a fair queue."""
+    return Settlement(state=State.COMPLETED, attempts=1, ran=round(seconds * SECOND))
 
 
-def _slack(task: Task, seconds: float) -> float | None:
+def _describe_end(result: Result, settled: Settled) -> AttemptEnded:
+    claim = result.claim
+    return AttemptEnded(
+        lease=settled.lease,
+        handler=claim.handler,
+        queue=claim.queue,
+        state=settled.state,
+        seconds=result.seconds,
+        waited=max(0.0, (claim.claimed - claim.due) / SECOND),
+        deadline_slack=_slack(claim, result.seconds),
+        attempt=claim.attempts + 1,
+        tenant=claim.tenant,
+        error=result.settlement.error,
+        reason=result.settlement.reason,
+    )
+
+
+def _slack(claim: Claim, seconds: float) -> float | None:
     """Return the seconds left to the deadline when the attempt ended, not counting the time before it started."""
-    if task.deadline is None or task.claimed is None:
-        return None
-    return (task.deadline - task.claimed) / SECOND - seconds
+    return None if claim.deadline is None else (claim.deadline - claim.claimed) / SECOND - seconds

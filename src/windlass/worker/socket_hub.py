@@ -9,24 +9,26 @@ import os
 import resource
 import selectors
 import signal
-import socket
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, cast
 
 from windlass.clock import Clock
 from windlass.config import NodeSettings
+from windlass.core.assignment import AssignmentFields, assignment_fields
 from windlass.core.manifest import Manifest
+from windlass.core.task import SessionId
+from windlass.errors import InvalidPayload
 from windlass.events import Events, WorkerParentFailed
-from windlass.worker.connection import Connection
+from windlass.worker.app_import import ImportedApp
+from windlass.worker.connection import WorkerLink
 from windlass.worker.dispatcher import Dispatcher
-from windlass.worker.parent_client import Imports, ParentClient, describe_hidden, parent_environment
-from windlass.worker.tickets import TicketQueue
+from windlass.worker.parent_client import ParentClient, describe_hidden, make_imports, parent_environment
 from windlass.worker.wire import (
     Answer,
     FromParent,
-    FromWorker,
     ParentFailed,
     ParentReady,
     Strays,
@@ -34,8 +36,9 @@ from windlass.worker.wire import (
     WorkerExited,
     WorkerNotStarted,
     WorkerStarted,
+    encode_run,
 )
-from windlass.worker.worker import Worker
+from windlass.worker.worker import RunningAttempt, Worker
 
 TICK_SECONDS, IDLE_TICK_SECONDS = 0.05, 0.25
 """Seconds between two ticks of the dispatcher, while it is busy and while it is idle."""
@@ -44,10 +47,13 @@ STALL_SECONDS = 30.0
 """How long half a message may wait for its other half. The thread that sends it may have to wait for the
 interpreter lock."""
 _LONGEST_BACK_OFF = 30.0
-_FILES_PER_WORKER = 5
-"""A socket and both ends of a pipe, and a second socket and pipe end while they are being passed to the worker."""
+_FILES_PER_WORKER = 9
+"""Two sockets, both ends of a pipe and one end of another; and the worker's four until they are passed to it."""
 _OTHER_FILES = 256
-_BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
+SMALL_FRAME = 1024 * 1024
+"""Bytes of a message that is read in any case."""
+MAX_INCOMING = 128 * 1024 * 1024
+"""Bytes of larger messages of all workers together, on their way or waiting as calls. Further ones wait."""
 
 
 class HubListener(Protocol):
@@ -69,7 +75,13 @@ class SocketHub:
     """Set by the node before the first step."""
 
     def __init__(
-        self, settings: NodeSettings, store_url: str, listener: HubListener, events: Events, clock: Clock
+        self,
+        settings: NodeSettings,
+        store_url: str,
+        listener: HubListener,
+        events: Events,
+        clock: Clock,
+        imported: ImportedApp | None = None,
     ) -> None:
         self.lock = threading.RLock()
         """Guards the dispatcher and everything it knows."""
@@ -78,18 +90,23 @@ class SocketHub:
         self.broken: str | None = None
         """Why the app could not be imported, if the latest try failed."""
         self._app = settings.app
-        self._imports = Imports(settings.app, settings.path, settings.imports)
-        self._environment = parent_environment(store_url, pass_store_url=settings.pass_store_url)
+        self._imports = make_imports(settings)
+        self._environment = parent_environment(store_url, hide=settings.hide_store_url)
         self._listener = listener
         self._events = events
         self._clock = clock
         self._selector = selectors.DefaultSelector()
         self._wake_end, self._wake_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._wake_end, selectors.EVENT_READ)
-        self._connections: dict[int, Connection[FromWorker]] = {}
-        self._queues: dict[int, TicketQueue] = {}
+        self._links: dict[int, WorkerLink] = {}
         self._blocked: set[int] = set()
-        self._parent: ParentClient | None = None
+        self._paused: set[int] = set()
+        """The workers from which nothing is read until their calls were answered, or there is memory for a frame."""
+        self.on_read: Callable[[Worker], None] = lambda _worker: None
+        """Called when a worker has read answers that it had not."""
+        self._imported = imported
+        """A worker parent that has imported the app already; its report is handled by the first tick."""
+        self._parent: ParentClient | None = None if imported is None else imported.parent
         self._start_parent_at = 0.0
         self._failed_starts = 0
         self._next_tick = 0.0
@@ -102,23 +119,30 @@ class SocketHub:
         """Read what has arrived, and tick the dispatcher when it is time."""
         if self._all_busy:  # Nobody waits for us: reading the messages of a moment together costs far less.
             self._clock.sleep(MAX_WAIT_SECONDS)
-        for key, _ in self._selector.select(max(0.0, self._next_tick - self._clock.monotonic())):
-            with self.lock:
-                self._ready(cast("int | Worker | ParentClient", key.data or key.fd))
-                self.freed.notify_all()
+        arrived = self._selector.select(max(0.0, self._next_tick - self._clock.monotonic()))
         with self.lock:
+            for key, _ in arrived:
+                self._ready(cast("int | Worker | WorkerLink | ParentClient", key.data or key.fd))
             self._flush_blocked()
+            self._resume_paused()
+            now = self._clock.monotonic()
+            if now >= self._next_tick:
+                self._tick(now)
             self._all_busy = self.dispatcher.all_have_backlog()
-        now = self._clock.monotonic()
-        if now >= self._next_tick:
-            with self.lock:
-                self._idle = self.dispatcher.is_idle
-                self._next_tick = now + (IDLE_TICK_SECONDS if self._idle else TICK_SECONDS)
-                self._ensure_parent(now)
-                self._listener.tick(now)
-                self._drop_stalled(now)
-                self.dispatcher.tick(now)
-                self.freed.notify_all()
+            self.freed.notify_all()
+
+    def _tick(self, now: float) -> None:
+        self._idle = self.dispatcher.is_idle
+        self._next_tick = now + (IDLE_TICK_SECONDS if self._idle else TICK_SECONDS)
+        self._ensure_parent(now)
+        self._listener.tick(now)
+        self._drop_stalled(now)
+        self.dispatcher.tick(now)
+
+    def notify_claimers(self) -> None:
+        """Wake up the claimers that wait for room."""
+        with self.lock:
+            self.freed.notify_all()
 
     def wake(self) -> None:
         """Make `step` tick at once."""
@@ -137,11 +161,9 @@ class SocketHub:
         with self.lock:
             if self._parent is not None:
                 self._parent.close()
-            for connection in self._connections.values():
-                connection.close()
-            for queue in self._queues.values():
-                queue.close()
-            self._queues.clear()
+            for link in self._links.values():
+                link.close()
+            self._links.clear()
             self._selector.close()
             os.close(self._wake_end)
             os.close(self._wake_fd)
@@ -150,27 +172,38 @@ class SocketHub:
     # The dispatcher's transport
 
     def send(self, worker: Worker, message: ToWorker) -> None:
-        connection = self._connections.get(worker.number)
-        if connection is not None and connection.send(message):
-            self._blocked.add(worker.number)
-            self.wake()
+        link = self._links.get(worker.number)
+        if link is not None and link.control.send(message):
+            self._block(worker)
+
+    def run(self, worker: Worker, session: SessionId, until: float, attempts: Sequence[RunningAttempt]) -> None:
+        link = self._links.get(worker.number)
+        if link is None:
+            return
+        fields = [assignment_fields(one.ticket, one.slots, one.claim) for one in attempts]
+        for frame in _encode_runs(session, until, fields):
+            if link.tasks.send_frame(frame):
+                self._block(worker)
 
     def fork(self, worker: Worker) -> None:
         assert self._parent is not None, "the dispatcher forks only while there is a worker parent"
-        mine, theirs = socket.socketpair()
-        connection: Connection[FromWorker] = Connection(mine, FromWorker, self._clock)
-        self._connections[worker.number] = connection
-        self._selector.register(mine, selectors.EVENT_READ, worker)
-        queue = self._queues[worker.number] = TicketQueue()
-        self._parent.fork(worker.number, worker.threads, theirs, queue.duplicate_reader())
+        link = self._links[worker.number] = WorkerLink(worker, self._clock)
+        self._selector.register(link.control.socket, selectors.EVENT_READ, worker)
+        self._selector.register(link.ends.reader, selectors.EVENT_READ, link)
+        self._parent.fork(worker.number, worker.threads, link.files)
 
     def offer(self, worker: Worker, tickets: list[int]) -> bool:
-        queue = self._queues.get(worker.number)
-        return queue is None or queue.offer(tickets)
+        link = self._links.get(worker.number)
+        return link is None or link.tickets.offer(tickets)
 
     def take_back(self, worker: Worker) -> list[int]:
-        queue = self._queues.get(worker.number)
-        return [] if queue is None else queue.take_back()
+        link = self._links.get(worker.number)
+        if link is None:
+            return []
+        tickets = link.tickets.take_back()
+        if link.tickets.broken is not None:
+            self._disconnect(link, link.tickets.broken, self._clock.monotonic())
+        return tickets
 
     def kill(self, worker: Worker) -> None:
         if self._parent is not None:
@@ -192,45 +225,106 @@ class SocketHub:
         """Answer a call of a worker. The answer is dropped if the worker has died."""
         with self.lock:
             self.send(worker, answer)
+        if self._paused:
+            self.wake()
+
+    def count_unread(self, worker: Worker) -> int:
+        """Return the bytes of messages that a worker has not read and that the kernel does not hold either."""
+        link = self._links.get(worker.number)
+        return 0 if link is None else link.control.unsent
 
     # Receiving
 
-    def _ready(self, source: int | Worker | ParentClient) -> None:
+    def _ready(self, source: int | Worker | WorkerLink | ParentClient) -> None:
         match source:
             case int():
                 with suppress(BlockingIOError):
                     os.read(self._wake_end, 4_096)
             case Worker():
                 self._receive(source)
+            case WorkerLink():
+                self._receive_ends(source)
             case ParentClient():
                 self._receive_from_parent(source)
 
     def _receive(self, worker: Worker) -> None:
-        connection = self._connections.get(worker.number)
-        if connection is None:
+        link = self._links.get(worker.number)
+        if link is None:
             return  # Its exit was handled in this same pass, and its last messages with it.
-        messages, still_open = connection.receive()
+        messages, still_open = link.control.receive()
         now = self._clock.monotonic()
-        for message in messages:
-            self.dispatcher.receive(worker, message, now)
+        self.dispatcher.receive(worker, messages, now)
         if not still_open:
-            self._disconnect(worker, connection, connection.broken, now)
+            self._disconnect(link, link.control.broken, now)
+        elif self._must_pause(link):
+            link.paused_at = now
+            self._paused.add(worker.number)
+            self._watch_control(link)
 
-    def _disconnect(self, worker: Worker, connection: Connection[FromWorker], broken: str | None, now: float) -> None:
+    def _must_pause(self, link: WorkerLink) -> bool:
+        """Return True if a worker has enough calls waiting, or the frame that it sends needs too much memory."""
+        if link.worker.calls.is_full:
+            return True
+        announced = link.control.announced
+        if announced <= SMALL_FRAME:
+            return False
+        reading = [other for other in self._links.values() if other is not link and other.paused_at is None]
+        return announced + sum(each.control.announced + each.worker.calls.size for each in reading) > MAX_INCOMING
+
+    def _resume_paused(self) -> None:
+        """Read again from workers whose calls were answered, or for whose frame there is memory now."""
+        for number in list(self._paused):
+            link = self._links.get(number)
+            if link is None or not self._must_pause(link):
+                self._paused.discard(number)
+                if link is not None:
+                    link.paused_at = None
+                    link.control.restart_stall()
+                    self._watch_control(link)
+
+    def _watch_control(self, link: WorkerLink) -> None:
+        """Wait for what the control socket is needed for now: to read, to write, both, or nothing."""
+        if link.worker.socket_closed_at is not None:
+            return
+        events = (selectors.EVENT_READ if link.paused_at is None else 0) | (
+            selectors.EVENT_WRITE if link.control.unsent else 0
+        )
+        with suppress(KeyError):
+            self._selector.unregister(link.control.socket)
+        if events:
+            self._selector.register(link.control.socket, events, link.worker)
+
+    def _receive_ends(self, link: WorkerLink) -> None:
+        if link.worker.number not in self._links:
+            return  # Its exit was handled in this same pass.
+        ended, still_open = link.ends.receive()
+        now = self._clock.monotonic()
+        if ended:
+            self.dispatcher.complete(link.worker, ended, now)
+        if not still_open:
+            self._selector.unregister(link.ends.reader)
+        if link.ends.broken is not None:
+            self._disconnect(link, link.ends.broken, now)
+
+    def _disconnect(self, link: WorkerLink, broken: str | None, now: float) -> None:
         """Stop reading from a worker: its socket has closed, or it has broken the protocol."""
         with suppress(KeyError, ValueError):
-            self._selector.unregister(connection.socket)
+            self._selector.unregister(link.control.socket)
         if broken is None:
-            self.dispatcher.socket_closed(worker, now)
+            self.dispatcher.socket_closed(link.worker, now)
         else:
-            self.dispatcher.protocol_error(worker, broken, now)
+            self.dispatcher.protocol_error(link.worker, broken, now)
 
     def _drop_stalled(self, now: float) -> None:
-        """Disconnect workers that have sent the first part of a message and then nothing for long."""
-        for number, connection in self._connections.items():
-            worker, since = self.dispatcher.workers.get(number), connection.partial_since
-            if worker is not None and since is not None and now - since > STALL_SECONDS:
-                self._disconnect(worker, connection, f"half a message, and nothing more for {STALL_SECONDS:.0f} s", now)
+        """Disconnect workers that have sent part of a message, or many calls, and then neither sent nor read."""
+        for number, link in self._links.items():
+            if number not in self.dispatcher.workers or link.worker.socket_closed_at is not None:
+                continue
+            since, paused = link.control.partial_since, link.paused_at
+            if paused is None and since is not None and now - since > STALL_SECONDS:
+                self._disconnect(link, f"half a message, and nothing more for {STALL_SECONDS:.0f} s", now)
+            elif paused is not None and link.control.unsent and now - max(paused, link.control.sent_at) > STALL_SECONDS:
+                self._disconnect(link, f"many calls, and read no answer for {STALL_SECONDS:.0f} s", now)
 
     def _receive_from_parent(self, parent: ParentClient) -> None:
         messages, still_open = parent.connection.receive()
@@ -244,8 +338,9 @@ class SocketHub:
     def _on_parent_message(self, message: FromParent) -> None:
         now = self._clock.monotonic()
         match message:
-            case ParentReady(manifest):
+            case ParentReady(manifest, _, _, max_result_bytes):
                 self.broken, self._failed_starts, self.dispatcher.has_parent = None, 0, True
+                self.dispatcher.max_result_bytes = max_result_bytes
                 self._listener.ready(manifest)
             case ParentFailed(text):
                 self.broken = text + describe_hidden(self._environment)
@@ -262,18 +357,20 @@ class SocketHub:
     def _on_worker_exit(self, number: int, code: int, why: str, now: float) -> None:
         """Handle the exit of a worker process, after its last messages."""
         worker = self.dispatcher.workers.get(number)
-        connection = self._connections.pop(number, None)
-        if connection is None:
+        link = self._links.get(number)
+        if link is None:
             return
         if worker is not None:
-            messages, _ = connection.receive()
-            for message in messages:
-                self.dispatcher.receive(worker, message, now)
+            messages, _ = link.control.receive()
+            self.dispatcher.receive(worker, messages, now)
+            ended, _ = link.ends.receive()  # Once is enough: a pipe holds no more than one read takes.
+            self.dispatcher.complete(worker, ended, now)
             self.dispatcher.process_exited(worker, code, now, why)
-        self._queues.pop(number).close()
-        with suppress(KeyError, ValueError):
-            self._selector.unregister(connection.socket)
-        connection.close()
+        del self._links[number]
+        for source in (link.control.socket, link.tasks.socket, link.ends.reader):
+            with suppress(KeyError, ValueError):
+                self._selector.unregister(source)
+        link.close()
 
     def _out_of_memory(self, code: int) -> str:
         """Return a reason if the kernel has probably killed the worker: it counts its kills, but does not name them."""
@@ -285,6 +382,10 @@ class SocketHub:
     # The worker parent
 
     def _ensure_parent(self, now: float) -> None:
+        if self._imported is not None:
+            imported, self._imported = self._imported, None
+            self._selector.register(imported.parent.connection.socket, selectors.EVENT_READ, imported.parent)
+            self._on_parent_message(imported.ready)
         if self._parent is not None:
             self._parent.wake()
         if self._parent is not None or self.dispatcher.draining or now < self._start_parent_at:
@@ -315,17 +416,43 @@ class SocketHub:
         self._failed_starts += 1
         self._events.emit(WorkerParentFailed(why=self.broken or f"the worker parent ended with status {status}"))
 
+    def _block(self, worker: Worker) -> None:
+        """Record that a socket of a worker did not take everything."""
+        self._blocked.add(worker.number)
+        self.wake()
+
     def _flush_blocked(self) -> None:
         """Send what full sockets did not take. While something is left, wait until they are writable."""
         if self._parent is not None:
             self._parent.connection.flush()
         for number in list(self._blocked):
-            connection, worker = self._connections.get(number), self.dispatcher.workers.get(number)
-            left = connection is not None and worker is not None and connection.flush()
-            if not left:
-                self._blocked.discard(number)
-            if connection is not None and worker is not None and worker.socket_closed_at is None:
-                self._selector.modify(connection.socket, _BOTH if left else selectors.EVENT_READ, worker)
+            self._blocked.discard(number)
+            link = self._links.get(number)
+            if link is None or link.worker.socket_closed_at is not None:
+                continue
+            before = link.control.unsent
+            control_left, tasks_left = link.control.flush(), link.tasks.flush()
+            self._watch_control(link)
+            if link.control.unsent < before:
+                self.on_read(link.worker)
+            with suppress(KeyError):
+                self._selector.unregister(link.tasks.socket)
+            if tasks_left:
+                self._selector.register(link.tasks.socket, selectors.EVENT_WRITE, link.worker)
+            if control_left or tasks_left:
+                self._blocked.add(number)
+
+
+def _encode_runs(session: SessionId, until: float, fields: list[AssignmentFields]) -> Iterator[bytes]:
+    """Encode assignments in as few messages as their size allows."""
+    try:
+        yield encode_run(session, until, fields)
+    except InvalidPayload:
+        if len(fields) == 1:
+            raise
+        middle = len(fields) // 2
+        yield from _encode_runs(session, until, fields[:middle])
+        yield from _encode_runs(session, until, fields[middle:])
 
 
 def _raise_file_limit(files: int) -> None:

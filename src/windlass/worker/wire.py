@@ -3,6 +3,9 @@
 A frame is a mark, the length of the body, and the body. Bytes that a handler writes into a socket by mistake do not
 begin with the mark, so they are detected at once.
 
+A node treats every message of a worker as hostile, because handlers can write to the socket too: frames, texts and
+lists have a largest size, numbers a range, and whatever does not fit is a crash of that worker.
+
 A `ticket` is the node's number for one assignment to one worker, so that a message about one attempt cannot be taken
 for another attempt of the same task. Messages are data only: nothing in them is ever executed.
 """
@@ -10,30 +13,45 @@ for another attempt of the same task. Messages are data only: nothing in them is
 from __future__ import annotations
 
 import struct
-from typing import Annotated, Generic, TypeAlias, TypeVar
+import sys
+from typing import Annotated, Generic, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 import msgspec
 from msgspec import Meta, Struct
 
-from windlass.core.assignment import Assignment
+from windlass.core.assignment import Assignment, AssignmentFields
 from windlass.core.lifecycle import State
 from windlass.core.manifest import Manifest
+from windlass.core.payload import MAX_BYTES
 from windlass.core.retry import Error, storable
 from windlass.core.settlement import Outcome, Raised, Released, Returned, Stopped
 from windlass.core.times import LONGEST, micros
 from windlass.custom_decider import PoolSituation
 from windlass.errors import InvalidPayload
+from windlass.worker.capture import MAX_HEAD
 
 T = TypeVar("T")
 MARK = b"\xc1WL\xc1"
 """Begins every frame. The byte 0xC1 occurs neither in msgpack nor in UTF-8."""
-MAX_FRAME = 1 << 30
-"""Bytes in the largest body that is sent or accepted."""
+MAX_FRAME = 64 * 1024 * 1024
+"""Bytes in the largest body that is sent or accepted, in both directions."""
+MAX_TEXT = 4_096
+"""Characters of the longest message about progress, signals or reasons. The worker cuts what is longer."""
+MAX_FAILURE = 65_536
+"""Characters of the longest report about an app or a hook that failed."""
+MAX_LOG = 2 * MAX_HEAD + 100
+"""Characters of the longest captured output: its two parts, and a line about what was left out."""
+_MAX_ARGUMENTS = 16
 _HEADER = struct.Struct(">4sI")
 _Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=10 * LONGEST.total_seconds())]
 _Delay: TypeAlias = Annotated[int, Meta(ge=0, le=micros(LONGEST))]
 _Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+_Finite: TypeAlias = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+_Text: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT)]
+_Log: TypeAlias = Annotated[str, Meta(max_length=MAX_LOG)]
+_Arguments: TypeAlias = Annotated[list[bytes], Meta(max_length=_MAX_ARGUMENTS)]
+_NamedArguments: TypeAlias = Annotated[dict[str, bytes], Meta(max_length=_MAX_ARGUMENTS)]
 _encoder = msgspec.msgpack.Encoder(uuid_format="bytes")
 
 
@@ -44,8 +62,21 @@ class Message(Struct, frozen=True, array_like=True, tag=True, gc=False):
 # node → worker parent
 
 
+class WorkerFiles(NamedTuple):
+    """The descriptors of a worker, in the order in which they come with `Fork`."""
+
+    control: int
+    """The socket for `ToWorker` and `FromWorker`, which a thread of its own reads."""
+    tasks: int
+    """The socket for `Run`, which the thread that starts attempts reads."""
+    tickets: int
+    """The pipe of tickets (`windlass.worker.tickets`)."""
+    ends: int
+    """The pipe of ends."""
+
+
 class Fork(Message, frozen=True):
-    """Fork a worker. Its socket and its end of the ticket queue come with the message."""
+    """Fork a worker. Its descriptors (`WorkerFiles`) come with the message."""
 
     worker: int
     threads: int
@@ -74,12 +105,15 @@ class ParentReady(Message, frozen=True):
 
     manifest: Manifest
     seconds: float
+    store_url: str | None = None
+    """The URL that the app itself names, if it names one."""
+    max_result_bytes: int = MAX_BYTES
 
 
 class ParentFailed(Message, frozen=True):
     """The app could not be imported, or a worker could not start. `text` has the reason and a traceback."""
 
-    text: str
+    text: Annotated[str, Meta(max_length=MAX_FAILURE)]
 
 
 class WorkerStarted(Message, frozen=True):
@@ -116,9 +150,15 @@ FromParent: TypeAlias = ParentReady | ParentFailed | WorkerStarted | WorkerNotSt
 
 
 class Run(Message, frozen=True):
-    """Run these attempts, each when its ticket was taken from the ticket queue (`windlass.worker.tickets`)."""
+    """Run these attempts, each when its ticket was taken (`windlass.worker.tickets`). They have one session.
 
-    assignments: list[tuple[int, Assignment]]
+    It has a socket of its own, from which the worker reads only when it has taken a ticket that it does not know.
+    """
+
+    session: UUID
+    until: float
+    """As in `Valid`."""
+    assignments: list[Assignment]
 
 
 class Valid(Message, frozen=True):
@@ -156,7 +196,7 @@ class Measure(Message, frozen=True):
     situation: PoolSituation | None = None
 
 
-ToWorker: TypeAlias = Run | Valid | RequestStop | Interrupt | Answer | Measure
+ToWorker: TypeAlias = Valid | RequestStop | Interrupt | Answer | Measure
 
 
 # worker → node
@@ -165,11 +205,9 @@ ToWorker: TypeAlias = Run | Valid | RequestStop | Interrupt | Answer | Measure
 class Hello(Message, frozen=True):
     """The start hooks of the worker have run: it takes tasks. This may arrive before `WorkerStarted`."""
 
-    pid: int = 0
-
 
 class Done(Message, frozen=True):
-    """An attempt has ended."""
+    """An attempt has ended. One that only completed is reported through the pipe of ends instead."""
 
     ticket: int
     seconds: _Seconds
@@ -177,9 +215,9 @@ class Done(Message, frozen=True):
     error: Error | None = None
     retry_in: _Delay | None = None
     give_up: bool = False
-    stopped: str | None = None
+    stopped: _Text | None = None
     released: _Delay | None = None
-    log: str | None = None
+    log: _Log | None = None
 
 
 class Heartbeat(Message, frozen=True):
@@ -187,7 +225,7 @@ class Heartbeat(Message, frozen=True):
 
     ticket: int
     share: _Share | None
-    message: str | None
+    message: _Text | None
 
 
 class Call(Message, frozen=True):
@@ -195,17 +233,17 @@ class Call(Message, frozen=True):
 
     call: int
     ticket: int
-    method: str
-    positional: list[bytes]
-    named: dict[str, bytes]
+    method: _Text
+    positional: _Arguments
+    named: _NamedArguments
 
 
 class Measured(Message, frozen=True):
     """The value of a signal, or why there is none."""
 
-    name: str
-    value: float | None
-    error: str = ""
+    name: _Text
+    value: _Finite | None
+    error: _Text = ""
 
 
 FromWorker: TypeAlias = Hello | ParentFailed | Done | Heartbeat | Call | Measured
@@ -213,14 +251,14 @@ FromWorker: TypeAlias = Hello | ParentFailed | Done | Heartbeat | Call | Measure
 
 def encode_outcome(ticket: int, seconds: float, outcome: Outcome, log: str | None) -> Done:
     """Return the message for an outcome, with text that cannot be stored replaced."""
-    log = None if log is None else storable(log)
+    log = None if log is None else storable(log)[:MAX_LOG]
     match outcome:
         case Returned(result):
             return Done(ticket, seconds, result=result, log=log)
         case Raised(error, retry_in, give_up):
             return Done(ticket, seconds, error=error.storable(), retry_in=retry_in, give_up=give_up, log=log)
         case Stopped(_, reason):
-            return Done(ticket, seconds, stopped=reason, log=log)
+            return Done(ticket, seconds, stopped=storable(reason)[:MAX_TEXT], log=log)
         case Released(delay):
             return Done(ticket, seconds, released=delay, log=log)
         case _:
@@ -238,9 +276,16 @@ def decode_outcome(message: Done) -> Outcome:
 
 def encode_frame(message: Message) -> bytes:
     """Encode a message as a frame; raise `InvalidPayload` if it is too large to be sent."""
-    body = _encoder.encode(message)
+    return _frame(type(message).__name__, _encoder.encode(message))
+
+
+def encode_run(session: UUID, until: float, assignments: list[AssignmentFields]) -> bytes:
+    """Encode a `Run` as a frame, from the fields of its assignments."""
+    return _frame(Run.__name__, _encoder.encode((Run.__name__, session, until, assignments)))
+
+
+def _frame(name: str, body: bytes) -> bytes:
     if len(body) > MAX_FRAME:
-        name = type(message).__name__
         raise InvalidPayload(f"A {name} message of {len(body):,} bytes exceeds {MAX_FRAME:,} bytes. Send it in parts.")
     return _HEADER.pack(MARK, len(body)) + body
 
@@ -258,6 +303,11 @@ class Frames(Generic[T]):
     def partial(self) -> bool:
         """Whether part of a frame has arrived."""
         return bool(self._rest)
+
+    @property
+    def announced(self) -> int:
+        """The size of the frame of which a part has arrived; 0 if that is not known."""
+        return _HEADER.unpack_from(self._rest)[1] if len(self._rest) >= _HEADER.size else 0
 
     def feed(self, data: bytes) -> list[T]:
         """Return the messages that are complete now, up to the first error."""
@@ -277,15 +327,13 @@ class Frames(Generic[T]):
                 body = start + _HEADER.size
                 if length > MAX_FRAME:
                     self.broken = f"a frame of {length:,} bytes; at most {MAX_FRAME:,} are accepted"
+                    break
                 if body + length > end:
                     break
                 try:
                     messages.append(self._decoder.decode(view[body : body + length]))
-                except (
-                    ValueError,
-                    RecursionError,
-                ) as error:  # Also invalid UTF-8, and too deep nesting.
+                except Exception as error:  # noqa: BLE001 - whatever a frame makes the decoder raise is its fault
                     self.broken = f"a frame that is not a message: {error}"
                 start = body + length
-        del self._rest[:start]
+        del self._rest[: start if self.broken is None else end]
         return messages

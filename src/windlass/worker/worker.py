@@ -6,18 +6,17 @@ have started.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from itertools import takewhile
 
-from msgspec.structs import replace
-
-from windlass.core.assignment import Assignment
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.retry import Error
 from windlass.core.settlement import Outcome, Raised, Stopped
 from windlass.core.task import Claim, SessionId
 from windlass.events import Events, WorkerStateChanged
+from windlass.worker.call_queue import CallQueue
 
 INTERRUPT_AFTER = 4.0
 """Seconds between asking a handler to stop and raising an exception in it."""
@@ -62,47 +61,27 @@ MOVES: Mapping[WorkerState, frozenset[WorkerState]] = {
 
 
 class RunningAttempt:
-    """A claimed task on this node, from its claim to its end. `assign` gives it to a worker, perhaps again."""
+    """A claimed task that is assigned to a worker. If it is taken back and assigned again, it becomes a new one."""
 
-    __slots__ = (
-        "assigned_at",
-        "assignment",
-        "claim",
-        "claimed_at",
-        "interrupted",
-        "outcome",
-        "progress_at",
-        "slots",
-        "soft_limit_raised",
-        "started_at",
-        "stop_requested_at",
-        "stop_state",
-        "taken",
-        "ticket",
-    )
+    # Most attempts start, end and need no more than their claim, so the other values are set only when they change.
+    started_at: float | None = None
+    progress_at = 0.0
+    taken = False
+    """Whether the worker is known to have taken the ticket, so that the attempt has started or will at once."""
+    stop_requested_at: float | None = None
+    stop_state = State.CANCELLED
+    soft_limit_raised = interrupted = False
+    """Whether `SoftTimeout` and `Cancelled` were raised in the handler."""
+    outcome: Outcome | None = None
+    """The outcome of the attempt, if its worker is being killed because of it."""
 
-    def __init__(self, claim: Claim, assignment: Assignment, claimed_at: float) -> None:
+    def __init__(self, claim: Claim, ticket: int, slots: int, claimed_at: float, now: float) -> None:
         self.claim = claim
-        self.assignment = assignment
-        self.claimed_at = claimed_at
-        """When the claim was sent, on the monotonic clock: before the store granted the lease."""
-
-    def assign(self, ticket: int, slots: int, now: float) -> None:
-        """Give the attempt to a worker."""
         self.ticket = ticket
         self.slots = slots
-        if self.assignment.slots != slots:  # The worker must count slots as the node does.
-            self.assignment = replace(self.assignment, slots=slots)
-        self.assigned_at = self.progress_at = now
-        self.started_at: float | None = None
-        self.taken = False
-        """Whether the worker is known to have taken the ticket, so that the attempt has started or will at once."""
-        self.stop_requested_at: float | None = None
-        self.stop_state = State.CANCELLED
-        self.soft_limit_raised = self.interrupted = False
-        """Whether `SoftTimeout` and `Cancelled` were raised in the handler."""
-        self.outcome: Outcome | None = None
-        """The outcome of the attempt, if its worker is being killed because of it."""
+        self.claimed_at = claimed_at
+        """When the claim was sent, on the monotonic clock: before the store granted the lease."""
+        self.assigned_at = now
 
     def start(self, now: float) -> None:
         """Record that the worker has reached the attempt."""
@@ -112,7 +91,7 @@ class RunningAttempt:
         """Return the outcome of an attempt that must be killed now; None if it may continue."""
         if self.started_at is None:
             return None
-        rules = self.claim.task.rules
+        rules = self.claim.rules
         if rules.timeout is not None and now - self.started_at >= rules.timeout.total_seconds():
             return Raised(Error(kind="Timeout", message=f"ran longer than its timeout of {rules.timeout}"))
         limit = rules.heartbeat_timeout
@@ -129,15 +108,13 @@ class RunningAttempt:
             return None
         if self.stop_requested_at is not None and now - self.stop_requested_at >= INTERRUPT_AFTER:
             return True
-        soft = None if self.soft_limit_raised else self.claim.task.rules.soft_timeout
+        soft = None if self.soft_limit_raised else self.claim.rules.soft_timeout
         return False if soft is not None and now - self.started_at >= soft.total_seconds() else None
 
     def expired(self, now: float) -> bool:
         """Return True if the hard limit of the task has passed, counted from the store's time of the claim."""
-        task = self.claim.task
-        if task.expires is None or task.claimed is None:
-            return False
-        return now - self.claimed_at >= (task.expires - task.claimed) / 1e6
+        claim = self.claim
+        return claim.expires is not None and now - self.claimed_at >= (claim.expires - claim.claimed) / 1e6
 
 
 class Worker:
@@ -158,6 +135,9 @@ class Worker:
         """Its attempts by ticket, started or not."""
         self.announced: dict[SessionId, float] = {}
         """Until when the sessions of its attempts are valid, as last sent to it."""
+        self.asked: Counter[str] = Counter()
+        """How often it was asked for each signal or decider and has not answered yet."""
+        self.calls = CallQueue()
         self.ran = 0
         self.measured_at = now
         self.busy_at = now
@@ -191,13 +171,18 @@ class Worker:
 
     @property
     def started(self) -> list[RunningAttempt]:
-        """The attempts that it has started."""
-        return [one for one in self.running.values() if one.started_at is not None]
+        """The attempts that it has started: the first ones, because it starts them in order."""
+        return list(takewhile(lambda one: one.started_at is not None, self.running.values()))
 
     @property
     def free(self) -> int:
         """Slots without an attempt."""
         return max(0, self.threads - self.taken)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether it has an attempt that it has not started."""
+        return self.taken > self._used
 
     def count_long_running(self, now: float, seconds: float) -> int:
         """Return how many slots are used by attempts that have run for longer than this."""
@@ -209,8 +194,9 @@ class Worker:
         An attempt that needs several slots is offered once they are free: a ticket that was taken cannot be taken back.
         """
         tickets: list[int] = []
-        while self._unoffered and (self._unoffered[0].slots == 1 or self._unoffered[0].started_at is not None):
-            tickets.append(self._unoffered.popleft().ticket)
+        unoffered = self._unoffered
+        while unoffered and (unoffered[0].slots == 1 or unoffered[0].started_at is not None):
+            tickets.append(unoffered.popleft().ticket)
         return tickets
 
     def withdraw_unoffered(self) -> list[int]:
@@ -219,31 +205,34 @@ class Worker:
         self._unoffered.clear()
         return tickets
 
-    def add(self, one: RunningAttempt, now: float) -> None:
-        """Record an attempt that was assigned to the worker."""
-        self.running[one.ticket] = one
-        self.taken += one.slots
-        self._unstarted.append(one)
-        self._unoffered.append(one)
+    def add(self, attempts: Sequence[RunningAttempt], now: float) -> None:
+        """Record attempts that were assigned to the worker."""
+        for one in attempts:
+            self.running[one.ticket] = one
+            self.taken += one.slots
+        self._unstarted.extend(attempts)
+        self._unoffered.extend(attempts)
         self._start_next(now)
         if self.state is WorkerState.IDLE:
             self.move(WorkerState.BUSY, now)
 
-    def remove(self, ticket: int, now: float) -> RunningAttempt | None:
-        """Remove and return an attempt that has ended or was taken back; None if the worker does not have it."""
-        one = self.running.pop(ticket, None)
-        if one is None:
-            return None
-        self.taken -= one.slots
+    def remove(self, tickets: Iterable[int], now: float) -> list[RunningAttempt]:
+        """Remove and return attempts that have ended or were taken back, up to the first that the worker lacks."""
+        removed: list[RunningAttempt] = []
+        running = self.running
+        for ticket in tickets:
+            one = running.pop(ticket, None)
+            if one is None:
+                break
+            self.taken -= one.slots
+            if one.started_at is not None:
+                self._used -= one.slots
+            removed.append(one)
         self.busy_at = now
-        if one.started_at is None:
-            self._unstarted.remove(one)
-        else:
-            self._used -= one.slots
         self._start_next(now)
-        if not self.running and self.state is WorkerState.BUSY:
+        if not running and self.state is WorkerState.BUSY:
             self.move(WorkerState.IDLE, now)
-        return one
+        return removed
 
     def forget(self, attempts: Iterable[RunningAttempt]) -> None:
         """Drop attempts. What the worker reports about them later is ignored."""
@@ -270,7 +259,13 @@ class Worker:
         )
 
     def _start_next(self, now: float) -> None:
-        while self._unstarted and self._used + self._unstarted[0].slots <= self.threads:
-            one = self._unstarted.popleft()
-            self._used += one.slots
-            one.start(now)
+        """Record which attempts have started, now that slots are free. Skip those that were removed meanwhile."""
+        unstarted = self._unstarted
+        while unstarted:
+            one = unstarted[0]
+            if one.ticket in self.running:
+                if self._used + one.slots > self.threads:
+                    return
+                self._used += one.slots
+                one.start(now)
+            unstarted.popleft()

@@ -20,7 +20,7 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -28,8 +28,11 @@ import msgspec
 
 from windlass.client.app import App, forbid_stores
 from windlass.clock import monotonic
+from windlass.worker.isolation import set_dumpable
+from windlass.worker.log_format import LogOptions
 from windlass.worker.parent_client import Imports
 from windlass.worker.wire import (
+    MAX_FAILURE,
     EndStray,
     Fork,
     Frames,
@@ -40,6 +43,7 @@ from windlass.worker.wire import (
     Strays,
     ToParent,
     WorkerExited,
+    WorkerFiles,
     WorkerNotStarted,
     WorkerStarted,
     encode_frame,
@@ -63,6 +67,7 @@ def main(descriptor: str, encoded: str) -> int:
     imports = msgspec.json.decode(encoded, type=Imports)
     with socket.socket(fileno=int(descriptor)) as node:
         started = monotonic()
+        set_dumpable(False)  # A handler must not take over the socket to the node.
         _ignore_signals()
         try:
             forbid_stores("the app is being imported: enqueue from a function, not from the module itself")
@@ -71,13 +76,29 @@ def main(descriptor: str, encoded: str) -> int:
             app = load_app(imports.app)
             for module in imports.modules:
                 importlib.import_module(module)
-            ready = ParentReady(app.manifest(), monotonic() - started)
+            _check_threads()
+            seconds, own_url = monotonic() - started, app.app_store.own_url
+            ready = ParentReady(app.manifest(), seconds, own_url, app.max_result_bytes)
         except BaseException as error:  # noqa: BLE001 - the node reports whatever the app raises
-            _send(node, ParentFailed(describe_import_failure(imports.app, error)))
+            _send(node, ParentFailed(describe_import_failure(imports.app, error)[:MAX_FAILURE]))
             return 1
         _send(node, ready)
-        WorkerParent(node, app).run()
+        WorkerParent(node, app, imports.log).run()
     return 0
+
+
+def _check_threads() -> None:
+    """Refuse threads that importing the app has started: a forked worker would not have them."""
+    others = _other_threads()
+    if others:
+        raise RuntimeError(f"importing the app started threads ({', '.join(others)}); {_WHERE_TO_START}")
+
+
+def _other_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+
+
+_WHERE_TO_START = "start them in a function decorated with @app.on_worker_start"
 
 
 def load_app(target: str) -> App:
@@ -96,9 +117,10 @@ def load_app(target: str) -> App:
 class WorkerParent:
     """Forks, kills and reaps workers for the node."""
 
-    def __init__(self, node: socket.socket, app: App) -> None:
+    def __init__(self, node: socket.socket, app: App, log: LogOptions) -> None:
         self._node = node
         self._app = app
+        self._log = log
         self._workers: dict[int, int] = {}
         self._spared = _children()
         """Children that must not be killed: started by importing the app, or owned by another user now."""
@@ -164,11 +186,11 @@ class WorkerParent:
         return data
 
     def _fork(self, request: Fork) -> None:
-        connection, tickets = socket.socket(fileno=self._descriptors.popleft()), self._descriptors.popleft()
-        with connection, _closing(tickets):
-            others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+        files = WorkerFiles(*(self._descriptors.popleft() for _ in WorkerFiles._fields))
+        with _closing(files):
+            others = _other_threads()
             if others:
-                reason = f"importing the app started threads ({', '.join(others)}); start them in @app.on_worker_start"
+                reason = f"the app has started threads ({', '.join(others)}); {_WHERE_TO_START}"
                 self._send(WorkerNotStarted(request.worker, reason))
                 return
             try:
@@ -177,13 +199,13 @@ class WorkerParent:
                 self._send(WorkerNotStarted(request.worker, f"the system could not fork: {error}"))
                 return
             if pid == 0:
-                self._run_worker(connection, tickets, request.threads)
+                self._run_worker(files, request.threads)
         self._workers[request.worker] = pid
         with suppress(OSError):  # The child does it too; either may be first.
             os.setpgid(pid, pid)
         self._send(WorkerStarted(request.worker, pid))
 
-    def _run_worker(self, connection: socket.socket, tickets: int, threads: int) -> None:
+    def _run_worker(self, files: WorkerFiles, threads: int) -> None:
         """Set up the child process, run assignments, and exit. It never returns."""
         status = 1
         try:
@@ -197,9 +219,10 @@ class WorkerParent:
             _restore_signals()
             os.close(self._child_exits)
             self._node.close()
+            set_dumpable(True)
             with suppress(OSError):
                 Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
-            status = run_worker(self._app, connection, tickets, threads)
+            status = run_worker(self._app, files, threads, self._log)
         except BaseException:  # noqa: BLE001 - the process exits, so print whatever was raised
             traceback.print_exc()
         finally:
@@ -258,12 +281,13 @@ class WorkerParent:
 
 
 @contextmanager
-def _closing(descriptor: int) -> Generator[None]:
-    """Close the descriptor at the end of the block."""
+def _closing(descriptors: Iterable[int]) -> Generator[None]:
+    """Close the descriptors at the end of the block."""
     try:
         yield
     finally:
-        os.close(descriptor)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _send(node: socket.socket, message: Message) -> None:

@@ -32,7 +32,7 @@ POLL_SECONDS = 1.0
 JOIN_SECONDS = 0.1
 """The shortest time between two reads, even if subscribers join all the time."""
 MAX_WAITING = 64
-"""How many events may wait for one subscriber."""
+"""How many events may wait for one subscriber when new ones arrive."""
 MAX_MISSED = 1_000
 """How many missed audit entries a subscriber gets when it resumes."""
 MAX_PAUSE = 30.0
@@ -68,7 +68,12 @@ class Subscriber:
         self._sent: dict[type[Event], Event] = {}
 
     def update(self, snapshot: Snapshot) -> bool:
-        """Queue what is new to this subscriber. Return False if its stream must end."""
+        """Queue what is new to this subscriber. Return False if its stream must end.
+
+        A subscriber that has left earlier events unread does not keep up. One that gets many at once, as when somebody
+        changes a thousand things in a loop, has the time until the next read for them.
+        """
+        keeps_up = self.events.qsize() <= MAX_WAITING
         states = snapshot.states.get(self.topic)
         for event in states or ():
             if self._sent.get(type(event)) != event:
@@ -80,7 +85,7 @@ class Subscriber:
                 if self.topic.includes(entry):
                     self.events.put_nowait(audit_event(entry))
         exists = states is None or len(states) > 0
-        return exists and self.events.qsize() <= MAX_WAITING
+        return exists and keeps_up
 
     def end(self) -> None:
         """Drop the waiting events and end the stream."""

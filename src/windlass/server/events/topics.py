@@ -11,14 +11,14 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from windlass.core.payload import json_object
-from windlass.core.task import TaskId
+from windlass.core.task import Task, TaskId
 from windlass.operations.handler_catalog import HandlerCatalog
 from windlass.operations.pools import describe_all, look_at
 from windlass.operations.redact import redact_progress, redact_task
 from windlass.operations.workflow_graph import Summary
 from windlass.operations.workflows import count_groups
 from windlass.stores.coordination import EntrySeen
-from windlass.stores.protocol import Count, Store
+from windlass.stores.protocol import Count, ProgressSeen, Store
 from windlass.wire.events import (
     CountsEvent,
     Event,
@@ -31,7 +31,10 @@ from windlass.wire.events import (
     WorkflowEvent,
     pool_status,
 )
-from windlass.wire.tasks import progress_shape, task_shape
+from windlass.wire.tasks import listed_shape, progress_shape
+
+CHUNK = 50
+"""How many tasks are read at once: each may have arguments of 256 KB."""
 
 
 class Overview(Struct, frozen=True, kw_only=True):
@@ -119,16 +122,21 @@ def _queue_counts(topic: Overview, counts: Sequence[Count]) -> QueueCounts:
 def _read_tasks(store: Store, catalog: HandlerCatalog, topics: Sequence[TaskTopic]) -> dict[TaskTopic, Sequence[Event]]:
     if not topics:
         return {}
-    ids = [topic.task for topic in topics]
     found: dict[TaskTopic, Sequence[Event]] = {}
-    for topic, task, progress in zip(topics, store.get(ids), store.progress_of(ids), strict=True):
-        events: list[Event] = []
-        if task is not None:
-            events.append(TaskEvent(data=task_shape(redact_task(task, catalog))))
-            if progress is not None:
-                events.append(ProgressEvent(data=progress_shape(redact_progress(progress))))
-        found[topic] = events
+    for first in range(0, len(topics), CHUNK):
+        chunk = topics[first : first + CHUNK]
+        ids = [topic.task for topic in chunk]
+        for topic, task, progress in zip(chunk, store.get(ids), store.progress_of(ids), strict=True):
+            found[topic] = [] if task is None else _task_events(task, progress, catalog)
     return found
+
+
+def _task_events(task: Task, progress: ProgressSeen | None, catalog: HandlerCatalog) -> list[Event]:
+    """Return the state of one task. Large arguments are cut, because events wait in memory for slow clients."""
+    events: list[Event] = [TaskEvent(data=listed_shape(redact_task(task, catalog)))]
+    if progress is not None:
+        events.append(ProgressEvent(data=progress_shape(redact_progress(progress))))
+    return events
 
 
 def _read_workflow(store: Store, topic: WorkflowTopic) -> Sequence[Event]:

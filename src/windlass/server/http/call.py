@@ -12,6 +12,7 @@ from windlass.core.times import Micros
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.caller import Caller
+from windlass.server.http.readiness import Readiness
 from windlass.server.workers.http_workers import HttpWorkers
 from windlass.stores.protocol import Store
 from windlass.wire.fields import NO_REASON, Reason
@@ -20,8 +21,8 @@ from windlass.wire.fields import NO_REASON, Reason
 class Call:
     """One request: what its caller may see, its headers, and the headers and status of the response."""
 
-    def __init__(self, access: Access, headers: Mapping[str, str], workers: HttpWorkers) -> None:
-        self.access, self.headers, self.workers = access, headers, workers
+    def __init__(self, access: Access, headers: Mapping[str, str], workers: HttpWorkers, readiness: Readiness) -> None:
+        self.access, self.headers, self.workers, self.readiness = access, headers, workers, readiness
         self.status: int | None = None
         """A successful status other than the route's own."""
         self.response_headers: dict[str, str] = {}

@@ -16,8 +16,10 @@ from starlette.types import Receive, Scope, Send
 
 from windlass.errors import Refused
 from windlass.operations.access import Access
+from windlass.operations.caller import Caller
 from windlass.operations.caller import Scope as TokenScope
 from windlass.refused_submits import refused_submits
+from windlass.server.http.body_budget import HeldBytes
 from windlass.server.http.call import Call
 from windlass.server.http.event_stream import EVENT_STREAM, send_events
 from windlass.server.http.request_body import NDJSON, read_json
@@ -42,21 +44,29 @@ class Endpoint:
             allowed = ", ".join(sorted(self._routes))
             text = f"{request.method} is not supported here. Use {allowed}."
             raise Refused("method_not_allowed", text, headers={"Allow": allowed})
-        with refused_submits.counting() if route.scope is TokenScope.SUBMIT else nullcontext():
-            response = await _respond(self._service, route, request)
-        await response(scope, receive, send)
+        caller = await self._service.auth.admit(request, route)
+        # Routes without a token are health checks: a flood of other requests must not make them fail.
+        with nullcontext() if route.scope is None else self._service.concurrency.running(caller):
+            if route.scope is not None:
+                self._service.rate_limiter.take(caller)
+            with self._service.bodies.request() as held:
+                with refused_submits.counting() if route.scope is TokenScope.SUBMIT else nullcontext():
+                    response = await _respond(self._service, route, request, caller, held)
+                await response(scope, receive, send)
 
 
-async def _respond(service: Service, route: Route, request: Request) -> Response:
-    caller = await service.auth.admit(request, route)
-    if route.mode is not Mode.INLINE:
-        service.rate_limiter.take(caller)
-    access = Access(service.store, caller, catalog=service.handlers, clock=service.clock)
-    call = Call(access, request.headers, service.workers)
-    arguments = await _arguments(service, route, request)
+async def _respond(service: Service, route: Route, request: Request, caller: Caller, held: HeldBytes) -> Response:
+    access = Access(service.store, caller, catalog=service.handlers, clock=service.clock, cursor_key=service.cursor_key)
+    call = Call(access, request.headers, service.workers, service.readiness)
+    arguments = await _arguments(service, route, request, held)
     match route.mode:
         case Mode.JSON | Mode.TEXT:
-            return await service.threads.run(lambda: _response(route, call, route.handler(call, **arguments)))
+            reads = route.method == "GET"
+            return await service.threads(route).run(
+                lambda: _response(route, call, route.handler(call, **arguments)),
+                reads=reads,
+                always=route.without_store,
+            )
         case Mode.INLINE:
             return _response(route, call, route.handler(call, **arguments))
         case Mode.LINES:
@@ -70,24 +80,24 @@ async def _respond(service: Service, route: Route, request: Request) -> Response
                 return await StreamedResponse.start(request, parts, _encode_lines, NDJSON)
             return _response(route, call, await run_until_disconnect(request, last_item(parts)))
         case Mode.EVENTS:
-            stream = await service.threads.run(lambda: route.handler(call, **arguments))
+            stream = await service.threads(route).run(lambda: route.handler(call, **arguments), reads=True)
             parts = send_events(_live(service, route, request), stream, request.headers.get("last-event-id"))
             return await StreamedResponse.start(request, parts, bytes, EVENT_STREAM)
         case _:
             assert_never(route.mode)
 
 
-async def _arguments(service: Service, route: Route, request: Request) -> dict[str, Any]:
+async def _arguments(service: Service, route: Route, request: Request, held: HeldBytes) -> dict[str, Any]:
     """Parse everything the handler takes, each part of the request once."""
     arguments = _path_arguments(route, request)
     if route.query is not None:
         arguments["query"] = _parse_query(route.query, request)
     if route.mode is Mode.LINES:
-        reader: LineReader[Any] = LineReader(request, service.threads, service.settings.request_seconds)
+        reader: LineReader[Any] = LineReader(request, service.threads(route), service.settings.request_seconds, held)
         arguments["reader"] = reader
     elif route.body is not None:
         seconds = service.settings.request_seconds
-        body = await read_json(request, route.body, seconds, optional=route.body_optional)
+        body = await read_json(request, route.body, seconds, held, optional=route.body_optional)
         if body is not None:
             arguments["body"] = body
     if route.mode in (Mode.LONG_POLL, Mode.PROGRESS):
@@ -96,7 +106,7 @@ async def _arguments(service: Service, route: Route, request: Request) -> dict[s
 
 
 def _live(service: Service, route: Route, request: Request) -> Live:
-    return Live(service.threads, service.broadcaster, lambda: service.auth.admit(request, route))
+    return Live(service.threads(route), service.broadcaster, lambda: service.auth.admit(request, route))
 
 
 def _path_arguments(route: Route, request: Request) -> dict[str, Any]:

@@ -22,6 +22,7 @@ RETRY_AFTER: Mapping[str, int] = {
     "commit_unknown": 2,
     "timed_out": 5,
     "overloaded": 1,
+    "too_many_requests": 1,
 }
 """Seconds to wait before a retry, by error code."""
 

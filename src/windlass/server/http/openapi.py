@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.distribution import DISTRIBUTION
 from windlass.server.http.event_stream import EVENT_STREAM
 from windlass.server.http.routing import Mode, Route
 from windlass.wire.problems import Problem, status_of
@@ -32,7 +33,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "Windlass",
-            "version": version("windlass"),
+            "version": version(DISTRIBUTION),
             "summary": "A durable task scheduler with a worker pool that sizes itself.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },

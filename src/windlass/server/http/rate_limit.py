@@ -1,12 +1,15 @@
-"""Rate limits: one token bucket per caller."""
+"""Limits per caller: one token bucket for the rate, and how many requests run at the same time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from windlass.clock import monotonic
 from windlass.errors import Refused
 from windlass.operations.caller import Caller
+from windlass.refused_requests import refused_requests
 
 
 class RateLimiter:
@@ -24,9 +27,35 @@ class RateLimiter:
         permits = min(burst, permits + rate * (now - since))
         if permits < 1:
             wait = max(1, round((1 - permits) / rate + 0.5)) if rate > 0 else 3_600
+            refused_requests.count("rate_limited")
             raise Refused(
                 "rate_limited",
                 f"Token {caller.name!r} is limited to {rate:g} requests per second. Retry in {wait} s.",
                 headers={"Retry-After": str(wait)},
             )
         self._buckets[caller.name] = (permits - 1, now)
+
+
+class ConcurrencyLimiter:
+    """Counts the running requests of each caller. Use it in the event loop only."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._running: Counter[str] = Counter()
+
+    @contextmanager
+    def running(self, caller: Caller) -> Generator[None]:
+        """Count a request while it runs. Refused when the caller has too many."""
+        name = caller.name
+        if self._running[name] >= self._limit:
+            refused_requests.count("token_requests")
+            raise Refused(
+                "too_many_requests", f"Token {name!r} has {self._limit:,} running requests. Wait for some to end."
+            )
+        self._running[name] += 1
+        try:
+            yield
+        finally:
+            self._running[name] -= 1
+            if not self._running[name]:
+                del self._running[name]

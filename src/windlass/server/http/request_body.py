@@ -12,25 +12,33 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 
 from windlass.errors import Refused
+from windlass.server.http.body_budget import HeldBytes
 from windlass.server.settings import MAX_BODY
 from windlass.wire.strict_json import decode_json
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
+PARSED_AT_ONCE = 8_192
+"""The number of bytes above which a body is parsed in a thread, so that other requests are not delayed."""
 
 
-async def read_json(request: Request, type: Any, seconds: float, *, optional: bool) -> Any:
+async def read_json(request: Request, type: Any, seconds: float, held: HeldBytes, *, optional: bool) -> Any:
     """Read and decode the body. An empty body is None if it is optional."""
-    data = await _read(request, seconds)
+    data = await _read(request, seconds, held)
     if not data and optional:
         return None
     check_media(request, JSON)
+    if len(data) > PARSED_AT_ONCE:
+        return await asyncio.to_thread(decode_json, data, type)
     return decode_json(data, type)
 
 
 async def read_lines(request: Request, seconds: float) -> AsyncGenerator[list[bytes]]:
     """Yield the lines of a body of any length, in groups as they arrive. `seconds` limits the wait for more data."""
-    chunks, rest = request.stream(), b""
+    chunks = request.stream()
+    rest: list[bytes] = []
+    """The parts of a line whose end has not arrived. They are joined once, however many they are."""
+    size = 0
     while True:
         try:
             async with asyncio.timeout(seconds):
@@ -39,13 +47,23 @@ async def read_lines(request: Request, seconds: float) -> AsyncGenerator[list[by
             raise Refused("request_too_slow", f"No data arrived for {seconds:g} s.") from None
         if chunk is None:
             break
-        *whole, rest = (rest + chunk).split(b"\n")
-        if len(rest) > MAX_BODY:
-            raise Refused("body_too_large", f"A line is longer than {MAX_BODY:,} bytes.")
-        if whole:
+        first, *more = chunk.split(b"\n")
+        rest.append(first)
+        size += len(first)
+        _check_line(size)
+        if more:
+            whole = [b"".join(rest), *more[:-1]]
+            rest, size = [more[-1]], len(more[-1])
+            _check_line(size)
             yield whole
-    if rest.strip():
-        yield [rest]
+    last = b"".join(rest)
+    if last.strip():
+        yield [last]
+
+
+def _check_line(size: int) -> None:
+    if size > MAX_BODY:
+        raise Refused("body_too_large", f"A line is longer than {MAX_BODY:,} bytes.")
 
 
 def check_media(request: Request, expected: str) -> None:
@@ -58,7 +76,7 @@ def check_media(request: Request, expected: str) -> None:
         raise Refused("unsupported_media_type", f"Content-Encoding is {encoding}. Send the body uncompressed.")
 
 
-async def _read(request: Request, seconds: float) -> bytes:
+async def _read(request: Request, seconds: float, held: HeldBytes) -> bytes:
     if _declared_length(request) > MAX_BODY:
         raise _too_large()
     parts: list[bytes] = []
@@ -69,6 +87,7 @@ async def _read(request: Request, seconds: float) -> bytes:
                 size += len(part)
                 if size > MAX_BODY:
                     raise _too_large()
+                held.add(len(part))
                 parts.append(part)
     except TimeoutError:
         raise Refused("request_too_slow", f"The body did not arrive within {seconds:g} s.") from None

@@ -79,6 +79,8 @@ class Route(Struct, frozen=True, kw_only=True):
     """Codes of the problems that are specific to this route."""
     unrestricted: bool = False
     """True if tokens that are limited to a tenant or a queue are refused."""
+    without_store: bool = False
+    """True if the route answers while the store is unavailable, and says so."""
     mode: Mode = Mode.JSON
     media_type: str = "application/json"
 
@@ -104,6 +106,7 @@ class Routes:
         headers: Sequence[str] = (),
         errors: Sequence[str] = (),
         unrestricted: bool = False,
+        without_store: bool = False,
         mode: Mode | None = None,
         media_type: str = "application/json",
     ) -> Callable[[Function], Function]:
@@ -133,6 +136,7 @@ class Routes:
                     headers=tuple(headers),
                     errors=tuple(errors),
                     unrestricted=unrestricted,
+                    without_store=without_store,
                     mode=mode or _infer_mode(hints, generates=generates),
                     media_type=media_type,
                 )

@@ -65,6 +65,10 @@ class SecurityMiddleware:
         size = sum(len(name) + len(value) + 4 for name, value in headers.raw)
         if size > MAX_HEADERS:
             raise Refused("headers_too_large", f"The headers have {size:,} bytes. The limit is {MAX_HEADERS:,}.")
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # A proxy may read such a request differently, so that the rest would look like another request.
+            text = "Send Content-Length or Transfer-Encoding, not both."
+            raise Refused("invalid_request", text, headers={"Connection": "close"})
         hosts = headers.getlist("host")
         match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if match is None or not self._settings.accepts_host(match["name"].strip("[]")):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import resource
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -13,13 +16,19 @@ from windlass.config import InvalidSettings
 from windlass.metrics.calls import StoreCalls
 from windlass.operations.tokens import read_tokens
 from windlass.server.app import create_app
-from windlass.server.http.header_timeout import HeaderTimeoutMiddleware, HeaderTimeoutProtocol
+from windlass.server.http.connection_middleware import ConnectionMiddleware
+from windlass.server.http.connections import ConnectionLimits, ConnectionProtocol, Connections
 from windlass.server.settings import MAX_HEADERS, ServerSettings
 from windlass.stores.protocol import Store
 
+logger = logging.getLogger("windlass.server")
+
 DRAIN_SECONDS = 10
 """How long running requests may take to end when the server stops."""
-MAX_CONNECTIONS = 2_000
+MAX_FILES = 65_536
+"""How many open files a server process asks the system for."""
+OTHER_FILES = 200
+"""How many of the open files are not connections: the store, its wake-ups, logs."""
 
 
 class Serving:
@@ -32,16 +41,17 @@ class Serving:
         self.listener = _listen(settings)
         self.address = _address(settings, self.listener)
         app = create_app(StoreCalls().measure(store), settings)
+        connections = Connections(_limits(settings))
+        protocol: Any = partial(ConnectionProtocol, connections)  # uvicorn calls it like a class.
         config = uvicorn.Config(
-            HeaderTimeoutMiddleware(app),
-            http=HeaderTimeoutProtocol,
+            ConnectionMiddleware(app, connections),
+            http=protocol,
             ws="none",
             lifespan="on",
             log_config=None,
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=MAX_CONNECTIONS,
             timeout_graceful_shutdown=DRAIN_SECONDS,
             # Larger than our own limit, so that we can answer oversized headers with a problem.
             h11_max_incomplete_event_size=2 * MAX_HEADERS,
@@ -61,11 +71,34 @@ class Serving:
 
 def serve(store: Store, settings: ServerSettings, on_started: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C. `on_started` receives the address once the server accepts requests."""
+    raise_file_limit()
     serving = Serving(store, settings, on_started)
     # uvicorn raises the signal again after it has stopped; ignoring it lets the process exit normally.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ignore)
     serving.run()
+
+
+def raise_file_limit() -> int:
+    """Raise the number of files that this process may open, as far as the system allows. Return the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return MAX_FILES if soft == resource.RLIM_INFINITY else soft
+
+
+def _limits(settings: ServerSettings) -> ConnectionLimits:
+    """Return the limits on connections: never more than this process can open. A proxy has one address for all."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    total = settings.connections
+    if soft != resource.RLIM_INFINITY and soft - OTHER_FILES < total:
+        total = max(1, soft - OTHER_FILES)
+        logger.warning("only %d connections: the system allows this process %d open files", total, soft)
+    return ConnectionLimits(
+        total=total, per_address=total if settings.behind_proxy else min(total, settings.connections_per_address)
+    )
 
 
 class _Server(uvicorn.Server):

@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from windlass.errors import Refused
 from windlass.server.events.broadcaster import Broadcaster
+from windlass.server.http.body_budget import HeldBytes
 from windlass.server.http.request_body import NDJSON, check_media, read_lines
 from windlass.server.http.store_executor import StoreExecutor
 
@@ -33,9 +34,11 @@ SEND_SECONDS = 60.0
 class LineReader(Generic[Line]):
     """The lines of a request body, and threads to process them."""
 
-    def __init__(self, request: Request, threads: StoreExecutor, seconds: float) -> None:
+    def __init__(self, request: Request, threads: StoreExecutor, seconds: float, held: HeldBytes) -> None:
         check_media(request, NDJSON)
         self._request, self._threads, self._seconds = request, threads, seconds
+        self.held = held
+        """For lines that stay in memory until the end of the stream."""
 
     def lines(self) -> AsyncGenerator[list[bytes]]:
         """Yield lines in groups, as they arrive."""

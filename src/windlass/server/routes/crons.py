@@ -67,3 +67,9 @@ def pause_cron(call: Call, name: Text, body: Reason = NO_REASON) -> CronShape:
 def resume_cron(call: Call, name: Text, body: Reason = NO_REASON) -> CronShape:
     """Fire a cron again. Its misfire policy decides about the times that it missed."""
     return cron_shape(crons.resume(call.access, name, call.author(body)))
+
+
+@route("POST", "/crons/{name}/remove", Scope.OPERATE, unrestricted=True, errors=CHANGE_ERRORS)
+def remove_cron(call: Call, name: Text, body: Reason = NO_REASON) -> CronShape:
+    """Remove a cron that is no longer in the code. Return it as it was."""
+    return cron_shape(crons.remove(call.access, name, call.author(body)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from windlass.errors import WindlassError
 from windlass.health import Health, Part
 from windlass.server.http.call import Call
 from windlass.server.http.routing import Mode, Routes
@@ -16,18 +15,10 @@ def get_health(_: Call) -> Health:
     return Health(ready=True, parts=[Part(name="server", ready=True, text="ok")])
 
 
-@route("GET", "/readyz", None, also=[503])
+@route("GET", "/readyz", None, without_store=True, also=[503])
 def get_readiness(call: Call) -> Health:
     """Check that requests can be served. Returns 503 and the part that is not ready otherwise."""
-    part = _check_store(call)
+    part = call.readiness.check(call.store)
     if not part.ready:
         call.status = 503
     return Health(ready=part.ready, parts=[Part(name="server", ready=True, text="ok"), part])
-
-
-def _check_store(call: Call) -> Part:
-    try:
-        call.store.queues()
-    except WindlassError as error:
-        return Part(name="store", ready=False, text=error.code)
-    return Part(name="store", ready=True, text="ok")

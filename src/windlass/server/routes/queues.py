@@ -10,7 +10,17 @@ from windlass.operations.caller import Scope
 from windlass.server.http.call import Call
 from windlass.server.http.routing import Routes
 from windlass.wire.fields import NO_REASON, Length, Name, Reason
-from windlass.wire.queues import Every, PointShape, QueueShape, SetQueue, point_shape, queue_settings, queue_shape
+from windlass.wire.queues import (
+    NOT_LIMITED,
+    Every,
+    PauseQueue,
+    PointShape,
+    QueueShape,
+    SetQueue,
+    point_shape,
+    queue_settings,
+    queue_shape,
+)
 
 route = Routes("queues")
 
@@ -53,19 +63,25 @@ def read_total_series(call: Call, query: ReadSeries) -> list[PointShape]:
 @route("PUT", "/queues/{name}", Scope.OPERATE, errors=CHANGE_ERRORS)
 def set_queue(call: Call, name: Name, body: SetQueue) -> QueueShape:
     """Set all settings of a queue. A new strategy also reorders the tasks that are waiting."""
-    return queue_shape(queues.change(call.access, name, queue_settings(body), call.author(body)))
+    return queue_shape(queues.change(call.access, name, queue_settings(body), call.author(body), create=body.create))
 
 
 @route("POST", "/queues/{name}/pause", Scope.OPERATE, errors=CHANGE_ERRORS)
-def pause_queue(call: Call, name: Name, body: Reason = NO_REASON) -> QueueShape:
-    """Stop claiming tasks of a queue; running tasks continue. Everybody sees the reason."""
-    return queue_shape(queues.pause(call.access, name, call.author(body)))
+def pause_queue(call: Call, name: Name, body: PauseQueue = NOT_LIMITED) -> QueueShape:
+    """Stop claiming tasks of a queue; running tasks continue. Everyone sees the reason."""
+    return queue_shape(queues.pause(call.access, name, call.author(body), lasts=body.lasts, create=body.create))
 
 
 @route("POST", "/queues/{name}/resume", Scope.OPERATE, errors=CHANGE_ERRORS)
 def resume_queue(call: Call, name: Name, body: Reason = NO_REASON) -> QueueShape:
     """Claim tasks of a queue again."""
     return queue_shape(queues.resume(call.access, name, call.author(body)))
+
+
+@route("POST", "/queues/{name}/remove", Scope.OPERATE, errors=[*CHANGE_ERRORS, "not_allowed"])
+def remove_queue(call: Call, name: Name, body: Reason = NO_REASON) -> QueueShape:
+    """Remove the settings of a queue that has no unfinished tasks. Return them as they were."""
+    return queue_shape(queues.remove(call.access, name, call.author(body)))
 
 
 def _series(call: Call, name: str | None, query: ReadSeries) -> list[PointShape]:

@@ -6,21 +6,23 @@ written under the lease that the worker names. A late report changes nothing, sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
 import msgspec
 
+from windlass.client.execution import MAX_MESSAGE, MAX_TRACEBACK, truncate
 from windlass.clock import jitter, monotonic
 from windlass.core.payload import encode_result
 from windlass.core.references import referenced_ids, with_results
 from windlass.core.retry import Error
+from windlass.core.serving import Serves
 from windlass.core.settlement import RELEASED, Outcome, Raised, Released, Returned, Settlement, settle
-from windlass.core.task import Claim, Lease, Progress, SessionId, Task, TaskId
+from windlass.core.task import Claim, Lease, Progress, Rules, SessionId, Task, TaskId
 from windlass.core.times import duration, micros
-from windlass.errors import InvalidPayload, InvalidTask, Refused, StaleLease, WindlassError
+from windlass.errors import InvalidPayload, InvalidTask, Refused, SessionLost, StaleLease, WindlassError
 from windlass.operations.caller import Scope
 from windlass.server.http.call import Call
 from windlass.server.http.routing import Routes
@@ -32,6 +34,7 @@ from windlass.wire.problems import problem_of
 from windlass.wire.sessions import (
     MAX_REPORTS,
     AttemptReport,
+    ClaimedTask,
     ClaimedTasks,
     ClaimTasks,
     EndedAttempts,
@@ -49,19 +52,31 @@ route = Routes("work")
 
 RENEWALS = 5
 """How often a session is renewed within its TTL."""
+MAX_CLAIM_BYTES = 8 * 2**20
+"""How many bytes of arguments one claim may return. It returns fewer tasks because of it, but at least one."""
+MAX_LOG = 65_536
+"""How many characters of the output of an attempt are kept, as for nodes."""
+CHUNK = 100
 ONE_TASK = ClaimTasks()
+SECOND = 1_000_000
 _random = partial(jitter, 0.0, 1.0)
 
 
-@route("POST", "/sessions", Scope.WORK, status=201, unrestricted=True, errors=["invalid_task"])
+@route("POST", "/sessions", Scope.WORK, status=201, errors=["invalid_task"])
 def open_session(call: Call, body: OpenSession) -> SessionShape:
-    """Open a worker session. Renew it within its TTL, or its leases are released."""
+    """Open a worker session. Renew it within its TTL, or its leases are released.
+
+    Only the token that opened a session can use it. A token limited to a queue can claim from that queue only.
+    """
+    _check_queues(call, [*body.queues, *(queue for queues in body.pools.values() for queue in queues)])
     capabilities = Capabilities(
         queues=tuple(body.queues),
         pools={name: {"queues": queues} for name, queues in body.pools.items()} or None,
         handlers=None if body.handlers is None else frozenset(body.handlers),
         tags=frozenset(body.tags),
         slots=body.slots,
+        memory=body.memory,
+        owner=call.caller.name,
     )
     ttl = timedelta(seconds=body.ttl_seconds)
     session = call.store.open_session(body.node, ttl, about=msgspec.json.encode(capabilities, order="sorted").decode())
@@ -71,15 +86,18 @@ def open_session(call: Call, body: OpenSession) -> SessionShape:
     return SessionShape(session=session, ttl_seconds=body.ttl_seconds, renew_seconds=body.ttl_seconds / RENEWALS)
 
 
-@route("POST", "/sessions/{session}/claim", Scope.WORK, unrestricted=True, errors=["session_lost"])
+@route("POST", "/sessions/{session}/claim", Scope.WORK, errors=["session_lost"])
 async def claim_tasks(call: Call, live: Live, session: UUID, body: ClaimTasks = ONE_TASK) -> ClaimedTasks:
     """Claim tasks, or wait for some. If the response is lost, close the session and open a new one."""
     id, waiters = SessionId(session), call.workers.waiters
-    capabilities = await live.run(lambda: call.workers.capabilities(id))
+    capabilities = await live.run(lambda: _capabilities(call, id))
     queues = tuple(dict.fromkeys(body.queues or capabilities.queues)) or ("default",)
+    _check_queues(call, queues)
     deadline = monotonic() + body.wait_seconds
     while True:
-        claimed = await live.run(lambda: _claim(call, id, queues, body.limit), partial(_release, call, id))
+        claimed = await live.run(
+            lambda: _claim(call, id, queues, body.limit, capabilities.serves), partial(_release, call, id)
+        )
         left = deadline - monotonic()
         if claimed.tasks:
             waiters.wake_next(queues)
@@ -88,24 +106,26 @@ async def claim_tasks(call: Call, live: Live, session: UUID, body: ClaimTasks = 
         await waiters.wait(queues, left)
 
 
-@route("POST", "/sessions/{session}/renew", Scope.WORK, unrestricted=True, errors=["session_lost"])
+@route("POST", "/sessions/{session}/renew", Scope.WORK, errors=["session_lost"])
 def renew_session(call: Call, session: UUID) -> RenewedSession:
     """Renew a session and all of its leases. Returns the attempts to stop."""
+    _capabilities(call, SessionId(session))
     call.workers.start_sweeper()
     return RenewedSession(cancel=_leases(call.store.renew(SessionId(session))))
 
 
-@route("POST", "/sessions/{session}/progress", Scope.WORK, unrestricted=True, errors=["too_many_tasks"])
+@route("POST", "/sessions/{session}/progress", Scope.WORK, errors=["session_lost", "too_many_tasks"])
 def report_progress(call: Call, session: UUID, body: list[ProgressReport]) -> EndedAttempts:
     """Report the progress of attempts. Returns those of them that no longer hold their lease."""
     _check_number(body)
+    _capabilities(call, SessionId(session))
     reports = [
         Progress(lease=_lease(session, each.task, each.fence), share=each.share, message=each.message) for each in body
     ]
     return EndedAttempts(ended=_leases(call.store.progress(reports)))
 
 
-@route("POST", "/sessions/{session}/settle", Scope.WORK, unrestricted=True, errors=["too_many_tasks"])
+@route("POST", "/sessions/{session}/settle", Scope.WORK, errors=["session_lost", "too_many_tasks"])
 def settle_tasks(call: Call, session: UUID, body: list[AttemptReport]) -> Verdicts:
     """Settle attempts. A refused report has its own `error` and does not affect the others.
 
@@ -113,11 +133,11 @@ def settle_tasks(call: Call, session: UUID, body: list[AttemptReport]) -> Verdic
     repeated safely.
     """
     _check_number(body)
-    tasks = call.store.get([TaskId(each.task) for each in body])
+    _capabilities(call, SessionId(session))
     verdicts: dict[int, VerdictShape] = {}
     decided: dict[int, tuple[Lease, Settlement]] = {}
-    outcomes: dict[int, tuple[Task, Outcome]] = {}
-    for index, (report, task) in enumerate(zip(body, tasks, strict=True)):
+    outcomes: dict[int, tuple[Rules, Outcome]] = {}
+    for index, (report, task) in enumerate(_with_tasks(call, body)):
         lease = _lease(session, report.task, report.fence)
         try:
             if task is None:
@@ -127,8 +147,10 @@ def settle_tasks(call: Call, session: UUID, body: list[AttemptReport]) -> Verdic
         except WindlassError as error:
             verdicts[index] = VerdictShape(task=report.task, fence=report.fence, error=problem_of(error))
         else:
-            decided[index] = lease, msgspec.structs.replace(settlement, log=report.log)
-            outcomes[index] = task, outcome
+            ran = None if report.ran_seconds is None else round(report.ran_seconds * SECOND)
+            log = None if report.log is None else truncate(report.log, MAX_LOG)
+            decided[index] = lease, msgspec.structs.replace(settlement, log=log, ran=ran)
+            outcomes[index] = task.rules, outcome
     written = call.store.settle(list(decided.values()))
     for index, verdict in zip(decided, written, strict=True):
         verdicts[index] = _verdict(verdict)
@@ -138,39 +160,71 @@ def settle_tasks(call: Call, session: UUID, body: list[AttemptReport]) -> Verdic
     return Verdicts(verdicts=[verdicts[index] for index in sorted(verdicts)])
 
 
-@route("DELETE", "/sessions/{session}", Scope.WORK, unrestricted=True)
+@route("DELETE", "/sessions/{session}", Scope.WORK, errors=["session_lost"])
 def close_session(call: Call, session: UUID) -> None:
     """Close a session and release its leases. Does nothing if it is closed already.
 
     A released attempt does not count, except for a task with `at_most_once`: it fails, because it may have started.
     Settle such a task as `released` before, if it has not started.
     """
+    _capabilities(call, SessionId(session))
     call.store.close_session(SessionId(session))
     call.workers.forget(SessionId(session))
 
 
-def _claim(call: Call, session: SessionId, queues: Sequence[str], limit: int) -> ClaimedTasks:
-    """Claim tasks that this worker can run. Tasks whose referenced results are missing fail."""
+def _capabilities(call: Call, session: SessionId) -> Capabilities:
+    """Return what the worker of a session can run. Refuse a session that another token or a node has opened as lost."""
+    found = call.workers.capabilities(session)
+    if found is not None and found.owner != call.caller.name:
+        raise SessionLost(session)
+    return found or Capabilities()
+
+
+def _check_queues(call: Call, queues: Sequence[str]) -> None:
+    """Refuse queues outside of the token's limits. A claim cannot be limited to a tenant."""
+    if call.caller.tenant is not None:
+        raise Refused("forbidden", f"Token {call.caller.name!r} is limited to a tenant, and workers serve all tenants.")
+    for queue in queues:
+        if call.caller.queue not in (None, queue):
+            text = f"queues: {queue!r}: this token works for {call.caller.queue} only."
+            raise Refused("forbidden", text, field="queues")
+
+
+def _claim(call: Call, session: SessionId, queues: Sequence[str], limit: int, serves: Serves) -> ClaimedTasks:
+    """Claim tasks that this worker can run. Tasks whose referenced results are missing fail.
+
+    What does not fit into one response is released again.
+    """
     call.workers.start_sweeper()
-    claims = breaker_probes.claim(
-        call.store, session, queues, limit, call.now, call.workers.capabilities(session).serves
-    )
+    claims = breaker_probes.claim(call.store, session, queues, limit, call.now, serves)
     if not claims:
         return ClaimedTasks(tasks=[])
-    wanted = list(dict.fromkeys(id for each in claims for id in referenced_ids(each.task.args)))
-    found = call.store.get(wanted) if wanted else []
-    results = {id: None if task is None else task.result for id, task in zip(wanted, found, strict=True)}
-    runnable: list[tuple[Claim, str]] = []
-    invalid: list[tuple[Claim, Outcome]] = []
+    runnable: list[ClaimedTask] = []
+    returned: list[tuple[Claim, Outcome]] = []
+    size = 0
     for each in claims:
+        if size > MAX_CLAIM_BYTES:
+            returned.append((each, Released()))
+            continue
+        # One task that cannot be sent must not leave the others leased without a worker that knows of them.
         try:
-            runnable.append((each, with_results(each.task.args, results)))
-        except InvalidPayload as error:
-            invalid.append((each, Raised(Error(kind="InvalidPayload", message=str(error)), give_up=True)))
-    if invalid:
-        call.store.settle([(each.lease, settle(each.task, outcome, _random)) for each, outcome in invalid])
-        breaker_probes.record(call.store, session, [(each.task, Released()) for each, _ in invalid], call.now)
-    return ClaimedTasks(tasks=[claimed_task(each, args) for each, args in runnable])
+            args = with_results(each.args, _results(call, each))
+            runnable.append(claimed_task(each, args))
+            size += len(args)
+        except (InvalidPayload, msgspec.MsgspecError) as error:
+            text = str(error) if isinstance(error, InvalidPayload) else f"args: not valid JSON: {error}"
+            returned.append((each, Raised(Error(kind="InvalidPayload", message=text), give_up=True)))
+    if returned:
+        call.store.settle([(each.lease, settle(each, outcome, _random)) for each, outcome in returned])
+        breaker_probes.record(call.store, session, [(each.rules, Released()) for each, _ in returned], call.now)
+    return ClaimedTasks(tasks=runnable)
+
+
+def _results(call: Call, claim: Claim) -> dict[TaskId, str | None]:
+    """Return the results to which the arguments of a task refer. They may be large, so tasks do not share a read."""
+    wanted = referenced_ids(claim.args)
+    found = call.store.get(wanted) if wanted else []
+    return {id: None if task is None else task.result for id, task in zip(wanted, found, strict=True)}
 
 
 def _release(call: Call, session: SessionId, claimed: ClaimedTasks) -> None:
@@ -179,7 +233,15 @@ def _release(call: Call, session: SessionId, claimed: ClaimedTasks) -> None:
         return
     call.store.settle([(_lease(session, each.task, each.fence), RELEASED) for each in claimed.tasks])
     tasks = call.store.get([TaskId(each.task) for each in claimed.tasks])
-    breaker_probes.record(call.store, session, [(task, Released()) for task in tasks if task is not None], call.now)
+    ended = [(task.rules, Released()) for task in tasks if task is not None]
+    breaker_probes.record(call.store, session, ended, call.now)
+
+
+def _with_tasks(call: Call, reports: Sequence[AttemptReport]) -> Iterator[tuple[AttemptReport, Task | None]]:
+    """Yield each report with its task. Only a few tasks are in memory at once, because each may be large."""
+    for first in range(0, len(reports), CHUNK):
+        chunk = reports[first : first + CHUNK]
+        yield from zip(chunk, call.store.get([TaskId(each.task) for each in chunk]), strict=True)
 
 
 def _outcome(report: AttemptReport) -> Outcome:
@@ -195,9 +257,9 @@ def _outcome(report: AttemptReport) -> Outcome:
             error = report.error
             if error is None:
                 raise InvalidTask('error: required for outcome "failed", as in {"kind": "Timeout"}')
-            return Raised(
-                Error(kind=error.kind, message=error.message, traceback=error.traceback), delay, report.give_up
-            )
+            # As for the errors of nodes: every attempt is kept, and all of them are shown together.
+            message, text = truncate(error.message, MAX_MESSAGE), truncate(error.traceback, MAX_TRACEBACK)
+            return Raised(Error(kind=error.kind, message=message, traceback=text), delay, report.give_up)
 
 
 def _verdict(verdict: Verdict) -> VerdictShape:

@@ -63,6 +63,7 @@ SUBMIT_ERRORS = (
     "unknown_prerequisite",
     "cycle",
     "key_conflict",
+    "deadline_unreachable",
     "queue_full",
 )
 
@@ -120,7 +121,9 @@ def find_tasks(call: Call, query: FindTasks) -> TaskPage:
         handler=query.handler,
         query=parse(query.q) if query.q else None,
     )
-    return task_page(tasks.find(call.access, filter, limit=query.limit, after=parse_cursor(query.after)))
+    seal = call.access.seal
+    page = tasks.find(call.access, filter, limit=query.limit, after=parse_cursor(query.after, seal))
+    return task_page(page, seal)
 
 
 @route("GET", "/tasks/{id}", Scope.READ, errors=["unknown_task"])

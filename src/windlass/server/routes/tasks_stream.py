@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 
 from msgspec import Struct
 from starlette.requests import ClientDisconnect
@@ -30,6 +31,8 @@ from windlass.wire.tasks import LineReceipt, SubmitTask, new_task
 route = Routes("tasks")
 logger = logging.getLogger("windlass.server")
 
+MAX_ATOMIC = 16_000_000
+"""How many bytes an atomic stream may have: all of its tasks are in memory until the last line."""
 BATCH = 1_000
 """How many lines are submitted in one batch."""
 
@@ -38,7 +41,7 @@ class StreamTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """How a stream is submitted."""
 
     atomic: bool = False
-    """All lines or none: at most 10,000, and the first receipt comes after the last line."""
+    """All lines or none: at most 10,000 and 16 MB, and the first receipt comes after the last line."""
     unchecked: bool = False
     """Accept handlers that no node has published yet."""
 
@@ -145,23 +148,32 @@ class _Group:
 
 
 async def _atomic(call: Call, reader: LineReader[SubmitTask], query: StreamTasks) -> Sequence[LineReceipt]:
-    """Submit all lines in one batch, or raise a problem that names the line."""
-    lines: list[bytes] = []
+    """Submit all lines in one batch, or raise a problem that names the line. Lines are parsed as they arrive."""
+    new: list[tuple[int, NewTask]] = []
+    lines = size = 0
     async for more in reader.lines():
-        lines += more
-        if len(lines) > MAX_BATCH:
+        lines += len(more)
+        size += sum(map(len, more))
+        reader.held.add(sum(map(len, more)))
+        if lines > MAX_BATCH:
             raise Refused("too_many_tasks", f"More than {MAX_BATCH:,} lines. Leave out `atomic`, or send fewer.")
-    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+        if size > MAX_ATOMIC:
+            raise Refused("body_too_large", f"More than {MAX_ATOMIC:,} bytes. Leave out `atomic`, or send fewer tasks.")
+        new += await reader.run(partial(_parse, call, query, lines - len(more) + 1, more))
 
     def submit() -> Sequence[LineReceipt]:
-        new = [_new(call, query, number, line) for number, line in numbered]
         try:
-            written = tasks.submit(call.access, new)
+            written = tasks.submit(call.access, [task for _, task in new])
         except InvalidTask as error:
-            raise error if error.index is None else _of_line(error, numbered[error.index][0]) from error
-        return [_line(number, receipt) for (number, _), receipt in zip(numbered, written, strict=True)]
+            raise error if error.index is None else _of_line(error, new[error.index][0]) from error
+        return [_line(number, receipt) for (number, _), receipt in zip(new, written, strict=True)]
 
     return await reader.run(submit)
+
+
+def _parse(call: Call, query: StreamTasks, first: int, lines: Sequence[bytes]) -> list[tuple[int, NewTask]]:
+    """Return the tasks of some lines with the numbers of the lines."""
+    return [(number, _new(call, query, number, line)) for number, line in enumerate(lines, first) if line.strip()]
 
 
 def _new(call: Call, query: StreamTasks, number: int, line: bytes) -> NewTask:

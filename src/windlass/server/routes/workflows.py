@@ -115,8 +115,9 @@ def seal_workflow(call: Call, name: Text, body: SealWorkflow = SEAL) -> SealedSh
 @route("GET", "/workflows", Scope.READ, errors=["invalid_cursor"])
 def get_workflows(call: Call, query: ListWorkflows) -> WorkflowList:
     """List workflows, the latest submit first. A short page is not the last one unless `next` is null."""
-    after = decode_next(query.after, WorkflowCursor)
-    return workflow_list(workflows.find(call.access, tenant=query.tenant, limit=query.limit, after=after))
+    after = decode_next(query.after, WorkflowCursor, call.access.seal)
+    page = workflows.find(call.access, tenant=query.tenant, limit=query.limit, after=after)
+    return workflow_list(page, call.access.seal)
 
 
 @route("GET", "/workflows/{name}", Scope.READ, errors=WORKFLOW_ERRORS)
@@ -141,8 +142,9 @@ def get_steps(call: Call, name: Text, query: SomeSteps) -> StepList:
 @route("GET", "/workflows/{name}/edges", Scope.READ, errors=[*WORKFLOW_ERRORS, "invalid_cursor"])
 def get_edges(call: Call, name: Text, query: SomeEdges) -> EdgeList:
     """List the edges of a workflow of any size. A short page is not the last one unless `next` is null."""
-    after = decode_next(query.after, EdgeCursor)
-    return edge_list(workflows.edges(call.access, name, tenant=query.tenant, limit=query.limit, after=after))
+    after = decode_next(query.after, EdgeCursor, call.access.seal)
+    page = workflows.edges(call.access, name, tenant=query.tenant, limit=query.limit, after=after)
+    return edge_list(page, call.access.seal)
 
 
 @route("POST", "/workflows/{name}/retry", Scope.OPERATE, errors=[*WORKFLOW_ERRORS, "not_allowed"])

@@ -15,7 +15,7 @@ from windlass.core import breaker as rules
 from windlass.core.breaker import Breaker, BreakerState
 from windlass.core.serving import Serves
 from windlass.core.settlement import Outcome, Raised, Released
-from windlass.core.task import Claim, SessionId, Task
+from windlass.core.task import Claim, Rules, SessionId
 from windlass.core.times import Micros
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Store
@@ -35,11 +35,11 @@ def claim(store: Store, session: SessionId, queues: Sequence[str], limit: int, n
     return claims
 
 
-def record(store: Store, session: SessionId, ended: Iterable[tuple[Task, Outcome]], now: Micros) -> None:
+def record(store: Store, session: SessionId, ended: Iterable[tuple[Rules, Outcome]], now: Micros) -> None:
     """Record the outcomes of attempts in the breakers. An attempt that gave up says nothing against its downstream."""
     known = {each.name: rules.decode(each.value) for each in store.controls(KIND)}
-    for task, outcome in ended:
-        name = task.rules.downstream
+    for its_rules, outcome in ended:
+        name = its_rules.downstream
         failed = isinstance(outcome, Raised) and not outcome.give_up
         # A healthy downstream costs no writes: successes count only after a failure.
         if name is not None and (failed or _has_failures(known.get(name))):

@@ -36,11 +36,14 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     handlers: frozenset[str] | None = None
     tags: frozenset[str] = frozenset()
     slots: int = 1
+    memory: int | None = None
+    owner: str = ""
+    """The name of the token that opened the session; empty for the session of a node, which no token may use."""
 
     @property
     def serves(self) -> Serves:
         """Return the claim restrictions of the worker."""
-        return Serves(handlers=self.handlers, labels=self.tags, slots=self.slots)
+        return Serves(handlers=self.handlers, labels=self.tags, slots=self.slots, memory=self.memory)
 
 
 class HttpWorkers:
@@ -69,14 +72,18 @@ class HttpWorkers:
             if len(self._capabilities) > MAX_CACHED:
                 self._capabilities.popitem(last=False)
 
-    def capabilities(self, session: SessionId) -> Capabilities:
-        """Return the capabilities of a worker. The store has those of sessions that another server opened."""
+    def capabilities(self, session: SessionId) -> Capabilities | None:
+        """Return the capabilities of a worker; None if there is no such session.
+
+        The store has those of sessions that another server opened.
+        """
         with self._lock:
             found = self._capabilities.get(session)
         if found is None:
-            about = next((each.about for each in self._store.sessions() if each.id == session), "")
-            found = _decode(about)
-            self.cache(session, found)
+            about = next((each.about for each in self._store.sessions() if each.id == session), None)
+            if about is not None:
+                found = _decode(about)
+                self.cache(session, found)
         return found
 
     def forget(self, session: SessionId) -> None:

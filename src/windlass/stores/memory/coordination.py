@@ -38,7 +38,7 @@ class MemoryCoordination(MemoryBase):
             now = self._clock.now()
             return Look(
                 now=now,
-                queues=[self._queue_look(queue) for queue in asked],
+                queues=[self._queue_look(queue, now) for queue in asked],
                 due=self._due(frozenset(asked), now, now + until),
                 controls=[control for kind in STEERING for control in self._controls(kind)],
                 reports=self._reports(now),
@@ -85,7 +85,7 @@ class MemoryCoordination(MemoryBase):
     def _controls(self, kind: str) -> list[Control]:
         return [control for (of, _), control in sorted(self._tables.controls.items()) if of == kind]
 
-    def _queue_look(self, queue: str) -> QueueLook:
+    def _queue_look(self, queue: str, now: Micros) -> QueueLook:
         def tasks(state: State) -> int:
             return sum(n for (name, _, of), n in self._tables.counts.items() if name == queue and of is state)
 
@@ -96,7 +96,7 @@ class MemoryCoordination(MemoryBase):
             scheduled=tasks(State.SCHEDULED),
             retrying=tasks(State.RETRYING),
             oldest=self._tables.oldest(queue),
-            paused=self._tables.queue(queue).paused,
+            paused=self._tables.queue(queue).is_paused(now),
         )
 
     def _due(self, queues: frozenset[str], now: Micros, until: Micros) -> list[Due]:

@@ -40,6 +40,14 @@ class MemoryManifest(MemoryBase):
                 self._tables.crons[name] = changed
                 self._tables.note(checked, self._clock.now())
 
+    def remove_cron(self, name: str, *, entries: Sequence[Entry] = ()) -> None:
+        check_text("cron", name)
+        checked = check_entries(entries)
+        with self._lock:
+            self._tables.cron(name)
+            del self._tables.crons[name]
+            self._tables.note(checked, self._clock.now())
+
     def _put_handler(self, handler: HandlerSeen) -> bool:
         """Store a handler. Return True if it is new or differs in more than the time of its publishing."""
         known = self._tables.handlers.get(handler.name)

@@ -7,12 +7,15 @@ from uuid import UUID
 
 from windlass.core.lifecycle import State
 from windlass.core.manifest import CronState, HandlerSeen
-from windlass.core.ordering import Queue
+from windlass.core.names import check_name
+from windlass.core.ordering import Queue, place
 from windlass.core.task import Attempt, Task, TaskId
+from windlass.core.times import Micros
 from windlass.core.validation import check_id, check_ids
 from windlass.stores.memory.base import MemoryBase
 from windlass.stores.operator import check_filter
 from windlass.stores.protocol import (
+    RECENT,
     Count,
     Cursor,
     Filter,
@@ -63,12 +66,12 @@ class MemoryRead(MemoryBase):
     def attempts(self, task: TaskId) -> list[Attempt]:
         check_id(task)
         with self._lock:
-            return list(self._tables.attempts.get(task, ()))
+            return list(self._tables.attempts.get(task, ()))[-RECENT:]
 
     def logs(self, task: TaskId) -> list[Log]:
         check_id(task)
         with self._lock:
-            return list(self._tables.logs.get(task, ()))
+            return list(self._tables.logs.get(task, ()))[-RECENT:]
 
     def progress_of(self, tasks: Sequence[TaskId]) -> list[ProgressSeen | None]:
         check_ids(tasks)
@@ -93,6 +96,17 @@ class MemoryRead(MemoryBase):
             places, mine = self._tables.places, (*self._tables.places[task], task)
             others = (each for each in self._tables.tasks.values() if each.queue == it.queue)
             before = [each for each in others if each.state is State.RUNNABLE and (*places[each.id], each.id) < mine]
+            return min(limit, len(before))
+
+    def ahead_of_new(
+        self, queue: str, *, due: Micros, priority: int = 0, deadline: Micros | None = None, limit: int = 10_000
+    ) -> int:
+        check_name("queue", queue)
+        check_limit(limit)
+        with self._lock:
+            mine = place(self._tables.queue(queue), priority=priority, deadline=deadline, due=due)
+            others = (each for each in self._tables.tasks.values() if each.queue == queue)
+            before = [each for each in others if each.state is State.RUNNABLE and self._tables.places[each.id] <= mine]
             return min(limit, len(before))
 
     def queues(self) -> list[Queue]:

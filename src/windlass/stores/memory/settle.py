@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from windlass.core.fairness import Usage
 from windlass.core.lifecycle import FINAL, State
 from windlass.core.settlement import Settlement, add_error_group, apply_store_facts, stands_already
 from windlass.core.task import Attempt, Lease, Progress, Task
@@ -60,6 +61,10 @@ def end_attempt(tables: Tables, task: Task, settlement: Settlement, now: Micros)
                 error=end.error,
             )
         )
+    charge = tables.charges.pop(task.id, None)
+    if charge is not None:
+        ran = end.get_run_time(task.claimed, now)
+        tables.usage[task.queue].append(Usage(task.tenant, ran, charge, int(end.charged), now))
     if end.log:
         tables.logs[task.id].append(Log(task.fence, end.log))
     tables.cancel_by.pop(task.id, None)

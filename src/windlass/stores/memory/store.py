@@ -46,7 +46,10 @@ class MemoryStore(
 
     def wait_for_work(self, queues: Sequence[str], timeout: timedelta) -> bool:
         with self._work:
-            return self._work.wait(timeout.total_seconds())
+            token, now = self._tables.next_token, self._clock.now()
+            if token is not None:
+                timeout = min(timeout, timedelta(microseconds=max(0, token - now)))
+            return self._work.wait(timeout.total_seconds()) or token is not None
 
     def close(self) -> None:
         with self._work:

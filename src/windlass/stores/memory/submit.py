@@ -13,9 +13,11 @@ from windlass.core.admission import check_placeholders, check_prerequisites, che
 from windlass.core.graph import End, find_cycle
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import QUEUED
-from windlass.core.submission import Draft, InitialState, draft, initial_state
+from windlass.core.ordering import place
+from windlass.core.submission import Draft, InitialState, Urgency, draft, initial_state
 from windlass.core.task import Lease, NewTask, TaskId
 from windlass.core.times import Micros
+from windlass.core.urgency import Above, find_raised, get_outside, spread_urgency
 from windlass.errors import NotAllowed, StaleLease
 from windlass.stores.coordination import Entry, check_entries
 from windlass.stores.memory.base import MemoryBase
@@ -47,7 +49,8 @@ class MemorySubmit(MemoryBase):
             missing = self._check_prerequisites(fresh, now)
             self._check_room(fresh)
             batch = {one.id: one.new for one in fresh}
-            initial = [self._initial_state(one, now, nth, batch) for nth, one in enumerate(fresh)]
+            lent = spread_urgency(drafts, now) if fresh else {}
+            initial = [self._initial_state(one, now, nth, batch, lent.get(one.id)) for nth, one in enumerate(fresh)]
             self._check_cycles(fresh)
             for one, state in zip(fresh, initial, strict=True):
                 self._tables.placeholders.pop(one.id, None)
@@ -55,6 +58,7 @@ class MemorySubmit(MemoryBase):
                 self._tables.point(one.new.queue, now).arrived += 1
             for above, placeholder in missing.items():
                 self._tables.placeholders.setdefault(above, placeholder)
+            self._raise_stored(get_outside(lent, drafts))
             resolve(self._tables, [state.task.id for state in initial if state.task.state.final], now)
             self._tables.note(checked if fresh else [], now)
             self._work.notify_all()
@@ -89,12 +93,29 @@ class MemorySubmit(MemoryBase):
                 counts = self._tables.counts.items()
                 check_room(queue, sum(n for (of, _, state), n in counts if of == name and state in QUEUED), more)
 
-    def _initial_state(self, one: Draft, now: Micros, nth: int, batch: Mapping[TaskId, NewTask]) -> InitialState:
+    def _initial_state(
+        self, one: Draft, now: Micros, nth: int, batch: Mapping[TaskId, NewTask], lent: Urgency | None
+    ) -> InitialState:
         ends: dict[UUID, End] = {
             above: end for above in one.prerequisites if (end := self._tables.end_of(above)) is not None
         }
         seal = seal_for(one, batch, self._is_unsealed)
-        return initial_state(one, self._tables.queue(one.new.queue), now, nth, ends, seal)
+        return initial_state(one, self._tables.queue(one.new.queue), now, nth, ends, seal, lent)
+
+    def _raise_stored(self, lent: Mapping[TaskId, Urgency]) -> None:
+        """Let stored prerequisites inherit the urgency of the new tasks."""
+        for id, (priority, deadline) in find_raised(lent, self._look_above).items() if lent else ():
+            queue, due = self._tables.queue(self._tables.tasks[id].queue), self._tables.first_due[id]
+            to = place(queue, priority=priority, deadline=deadline, due=due)
+            self._tables.change(id, to, priority=priority, deadline=deadline)
+
+    def _look_above(self, ids: Sequence[TaskId]) -> dict[TaskId, Above]:
+        tables, found = self._tables, dict[TaskId, Above]()
+        for task in (tables.tasks[id] for id in ids if id in tables.tasks):
+            edges = tables.prerequisites.get(task.id, {})
+            above = [TaskId(parent) for parent, resolved in edges.items() if not resolved]
+            found[task.id] = Above(task.state, Urgency(task.priority, task.deadline), above)
+        return found
 
     def _is_unsealed(self, workflow: UUID) -> bool:
         opened = self._tables.workflows.get(workflow)

@@ -38,6 +38,7 @@ class MemorySweep(MemoryBase):
 
 def _sweep(tables: Tables, now: Micros, retention: Micros) -> Swept:
     _forget_audit(tables, now - micros(AUDIT_KEPT))
+    _forget_accounts(tables, now)
     return Swept(
         lost_sessions=_mark_lost_sessions(tables, now),
         requeued=_requeue_lost(tables, now),
@@ -148,3 +149,14 @@ def _forget_audit(tables: Tables, limit: Micros) -> None:
     """Remove old audit entries. The first entry is the oldest, so it decides whether there is anything to do."""
     if tables.audit and tables.audit[0].at < limit:
         tables.audit = [entry for entry in tables.audit if entry.at >= limit]
+
+
+def _forget_accounts(tables: Tables, now: Micros) -> None:
+    """Forget buckets that are full, and the accounts of tenants that have had no tasks for a while."""
+    tables.full_at = {name: at for name, at in tables.full_at.items() if at > now}
+    for queue, accounts in tables.accounts.items():
+        floor = accounts[""].charged if "" in accounts else 0
+        idle = [one for one in accounts.values() if one.tenant and one.tenant not in tables.active[queue]]
+        for account in idle:
+            if account.is_forgettable(floor, now):
+                del accounts[account.tenant]

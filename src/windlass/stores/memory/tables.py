@@ -11,6 +11,7 @@ from uuid import UUID
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from windlass.core.fairness import Account, Usage
 from windlass.core.graph import End
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import MOVES, State
@@ -54,6 +55,11 @@ class Placeholder(NamedTuple):
     expires: Micros
 
 
+def limit_scopes(task: Task) -> tuple[str, str, str, str | None]:
+    """Return what the limits of a task depend on."""
+    return task.queue, task.tenant, task.handler, task.rules.limit
+
+
 class Tables:
     """The state of the store. Callers hold the store's lock."""
 
@@ -90,7 +96,21 @@ class Tables:
         """The minute in which old seconds were added up last."""
         self.counts: Counter[tuple[str, str, State]] = Counter()
         self.epoch = 0
-        self._runnable: defaultdict[str, list[tuple[Place, TaskId]]] = defaultdict(list)
+        self.accounts: defaultdict[str, dict[str, Account]] = defaultdict(dict)
+        """What each tenant has used, by fair queue."""
+        self.active: defaultdict[str, set[str]] = defaultdict(set)
+        """The tenants whose turn comes without joining again, by fair queue."""
+        self.usage: defaultdict[str, list[Usage]] = defaultdict(list)
+        """Attempts that have ended since the last claim, by fair queue."""
+        self.charges: dict[TaskId, int] = {}
+        """What the tenants of leased tasks in fair queues were charged."""
+        self.running: Counter[tuple[str, str, str, str | None]] = Counter()
+        """The number of leases by queue, tenant, handler and key of a limit."""
+        self.full_at: dict[str, Micros] = {}
+        """When the bucket of each rate is full again, by the name of its limit."""
+        self.next_token: Micros | None = None
+        """When a rate allows the next task, if one held back a task of the latest claim."""
+        self._runnable: defaultdict[str, dict[str, list[tuple[Place, TaskId]]]] = defaultdict(dict)
         self._oldest: defaultdict[str, list[tuple[Micros, TaskId]]] = defaultdict(list)
         self._timers: list[tuple[Micros, TaskId]] = []
         self._limits: list[tuple[Micros, TaskId]] = []
@@ -134,6 +154,7 @@ class Tables:
         self.counts[task.queue, task.tenant, task.state] -= 1
         if task.state is State.LEASED and task.session is not None:
             self.held[task.session].discard(id)
+            self.running[limit_scopes(task)] -= 1
         self._put(replace(task, state=state, **changes))
         return self.tasks[id]
 
@@ -169,9 +190,13 @@ class Tables:
         at = Resolution.SECOND.start(now)
         return self.series.setdefault((queue, Resolution.SECOND, at), Point(at=at))
 
-    def first_runnable(self, queue: str) -> TaskId | None:
-        """Take the first runnable task of a queue off the heap, dropping outdated entries. None if there is none."""
-        heap = self._runnable[queue]
+    def list_tenants(self, queue: str) -> list[str]:
+        """Return the tenants that may have runnable tasks in a queue."""
+        return sorted(tenant for tenant, heap in self._runnable[queue].items() if heap)
+
+    def take_first(self, queue: str, tenant: str) -> TaskId | None:
+        """Take the first runnable task of a tenant off its heap, dropping outdated entries. None if there is none."""
+        heap = self._runnable[queue].get(tenant, [])
         while heap:
             place, id = heappop(heap)
             task = self.tasks.get(id)
@@ -230,8 +255,11 @@ class Tables:
         return End(task.state.value) if task is not None and task.state.final else None
 
     def put_back(self, id: TaskId) -> None:
-        """Return an unchanged task to the heap of `first_runnable`."""
-        heappush(self._runnable[self.tasks[id].queue], (self.places[id], id))
+        """Return an unchanged task to the heap of `take_first`."""
+        self._push_runnable(self.tasks[id])
+
+    def _push_runnable(self, task: Task) -> None:
+        heappush(self._runnable[task.queue].setdefault(task.tenant, []), (self.places[task.id], task.id))
 
     def _is_timed(self, due: Micros, id: TaskId) -> bool:
         task = self.tasks.get(id)
@@ -245,7 +273,7 @@ class Tables:
         """Record when a task became due, and drop outdated entries once there are many of them."""
         heap = self._oldest[task.queue]
         heappush(heap, (task.due, task.id))
-        if len(heap) > 2 * len(self._runnable[task.queue]) + 64:
+        if len(heap) > 2 * sum(map(len, self._runnable[task.queue].values())) + 64:
             heap[:] = {entry for entry in heap if self._is_runnable(entry)}
             heapify(heap)
 
@@ -254,13 +282,14 @@ class Tables:
         self.counts[task.queue, task.tenant, task.state] += 1
         match task.state:
             case State.RUNNABLE:
-                heappush(self._runnable[task.queue], (self.places[task.id], task.id))
+                self._push_runnable(task)
                 self._keep_oldest(task)
             case State.SCHEDULED | State.RETRYING:
                 heappush(self._timers, (task.due, task.id))
             case State.LEASED:
                 assert task.session is not None
                 self.held[task.session].add(task.id)
+                self.running[limit_scopes(task)] += 1
             case _:
                 pass
         if task.expires is not None and not task.state.final:

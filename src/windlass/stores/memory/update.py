@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from windlass.core.names import check_name
 from windlass.core.ordering import Queue, check_queue, place
 from windlass.core.task import Change, Task, TaskId
 from windlass.core.task_update import Version, update_fields, version_of
@@ -11,6 +12,7 @@ from windlass.core.validation import check_change, check_id
 from windlass.errors import Conflict, UnknownTask
 from windlass.stores.coordination import Entry, check_entries
 from windlass.stores.memory.base import MemoryBase
+from windlass.stores.operator import check_removable
 
 
 class MemoryUpdate(MemoryBase):
@@ -54,3 +56,13 @@ class MemoryUpdate(MemoryBase):
                     due = self._tables.first_due[task.id]
                     self._tables.change(task.id, place(queue, priority=task.priority, deadline=task.deadline, due=due))
             self._work.notify_all()
+
+    def remove_queue(self, name: str, *, entries: Sequence[Entry] = ()) -> bool:
+        check_name("queue", name)
+        checked = check_entries(entries)
+        with self._lock:
+            unfinished = sum(task.queue == name and not task.state.final for task in self._tables.tasks.values())
+            check_removable(name, unfinished)
+            removed = self._tables.queues.pop(name, None) is not None
+            self._tables.note(checked if removed else [], self._clock.now())
+            return removed

@@ -18,6 +18,7 @@ from windlass.core.task import Lease, NewTask
 from windlass.stores.postgres.async_replay import replayed
 from windlass.stores.postgres.caller import callers_async_connection, callers_connection, is_async
 from windlass.stores.postgres.database import callers_errors
+from windlass.stores.postgres.identity import aread_identity, check_identity
 from windlass.stores.postgres.transaction import PostgresTransaction
 from windlass.stores.protocol import Receipt, Verdict
 from windlass.stores.sql.database import Transaction
@@ -45,6 +46,13 @@ def submit_in(conn: object, tasks: Sequence[NewTask], lease: Lease | None = None
     """Submit a batch in the caller's transaction; with `lease`, on behalf of that attempt."""
     drafts = _drafts(tasks)
     return _join(conn, _submit(drafts, lease)).receipts if drafts else []
+
+
+async def acheck_connection(conn: object, expected: str) -> None:
+    """Raise `NotAllowed` if an asynchronous connection leads to another database than the store with this identity."""
+    with callers_errors():
+        connection = await callers_async_connection(conn)
+        check_identity(await aread_identity(connection), expected, connection.info.dbname)
 
 
 async def asubmit_in(conn: object, tasks: Sequence[NewTask], lease: Lease | None = None) -> list[Receipt]:
@@ -81,7 +89,7 @@ def _submit(drafts: Sequence[Draft], lease: Lease | None) -> Callable[[Transacti
 
 def _complete(tx: Transaction, lease: Lease, settlement: Settlement) -> Verdict:
     [verdict], endings = decide(_SERVER, tx, [(lease, settlement)])
-    endings.write_joined(tx)
+    endings.write_joined(_SERVER, tx)
     return verdict
 
 

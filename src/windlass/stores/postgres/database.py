@@ -14,18 +14,21 @@ from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar, cast
 from uuid import UUID
+from weakref import WeakKeyDictionary, WeakSet
 
 import psycopg
 from psycopg import IsolationLevel
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
+from windlass.call_limits import check_canceled, current_patience, too_long
 from windlass.clock import Clock, jitter, monotonic, sleep
 from windlass.core.times import Micros
-from windlass.errors import CommitUnknown, StoreError, StoreUnavailable, WindlassError
+from windlass.errors import CommitUnknown, StoreError, StoreUnavailable, UnstorableValue, WindlassError
 from windlass.stores.postgres.address import connection_info
 from windlass.stores.postgres.caller import callers_connection
 from windlass.stores.postgres.claim_partitions import ClaimPartitions
+from windlass.stores.postgres.identity import check_identity, read_identity
 from windlass.stores.postgres.notify import Notifications
 from windlass.stores.postgres.schema import check_durability, migrate
 from windlass.stores.postgres.transaction import Connection, PostgresTransaction
@@ -44,16 +47,24 @@ HINT_PATIENCE = 0.5
 
 # Timeouts end our statements and open transactions. A hanging one could otherwise lease tasks for a session that has
 # long expired.
+STATEMENT_SECONDS = 12
 SETTINGS = {
-    "statement_timeout": "12s",
+    "statement_timeout": f"{STATEMENT_SECONDS}s",
     "lock_timeout": "8s",
     "idle_in_transaction_session_timeout": "10s",
     "synchronous_commit": "on",
     "search_path": "pg_catalog",  # So that no other schema can replace the server's functions.
 }
+# Every statement of ours finds its rows through an index, but for small tables without a condition. The hot tables are
+# small or empty when plans are made and full of dead rows when they are used, so the planner would like to scan them
+# (docs/decisions/0019-one-table-per-hot-state.md). The JIT compiler would start because of the cost that the server
+# gives to scans that are off but cannot be avoided.
+PLANNING = {"enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off"}
 # By default the server would plan most of our statements every time, because a batch of one looks cheaper than the size
 # that a generic plan assumes. The plan is the same, and planning takes longer than running it.
-PLANNING = {"plan_cache_mode": "force_generic_plan"}
+PLAN_ONCE = {"plan_cache_mode": "force_generic_plan"}
+REPLAN_EVERY = 10.0
+"""After how many seconds a connection forgets its plans. One that was made while a table was empty may be bad later."""
 
 _PASSING = ("40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300", "23505")
 """Transient errors: conflicts, deadlocks, a restart of the server, and a key that was inserted concurrently."""
@@ -70,7 +81,14 @@ class PostgresDatabase:
     """A PostgreSQL database with the Windlass tables in the schema `windlass`."""
 
     def __init__(
-        self, url: str, clock: Clock | None, *, pooler: bool, listen_url: str | None, connections: int
+        self,
+        url: str,
+        clock: Clock | None,
+        *,
+        pooler: bool,
+        listen_url: str | None,
+        connections: int,
+        create: bool = True,
     ) -> None:
         self._clock = clock
         self._pooler = pooler
@@ -79,16 +97,22 @@ class PostgresDatabase:
         self._lots = ClaimPartitions()
         self._connections = connections
         # Behind a pooler, session settings and prepared statements cannot be used.
-        self._info = connection_info(url, name="windlass", settings=None if pooler else {**SETTINGS, **PLANNING})
+        self._info = connection_info(
+            url, name="windlass", settings=None if pooler else {**SETTINGS, **PLANNING, **PLAN_ONCE}
+        )
         self._options: dict[str, Any] = {"prepare_threshold": None} if pooler else {}
         listen_at = listen_url or (None if pooler else url)
         self._listen_info = None if listen_at is None else connection_info(listen_at, name="windlass-listen")
         self._lines_by_process: dict[int, Connections] = {}
+        self._planned: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
+        self._identity: str | None = None
+        self._checked: WeakSet[Connection] = WeakSet()
+        """The callers' connections that are known to lead to this database."""
         self._closed = False
-        self._start()
+        self._start(create=create)
 
     def transact(self, work: Callable[[Transaction], T], *, recover: Callable[[], T | None] | None = None) -> T:
-        give_up_at = monotonic() + PATIENCE
+        give_up_at = monotonic() + (current_patience() or PATIENCE)
         for attempt in range(1, TRIES + 1):
             try:
                 return self._once(work)
@@ -109,7 +133,9 @@ class PostgresDatabase:
             sleep(jitter(0, min(1.0, 0.02 * 2**attempt)))
         raise AssertionError("the last try returns or raises")
 
-    def run_shortcut(self, statement: str, batch: Sequence[Values], **scalars: object) -> Sequence[Values] | None:
+    def run_shortcut(
+        self, statement: str, batch: Sequence[Values] | None, **scalars: object
+    ) -> Sequence[Values] | None:
         """Run a statement of `shortcuts`, which is a transaction of its own, in one round trip.
 
         Return None if it failed or its answer was lost. It may have been committed; the regular path finds out.
@@ -133,8 +159,7 @@ class PostgresDatabase:
             with self._connection() as connection:
                 with nullcontext() if self._pooler else connection.pipeline():
                     connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                    if self._pooler:
-                        _set_locally(connection)
+                    self._prepare(connection)
                     transaction = PostgresTransaction(connection, self._statements)
                     answers = [transaction.query(statement, **scalars) for statement, scalars in queries]
                     connection.commit()
@@ -144,7 +169,18 @@ class PostgresDatabase:
 
     def join(self, conn: object, work: Callable[[Transaction], T]) -> T:
         with callers_errors():
-            return work(PostgresTransaction(callers_connection(conn), self._statements))
+            connection = callers_connection(conn)
+            if connection not in self._checked:
+                check_identity(read_identity(connection), self.identity(), connection.info.dbname)
+                self._checked.add(connection)
+            return work(PostgresTransaction(connection, self._statements))
+
+    def identity(self) -> str:
+        """Return which database this is, however it is reached."""
+        if self._identity is None:
+            with _errors(), self._connection() as connection, _autocommit(connection):
+                self._identity = read_identity(connection)
+        return self._identity
 
     def uuid(self, value: Any) -> UUID:
         return cast("UUID", value)
@@ -190,11 +226,16 @@ class PostgresDatabase:
 
     def _until_read(self, once: Callable[[], T]) -> T:
         """Run a read, and repeat it after transient errors."""
+        give_up_at = monotonic() + (current_patience() or PATIENCE)
         for attempt in range(1, TRIES + 1):
+            check_canceled()
             try:
                 return once()
+            except psycopg.errors.QueryCanceled as error:
+                raise too_long(STATEMENT_SECONDS) from error
             except psycopg.Error as error:
-                if attempt == TRIES or not _is_passing(error):
+                last = attempt == TRIES or monotonic() > give_up_at
+                if last or not _is_passing(error):
                     raise translated(error) from error
                 self._lines().pool.check()
             sleep(jitter(0, min(1.0, 0.02 * 2**attempt)))
@@ -206,8 +247,7 @@ class PostgresDatabase:
             committing = False
             try:
                 with nullcontext() if self._pooler else connection.pipeline():
-                    if self._pooler:
-                        _set_locally(connection)
+                    self._prepare(connection)
                     result = work(PostgresTransaction(connection, self._statements))
                     committing = True
                     connection.commit()
@@ -218,6 +258,16 @@ class PostgresDatabase:
                 raise
             return result
 
+    def _prepare(self, connection: Connection) -> None:
+        """Begin a transaction with the settings and plans that it needs."""
+        if self._pooler:
+            _set_locally(connection)
+            return
+        now = monotonic()
+        if now - self._planned.setdefault(connection, now) > REPLAN_EVERY:
+            connection.execute("DISCARD PLANS")
+            self._planned[connection] = now
+
     @contextmanager
     def _connection(self, patience: float | None = None) -> Generator[Connection]:
         """Lend a connection from the pool. Uncommitted changes are rolled back when it is returned.
@@ -226,6 +276,7 @@ class PostgresDatabase:
         driver may raise anything, even a `ValueError`.
         """
         pool = self._lines().pool
+        patience = current_patience() if patience is None else patience
         try:
             connection = pool.getconn(patience)
         except PoolTimeout as error:
@@ -279,7 +330,7 @@ class PostgresDatabase:
             lines.pool.open()
         return lines
 
-    def _start(self) -> None:
+    def _start(self, *, create: bool) -> None:
         """Check the server and migrate, with a connection outside the pool, whose errors say what is wrong."""
         give_up_at = monotonic() + PATIENCE
         while True:
@@ -287,7 +338,7 @@ class PostgresDatabase:
                 with psycopg.connect(self._info, **self._options) as connection:
                     _configure(connection)
                     check_durability(connection)
-                    migrate(connection)
+                    migrate(connection, create=create)
                 return
             except psycopg.Error as error:
                 if monotonic() > give_up_at or not _is_passing(error):
@@ -338,9 +389,10 @@ def _clean(connection: Connection) -> None:
 
 
 def _set_locally(connection: Connection) -> None:
+    settings = SETTINGS | PLANNING
     connection.execute(
         "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS s (name, value)",
-        [list(SETTINGS), list(SETTINGS.values())],
+        [list(settings), list(settings.values())],
     )
 
 
@@ -397,6 +449,8 @@ def translated(error: psycopg.Error) -> StoreError:
     """Translate an error of PostgreSQL. The message never contains the URL, which may have a password."""
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
         return StoreError("The Windlass tables are not in this database. Is it the one that the store uses?")
+    if isinstance(error, psycopg.DataError):
+        return UnstorableValue(f"PostgreSQL: {error}".strip())
     unavailable = psycopg.OperationalError | psycopg.errors.ReadOnlySqlTransaction
     if isinstance(error, unavailable) or _is_passing(error):
         return StoreUnavailable(f"PostgreSQL: {error}".strip())

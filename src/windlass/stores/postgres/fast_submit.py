@@ -1,8 +1,7 @@
 """The fast path of a submit: one statement that is a transaction of its own (`shortcuts/enqueue.sql`).
 
-It takes plain tasks, which most calls of `enqueue` submit: no key, prerequisites, workflow or times, in a queue with
-the default order and no limit. All other batches, and those for which it fails, take the regular path of
-`stores.sql.submit`. Every fallback is counted in `counts` and logged at debug level.
+It takes plain tasks (`stores.sql.plain_tasks`). All other batches, and those for which it fails, take the regular path
+of `stores.sql.submit`. Every fallback is counted in `counts` and logged at debug level.
 """
 
 from __future__ import annotations
@@ -14,17 +13,20 @@ from enum import StrEnum
 
 from windlass.clock import monotonic
 from windlass.core.lifecycle import State
-from windlass.core.ordering import Queue, place
-from windlass.core.serving import kind_of
-from windlass.core.submission import CHUNK, Draft, encode_rules
-from windlass.core.task import Lease
+from windlass.core.submission import CHUNK, Draft
+from windlass.core.task import Lease, TaskId
+from windlass.stores.postgres.arrays import array
 from windlass.stores.postgres.database import PostgresDatabase
 from windlass.stores.protocol import Receipt
 from windlass.stores.sql.database import Values
+from windlass.stores.sql.plain_tasks import Common, is_plain, split_batch
 from windlass.stores.sql.submit import Submitted
 
 REMEMBERED = 10.0
 """For this many seconds, queues that the statement refused take the regular path at once."""
+
+_TYPES = "text", "text", "bigint", "bigint", "text", "text", "text", "integer", "bigint"
+"""The types of the columns of `Common`."""
 
 log = logging.getLogger(__name__)
 
@@ -76,17 +78,16 @@ class FastSubmits:
             return SubmitPath.ENTRIES
         if len(drafts) > CHUNK:
             return SubmitPath.LARGE
-        return None if all(map(_is_plain, drafts)) else SubmitPath.NOT_PLAIN
+        return None if all(map(is_plain, drafts)) else SubmitPath.NOT_PLAIN
 
     def _submit(self, drafts: Sequence[Draft]) -> Submitted | SubmitPath:
-        queues = sorted({one.new.queue for one in drafts})
+        common, tasks = split_batch(drafts)
+        queues = sorted({one.queue for one in common})
         now = monotonic()
         if any(self._not_before.get(queue, 0.0) > now for queue in queues):
             return SubmitPath.QUEUE
-        defaults = {queue: Queue(name=queue) for queue in queues}
-        batch = [_columns(nth, one, defaults[one.new.queue]) for nth, one in enumerate(drafts)]
         to_notify = self._db.unnotified(queues)
-        answer = self._db.run_shortcut("enqueue", batch, queues=queues, now=self._db.now(), to_notify=to_notify)
+        answer = self._run(common, tasks, to_notify)
         if answer is None:
             return SubmitPath.FAILED
         if not answer:
@@ -95,35 +96,12 @@ class FastSubmits:
         self._db.mark_notified(to_notify)
         return Submitted([Receipt(one.id, True, State.RUNNABLE) for one in drafts], [], set(queues))
 
-
-def _is_plain(one: Draft) -> bool:
-    new = one.new
-    return (
-        new.key is None
-        and not one.prerequisites
-        and new.workflow is None
-        and new.deadline is None
-        and new.delay is None
-        and new.at is None
-        and new.expires is None
-    )
-
-
-def _columns(nth: int, one: Draft, queue: Queue) -> tuple[object, ...]:
-    """Return a row for `enqueue`. The last part of the task's place is its due time, which the database adds."""
-    new = one.new
-    band, rank, _ = place(queue, priority=new.priority, deadline=None, due=0)
-    return (
-        one.id,
-        nth,
-        new.queue,
-        new.tenant,
-        band,
-        rank,
-        new.on_failure.value,
-        new.handler,
-        one.args,
-        encode_rules(one.rules),
-        new.priority,
-        kind_of(new.handler, one.rules),
-    )
+    def _run(
+        self, common: Sequence[Common], tasks: Sequence[tuple[TaskId, str, int]], to_notify: Sequence[str]
+    ) -> Sequence[Values] | None:
+        run, now = self._db.run_shortcut, self._db.now()
+        if len(tasks) == 1:
+            [(id, args, _)] = tasks
+            return run("enqueue_one", None, id=id, args=args, notify=bool(to_notify), now=now, **common[0]._asdict())
+        columns = dict(zip(Common._fields, map(array, _TYPES, zip(*common, strict=True)), strict=True))
+        return run("enqueue", tasks, now=now, to_notify=to_notify, **columns)

@@ -2,6 +2,8 @@
 
 A queue is notified at most once in `QUIET` seconds, because a commit with NOTIFY takes a lock on the whole server. A
 claimer polls for longer than that after it has found work, so it finds what a suppressed wake-up was for.
+
+The payload is the name of the queue, and after a slash the sender, if it has woken up its own threads already.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from datetime import timedelta
 
 import psycopg
 
-from windlass.clock import jitter, monotonic
+from windlass.clock import entropy, jitter, monotonic
 from windlass.errors import WindlassError
 
 QUIET = 0.015
@@ -28,6 +30,7 @@ class Notifications:
     def __init__(self, listen_url: str | None, notify: Callable[[Collection[str]], None]) -> None:
         self._listen_url = listen_url
         self._notify = notify
+        self._sender = f"{entropy(1)():x}"
         self._notified_at: dict[str, float] = {}
         self._received: dict[str, int] = {}
         self._woken = threading.Condition()
@@ -38,7 +41,7 @@ class Notifications:
     def notify(self, queues: Collection[str]) -> None:
         """Notify those of the queues that were not notified recently. A failure is only logged.
 
-        Waiting threads of this process are woken up at once, without the server.
+        Waiting threads of this store are woken up at once, without the server.
         """
         for queue in queues:
             self._wake(queue)
@@ -46,7 +49,7 @@ class Notifications:
         self.mark_notified(due)
         if due:
             try:
-                self._notify(due)
+                self._notify([f"{queue}/{self._sender}" for queue in due])
             except (psycopg.Error, WindlassError) as error:
                 log.warning("could not send a wake-up, polling will find the work: %s", error)
 
@@ -107,7 +110,9 @@ class Notifications:
             self._wake_all()  # For wake-ups that were missed before the LISTEN.
             while not self._closed.is_set():
                 for hint in connection.notifies(timeout=0.5, stop_after=1):
-                    self._wake(hint.payload)
+                    queue, _, sender = hint.payload.partition("/")
+                    if sender != self._sender:  # Our own would wake up a thread a second time, for nothing.
+                        self._wake(queue)
 
     def _wake(self, queue: str) -> None:
         with self._woken:

@@ -7,6 +7,7 @@ from typing import Any, LiteralString, TypeAlias, cast
 import psycopg
 
 from windlass.errors import UnsafeStore
+from windlass.stores.admin import DatabaseMissing
 from windlass.stores.migrate import pending
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
@@ -26,10 +27,13 @@ def check_durability(connection: Connection) -> None:
             )
 
 
-def migrate(connection: Connection) -> None:
+def migrate(connection: Connection, *, create: bool = True) -> None:
     """Apply pending migrations. If there are none, this only reads and needs no right to create tables."""
-    if not pending("postgres", version(connection)):
+    before = version(connection)
+    if not pending("postgres", before):
         return
+    if not create and before == 0:
+        raise DatabaseMissing("The database has no Windlass tables. `windlass db migrate` creates them.")
     connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
     connection.execute("SET LOCAL statement_timeout = 0")  # The timeout is for calls, not for building an index.
     connection.execute("CREATE SCHEMA IF NOT EXISTS windlass")

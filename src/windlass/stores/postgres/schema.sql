@@ -3,27 +3,36 @@
 --
 -- Times are microseconds since 1970, UTC.
 --
--- `task` is narrow, because it is the only table that changes while tasks run. `body` has what callers wrote, `result` what
--- handlers returned, `attempt` the errors. A transaction locks rows in one statement and in id order
+-- `task` has what callers wrote, `runnable`, `leased` and `completed` what changes while tasks run, `result` what handlers
+-- returned, `attempt` the errors. A transaction locks rows in one statement and in id order
 -- (docs/architecture/stores.md). There are no foreign keys: each would cost a lock on the parent for every row.
 
 CREATE FUNCTION windlass.clock(given bigint) RETURNS bigint
     LANGUAGE sql VOLATILE PARALLEL SAFE
     AS $$ SELECT coalesce(given, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) $$;
 
+-- Return the fence of the next lease of a task, as core.fence.next_fence does.
+CREATE FUNCTION windlass.next_fence(fence bigint, epoch bigint, submitted bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT greatest(fence, (epoch << 40) + submitted / 10000) + 1 $$;
+
 CREATE TABLE windlass.meta (
-    one   boolean PRIMARY KEY DEFAULT true CHECK (one),
-    epoch bigint NOT NULL DEFAULT 0
+    one      boolean PRIMARY KEY DEFAULT true CHECK (one),
+    epoch    bigint NOT NULL DEFAULT 0,
+    settings bigint NOT NULL DEFAULT 0 -- Grows with every change of a limit or of the settings of a tenant.
 );
 INSERT INTO windlass.meta DEFAULT VALUES;
 
+-- One row per task, with what its caller wrote, and its state unless that changes often. The state `queued` means that the
+-- task was made runnable: it is then in one of the tables `runnable`, `leased` and `completed`, and the hot path moves it
+-- from each to the next without writing this row (docs/decisions/0019-one-table-per-hot-state.md). `fence`, `session` and
+-- `claimed` are those of the latest lease that did not complete.
 CREATE TABLE windlass.task (
     id               uuid PRIMARY KEY,
     queue            text COLLATE "C" NOT NULL,
     tenant           text COLLATE "C" NOT NULL,
     state            text COLLATE "C" NOT NULL CHECK (state IN (
-                         'waiting', 'scheduled', 'runnable', 'leased', 'retrying',
-                         'completed', 'failed', 'cancelled', 'expired')),
+                         'waiting', 'scheduled', 'queued', 'retrying', 'failed', 'cancelled', 'expired')),
     band             bigint NOT NULL,
     rank             bigint NOT NULL,
     tie              bigint NOT NULL,
@@ -45,45 +54,102 @@ CREATE TABLE windlass.task (
     lot              bigint NOT NULL DEFAULT 0,
     kind             bigint NOT NULL,
     error_group      text COLLATE "C", -- Of a failed task: the fingerprint of its last error.
-    CONSTRAINT leased_by_somebody CHECK (state <> 'leased' OR (session IS NOT NULL AND claimed IS NOT NULL)),
-    CONSTRAINT finished_at_the_end CHECK
-        ((finished IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled', 'expired'))),
-    CONSTRAINT runs_after_its_prerequisites CHECK (waiting = 0 OR state IN ('waiting', 'failed', 'cancelled', 'expired'))
-) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
-
--- Each index contains only the rows that are searched for, so finished tasks are in none but the last.
-CREATE INDEX task_runnable ON windlass.task (queue, lot, band, rank, tie, id) WHERE state = 'runnable';
--- For claims that skip kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
-CREATE INDEX task_kind ON windlass.task (queue, lot, kind, band, rank, tie, id) WHERE state = 'runnable';
--- For the longest wait. By partition, so that dead entries of empty partitions need not be skipped.
-CREATE INDEX task_oldest ON windlass.task (queue, lot, due) WHERE state = 'runnable';
-CREATE INDEX task_due ON windlass.task (due) WHERE state IN ('scheduled', 'retrying');
-CREATE INDEX task_held ON windlass.task (session) WHERE state = 'leased';
-CREATE INDEX task_cancel_by ON windlass.task (cancel_by) WHERE cancel_by IS NOT NULL;
-CREATE INDEX task_expires ON windlass.task (expires) WHERE expires IS NOT NULL AND finished IS NULL;
-CREATE INDEX task_failed ON windlass.task (finished, id) WHERE state = 'failed';
-CREATE INDEX task_finished ON windlass.task (finished, id) WHERE finished IS NOT NULL;
-
-CREATE TABLE windlass.body (
-    id          uuid PRIMARY KEY,
-    handler     text COLLATE "C" NOT NULL,
-    args        text NOT NULL,
-    rules       text,
-    workflow    text COLLATE "C",
-    workflow_tenant text COLLATE "C",
-    key         text COLLATE "C",
-    fingerprint uuid,
-    priority    integer NOT NULL,
-    deadline    bigint,
-    first_due   bigint NOT NULL,
-    submitted   bigint NOT NULL,
+    handler          text COLLATE "C" NOT NULL,
+    args             text NOT NULL,
+    rules            text,
+    workflow         text COLLATE "C",
+    workflow_tenant  text COLLATE "C",
+    key              text COLLATE "C",
+    fingerprint      uuid,
+    priority         integer NOT NULL,
+    deadline         bigint,
+    first_due        bigint NOT NULL,
+    submitted        bigint NOT NULL,
+    CONSTRAINT finished_at_the_end CHECK ((finished IS NOT NULL) = (state IN ('failed', 'cancelled', 'expired'))),
+    CONSTRAINT runs_after_its_prerequisites CHECK
+        (waiting = 0 OR state IN ('waiting', 'failed', 'cancelled', 'expired')),
     CONSTRAINT tenant_of_its_workflow CHECK ((workflow IS NULL) = (workflow_tenant IS NULL))
-);
-CREATE INDEX body_submitted ON windlass.body (submitted, id);
+) WITH (fillfactor = 95, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
+
+CREATE INDEX task_submitted ON windlass.task (submitted, id);
+CREATE INDEX task_due ON windlass.task (due) WHERE state IN ('scheduled', 'retrying');
+CREATE INDEX task_cancel_by ON windlass.task (cancel_by) WHERE cancel_by IS NOT NULL;
+CREATE INDEX task_expires ON windlass.task (expires)
+    WHERE expires IS NOT NULL AND state IN ('waiting', 'scheduled', 'retrying');
+CREATE INDEX task_failed ON windlass.task (finished, id) WHERE state = 'failed';
+CREATE INDEX task_finished ON windlass.task (finished, id) WHERE state IN ('cancelled', 'expired');
 -- `workflow_tenant` repeats the tenant, only for tasks of a workflow. The first index has the steps of a workflow in submit
 -- order. The second lists workflows, newest first, with one lookup per (submitted, workflow, tenant).
-CREATE INDEX body_workflow ON windlass.body (workflow, workflow_tenant, submitted, id) WHERE workflow IS NOT NULL;
-CREATE INDEX body_workflow_newest ON windlass.body (submitted, workflow, workflow_tenant) WHERE workflow IS NOT NULL;
+CREATE INDEX task_workflow ON windlass.task (workflow, workflow_tenant, submitted, id) WHERE workflow IS NOT NULL;
+CREATE INDEX task_workflow_newest ON windlass.task (submitted, workflow, workflow_tenant) WHERE workflow IS NOT NULL;
+
+-- The tasks that can be claimed, with what the choice needs.
+CREATE TABLE windlass.runnable (
+    queue   text COLLATE "C" NOT NULL,
+    lot     bigint NOT NULL DEFAULT 0,
+    band    bigint NOT NULL,
+    rank    bigint NOT NULL,
+    tie     bigint NOT NULL,
+    id      uuid NOT NULL,
+    kind    bigint NOT NULL,
+    due     bigint NOT NULL,
+    expires bigint,
+    PRIMARY KEY (queue, lot, band, rank, tie, id)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
+-- The condition of these two indexes is always true. Only statements that repeat it can use them, so that none looks up a
+-- task through a part of their columns: an empty table makes all indexes look equally good.
+-- For claims that skip kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
+CREATE INDEX runnable_kind ON windlass.runnable (queue, lot, kind, band, rank, tie, id) WHERE lot >= 0;
+-- For the longest wait. By partition, so that dead entries of empty partitions need not be skipped.
+CREATE INDEX runnable_oldest ON windlass.runnable (queue, lot, due) WHERE lot >= 0;
+-- The same for lanes, which have negative numbers (docs/decisions/0022-who-goes-next.md). The conditions mean the same and
+-- are written differently, so that a statement can use only the index that it means.
+CREATE INDEX runnable_lane_kind ON windlass.runnable (queue, lot, kind, band, rank, tie, id) WHERE lot < 0;
+CREATE INDEX runnable_lane_oldest ON windlass.runnable (queue, due) WHERE lot <= -1;
+CREATE INDEX runnable_expires ON windlass.runnable (expires) WHERE expires IS NOT NULL;
+
+-- The leases. An index by session is missing on purpose: it would tempt the planner to read all leases of a session to
+-- find one task. The table has as many rows as tasks are running, so the sweep of a lost session reads it all.
+CREATE TABLE windlass.leased (
+    id               uuid PRIMARY KEY,
+    fence            bigint NOT NULL,
+    session          uuid NOT NULL,
+    claimed          bigint NOT NULL,
+    queue            text COLLATE "C" NOT NULL,
+    tenant           text COLLATE "C" NOT NULL,
+    handler          text COLLATE "C" NOT NULL,
+    limit_key        text COLLATE "C",
+    limited          boolean NOT NULL DEFAULT false, -- Counted for limits.
+    charge           bigint, -- In a fair queue, what was charged to the tenant.
+    cancel_requested boolean NOT NULL DEFAULT false
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
+CREATE INDEX leased_cancelling ON windlass.leased (session) WHERE cancel_requested;
+CREATE INDEX leased_limited ON windlass.leased (queue, tenant, handler, limit_key) WHERE limited;
+
+CREATE TABLE windlass.completed (
+    id       uuid PRIMARY KEY,
+    fence    bigint NOT NULL,
+    session  uuid NOT NULL,
+    claimed  bigint NOT NULL,
+    finished bigint NOT NULL
+);
+CREATE INDEX completed_finished ON windlass.completed (finished);
+
+-- Every task as it is now. Statements look it up by id.
+CREATE VIEW windlass.current_task AS
+SELECT t.id, t.queue, t.tenant,
+       CASE WHEN t.state <> 'queued' THEN t.state WHEN l.id IS NOT NULL THEN 'leased' COLLATE "C"
+            WHEN c.id IS NOT NULL THEN 'completed' COLLATE "C" ELSE 'runnable' COLLATE "C" END AS state,
+       t.band, t.rank, t.tie, t.due, t.expires, t.waiting, t.on_failure,
+       coalesce(l.fence, c.fence, t.fence) AS fence, coalesce(l.session, c.session, t.session) AS session,
+       coalesce(l.claimed, c.claimed, t.claimed) AS claimed, coalesce(c.finished, t.finished) AS finished,
+       CASE WHEN c.id IS NULL THEN t.attempts ELSE t.attempts + 1 END AS attempts, t.crashes, t.losses, t.generation,
+       t.cancel_requested, t.cancel_by, CASE WHEN c.id IS NULL THEN t.reason END AS reason, t.error_group,
+       t.handler, t.args, t.rules, t.workflow, t.workflow_tenant, t.key, t.fingerprint, t.priority, t.deadline,
+       t.first_due, t.submitted
+  FROM windlass.task AS t
+  LEFT JOIN windlass.leased AS l ON l.id = t.id
+  LEFT JOIN windlass.completed AS c ON c.id = t.id;
 
 CREATE TABLE windlass.result (
     id    uuid PRIMARY KEY,
@@ -147,7 +213,7 @@ CREATE TABLE windlass.bulk_task (
 CREATE INDEX bulk_task_stage ON windlass.bulk_task (bulk, stage, task);
 CREATE INDEX bulk_task_task ON windlass.bulk_task (task);
 
--- Claim partitions. While a long transaction blocks vacuum, entries of claimed tasks stay at the head of `task_runnable`,
+-- Claim partitions. While a long transaction blocks vacuum, entries of claimed tasks stay at the head of `runnable`,
 -- and every claim has to skip them. So runnable tasks are kept in partitions: when the head of the open one gets slow, a
 -- new one is opened, and in a closed one claims look only behind its mark (docs/decisions/0004-a-pinned-horizon.md). A
 -- queue without a row has one open partition, number 0.
@@ -194,17 +260,17 @@ CREATE INDEX placeholder_workflow ON windlass.placeholder (workflow);
 CREATE INDEX placeholder_expires ON windlass.placeholder (expires);
 
 CREATE TABLE windlass.queue (
-    name        text COLLATE "C" PRIMARY KEY,
-    strategy    text COLLATE "C" NOT NULL,
-    horizon     bigint NOT NULL,
-    step        bigint NOT NULL,
-    paused      boolean NOT NULL,
-    paused_by   text,
-    paused_why  text,
-    max_waiting integer,
-    max_leased  integer,
-    weight      integer NOT NULL,
-    fair        boolean NOT NULL
+    name         text COLLATE "C" PRIMARY KEY,
+    strategy     text COLLATE "C" NOT NULL,
+    horizon      bigint NOT NULL,
+    step         bigint NOT NULL,
+    paused       boolean NOT NULL,
+    paused_by    text,
+    paused_why   text,
+    paused_until bigint,
+    max_waiting  integer,
+    weight       integer NOT NULL,
+    fair         boolean NOT NULL
 );
 
 -- Counts are sums of appended deltas, so that transactions never wait for each other here. The sweep folds them.
@@ -246,7 +312,7 @@ CREATE TABLE windlass.log (
     PRIMARY KEY (task, fence)
 );
 
--- The progress of attempts, outside the hot row of `task`, and updated in place (HOT updates).
+-- The progress of attempts, outside the hot rows, and updated in place (HOT updates).
 CREATE TABLE windlass.progress (
     task    uuid PRIMARY KEY,
     fence   bigint NOT NULL,
@@ -314,4 +380,79 @@ CREATE FUNCTION windlass.open_lot(of_queue text) RETURNS bigint
 BEGIN
     PERFORM pg_catalog.pg_current_xact_id();
     RETURN coalesce((SELECT max(number) FROM windlass.lot WHERE queue = of_queue), 0);
+END $$;
+
+-- What the tenants have used of fair queues (`core.fairness.Account`). The row of the queue itself has no tenant. Claims find
+-- active tenants by their charge, and the others by their lanes.
+CREATE TABLE windlass.account (
+    queue   text COLLATE "C" NOT NULL,
+    tenant  text COLLATE "C" NOT NULL,
+    charged bigint NOT NULL,
+    highest bigint NOT NULL,
+    mean    bigint NOT NULL,
+    minute  double precision NOT NULL,
+    hour    double precision NOT NULL,
+    at      bigint NOT NULL,
+    active  boolean NOT NULL,
+    PRIMARY KEY (queue, tenant)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX account_turn ON windlass.account (queue, charged, tenant) WHERE active;
+CREATE INDEX account_idle ON windlass.account (at) WHERE NOT active;
+
+-- Attempts of fair queues that have ended. The next claim adds them to the accounts.
+CREATE TABLE windlass.usage (
+    queue    text COLLATE "C" NOT NULL,
+    tenant   text COLLATE "C" NOT NULL,
+    ran      bigint NOT NULL,
+    charge   bigint NOT NULL,
+    attempts bigint NOT NULL,
+    at       bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX usage_queue ON windlass.usage (queue);
+
+-- Scopes of limits in which a lease has ended. The next claim under limits looks at the tasks again that they held back.
+CREATE TABLE windlass.freed (
+    queue     text COLLATE "C" NOT NULL,
+    tenant    text COLLATE "C" NOT NULL,
+    handler   text COLLATE "C" NOT NULL,
+    limit_key text COLLATE "C"
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Lanes of tasks that a limit held back, by the name of the limit. Claims look at a lane from `ready` on; without it, when
+-- a lease in the scope of the limit has ended. The name is empty for a queue that was fair: its lanes are to be emptied.
+CREATE TABLE windlass.parked (
+    queue  text COLLATE "C" NOT NULL,
+    tenant text COLLATE "C" NOT NULL,
+    name   text COLLATE "C" NOT NULL,
+    lot    bigint NOT NULL,
+    ready  bigint,
+    PRIMARY KEY (queue, tenant, name)
+) WITH (fillfactor = 50);
+CREATE INDEX parked_ready ON windlass.parked (queue, ready, tenant, name) WHERE ready IS NOT NULL;
+-- The conditions are always true. Only a statement that repeats one can use its index: a name and a queue may have very many
+-- lanes.
+CREATE INDEX parked_name ON windlass.parked (name) WHERE lot < 0;
+CREATE INDEX parked_lot ON windlass.parked (queue, lot) WHERE lot <= -1;
+
+-- Rates: when the bucket of a limit is full again.
+CREATE TABLE windlass.bucket (
+    name    text COLLATE "C" PRIMARY KEY,
+    full_at bigint NOT NULL
+) WITH (fillfactor = 50);
+CREATE INDEX bucket_full ON windlass.bucket (full_at);
+
+-- Return the lane of a tenant in fair queues, as stores.sql.lanes.lane_of does.
+CREATE FUNCTION windlass.lane(of_tenant text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT -1 - ('x' || left(encode(sha256(convert_to(of_tenant, 'UTF8')), 'hex'), 15))::bit(60)::bigint $$;
+
+-- Return the partition for a new runnable task: the lane of its tenant in a fair queue, else the open partition. As
+-- `open_lot`, it gets a transaction id first.
+CREATE FUNCTION windlass.lot_of(of_queue text, of_tenant text) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+BEGIN
+    PERFORM pg_catalog.pg_current_xact_id();
+    RETURN CASE WHEN EXISTS (SELECT FROM windlass.queue WHERE name = of_queue AND fair) THEN windlass.lane(of_tenant)
+                ELSE coalesce((SELECT max(number) FROM windlass.lot WHERE queue = of_queue), 0) END;
 END $$;

@@ -24,6 +24,7 @@ class PostgresStore(SqlStore):
 
     Set `pooler` for PgBouncer in transaction mode: the store then uses no prepared statements and no LISTEN, and
     `listen_url` may name the server itself, for wake-ups. `connections` is the largest number of connections to open.
+    Without `create`, a database that has no Windlass tables raises `DatabaseMissing`.
     """
 
     def __init__(
@@ -36,11 +37,16 @@ class PostgresStore(SqlStore):
         pooler: bool = False,
         listen_url: str | None = None,
         connections: int = 8,
+        create: bool = True,
     ) -> None:
-        db = PostgresDatabase(url, clock, pooler=pooler, listen_url=listen_url, connections=connections)
+        db = PostgresDatabase(url, clock, pooler=pooler, listen_url=listen_url, connections=connections, create=create)
         super().__init__(db, retention, series_kept)
         self._postgres = db
         self.fast_submits = FastSubmits(db, pooler=pooler)
+
+    def identity(self) -> str:
+        """Return which database this is, however it is reached."""
+        return self._postgres.identity()
 
     def horizon_age(self) -> float:
         """Return for how many seconds the oldest open transaction has kept the server from cleaning up."""

@@ -23,9 +23,9 @@ from windlass.core.times import Micros, micros
 from windlass.errors import CommitUnknown
 from windlass.stores.sql.audited_change import AuditedChange
 from windlass.stores.sql.database import Database, Transaction, Values
-from windlass.stores.sql.graph import resolve
+from windlass.stores.sql.graph import resolve, until_still
 from windlass.stores.sql.rows import uuids
-from windlass.stores.sql.task_actions import CAME, COMING, announce_cancelled, cancel_some, retry_some, until_still
+from windlass.stores.sql.task_actions import CAME, COMING, announce_cancelled, cancel_some, retry_some
 
 T = TypeVar("T")
 

@@ -32,6 +32,7 @@ from windlass.stores.coordination import (
 from windlass.stores.protocol import check_limit
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Transaction, Values
+from windlass.stores.sql.limit_settings import note_change
 
 _LAST = 2**63 - 1
 
@@ -46,7 +47,7 @@ class SqlCoordination(SqlBase):
             [
                 ("now", {"now": db.now()}),
                 ("queue_counts", {"queues": asked}),
-                ("queue_heads", {"queues": asked}),
+                ("queue_heads", {"queues": asked, "now": db.now()}),
                 ("due_soon", {"queues": asked, "ahead": until, "limit": LOOKED_AT, "now": db.now()}),
                 ("controls", {"kinds": list(STEERING)}),
                 ("reports", {"now": db.lease_now(), "boot": db.boot()}),
@@ -76,6 +77,7 @@ class SqlCoordination(SqlBase):
         def work(tx: Transaction) -> bool:
             put = tx.query("put_control", kind=kind, name=name, value=value, expect=expect, mark=mark, now=db.now())
             if put.rows():
+                note_change(tx, kind, name)
                 tx.execute("note", batch, now=db.now())
                 return True
             [(version, found)] = tx.query("control_mark", kind=kind, name=name).rows() or [(0, None)]

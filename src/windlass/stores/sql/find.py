@@ -17,9 +17,12 @@ from windlass.stores.protocol import SCANNED, Cursor, Filter, Page, check_limit
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database
 from windlass.stores.sql.filter_prefetch import Prefetch, prefetch
-from windlass.stores.sql.rows import task_from
+from windlass.stores.sql.rows import tasks_from
 
 CHUNK = 500
+"""The most tasks that are read at once: fewer if their arguments are large."""
+CHUNK_BYTES = 2**20
+LARGE_CHUNK = 50
 _FIRST, _LAST = TaskId(UUID(int=0)), TaskId(UUID(int=2**128 - 1))
 
 
@@ -76,8 +79,7 @@ def _known(db: Database, wanted: Prefetch) -> list[tuple[Micros, TaskId]] | None
     """Return the submit times and ids of all tasks that can match, newest first; None if unknown or too many."""
     if wanted.ids is not None:
         rows = db.read(lambda tx: tx.query("get", [(id,) for id in wanted.ids or ()]).rows())
-        tasks = [task_from(db, line) for line in rows]
-        return sorted(((task.submitted, task.id) for task in tasks), reverse=True)
+        return sorted(((task.submitted, task.id) for task in tasks_from(db, rows)), reverse=True)
     workflows = wanted.workflows or []
     states = set[str]() if workflows else wanted.few_states
     if not workflows and not states:
@@ -88,7 +90,7 @@ def _known(db: Database, wanted: Prefetch) -> list[tuple[Micros, TaskId]] | None
     found = db.read(lambda tx: tx.query("indexed_candidates", None, **asked).rows())
     if len(found) > SCANNED:
         return None
-    # A task that is being pruned has no body any more.
+    # A task that was pruned meanwhile has no submit time.
     return sorted(((at, TaskId(db.uuid(id))) for at, id in found if at is not None), reverse=True)
 
 
@@ -96,7 +98,7 @@ def _by_id(db: Database, ids: Sequence[TaskId]) -> Iterator[Task]:
     for first in range(0, len(ids), CHUNK):
         chunk = ids[first : first + CHUNK]
         rows = db.read(lambda tx, chunk=chunk: tx.query("get", [(id,) for id in sorted(chunk)]).rows())
-        found = {task.id: task for task in (task_from(db, line) for line in rows)}
+        found = {task.id: task for task in tasks_from(db, rows)}
         yield from (found[id] for id in chunk if id in found)
 
 
@@ -129,8 +131,9 @@ def _newest(db: Database, wanted: Prefetch, start: Cursor, end: Cursor, limit: i
                 limit=chunk,
             ).rows()
         )
-        tasks = [task_from(db, line) for line in rows]
+        tasks = tasks_from(db, rows)
         yield from tasks
-        if len(tasks) < chunk:
+        if len(rows) < chunk or not tasks:
             return
-        start, chunk = Cursor(tasks[-1].submitted, tasks[-1].id), max(chunk, CHUNK)
+        small = sum(len(task.args) for task in tasks) < CHUNK_BYTES
+        start, chunk = Cursor(tasks[-1].submitted, tasks[-1].id), CHUNK if small else LARGE_CHUNK

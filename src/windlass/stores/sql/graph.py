@@ -11,8 +11,8 @@ the graph are locked only if no other transaction has locked them; otherwise the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from windlass.core.fingerprint import error_group
@@ -20,9 +20,12 @@ from windlass.core.graph import End, find_any_cycle, unblock
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.core.times import Micros
-from windlass.errors import CycleFound
+from windlass.errors import CycleFound, StoreUnavailable
 from windlass.stores.sql.database import Answer, Database, Dialect, Transaction
-from windlass.stores.sql.rows import Moves, Row, row_from, rows_from, uuids
+from windlass.stores.sql.locks import lock_tasks, share_tasks
+from windlass.stores.sql.rows import Moves, Row, row_from, uuids
+
+T = TypeVar("T")
 
 EDGES = 1_000
 """The approximate number of edges that one transaction resolves at most."""
@@ -35,6 +38,23 @@ PART = 500
 
 ROUNDS = 20
 """The number of transactions that a caller runs before it leaves the rest to the sweep."""
+
+TRIES = 100
+"""The number of times that a transaction starts again because edges have moved."""
+
+
+class EdgesMoved(Exception):
+    """Tasks ended or edges were resolved before the tasks were locked, so the transaction must start again."""
+
+
+def until_still(attempt: Callable[[], T]) -> T:
+    """Repeat a transaction until nobody changes its edges meanwhile."""
+    for _ in range(TRIES):
+        try:
+            return attempt()
+        except EdgesMoved:
+            continue
+    raise StoreUnavailable("The prerequisites of these tasks keep changing. Try again.")
 
 
 class PassResult(NamedTuple):
@@ -145,7 +165,7 @@ class Resolver:
 def query_dependents(tx: Transaction, ends: Collection[UUID]) -> Dependents:
     """Query the dependents of these ends, which must be locked or ended by this transaction."""
     share = _share(ends)
-    return Dependents(tx.query("reach", [(id,) for id in sorted(ends)], limit=share), share)
+    return Dependents(tx.query("reach", [(id,) for id in ends], limit=share), share)
 
 
 def _share(ends: Collection[object]) -> int:
@@ -185,7 +205,7 @@ def resolve_joined(db: Database) -> int:
     children = uuids(db, db.read(lambda tx: tx.query("joining", limit=EDGES).rows()))
     if not children:
         return 0
-    announced = db.transact(lambda tx: _recheck(db, tx, children))
+    announced = until_still(lambda: db.transact(lambda tx: _recheck(db, tx, children)))
     db.notify(resolve(db, announced))
     return len(children)
 
@@ -224,8 +244,7 @@ def _resolve_edges(db: Database, tx: Transaction, ended: Sequence[UUID], levels:
             cut.append((parent, children[share - 1]))
     resolver = Resolver(db, tx, now)
     if reached:
-        held = tx.query("lock_tasks", [(child,) for child in sorted(reached)])
-        resolver.resolve_levels(resolver.apply(rows_from(db, held.rows()), reached), levels)
+        resolver.resolve_levels(resolver.apply(lock_tasks(db, tx, reached), reached), levels)
     announced = resolver.write()
     remaining = [parent for parent, _ in cut]
     tx.execute("close_ended", [(parent,) for parent in sorted(ends.keys() - set(remaining))])
@@ -242,7 +261,10 @@ def _recheck(db: Database, tx: Transaction, children: Sequence[UUID]) -> list[UU
     if not batch:
         return []
     sealed = {db.uuid(id): bool(done) for id, done, _ in tx.query("hold_workflows", batch).rows()}
-    states = {db.uuid(id): State(state) for id, _, _, state, *_ in tx.query("parents", batch).rows()}
+    noted = set(uuids(db, tx.query("hold_ended", batch).rows()))  # Before the tasks, like a retry.
+    states = {one.id: one.state for one in share_tasks(db, tx, [id for (id,) in batch])}
+    if not set(uuids(db, tx.query("find_ended", batch).rows())) <= noted:
+        raise EdgesMoved
     to_come = set(uuids(db, tx.query("open_placeholders", batch).rows()))
     ends = [(id, End.SEALED) for id, done in sealed.items() if done]
     ends += [(id, End(state.value)) for id, state in states.items() if state.final]
@@ -262,7 +284,7 @@ def _fail_one_cycle(db: Database, tx: Transaction, workflow: UUID, tenant: str, 
     if not members:
         tx.execute("check_later", [(workflow, False)])
         return []
-    held = rows_from(db, tx.query("lock_tasks", [(id,) for id in sorted(members)]).rows())
+    held = lock_tasks(db, tx, members)
     if len(held) < len(members) or any(row.state is not State.WAITING for row in held):
         return []  # Another transaction has broken the cycle; the next sweep searches again.
     reason = str(CycleFound(members))

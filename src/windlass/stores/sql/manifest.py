@@ -56,3 +56,16 @@ class SqlManifest(SqlBase):
 
         if not db.transact(work):
             raise UnknownCron(name)
+
+    def remove_cron(self, name: str, *, entries: Sequence[Entry] = ()) -> None:
+        check_text("cron", name)
+        db = self._db
+        act = AuditedChange(db, entries)
+
+        def work(tx: Transaction) -> bool:
+            removed = tx.query("remove_cron", name=name).rows()
+            act.note(tx, removed)
+            return bool(removed)
+
+        if not db.transact(work, recover=act.recover) and not act.unsure:
+            raise UnknownCron(name)

@@ -21,9 +21,9 @@ from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.bulk import BulkOperation
 from windlass.stores.sql.database import Database, Transaction
 from windlass.stores.sql.find import find_page
-from windlass.stores.sql.graph import resolve
+from windlass.stores.sql.graph import resolve, until_still
 from windlass.stores.sql.sweep import forget
-from windlass.stores.sql.task_actions import Done, cancel_some, retry_some, until_still
+from windlass.stores.sql.task_actions import Done, cancel_some, retry_some
 
 
 class SqlOperate(SqlBase):

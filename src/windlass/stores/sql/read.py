@@ -8,11 +8,15 @@ import msgspec
 
 from windlass.core.lifecycle import State
 from windlass.core.manifest import CronInfo, CronState, HandlerSeen
-from windlass.core.ordering import Queue
+from windlass.core.names import check_name
+from windlass.core.ordering import Queue, place
+from windlass.core.payload import DAMAGED
 from windlass.core.retry import Error
 from windlass.core.task import Attempt, SessionId, Task, TaskId
+from windlass.core.times import Micros
 from windlass.core.validation import check_id, check_ids
 from windlass.stores.protocol import (
+    RECENT,
     Log,
     Neighbour,
     Neighbourhood,
@@ -21,7 +25,7 @@ from windlass.stores.protocol import (
 )
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database, Values
-from windlass.stores.sql.rows import queue_from, task_from
+from windlass.stores.sql.rows import queue_from, tasks_from
 
 _error = msgspec.json.Decoder(Error)
 
@@ -36,7 +40,7 @@ class SqlRead(SqlBase):
     def attempts(self, task: TaskId) -> list[Attempt]:
         check_id(task)
         db = self._db
-        rows = db.read(lambda tx: tx.query("attempts", task=task).rows())
+        rows = db.read(lambda tx: tx.query("attempts", task=task, limit=RECENT).rows())
         return [
             Attempt(
                 fence=fence,
@@ -44,14 +48,15 @@ class SqlRead(SqlBase):
                 started=started,
                 ended=ended,
                 state=State(state),
-                error=None if error is None else _error.decode(error),
+                error=None if error is None else _decode_error(error),
             )
             for fence, session, started, ended, state, error in rows
         ]
 
     def logs(self, task: TaskId) -> list[Log]:
         check_id(task)
-        return [Log(fence, text) for fence, text in self._db.read(lambda tx: tx.query("logs", task=task).rows())]
+        rows = self._db.read(lambda tx: tx.query("logs", task=task, limit=RECENT).rows())
+        return [Log(fence, text) for fence, text in rows]
 
     def progress_of(self, tasks: Sequence[TaskId]) -> list[ProgressSeen | None]:
         check_ids(tasks)
@@ -74,6 +79,18 @@ class SqlRead(SqlBase):
         check_id(task)
         check_limit(limit)
         [(count,)] = self._db.read(lambda tx: tx.query("count_ahead", task=task, limit=limit).rows())
+        return count
+
+    def ahead_of_new(
+        self, queue: str, *, due: Micros, priority: int = 0, deadline: Micros | None = None, limit: int = 10_000
+    ) -> int:
+        check_name("queue", queue)
+        check_limit(limit)
+        settings = next((each for each in self.queues() if each.name == queue), Queue(name=queue))
+        band, rank, tie = place(settings, priority=priority, deadline=deadline, due=due)
+        [(count,)] = self._db.read(
+            lambda tx: tx.query("count_before", queue=queue, band=band, rank=rank, tie=tie, limit=limit).rows()
+        )
         return count
 
     def queues(self) -> list[Queue]:
@@ -116,9 +133,17 @@ def get_tasks(db: Database, ids: Sequence[TaskId]) -> list[Task | None]:
     if not ids:
         return []
     batch = [(id,) for id in sorted(set(ids))]
-    found = (task_from(db, line) for line in db.read(lambda tx: tx.query("get", batch).rows()))
+    found = tasks_from(db, db.read(lambda tx: tx.query("get", batch).rows()))
     tasks = {task.id: task for task in found}
     return [tasks.get(id) for id in ids]
+
+
+def _decode_error(text: str) -> Error:
+    """Decode the error of an attempt. Damaged text becomes an error that says so."""
+    try:
+        return _error.decode(text)
+    except (msgspec.DecodeError, TypeError):
+        return Error(kind=DAMAGED, message="The stored error cannot be read.")
 
 
 def _neighbours(db: Database, rows: Sequence[Values]) -> list[Neighbour]:

@@ -1,31 +1,39 @@
-"""Conversion between rows of tables and values. `Row` is a row of `task`, the table that changes while tasks run."""
+"""Conversion between rows of tables and values. `Row` is a task as it is now, without what its caller wrote."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from windlass.core.lifecycle import MOVES, State
-from windlass.core.ordering import Queue, Strategy
+from windlass.core.ordering import Place, Queue, Strategy
 from windlass.core.submission import decode_rules
-from windlass.core.task import Lease, OnFailure, SessionId, Task, TaskId
+from windlass.core.task import OnFailure, SessionId, Task, TaskId
 from windlass.core.times import Micros, micros
 from windlass.stores.sql.database import Dialect, Transaction, Values
 
-_STATES = {state.value: state for state in State}
+log = logging.getLogger(__name__)
+
+QUEUED = "queued"
+"""The state in `task` of a task that is in one of the tables `runnable`, `leased` and `completed`."""
+STATES = {state.value: state for state in State} | {QUEUED: State.RUNNABLE}
 _POLICIES = {policy.value: policy for policy in OnFailure}
 _WIDTH = 22
 _RUNNABLE, _LEASED = State.RUNNABLE.value, State.LEASED.value
 _IN_SERIES = {state.value for state in (State.LEASED, State.COMPLETED, State.FAILED, State.RETRYING)}
 """The states whose arrivals the time series counts."""
 _NOTHING = None, None, None, None
+_HOT = (State.RUNNABLE, State.LEASED, State.COMPLETED)
 
 
 class Row(NamedTuple):
-    """A row of `task`, with the columns in the order that every statement uses."""
+    """A task, with the columns in the order that every statement uses."""
 
     id: TaskId
     queue: str
@@ -59,7 +67,7 @@ def row_from(db: Dialect, values: Values) -> Row:
         TaskId(db.uuid(id)),
         queue,
         tenant,
-        _STATES[state],
+        STATES[state],
         band,
         rank,
         tie,
@@ -86,14 +94,9 @@ def rows_from(db: Dialect, values: Sequence[Values]) -> list[Row]:
     return sorted((row_from(db, line) for line in values), key=lambda row: row.id.int)
 
 
-def task_from(db: Dialect, values: Values, *, lease: Lease | None = None, now: Micros | None = None) -> Task:
-    """Convert the result of a statement to a `Task`: columns of `task`, of `body`, and the result if included.
-
-    With `lease`, return the task as leased.
-    """
+def task_from(db: Dialect, values: Values) -> Task:
+    """Convert the result of a statement to a `Task`: columns of `current_task`, and the result if included."""
     row = row_from(db, values[:_WIDTH])
-    if lease is not None:
-        row = row._replace(state=State.LEASED, fence=lease.fence, session=lease.session, claimed=now)
     handler, args, rules, workflow, key, priority, deadline, _first_due, submitted, *result = values[_WIDTH:]
     return Task(
         id=row.id,
@@ -126,19 +129,15 @@ def task_from(db: Dialect, values: Values, *, lease: Lease | None = None, now: M
     )
 
 
-def place_of(values: Values) -> tuple[Any, ...]:
-    """Return a task's place in its queue from a row of a claim, which has two values before those of `task_from`."""
-    return *values[6:9], values[2]
-
-
-def fence_of(values: Values) -> int:
-    """Return the latest fence of a task, from a row for `task_from`."""
-    return values[11]
-
-
-def submitted_of(values: Values) -> Micros:
-    """Return when a task was submitted, from a row for `task_from`."""
-    return values[_WIDTH + 8]
+def tasks_from(db: Dialect, rows: Sequence[Values]) -> list[Task]:
+    """Convert rows for `task_from`. A row that cannot be read, as in a damaged database, is left out and logged."""
+    found: list[Task] = []
+    for line in rows:
+        try:
+            found.append(task_from(db, line))
+        except (ValueError, TypeError, LookupError, msgspec.ValidationError) as error:
+            log.error("a stored task cannot be read and is left out: id %r, %s", line[0], error)
+    return found
 
 
 def first_due_of(values: Values) -> Micros:
@@ -148,7 +147,7 @@ def first_due_of(values: Values) -> Micros:
 
 def queue_from(values: Values) -> Queue:
     """Convert the result of a statement to a `Queue`."""
-    name, strategy, horizon, step, paused, paused_by, paused_why, max_waiting, max_leased, weight, fair = values
+    name, strategy, horizon, step, paused, paused_by, paused_why, paused_until, max_waiting, weight, fair = values
     return Queue(
         name=name,
         strategy=Strategy(strategy),
@@ -157,8 +156,8 @@ def queue_from(values: Values) -> Queue:
         paused=bool(paused),
         paused_by=paused_by,
         paused_why=paused_why,
+        paused_until=paused_until,
         max_waiting=max_waiting,
-        max_leased=max_leased,
         weight=weight,
         fair=bool(fair),
     )
@@ -174,8 +173,8 @@ def queue_values(queue: Queue) -> dict[str, Any]:
         "paused": queue.paused,
         "paused_by": queue.paused_by,
         "paused_why": queue.paused_why,
+        "paused_until": queue.paused_until,
         "max_waiting": queue.max_waiting,
-        "max_leased": queue.max_leased,
         "weight": queue.weight,
         "fair": queue.fair,
     }
@@ -223,11 +222,15 @@ class Counts:
 
 
 class Moves:
-    """Collects changes of locked tasks, checks them against `MOVES`, and writes them with one statement."""
+    """Collects changes of locked tasks, checks them against `MOVES`, and writes them together."""
 
     def __init__(self) -> None:
         self.counts = Counts()
         self._rows: list[Values] = []
+        self._dropped: list[Values] = []
+        self._added: list[Values] = []
+        self._cancelling: list[Values] = []
+        self._places: list[Values] = []
 
     def move(self, row: Row, state: State, **changes: Any) -> Row:
         """Add a change of a task and its state. Return the changed task."""
@@ -236,8 +239,8 @@ class Moves:
         self._rows.append(
             (
                 new.id,
-                row.state.value,
-                state.value,
+                stored(row.state),
+                stored(state),
                 new.due,
                 new.expires,
                 new.waiting,
@@ -252,14 +255,33 @@ class Moves:
                 new.reason,
             )
         )
+        if row.state is State.RUNNABLE:
+            self._dropped.append((row.id,))
+        if state is State.RUNNABLE:
+            self._added.append((row.id,))
+        if state is State.LEASED and new.cancel_requested:
+            self._cancelling.append((row.id,))
         if state is not row.state:
             self.counts.move(row, state)
         return new
 
+    def place(self, row: Row, place: Place) -> None:
+        """Add a change of a task's place in its queue. A runnable one needs a `move` too."""
+        self._places.append((row.id, *place))
+
     def write(self, tx: Transaction, at: Micros | None = None) -> None:
         """Write the collected changes and the counts. With `at` they enter the time series."""
+        tx.execute("drop_runnable", self._dropped)
         tx.execute("move", self._rows)
+        tx.execute("set_place", self._places)
+        tx.execute("add_runnable", self._added)
+        tx.execute("request_cancel", self._cancelling)
         self.counts.write(tx, at)
+
+
+def stored(state: State) -> str:
+    """Return the state of a task in the table `task`."""
+    return QUEUED if state in _HOT else state.value
 
 
 def uuids(db: Dialect, values: Sequence[Values]) -> list[UUID]:

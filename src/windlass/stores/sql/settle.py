@@ -1,12 +1,12 @@
 """The ends of attempts in a SQL store: lock the tasks, let `core` decide, write the result under the lease.
 
-Attempts that completed are written by one guarded statement (`complete`) without reading the tasks first.
+Attempts that completed are written by one guarded statement (`complete`) without reading the tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -14,14 +14,16 @@ import msgspec
 from windlass.core.graph import End
 from windlass.core.lifecycle import State
 from windlass.core.retry import storable
-from windlass.core.settlement import Settlement, add_error_group, apply_store_facts, stands_already
-from windlass.core.task import Lease, Progress, TaskId
+from windlass.core.settlement import COMPLETED, Settlement, add_error_group, apply_store_facts, stands_already
+from windlass.core.task import Lease, Progress, SessionId, TaskId
 from windlass.core.times import Micros
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql.base import SqlBase
-from windlass.stores.sql.database import Database, Dialect, Transaction, Values
+from windlass.stores.sql.database import Answer, Database, Dialect, Transaction, Values
+from windlass.stores.sql.ended_leases import record_completed, record_ended
 from windlass.stores.sql.graph import LEVELS, Dependents, Resolver, query_dependents, resolve, resolve_some
-from windlass.stores.sql.rows import Counts, Row, rows_from, uuids
+from windlass.stores.sql.locks import lock_tasks
+from windlass.stores.sql.rows import Counts, Row, stored, uuids
 
 _error = msgspec.json.Encoder()
 
@@ -30,13 +32,60 @@ class SqlSettle(SqlBase):
     """Write the ends and the progress of attempts, each only while its lease is valid."""
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
-        completed, left = _complete(self._db, reports)
-        rest = [(lease, add_error_group(settlement)) for lease, settlement in reports if lease.task not in completed]
+        completed, left = self._complete(reports)
+        rest: list[tuple[Lease, Settlement]] = []
+        if len(completed) < len(reports):
+            rest = [(lease, add_error_group(end)) for lease, end in reports if lease.task not in completed]
         found, more = _settle(self._db, rest) if rest else ([], False)
         if left or more:
             self.unresolved.set()
+        if not rest:
+            return [Settled(lease, State.COMPLETED) for lease, _ in reports]
         verdicts = iter(found)
         return [Settled(lease, State.COMPLETED) if lease.task in completed else next(verdicts) for lease, _ in reports]
+
+    def complete(self, tx: Transaction, session: SessionId, batch: Sequence[Values]) -> Answer:
+        """Write and count completed attempts of a session whose leases are valid.
+
+        Return one row: the time; the ids of the tasks if there were invalid leases, None if all were valid; what fair
+        queues need of each attempt, as for `EndedTurn`; and the scopes of limits: queue, tenant, handler and key.
+        """
+        return tx.query("complete", batch, session=session, now=self._db.now())
+
+    def dependents(self, tx: Transaction, ends: Collection[UUID]) -> Dependents:
+        """Query the dependents of tasks that this transaction ends."""
+        return query_dependents(tx, ends)
+
+    def _complete(self, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[Collection[TaskId], bool]:
+        """Write the attempts that completed. Return their tasks, and True if edges are left to resolve.
+
+        A task with a cancel request or an invalid lease is not written here; `_settle` decides about it.
+        """
+        db = self._db
+        plain = [one for one in reports if one[1] is COMPLETED or one[1].plain]
+        sessions = {lease.session for lease, _ in plain}
+        # Two reports about one task depend on each other. Leases of two sessions would not be locked in id order.
+        if len(sessions) != 1 or len({lease.task.int for lease, _ in reports}) < len(reports):
+            return (), False
+        [session] = sessions
+        tasks = dict.fromkeys([lease.task for lease, _ in plain], End.COMPLETED)
+
+        def work(tx: Transaction) -> tuple[Mapping[TaskId, End], Written]:
+            answer = self.complete(tx, session, [(lease.task, lease.fence) for lease, _ in plain])
+            waiting = self.dependents(tx, tasks)  # In the same round trip, though some may not have been completed.
+            [(now, ids, turns, scopes)] = answer.rows()
+            done = tasks if ids is None else dict.fromkeys([TaskId(db.uuid(id)) for id in ids], End.COMPLETED)
+            endings = Endings(now)
+            endings.add_completed(one for one in plain if one[1] is not COMPLETED and one[0].task in done)
+            freed: set[str] = set()
+            if turns or scopes:
+                ran = {lease.task.hex: settlement.ran for lease, settlement in plain} if turns else {}
+                freed = record_completed(tx, turns or (), scopes or (), ran, now)
+            written = endings.write(db, tx, done, waiting)
+            return done, written._replace(wake=written.wake | freed) if freed else written
+
+        completed, written = db.transact(work)
+        return completed, _resolve_more(db, written)
 
     def progress(self, reports: Sequence[Progress]) -> list[Lease]:
         db, latest = self._db, {report.lease: report.storable() for report in reports}
@@ -46,31 +95,6 @@ class SqlSettle(SqlBase):
         kept = db.transact(lambda tx: tx.query("progress", batch, now=db.now()).rows())
         held = {(db.uuid(task), fence) for task, fence in kept}
         return [lease for lease in latest if (lease.task, lease.fence) not in held]
-
-
-def _complete(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[set[TaskId], bool]:
-    """Write the attempts that completed, in one statement. Return their tasks, and True if edges are left to resolve.
-
-    A task with a cancel request or an invalid lease is not written here; `_settle` decides about it.
-    """
-    plain = {lease.task: (lease, settlement) for lease, settlement in reports if settlement.plain}
-    if not plain or len({lease.task for lease, _ in reports}) < len(reports):
-        return set(), False
-    batch = [(id, lease.fence, lease.session) for id, (lease, _) in sorted(plain.items())]
-
-    def work(tx: Transaction) -> tuple[set[TaskId], Written]:
-        completed = tx.query("complete", batch, now=db.now())
-        waiting = query_dependents(tx, plain)  # In the same round trip, though some may not have been completed.
-        endings = Endings(0)
-        done: set[TaskId] = set()
-        for id, queue, tenant, now in completed.rows():
-            lease, settlement = plain[TaskId(db.uuid(id))]
-            endings.add_completed(lease, settlement, queue, tenant, now)
-            done.add(lease.task)
-        return done, endings.write(db, tx, waiting)
-
-    completed, written = db.transact(work)
-    return completed, _resolve_more(db, written)
 
 
 def _settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], bool]:
@@ -94,9 +118,8 @@ def _resolve_more(db: Database, written: Written, repeated: Sequence[UUID] = ())
 def decide(db: Dialect, tx: Transaction, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], Endings]:
     """Lock the tasks of these reports and decide about each. Return the verdicts and what to write."""
     asked = tx.query("now", now=db.now())
-    held = tx.query("lock_tasks", [(id,) for id in sorted({lease.task for lease, _ in reports})])
+    rows = {row.id: row for row in lock_tasks(db, tx, {lease.task for lease, _ in reports})}
     [(now,)] = asked.rows()
-    rows = {row.id: row for row in rows_from(db, held.rows())}
     endings = Endings(now)
     return [_verdict(rows, lease, settlement, endings) for lease, settlement in reports], endings
 
@@ -108,11 +131,11 @@ def end_in_chunk(
 
     def work(tx: Transaction) -> tuple[int, Written]:
         asked = tx.query("now", now=db.now())
-        seized = tx.query("lock_tasks_skip", [(id,) for id in sorted(ids)])
+        rows = lock_tasks(db, tx, ids, skip_locked=True)
         [(now,)] = asked.rows()
         endings = Endings(now)
         count = 0
-        for row in rows_from(db, seized.rows()):
+        for row in rows:
             settlement = decide(row) if row.state is State.LEASED else None
             if settlement is not None:
                 endings.end(row, settlement, bump_fence=bump_fence)
@@ -138,6 +161,10 @@ class Endings:
 
     def __init__(self, now: Micros) -> None:
         self._now = now
+        self._leases: list[Values] = []
+        self._runs: dict[UUID, tuple[Micros, int]] = {}
+        self._completed: list[Values] = []
+        self._runnable: list[Values] = []
         self._settled: list[Values] = []
         self._attempts: list[Values] = []
         self._results: list[Values] = []
@@ -162,21 +189,29 @@ class Endings:
             reason=end.reason,
             cancel_by=None,
         )
-        self._settled.append(
-            (
-                row.id,
-                row.fence,
-                row.session,
-                state.value,
-                new.due,
-                new.finished,
-                new.attempts,
-                new.crashes,
-                new.losses,
-                new.reason,
-                end.error_group if state is State.FAILED else None,
+        self._leases.append((row.id,))
+        self._runs[row.id] = end.get_run_time(row.claimed or self._now, self._now), int(end.charged)
+        if state is State.COMPLETED:
+            self._completed.append((row.id, row.fence, row.session, row.claimed, self._now))
+        else:
+            self._settled.append(
+                (
+                    row.id,
+                    row.fence,
+                    row.session,
+                    row.claimed,
+                    stored(state),
+                    new.due,
+                    new.finished,
+                    new.attempts,
+                    new.crashes,
+                    new.losses,
+                    new.reason,
+                    end.error_group if state is State.FAILED else None,
+                )
             )
-        )
+        if state is State.RUNNABLE:
+            self._runnable.append((row.id,))
         if end.charged and state is not State.COMPLETED:
             error = None if end.error is None else _error.encode(end.error).decode()
             self._attempts.append((row.id, row.fence, row.session, row.claimed, self._now, state.value, error))
@@ -191,37 +226,47 @@ class Endings:
         self.counts.move(row, state)
         return new
 
-    def add_completed(self, lease: Lease, settlement: Settlement, queue: str, tenant: str, now: Micros) -> None:
-        """Add what belongs to an attempt that the statement `complete` has already written."""
-        self._now = now
-        if settlement.result is not None:
-            self._results.append((lease.task, settlement.result))
-        if settlement.log:
-            self._logs.append((lease.task, lease.fence, storable(settlement.log)))
-        self._final.append((lease.task, State.COMPLETED.value))
-        self.counts.add(queue, tenant, State.LEASED, -1)
-        self.counts.add(queue, tenant, State.COMPLETED, 1)
+    def add_completed(self, reports: Iterable[tuple[Lease, Settlement]]) -> None:
+        """Add what belongs to attempts that `complete` has already written and counted."""
+        for lease, settlement in reports:
+            if settlement.result is not None:
+                self._results.append((lease.task, settlement.result))
+            if settlement.log:
+                self._logs.append((lease.task, lease.fence, storable(settlement.log)))
 
-    def write(self, db: Dialect, tx: Transaction, dependents: Dependents | None = None) -> Written:
-        """Write everything and resolve edges. `dependents` are those of the tasks, if they were queried already."""
-        self._write_ends(tx)
+    def write(
+        self,
+        db: Dialect,
+        tx: Transaction,
+        completed: Mapping[Any, End] | None = None,
+        dependents: Dependents | None = None,
+    ) -> Written:
+        """Write everything and resolve edges: those of tasks that `complete` has ended too, and their dependents."""
+        freed = self._write_ends(db, tx)
         resolver = Resolver(db, tx, self._now)
-        resolver.resolve_levels({id: End(state) for id, state in self._final}, LEVELS, dependents)
+        ends = {id: End(state) for id, state in self._final} if completed is None else completed
+        resolver.resolve_levels(ends, LEVELS, dependents)
         left = resolver.write()
-        return Written(self.counts.wake | resolver.wake, lambda: uuids(db, left.rows()) if left else [])
+        return Written(self.counts.wake | resolver.wake | freed, lambda: uuids(db, left.rows()) if left else [])
 
-    def write_joined(self, tx: Transaction) -> None:
+    def write_joined(self, db: Dialect, tx: Transaction) -> None:
         """Write everything in a caller's transaction. It may not see all dependents, so the sweep resolves them."""
-        self._write_ends(tx)
+        self._write_ends(db, tx)
         tx.execute("note_ended", self._final)
 
-    def _write_ends(self, tx: Transaction) -> None:
+    def _write_ends(self, db: Dialect, tx: Transaction) -> set[str]:
+        """Write the ends. Return the queues in which limits have room again."""
+        ended = tx.query("end_leases", self._leases) if self._leases else None
         tx.execute("settle", self._settled)
+        tx.execute("add_completed", self._completed)
+        tx.execute("add_runnable", self._runnable)
         tx.execute("bump_fences", self._bumps)
         tx.execute("record_attempts", self._attempts)
         tx.execute("record_results", self._results)
         tx.execute("record_logs", self._logs)
         self.counts.write(tx, self._now)
+        counted = [line for line in ended.rows() if line[4] is not None or line[7]] if ended else []
+        return record_ended(tx, counted, lambda lease: self._runs[db.uuid(lease.id)], self._now) if counted else set()
 
 
 def _verdict(rows: dict[TaskId, Row], lease: Lease, settlement: Settlement, endings: Endings) -> Verdict:

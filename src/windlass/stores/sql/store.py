@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
-
 from windlass.stores.sql.claim import SqlClaim
 from windlass.stores.sql.coordination import SqlCoordination
 from windlass.stores.sql.count import SqlCount
@@ -40,9 +37,6 @@ class SqlStore(
     SqlSeries,
 ):
     """A store in a SQL database. `SQLiteStore` and `PostgresStore` add the database itself."""
-
-    def wait_for_work(self, queues: Sequence[str], timeout: timedelta) -> bool:
-        return self._db.wait(queues, timeout)
 
     def close(self) -> None:
         self._db.close()

@@ -25,6 +25,7 @@ from windlass.core.submission import (
     CHUNK,
     Draft,
     InitialState,
+    Urgency,
     chunks,
     draft,
     encode_rules,
@@ -33,6 +34,7 @@ from windlass.core.submission import (
 )
 from windlass.core.task import Lease, NewTask, Task, TaskId
 from windlass.core.times import Micros
+from windlass.core.urgency import get_outside, lends_urgency, spread_urgency
 from windlass.errors import NotAllowed, StaleLease, UnknownCron
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Receipt
@@ -40,22 +42,13 @@ from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.coordination import entry_rows
 from windlass.stores.sql.database import Answer, Dialect, Transaction, Values
 from windlass.stores.sql.graph import resolve
+from windlass.stores.sql.locks import Known, known_from, share_tasks
 from windlass.stores.sql.read import get_tasks
-from windlass.stores.sql.rows import Counts, queue_from, uuids
+from windlass.stores.sql.rows import Counts, queue_from, stored, uuids
+from windlass.stores.sql.urgency import StoredUrgency
 
 CHUNK_BYTES = 8 * 1024 * 1024
 """The approximate size of the arguments that are written at a time."""
-
-
-class Known(NamedTuple):
-    """A stored task that a batch refers to: a prerequisite, or one with the same key or id."""
-
-    tenant: str
-    workflow: str | None
-    state: State
-    fingerprint: bytes | None
-    fence: int
-    session: UUID | None
 
 
 class Opened(NamedTuple):
@@ -161,6 +154,7 @@ class Submit:
         self._again, self._tried = self._tried, True
         prepared = tx.query("prepare", queues=sorted({one.new.queue for one in self._drafts}), now=self._db.now())
         opened = self._workflows(tx)
+        stored = self._lock_stored(tx)
         known = self._known(tx)
         now, sees_commits, queues = self._prepared(prepared)
         self._check_lease(known)
@@ -169,10 +163,13 @@ class Submit:
             raise NotAllowed("A workflow with forward references cannot be submitted with conn=. Submit without it.")
         ahead = self._check_prerequisites(tx, fresh, known, opened, now)
         self._check_room(tx, queues, fresh)
-        initial = self._initial_states(fresh, known, opened, queues, now)
+        lent = spread_urgency(self._drafts, now) if fresh else {}
+        initial = self._initial_states(fresh, known, opened, queues, now, lent)
         written = self._write(tx, fresh, initial, sees_commits=sees_commits)
         written.counts.write(tx, now, new=True)
         self._fill_and_add_placeholders(tx, fresh, opened, ahead)
+        if stored is not None:
+            stored.raise_tasks(get_outside(lent, self._drafts))
         tx.execute("note", self._notes if fresh else [], now=self._db.now())
         announced = self._announce(tx, written.ended)
         return Submitted(self._receipts(written.states, known), announced, written.counts.wake)
@@ -195,8 +192,27 @@ class Submit:
     def _opened(self, answer: Answer) -> dict[UUID, Opened]:
         return {self._db.uuid(id): Opened(bool(sealed), forward) for id, sealed, forward in answer.rows()}
 
+    def _lock_stored(self, tx: Transaction) -> StoredUrgency | None:
+        """Lock the stored tasks that become more urgent; None if no task of the batch lends its urgency to one."""
+        if self._joined or not any(map(lends_urgency, self._drafts)):
+            return None
+        [(now,)] = tx.query("now", now=self._db.now()).rows()
+        stored = StoredUrgency(self._db, tx)
+        stored.lock(get_outside(spread_urgency(self._drafts, now), self._drafts), self._named())
+        return stored
+
     def _known(self, tx: Transaction) -> dict[TaskId, Known]:
         """Return the stored tasks that are prerequisites of the batch, or have the same keys or ids."""
+        wanted = self._named()
+        if not wanted:
+            return {}
+        if not self._joined:
+            return {one.id: one for one in share_tasks(self._db, tx, wanted)}
+        answers = [tx.query("peek_parents", [(id,) for id in some]) for some in chunks(sorted(wanted))]
+        return {one.id: one for answer in answers for one in known_from(self._db, answer.rows())}
+
+    def _named(self) -> set[TaskId]:
+        """Return the ids that may be stored: prerequisites of the batch, and tasks with the same keys or ids."""
         # An id that was made here can be stored only by an earlier try.
         wanted = {one.id for one in self._drafts if is_named(one.new) or self._again}
         if self._lease is not None:
@@ -204,24 +220,7 @@ class Submit:
         if any(one.prerequisites for one in self._drafts):
             own = {one.id for one in self._drafts}
             wanted.update(above for one in self._drafts for above in one.prerequisites if above not in own)
-        if not wanted:
-            return {}
-        statement = "peek_parents" if self._joined else "parents"
-        # In parts, but in id order, in which all locks on tasks are taken.
-        answers = [tx.query(statement, [(id,) for id in some]) for some in chunks(sorted(wanted, key=_number))]
-        return {
-            TaskId(self._db.uuid(id)): Known(
-                tenant, workflow, State(state), self._bytes(fingerprint), fence, self._uuid(session)
-            )
-            for answer in answers
-            for id, tenant, workflow, state, fingerprint, fence, session in answer.rows()
-        }
-
-    def _uuid(self, value: object) -> UUID | None:
-        return None if value is None else self._db.uuid(value)
-
-    def _bytes(self, value: object) -> bytes | None:
-        return None if value is None else self._db.uuid(value).bytes
+        return wanted
 
     def _check_lease(self, known: Mapping[TaskId, Known]) -> None:
         if self._lease is None:
@@ -282,6 +281,7 @@ class Submit:
         opened: Mapping[UUID, Opened],
         queues: Mapping[str, Queue],
         now: Micros,
+        lent: Mapping[TaskId, Urgency],
     ) -> Iterator[tuple[int, InitialState]]:
         """Yield the initial states with their positions, in id order.
 
@@ -298,7 +298,7 @@ class Submit:
         for nth in sorted(range(len(fresh)), key=lambda nth: fresh[nth].id.int):
             one = fresh[nth]
             seal = seal_for(one, batch, unsealed.__contains__) if unsealed else ()
-            yield nth, initial_state(one, settings[one.new.queue], now, nth, ends, seal)
+            yield nth, initial_state(one, settings[one.new.queue], now, nth, ends, seal, lent.get(one.id))
 
     def _receipts(self, states: Sequence[State], known: Mapping[TaskId, Known]) -> list[Receipt]:
         """Return the receipts in the order of the batch. Tasks written by an earlier try count as created."""
@@ -324,16 +324,17 @@ class Submit:
         sent: Answer | None = None
         for some in _portions(initial):
             tasks: list[Values] = []
-            bodies: list[Values] = []
+            runnable: list[Values] = []
             edges: list[tuple[UUID, UUID, bool]] = []
             for nth, one in some:
                 task = one.task if sees_commits else _defer(one.task)
-                tasks.append(_task_row(task, one))
-                bodies.append(_body_row(task, fresh[nth]))
+                tasks.append(_task_row(task, one, fresh[nth]))
+                if task.state is State.RUNNABLE:
+                    runnable.append((task.id,))
                 edges += [(task.id, above, ended) for above, ended in one.edges]
                 written.add(nth, task)
             tx.execute("submit", tasks)
-            tx.execute("submit_bodies", bodies)
+            tx.execute("add_runnable", runnable)
             for part in chunks(edges):
                 tx.execute("submit_edges", part)
             if self._joined:
@@ -424,22 +425,18 @@ def _portions(initial: Iterable[tuple[int, InitialState]]) -> Iterator[list[tupl
         yield some
 
 
-def _number(id: UUID) -> int:
-    return id.int
-
-
 def _defer(task: Task) -> Task:
     """Leave a runnable task to the sweep: a caller's old snapshot may not see the open claim partition."""
     return replace(task, state=State.SCHEDULED) if task.state is State.RUNNABLE else task
 
 
-def _task_row(task: Task, initial: InitialState) -> Values:
+def _task_row(task: Task, initial: InitialState, one: Draft) -> Values:
     """Return a row for the statement `submit`."""
     return (
         task.id,
         task.queue,
         task.tenant,
-        task.state.value,
+        stored(task.state),
         *initial.place,
         task.due,
         task.expires,
@@ -448,13 +445,6 @@ def _task_row(task: Task, initial: InitialState) -> Values:
         task.finished,
         task.reason,
         kind_of(task.handler, task.rules),
-    )
-
-
-def _body_row(task: Task, one: Draft) -> Values:
-    """Return a row for the statement `submit_bodies`."""
-    return (
-        task.id,
         task.handler,
         task.args,
         encode_rules(task.rules),

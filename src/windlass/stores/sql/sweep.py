@@ -6,10 +6,11 @@ the steps is that of the memory store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from uuid import UUID
 
+from windlass.core.fairness import KEPT
 from windlass.core.graph import End
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.settlement import CANCEL_OVERDUE, lost
@@ -21,9 +22,11 @@ from windlass.stores.protocol import SESSIONS_SHOWN, Swept
 from windlass.stores.series import Resolution
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.bulk import finish_overdue
-from windlass.stores.sql.database import Database, Transaction
+from windlass.stores.sql.database import Database, Transaction, Values
 from windlass.stores.sql.graph import fail_cycles, resolve, resolve_joined, resolve_some
-from windlass.stores.sql.rows import Counts, Moves, Row, rows_from, uuids
+from windlass.stores.sql.limit_settings import LIMITS, names_of
+from windlass.stores.sql.locks import lock_tasks
+from windlass.stores.sql.rows import Counts, Moves, Row, uuids
 from windlass.stores.sql.series import fold_counts, roll_up
 from windlass.stores.sql.settle import end_in_chunk
 
@@ -31,6 +34,8 @@ CHUNK = 1_000
 TURNS = 5
 """The number of transactions in which one sweep resolves edges."""
 FOLD_ABOVE = 500
+LANES = 200
+"""How many lanes of limits one sweep looks at."""
 _NOBODY = UUID(int=0)
 _LATE = micros(timedelta(seconds=5))
 _FORGET_SESSIONS_AFTER = micros(SESSIONS_SHOWN)
@@ -41,7 +46,7 @@ _FORGET = (
     "forget_logs",
     "forget_progress",
     "forget_results",
-    "forget_bodies",
+    "forget_completed",
     "forget_tasks",
 )
 
@@ -54,6 +59,7 @@ class SqlSweep(SqlBase):
         self._pruned_to: tuple[Micros, UUID] = (0, _NOBODY)
         self._edges_seen_to: tuple[UUID, UUID] = (_NOBODY, _NOBODY)
         self._rolled_up: Micros | None = None
+        self._lanes_seen_to: Values = ("", "", "")
 
     def sweep(self) -> Swept:
         db = self._db
@@ -73,6 +79,7 @@ class SqlSweep(SqlBase):
             carried_on=finish_overdue(db, now),  # Last, so that an operation that fails does not block the rest.
         )
         self._forget_audit(now)
+        self._keep_lanes(now)
         self._fold()
         self._roll_up(now)
         return done
@@ -140,14 +147,15 @@ class SqlSweep(SqlBase):
         whole = len(seen) < CHUNK
         self._edges_seen_to = (_NOBODY, _NOBODY) if whole else (self._db.uuid(seen[-1][0]), self._db.uuid(seen[-1][1]))
         unresolved = {
-            self._db.uuid(parent): state
-            for _, parent, resolved, state, finished, noted, joining in seen
+            self._db.uuid(parent)
+            for _, parent, resolved, _, finished, noted, joining in seen
             if not resolved and not noted and not joining and finished is not None and finished < now - _LATE
         }
-        if unresolved:
-            self._db.transact(lambda tx: tx.execute("announce", sorted(unresolved.items())))
-            self._db.notify(resolve(self._db, list(unresolved)))
-        return len(unresolved)
+        if not unresolved:
+            return 0
+        announced = self._db.transact(lambda tx: _announce(self._db, tx, unresolved))
+        self._db.notify(resolve(self._db, announced))
+        return len(announced)
 
     def _keep_up(self) -> int:
         """Do the database's own upkeep. Return the number of runnable tasks found where no claim looks."""
@@ -193,6 +201,35 @@ class SqlSweep(SqlBase):
         first = self._db.read(lambda tx: tx.query("first_entries", limit=limit).rows())
         return [number for number, at in first if at < now - _FORGET_AUDIT_AFTER]
 
+    def _keep_lanes(self, now: Micros) -> None:
+        """Forget accounts and buckets that say nothing, and look after the lanes of limits.
+
+        In two transactions, because a claim that holds the lock may be waiting for a row that the first one deletes.
+        """
+
+        def forget(tx: Transaction) -> bool:
+            tx.execute("forget_accounts", before=now - KEPT)
+            tx.execute("forget_buckets", now=self._db.now())
+            tx.execute("count_leases")  # Of claims that began before there were limits.
+            return bool(tx.query("has_freed").rows() or self._query_lanes(tx))
+
+        lanes = self._db.transact(self._open_lanes) if self._db.transact(forget) else ()
+        self._lanes_seen_to = lanes[-1][:3] if len(lanes) == LANES else ("", "", "")
+
+    def _open_lanes(self, tx: Transaction) -> Sequence[Values]:
+        """Do what the next claim under limits would do if there were one, and let claims look at some more lanes."""
+        tx.execute("lock_claims", names=[LIMITS])
+        freed = tx.query("take_freed").rows()
+        tx.execute("ready_names", names_of({(q, t, h, k) for q, t, h, k in freed}))
+        lanes = self._query_lanes(tx)
+        tx.execute("drop_parked", [line[:3] for line in lanes if not line[4]])
+        tx.execute("put_parked", [(*line[:4], 0) for line in lanes if line[4]])
+        return lanes
+
+    def _query_lanes(self, tx: Transaction) -> Sequence[Values]:
+        queue, tenant, name = self._lanes_seen_to
+        return tx.query("parked_after", queue=queue, tenant=tenant, name=name, limit=LANES).rows()
+
     def _fold(self) -> None:
         [(deltas,)] = self._db.read(lambda tx: tx.query("unfolded", limit=FOLD_ABOVE + 1).rows())
         if deltas > FOLD_ABOVE:
@@ -212,7 +249,7 @@ def forget(db: Database, tx: Transaction, ids: Sequence[UUID]) -> int:
     """Remove those of these tasks that have ended and have no edges to resolve. Return their number."""
     batch = [(id,) for id in sorted(ids)]
     # Locked first, because a retry may be making another task wait for one of them again.
-    rows = rows_from(db, tx.query("lock_tasks_skip", batch).rows())
+    rows = lock_tasks(db, tx, ids, skip_locked=True)
     unresolved = set(uuids(db, tx.query("unnotified", batch).rows()))
     gone = [row for row in rows if row.state.final and row.id not in unresolved]
     counts = Counts()
@@ -225,15 +262,17 @@ def forget(db: Database, tx: Transaction, ids: Sequence[UUID]) -> int:
     return len(gone)
 
 
+def _announce(db: Database, tx: Transaction, ids: Collection[UUID]) -> list[UUID]:
+    """Announce those of these tasks that have ended. They are locked, because a retry may be bringing them back."""
+    ended = [row for row in lock_tasks(db, tx, ids, skip_locked=True) if row.state.final]
+    return uuids(db, tx.query("announce", [(row.id, row.state.value) for row in ended]).rows()) if ended else []
+
+
 def _move_some(
     db: Database, tx: Transaction, ids: Sequence[UUID], now: Micros, step: Callable[[Moves, Row, Micros], bool]
 ) -> tuple[int, list[UUID], set[str]]:
     moves = Moves()
-    moved = [
-        row
-        for row in rows_from(db, tx.query("lock_tasks_skip", [(id,) for id in sorted(ids)]).rows())
-        if step(moves, row, now)
-    ]
+    moved = [row for row in lock_tasks(db, tx, ids, skip_locked=True) if step(moves, row, now)]
     moves.write(tx)
     if step is not _expire or not moved:
         return len(moved), [], moves.counts.wake

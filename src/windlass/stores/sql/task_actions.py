@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from windlass.core.ids import workflow_id
@@ -12,30 +12,15 @@ from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.core.task_update import retried_fields
 from windlass.core.times import Micros
-from windlass.errors import StoreUnavailable
 from windlass.stores.sql.database import Database, Transaction
-from windlass.stores.sql.rows import Moves, Row, rows_from, uuids
+from windlass.stores.sql.graph import EdgesMoved
+from windlass.stores.sql.locks import lock_tasks
+from windlass.stores.sql.rows import Moves, Row, uuids
 
-T = TypeVar("T")
-TRIES = 100
 COMING, CAME = "in", "done"
 """The stages of a task in a bulk retry: it will be retried later in the operation, or has been."""
 Stages: TypeAlias = Callable[[Transaction, Collection[UUID]], Mapping[UUID, str]]
 """Returns the stages of some tasks in the bulk operation, without those that are not part of it."""
-
-
-class EdgesMoved(Exception):
-    """Edges were resolved between reading and locking them, so the transaction must start again."""
-
-
-def until_still(attempt: Callable[[], T]) -> T:
-    """Repeat a transaction until nobody changes its edges meanwhile."""
-    for _ in range(TRIES):
-        try:
-            return attempt()
-        except EdgesMoved:
-            continue
-    raise StoreUnavailable("The prerequisites of these tasks keep changing. Try again.")
 
 
 class Done(NamedTuple):
@@ -53,10 +38,10 @@ def cancel_some(
 ) -> Done:
     """Cancel the unfinished ones of these tasks, or ask them to stop if they are leased."""
     asked = tx.query("now", now=db.now())
-    held = tx.query("lock_tasks", [(id,) for id in sorted(ids)])
+    held = lock_tasks(db, tx, ids)
     [(now,)] = asked.rows()
     moves = Moves()
-    changed = [row for row in rows_from(db, held.rows()) if not row.state.final and not row.cancel_requested]
+    changed = [row for row in held if not row.state.final and not row.cancel_requested]
     for row in changed:
         if row.state is State.LEASED:
             moves.move(row, row.state, cancel_requested=True, cancel_by=now + grace, reason=reason)
@@ -70,7 +55,7 @@ def cancel_some(
 
 def announce_cancelled(db: Database, tx: Transaction, ids: Collection[UUID]) -> list[UUID]:
     """Announce tasks that `cancel_some` cancelled with `announce=False`. Return those with edges to resolve."""
-    held = rows_from(db, tx.query("lock_tasks", [(id,) for id in sorted(ids)]).rows())
+    held = lock_tasks(db, tx, ids)
     ended = [(row.id, row.state.value) for row in held if row.state is State.CANCELLED]
     return uuids(db, tx.query("announce", ended).rows()) if ended else []
 
@@ -86,14 +71,17 @@ def retry_some(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stage
     resolved = tx.query("resolved_edges", [(id,) for id in sorted(ids)])
     _check_cycles_again(tx, ids)
     [(now,)] = asked.rows()
-    all_ids = [(id,) for id in sorted({*ids, *(above for _, above in _edges(db, resolved.rows()))})]
-    unresolved = tx.query("hold_ended", all_ids)
-    held = tx.query("lock_tasks", all_ids)
-    # Read again: edges may have been resolved before the tasks were locked.
+    all_ids = {*ids, *(above for _, above in _edges(db, resolved.rows()))}
+    batch = [(id,) for id in sorted(all_ids)]
+    unresolved = tx.query("hold_ended", batch)
+    held = lock_tasks(db, tx, all_ids)
+    # Read again: tasks may have ended and edges may have been resolved before the tasks were locked.
     resolved = tx.query("resolved_edges", [(id,) for id in sorted(ids)])
-    rows = {row.id: row for row in rows_from(db, held.rows())}
+    ended = tx.query("find_ended", batch)
+    rows = {row.id: row for row in held}
     edges = _edges(db, resolved.rows())
-    if not {(above,) for _, above in edges} <= set(all_ids):
+    noted = set(uuids(db, unresolved.rows()))
+    if not {above for _, above in edges} <= all_ids or not set(uuids(db, ended.rows())) <= noted:
         raise EdgesMoved
     back = [rows[id] for id in map(TaskId, ids) if id in rows and rows[id].state.ended_badly]
     stage: Mapping[UUID, str] = stages(tx, {above for _, above in edges}) if stages else {}
@@ -109,7 +97,7 @@ def retry_some(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stage
         moves.move(row, **retried_fields(row, row.waiting + more[row.id], now))
     tx.execute("reopen_edges", sorted(reopened))
     # Dependents whose edges were not resolved yet wait for the new end instead.
-    tx.execute("close_ended", [(above,) for above in uuids(db, unresolved.rows()) if above in coming])
+    tx.execute("close_ended", [(above,) for above in sorted(noted & coming)])
     moves.write(tx)
     # A task that this operation retried earlier may have ended badly again meanwhile.
     ended = sorted((id, rows[id].state.value) for id in again & {above for _, above in reopened})

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.core.lifecycle import UNFINISHED
+from windlass.core.lifecycle import UNFINISHED, State
+from windlass.core.names import check_name
 from windlass.core.ordering import Queue, check_queue, place
 from windlass.core.task import Change, Task, TaskId
 from windlass.core.task_update import Version, update_fields, version_of
 from windlass.core.validation import check_change, check_id
 from windlass.errors import UnknownTask
 from windlass.stores.coordination import Entry
-from windlass.stores.operator import Filter
+from windlass.stores.operator import Filter, check_removable
 from windlass.stores.sql.audited_change import AuditedChange
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database, Transaction
+from windlass.stores.sql.locks import lock_tasks
 from windlass.stores.sql.operate import chosen
-from windlass.stores.sql.rows import Moves, first_due_of, queue_from, queue_values, rows_from, task_from
+from windlass.stores.sql.rows import Moves, first_due_of, queue_from, queue_values, task_from
 
 
 class SqlUpdate(SqlBase):
@@ -36,10 +38,8 @@ class SqlUpdate(SqlBase):
 
         def work(tx: Transaction) -> set[str]:
             asked = tx.query("now", now=db.now())
-            held = tx.query("lock_tasks", [(task,)])
-            whole = tx.query("get", [(task,)])
+            rows, found = lock_tasks(db, tx, [task]), tx.query("get", [(task,)]).rows()
             [(now,)] = asked.rows()
-            rows, found = rows_from(db, held.rows()), whole.rows()
             if not rows or not found:
                 raise UnknownTask(task)
             old, row, first_due = task_from(db, found[0]), rows[0], first_due_of(found[0])
@@ -52,9 +52,9 @@ class SqlUpdate(SqlBase):
             tried[:] = [new.version(old)] if new.version(old) != seen else []
             moves = Moves()
             moves.move(row, new.state, due=new.due, expires=new.expires)
+            moves.place(row, new.place)
             moves.write(tx)
-            tx.execute("amend_body", task=task, priority=new.priority, deadline=new.deadline, first_due=new.first_due)
-            tx.execute("set_place", [(task, *new.place)])
+            tx.execute("amend", task=task, priority=new.priority, deadline=new.deadline, first_due=new.first_due)
             act.note(tx, new.differs(old, first_due))
             return moves.counts.wake
 
@@ -73,6 +73,8 @@ class SqlUpdate(SqlBase):
             if expect not in (None, before) and not (act.unsure and before == queue):
                 raise act.conflict(f"queue {queue.name!r}")
             tx.execute("configure", **queue_values(queue))
+            if before.fair and not queue.fair:  # Claims move the tasks out of the lanes of their tenants.
+                tx.execute("put_parked", [(queue.name, "", "", 0, None)])
             act.note(tx, before != queue)
             return before
 
@@ -84,6 +86,20 @@ class SqlUpdate(SqlBase):
                 db.transact(lambda tx, ids=ids: _rank(db, tx, queue, ids))
         db.notify([queue.name])
 
+    def remove_queue(self, name: str, *, entries: Sequence[Entry] = ()) -> bool:
+        check_name("queue", name)
+        db = self._db
+        act = AuditedChange(db, entries)
+
+        def work(tx: Transaction) -> bool:
+            [(unfinished,)] = tx.query("count_unfinished", queue=name).rows()
+            check_removable(name, unfinished)
+            removed = tx.query("remove_queue", name=name).rows()
+            act.note(tx, removed)
+            return bool(removed)
+
+        return db.transact(work, recover=act.recover) or act.unsure
+
 
 def _queue(tx: Transaction, name: str) -> Queue:
     settings = (queue_from(line) for line in tx.query("queues").rows() if line[0] == name)
@@ -92,10 +108,12 @@ def _queue(tx: Transaction, name: str) -> Queue:
 
 def _rank(db: Database, tx: Transaction, queue: Queue, ids: Sequence[TaskId]) -> None:
     """Recompute the places of some tasks. They are locked first, so that an update comes before or after this."""
-    batch = [(id,) for id in sorted(ids)]
-    tx.query("lock_tasks", batch).rows()
-    places: list[tuple[object, ...]] = []
-    for line in tx.query("get", batch).rows():
+    rows = {row.id: row for row in lock_tasks(db, tx, ids)}
+    moves = Moves()
+    for line in tx.query("get", [(id,) for id in sorted(rows)]).rows():
         task, due = task_from(db, line), first_due_of(line)
-        places.append((task.id, *place(queue, priority=task.priority, deadline=task.deadline, due=due)))
-    tx.execute("set_place", places)
+        row = rows[task.id]
+        moves.place(row, place(queue, priority=task.priority, deadline=task.deadline, due=due))
+        if row.state is State.RUNNABLE:
+            moves.move(row, row.state)
+    moves.write(tx)

@@ -17,7 +17,7 @@ from windlass.clock import SystemClock
 from windlass.errors import NotAllowed, StoreError, StoreUnavailable
 from windlass.stores.admin import BATCH, PROMISES, TABLES, Advance, DatabaseMissing, Finding, Rows, Status, Table, found
 from windlass.stores.migrate import migrations
-from windlass.stores.sqlite.database import BUSY_TIMEOUT_MS
+from windlass.stores.sqlite.database import BUSY_TIMEOUT_MS, create_private
 from windlass.stores.statements import load
 
 _PAGES = 1_000
@@ -81,6 +81,7 @@ class SQLiteAdmin:
             raise NotAllowed(f"to={to!r} is in a folder that does not exist. Create it first.")
         part = place.with_name(f"{place.name}.part")
         part.unlink(missing_ok=True)
+        create_private(str(part))
         with (
             self._errors(),
             closing(apsw.Connection(str(part))) as copy,

@@ -21,16 +21,22 @@ from weakref import WeakSet
 import apsw
 import msgspec
 
-from windlass.clock import BootClock, Clock, SystemClock, boot_id
+from windlass.call_limits import check_canceled, is_canceled, too_long
+from windlass.clock import BootClock, Clock, SystemClock, boot_id, monotonic
 from windlass.core.times import Micros
-from windlass.errors import NotAllowed, StoreError, StoreUnavailable
+from windlass.errors import NotAllowed, StoreError, StoreUnavailable, UnstorableValue
 from windlass.stores.migrate import pending
 from windlass.stores.sql.database import Query, Transaction, Values
+from windlass.stores.sql.lanes import lane_of
 from windlass.stores.sqlite.fork import FORKS
 from windlass.stores.sqlite.wakeup import Wakeup
 from windlass.stores.statements import Statement, load
 
 BUSY_TIMEOUT_MS = 10_000
+READ_SECONDS = 12.0
+"""The time limit for a read, as for a statement in PostgreSQL."""
+STEPS = 20_000
+"""After how many steps of SQLite's virtual machine the time limit of a read is checked again."""
 T = TypeVar("T")
 
 
@@ -42,6 +48,17 @@ class Rows:
 
     def rows(self) -> Sequence[Values]:
         return self._found
+
+
+class ReadLimit:
+    """The time limit of the read that runs on a connection."""
+
+    until: float | None = None
+    """When to stop it; None while nothing is read."""
+
+    def is_over(self) -> bool:
+        """Return True to interrupt the statement."""
+        return self.until is not None and (monotonic() > self.until or is_canceled())
 
 
 class Connection:
@@ -59,13 +76,19 @@ class Connection:
         FORKS.watch(self)
         # A file that was removed is not created again: losing its data must not go unnoticed.
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        if create:
+            create_private(path)
         self._connection = apsw.Connection(path, flags=flags, statementcachesize=200)
         if self._connection.readonly("main"):  # SQLite would report this only at the first write.
             raise StoreUnavailable(f"{path} cannot be written: it is read-only")
-        self._lock_file = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._lock_file = _open_lock_file(path)
         self._lock_files.append(self._lock_file)
         self._file = _identity(path)
+        self._read_limit = ReadLimit()
         self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        self._connection.create_scalar_function("lane", lane_of, 1, deterministic=True)
+        # The limit does not refer to this object, or a connection would outlive its thread.
+        self._connection.set_progress_handler(self._read_limit.is_over, STEPS)
         with self._queued():
             for pragma in ("journal_mode = wal", "synchronous = full", "temp_store = memory", "cache_size = -65536"):
                 self._connection.execute(f"PRAGMA {pragma}").fetchall()
@@ -99,6 +122,17 @@ class Connection:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+    @contextmanager
+    def limited(self) -> Generator[None]:
+        """Interrupt statements in this block once they take too long or their caller is gone. For reads only."""
+        check_canceled()
+        limit = self._read_limit
+        before, limit.until = limit.until, monotonic() + READ_SECONDS
+        try:
+            yield
+        finally:
+            limit.until = before
 
     @contextmanager
     def reading(self) -> Generator[None]:
@@ -159,7 +193,7 @@ class SQLiteDatabase:
         self._clock = clock or SystemClock()
         self._lease_clock = clock or BootClock()
         self._boot = "" if clock else boot_id()
-        self._statements = dict(load("sqlite", "?"))
+        self._statements = {**load("sqlite", "?"), **load("sqlite", "?", folder="parts")}
         self._wakeup = Wakeup(self._path)
         self._thread = threading.local()
         self._links: WeakSet[Connection] = WeakSet()  # each belongs to its thread
@@ -175,11 +209,11 @@ class SQLiteDatabase:
             return work(link)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        with self._using() as link:
+        with self._using() as link, link.limited():
             return work(link)
 
     def snapshot(self, queries: Sequence[Query]) -> list[Sequence[Values]]:
-        with self._using() as link, link.reading():
+        with self._using() as link, link.limited(), link.reading():
             return [link.query(statement, **scalars).rows() for statement, scalars in queries]
 
     def join(self, conn: object, work: Callable[[Transaction], T]) -> T:
@@ -249,12 +283,33 @@ def _errors(path: str) -> Generator[None]:
     """Translate errors of SQLite."""
     try:
         yield
+    except apsw.InterruptError as error:
+        check_canceled()
+        raise too_long(READ_SECONDS) from error
     except apsw.BusyError as error:
         raise StoreUnavailable(f"{path} is locked by another program: {error}") from error
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, OSError) as error:
         raise StoreUnavailable(f"{path} cannot be written: {error}") from error
+    except OverflowError as error:
+        raise UnstorableValue(f"{path}: {error}") from error
     except apsw.Error as error:
         raise StoreError(f"{path}: {error}") from error
+
+
+def create_private(path: str) -> None:
+    """Create a file that only this user can read and write, unless there is one. SQLite gives its log the same mode."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _open_lock_file(path: str) -> int:
+    """Open the lock file of a database. A new one gets the mode of the database, whatever the umask is."""
+    lock = f"{path}-lock"
+    with suppress(FileExistsError):
+        created = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.fchmod(created, os.stat(path).st_mode & 0o666)  # noqa: PTH116 - as below
+        return created
+    return os.open(lock, os.O_RDWR | os.O_CLOEXEC)
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -272,8 +327,8 @@ def _bound(statement: Statement, batch: Sequence[Values], fixed: Values) -> Iter
     for line in batch:
         values = [*line, *fixed]
         for place in ids:
-            if values[place] is not None:
-                values[place] = values[place].bytes
+            if isinstance(id := values[place], UUID):
+                values[place] = id.bytes
         yield values
 
 

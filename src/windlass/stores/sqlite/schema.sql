@@ -3,22 +3,26 @@
 --
 -- Times are microseconds since 1970, UTC. Ids are 16 bytes.
 --
--- `task` is narrow, because it is the only table that changes while tasks run. `body` has what callers wrote, `result` what
--- handlers returned, `attempt` the errors. There are no foreign keys: each would cost a lookup for every row.
+-- `task` has what callers wrote, `runnable`, `leased` and `completed` what changes while tasks run, `result` what handlers
+-- returned, `attempt` the errors. There are no foreign keys: each would cost a lookup for every row.
 
 CREATE TABLE meta (
-    one   INTEGER PRIMARY KEY DEFAULT 1 CHECK (one = 1),
-    epoch INTEGER NOT NULL DEFAULT 0
+    one      INTEGER PRIMARY KEY DEFAULT 1 CHECK (one = 1),
+    epoch    INTEGER NOT NULL DEFAULT 0,
+    settings INTEGER NOT NULL DEFAULT 0 -- Grows with every change of a limit or of the settings of a tenant.
 ) STRICT;
 INSERT INTO meta DEFAULT VALUES;
 
+-- One row per task, with what its caller wrote, and its state unless that changes often. The state `queued` means that the
+-- task was made runnable: it is then in one of the tables `runnable`, `leased` and `completed`, and the hot path moves it
+-- from each to the next without writing this row (docs/decisions/0019-one-table-per-hot-state.md). `fence`, `session` and
+-- `claimed` are those of the latest lease that did not complete.
 CREATE TABLE task (
     id               BLOB PRIMARY KEY,
     queue            TEXT NOT NULL,
     tenant           TEXT NOT NULL,
     state            TEXT NOT NULL CHECK (state IN (
-                         'waiting', 'scheduled', 'runnable', 'leased', 'retrying',
-                         'completed', 'failed', 'cancelled', 'expired')),
+                         'waiting', 'scheduled', 'queued', 'retrying', 'failed', 'cancelled', 'expired')),
     band             INTEGER NOT NULL,
     rank             INTEGER NOT NULL,
     tie              INTEGER NOT NULL,
@@ -37,46 +41,99 @@ CREATE TABLE task (
     cancel_requested INTEGER NOT NULL DEFAULT 0,
     cancel_by        INTEGER,
     reason           TEXT,
+    lot              INTEGER NOT NULL DEFAULT 0,
     kind             INTEGER NOT NULL,
     error_group      TEXT, -- Of a failed task: the fingerprint of its last error.
-    CONSTRAINT leased_by_somebody CHECK (state <> 'leased' OR (session IS NOT NULL AND claimed IS NOT NULL)),
-    CONSTRAINT finished_at_the_end CHECK
-        ((finished IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled', 'expired'))),
-    CONSTRAINT runs_after_its_prerequisites CHECK (waiting = 0 OR state IN ('waiting', 'failed', 'cancelled', 'expired'))
-) STRICT, WITHOUT ROWID;
-
--- Each index contains only the rows that are searched for, so finished tasks are in none but the last.
-CREATE INDEX task_runnable ON task (queue, band, rank, tie, id) WHERE state = 'runnable';
--- For claims that skip kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
-CREATE INDEX task_kind ON task (queue, kind, band, rank, tie, id) WHERE state = 'runnable';
-CREATE INDEX task_oldest ON task (queue, due) WHERE state = 'runnable';
-CREATE INDEX task_due ON task (due) WHERE state IN ('scheduled', 'retrying');
-CREATE INDEX task_held ON task (session) WHERE state = 'leased';
-CREATE INDEX task_cancel_by ON task (cancel_by) WHERE cancel_by IS NOT NULL;
-CREATE INDEX task_expires ON task (expires) WHERE expires IS NOT NULL AND finished IS NULL;
-CREATE INDEX task_failed ON task (finished, id) WHERE state = 'failed';
-CREATE INDEX task_finished ON task (finished, id) WHERE finished IS NOT NULL;
-
-CREATE TABLE body (
-    id          BLOB PRIMARY KEY,
-    handler     TEXT NOT NULL,
-    args        TEXT NOT NULL,
-    rules       TEXT,
-    workflow    TEXT,
-    workflow_tenant TEXT,
-    key         TEXT,
-    fingerprint BLOB,
-    priority    INTEGER NOT NULL,
-    deadline    INTEGER,
-    first_due   INTEGER NOT NULL,
-    submitted   INTEGER NOT NULL,
+    handler          TEXT NOT NULL,
+    args             TEXT NOT NULL,
+    rules            TEXT,
+    workflow         TEXT,
+    workflow_tenant  TEXT,
+    key              TEXT,
+    fingerprint      BLOB,
+    priority         INTEGER NOT NULL,
+    deadline         INTEGER,
+    first_due        INTEGER NOT NULL,
+    submitted        INTEGER NOT NULL,
+    CONSTRAINT finished_at_the_end CHECK ((finished IS NOT NULL) = (state IN ('failed', 'cancelled', 'expired'))),
+    CONSTRAINT runs_after_its_prerequisites CHECK
+        (waiting = 0 OR state IN ('waiting', 'failed', 'cancelled', 'expired')),
     CONSTRAINT tenant_of_its_workflow CHECK ((workflow IS NULL) = (workflow_tenant IS NULL))
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX body_submitted ON body (submitted, id);
+
+CREATE INDEX task_submitted ON task (submitted, id);
+CREATE INDEX task_due ON task (due) WHERE state IN ('scheduled', 'retrying');
+CREATE INDEX task_cancel_by ON task (cancel_by) WHERE cancel_by IS NOT NULL;
+CREATE INDEX task_expires ON task (expires)
+    WHERE expires IS NOT NULL AND state IN ('waiting', 'scheduled', 'retrying');
+CREATE INDEX task_failed ON task (finished, id) WHERE state = 'failed';
+CREATE INDEX task_finished ON task (finished, id) WHERE state IN ('cancelled', 'expired');
 -- `workflow_tenant` repeats the tenant, only for tasks of a workflow. The first index has the steps of a workflow in submit
 -- order. The second lists workflows, newest first, with one lookup per (submitted, workflow, tenant).
-CREATE INDEX body_workflow ON body (workflow, workflow_tenant, submitted, id) WHERE workflow IS NOT NULL;
-CREATE INDEX body_workflow_newest ON body (submitted, workflow, workflow_tenant) WHERE workflow IS NOT NULL;
+CREATE INDEX task_workflow ON task (workflow, workflow_tenant, submitted, id) WHERE workflow IS NOT NULL;
+CREATE INDEX task_workflow_newest ON task (submitted, workflow, workflow_tenant) WHERE workflow IS NOT NULL;
+
+-- The tasks that can be claimed, with what the choice needs. `lot` is 0, or the negative number of a lane
+-- (docs/decisions/0022-who-goes-next.md).
+CREATE TABLE runnable (
+    queue   TEXT NOT NULL,
+    lot     INTEGER NOT NULL DEFAULT 0,
+    band    INTEGER NOT NULL,
+    rank    INTEGER NOT NULL,
+    tie     INTEGER NOT NULL,
+    id      BLOB NOT NULL,
+    kind    INTEGER NOT NULL,
+    due     INTEGER NOT NULL,
+    expires INTEGER,
+    PRIMARY KEY (queue, lot, band, rank, tie, id)
+) STRICT, WITHOUT ROWID;
+-- For claims that skip kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
+CREATE INDEX runnable_kind ON runnable (queue, lot, kind, band, rank, tie, id);
+-- For the longest wait.
+CREATE INDEX runnable_oldest ON runnable (queue, due);
+CREATE INDEX runnable_expires ON runnable (expires) WHERE expires IS NOT NULL;
+
+-- The leases. The table has as many rows as tasks are running, so it needs no index by session.
+CREATE TABLE leased (
+    id               BLOB PRIMARY KEY,
+    fence            INTEGER NOT NULL,
+    session          BLOB NOT NULL,
+    claimed          INTEGER NOT NULL,
+    queue            TEXT NOT NULL,
+    tenant           TEXT NOT NULL,
+    handler          TEXT NOT NULL,
+    limit_key        TEXT,
+    limited          INTEGER NOT NULL DEFAULT 0, -- Counted for limits.
+    charge           INTEGER, -- In a fair queue, what was charged to the tenant.
+    cancel_requested INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE INDEX leased_cancelling ON leased (session) WHERE cancel_requested;
+CREATE INDEX leased_limited ON leased (queue, tenant, handler, limit_key) WHERE limited;
+
+CREATE TABLE completed (
+    id       BLOB PRIMARY KEY,
+    fence    INTEGER NOT NULL,
+    session  BLOB NOT NULL,
+    claimed  INTEGER NOT NULL,
+    finished INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX completed_finished ON completed (finished, id);
+
+-- Every task as it is now. Statements look it up by id.
+CREATE VIEW current_task AS
+SELECT t.id, t.queue, t.tenant,
+       CASE WHEN t.state <> 'queued' THEN t.state WHEN l.id IS NOT NULL THEN 'leased'
+            WHEN c.id IS NOT NULL THEN 'completed' ELSE 'runnable' END AS state,
+       t.band, t.rank, t.tie, t.due, t.expires, t.waiting, t.on_failure,
+       coalesce(l.fence, c.fence, t.fence) AS fence, coalesce(l.session, c.session, t.session) AS session,
+       coalesce(l.claimed, c.claimed, t.claimed) AS claimed, coalesce(c.finished, t.finished) AS finished,
+       CASE WHEN c.id IS NULL THEN t.attempts ELSE t.attempts + 1 END AS attempts, t.crashes, t.losses, t.generation,
+       t.cancel_requested, t.cancel_by, CASE WHEN c.id IS NULL THEN t.reason END AS reason, t.error_group,
+       t.handler, t.args, t.rules, t.workflow, t.workflow_tenant, t.key, t.fingerprint, t.priority, t.deadline,
+       t.first_due, t.submitted
+  FROM task AS t
+  LEFT JOIN leased AS l ON l.id = t.id
+  LEFT JOIN completed AS c ON c.id = t.id;
 
 CREATE TABLE result (
     id    BLOB PRIMARY KEY,
@@ -168,17 +225,17 @@ CREATE INDEX placeholder_workflow ON placeholder (workflow);
 CREATE INDEX placeholder_expires ON placeholder (expires);
 
 CREATE TABLE queue (
-    name        TEXT PRIMARY KEY,
-    strategy    TEXT NOT NULL,
-    horizon     INTEGER NOT NULL,
-    step        INTEGER NOT NULL,
-    paused      INTEGER NOT NULL,
-    paused_by   TEXT,
-    paused_why  TEXT,
-    max_waiting INTEGER,
-    max_leased  INTEGER,
-    weight      INTEGER NOT NULL,
-    fair        INTEGER NOT NULL
+    name         TEXT PRIMARY KEY,
+    strategy     TEXT NOT NULL,
+    horizon      INTEGER NOT NULL,
+    step         INTEGER NOT NULL,
+    paused       INTEGER NOT NULL,
+    paused_by    TEXT,
+    paused_why   TEXT,
+    paused_until INTEGER,
+    max_waiting  INTEGER,
+    weight       INTEGER NOT NULL,
+    fair         INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Counts are sums of appended deltas, which the sweep folds, as on PostgreSQL.
@@ -277,3 +334,60 @@ CREATE TABLE audit (
 ) STRICT;
 CREATE INDEX audit_kind ON audit (kind, number);
 CREATE INDEX audit_subject ON audit (subject, number);
+
+-- What the tenants have used of fair queues (`core.fairness.Account`). The row of the queue itself has no tenant. Claims find
+-- active tenants by their charge, and the others by their lanes.
+CREATE TABLE account (
+    queue   TEXT NOT NULL,
+    tenant  TEXT NOT NULL,
+    charged INTEGER NOT NULL,
+    highest INTEGER NOT NULL,
+    mean    INTEGER NOT NULL,
+    minute  REAL NOT NULL,
+    hour    REAL NOT NULL,
+    at      INTEGER NOT NULL,
+    active  INTEGER NOT NULL,
+    PRIMARY KEY (queue, tenant)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX account_turn ON account (queue, charged, tenant) WHERE active;
+CREATE INDEX account_idle ON account (at) WHERE NOT active;
+
+-- Attempts of fair queues that have ended. The next claim adds them to the accounts.
+CREATE TABLE usage (
+    queue    TEXT NOT NULL,
+    tenant   TEXT NOT NULL,
+    ran      INTEGER NOT NULL,
+    charge   INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    at       INTEGER NOT NULL
+) STRICT;
+CREATE INDEX usage_queue ON usage (queue);
+
+-- Scopes of limits in which a lease has ended. The next claim under limits looks at the tasks again that they held back.
+CREATE TABLE freed (
+    queue     TEXT NOT NULL,
+    tenant    TEXT NOT NULL,
+    handler   TEXT NOT NULL,
+    limit_key TEXT
+) STRICT;
+
+-- Lanes of tasks that a limit held back, by the name of the limit. Claims look at a lane from `ready` on; without it, when
+-- a lease in the scope of the limit has ended. The name is empty for a queue that was fair: its lanes are to be emptied.
+CREATE TABLE parked (
+    queue  TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    name   TEXT NOT NULL,
+    lot    INTEGER NOT NULL,
+    ready  INTEGER,
+    PRIMARY KEY (queue, tenant, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX parked_ready ON parked (queue, ready, tenant, name) WHERE ready IS NOT NULL;
+CREATE INDEX parked_name ON parked (name);
+CREATE INDEX parked_lot ON parked (queue, lot);
+
+-- Rates: when the bucket of a limit is full again.
+CREATE TABLE bucket (
+    name    TEXT PRIMARY KEY,
+    full_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bucket_full ON bucket (full_at);

@@ -3,7 +3,7 @@ SELECT queue || '/' || tenant || '/' || state || ': ' || sum(counted) || ' in th
        count(*) OVER ()
   FROM (SELECT queue, tenant, state, tasks AS counted, 0 AS there FROM windlass.count_delta
          UNION ALL
-        SELECT queue, tenant, state, 0, 1 FROM windlass.task) AS both_sides
+        SELECT queue, tenant, state, 0, 1 FROM windlass.current_task) AS both_sides
  GROUP BY queue, tenant, state
 HAVING sum(counted) <> sum(there)
  LIMIT 5;

@@ -1,5 +1,5 @@
 -- leases_without_session: return leased tasks whose session does not exist, which no sweep would ever find.
-SELECT t.id, count(*) OVER ()
-  FROM windlass.task AS t
- WHERE t.state = 'leased' AND NOT EXISTS (SELECT 1 FROM windlass.session AS s WHERE s.id = t.session)
+SELECT l.id, count(*) OVER ()
+  FROM windlass.leased AS l
+ WHERE NOT EXISTS (SELECT 1 FROM windlass.session AS s WHERE s.id = l.session)
  LIMIT 5;

@@ -29,6 +29,3 @@ CREATE TABLE IF NOT EXISTS windlass.audit (
 );
 CREATE INDEX IF NOT EXISTS audit_kind ON windlass.audit (kind, number);
 CREATE INDEX IF NOT EXISTS audit_subject ON windlass.audit (subject, number);
-
--- For the longest wait. By partition, so that dead entries of empty partitions need not be skipped.
-CREATE INDEX IF NOT EXISTS task_oldest ON windlass.task (queue, lot, due) WHERE state = 'runnable';

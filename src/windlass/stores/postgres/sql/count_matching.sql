@@ -5,26 +5,24 @@ SELECT count(*), count(*) FILTER (WHERE (
            SELECT (:states::text[] IS NULL OR t.state = ANY (:states::text[]))
               AND (:queues::text[] IS NULL OR t.queue = ANY (:queues::text[]))
               AND (:tenants::text[] IS NULL OR t.tenant = ANY (:tenants::text[]))
-             FROM windlass.task AS t WHERE t.id = found.id) AND (
-           SELECT b.submitted >= :since::bigint AND b.submitted < :before::bigint
-              AND (:workflows::text[] IS NULL OR b.workflow = ANY (:workflows::text[]))
-              AND (:handlers::text[] IS NULL OR b.handler = ANY (:handlers::text[]))
-             FROM windlass.body AS b WHERE b.id = found.id))
+              AND t.submitted >= :since::bigint AND t.submitted < :before::bigint
+              AND (:workflows::text[] IS NULL OR t.workflow = ANY (:workflows::text[]))
+              AND (:handlers::text[] IS NULL OR t.handler = ANY (:handlers::text[]))
+             FROM windlass.current_task AS t WHERE t.id = found.id))
   FROM (SELECT id FROM (SELECT id FROM windlass.task
                          WHERE :failed::boolean AND state = 'failed' ORDER BY finished, id LIMIT :looked_at) AS failed
          UNION ALL
-        SELECT id FROM (SELECT id FROM windlass.task WHERE :leased::boolean AND state = 'leased' LIMIT :looked_at) AS leased
+        SELECT id FROM (SELECT id FROM windlass.leased WHERE :leased::boolean LIMIT :looked_at) AS leased
          UNION ALL
-        SELECT id FROM (SELECT id FROM windlass.task
-                         WHERE :runnable::boolean AND state = 'runnable' LIMIT :looked_at) AS runnable
+        SELECT id FROM (SELECT id FROM windlass.runnable WHERE :runnable::boolean LIMIT :looked_at) AS runnable
          UNION ALL
         SELECT id FROM (SELECT id FROM windlass.task
                          WHERE :due::boolean AND state IN ('scheduled', 'retrying') LIMIT :looked_at) AS due
          UNION ALL
-        SELECT id FROM (SELECT id FROM windlass.body
+        SELECT id FROM (SELECT id FROM windlass.task
                          WHERE workflow IS NOT NULL AND workflow = ANY (:workflows::text[]) LIMIT :looked_at) AS member
          UNION ALL
-        SELECT id FROM (SELECT id FROM windlass.body
+        SELECT id FROM (SELECT id FROM windlass.task
                          WHERE :newest::boolean AND submitted >= :since::bigint AND submitted < :before::bigint
                          ORDER BY submitted DESC, id DESC LIMIT :looked_at) AS newest
          LIMIT :looked_at) AS found;

@@ -9,7 +9,7 @@ WITH looked AS MATERIALIZED (
      ORDER BY finished DESC, id DESC
      LIMIT :looked_at::bigint
 ), matching AS MATERIALIZED (
-    SELECT id, error_group, finished, tenant, (SELECT handler FROM windlass.body AS b WHERE b.id = looked.id) AS handler,
+    SELECT id, error_group, finished, tenant, (SELECT handler FROM windlass.task AS b WHERE b.id = looked.id) AS handler,
            row_number() OVER (PARTITION BY error_group ORDER BY finished DESC, id DESC) AS nth
       FROM looked
      WHERE (:queue::text IS NULL OR queue = :queue::text)

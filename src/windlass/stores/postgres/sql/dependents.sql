@@ -1,5 +1,5 @@
 -- dependents: return the dependents of a task, resolved or not.
 SELECT e.child, c.state, e.resolved
-  FROM windlass.edge AS e JOIN windlass.task AS c ON c.id = e.child
+  FROM windlass.edge AS e JOIN windlass.current_task AS c ON c.id = e.child
  WHERE e.parent = :task
  ORDER BY e.child LIMIT :limit;

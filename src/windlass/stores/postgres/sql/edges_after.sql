@@ -7,7 +7,7 @@ SELECT e.child, e.parent, e.resolved, p.state, p.finished, d.parent IS NOT NULL 
                         WHERE (child, parent) > (:child::uuid, :parent::uuid)
                         ORDER BY child, parent LIMIT 1000) AS next
          LIMIT :limit) AS e
-  LEFT JOIN LATERAL (SELECT state, finished FROM windlass.task WHERE task.id = e.parent OFFSET 0) AS p ON true
+  LEFT JOIN LATERAL (SELECT state, finished FROM windlass.current_task WHERE current_task.id = e.parent OFFSET 0) AS p ON true
   LEFT JOIN LATERAL (SELECT parent FROM windlass.ended WHERE ended.parent = e.parent OFFSET 0) AS d ON true
   LEFT JOIN LATERAL (SELECT task FROM windlass.bulk_task WHERE bulk_task.task = e.parent LIMIT 1) AS b ON true
   LEFT JOIN LATERAL (SELECT child FROM windlass.joining WHERE joining.child = e.child OFFSET 0) AS j ON true

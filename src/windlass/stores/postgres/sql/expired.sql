@@ -1,5 +1,8 @@
 -- expired: return unfinished tasks past their expiry time. Leased ones are stopped by their node.
 -- moves: waiting | scheduled | runnable | retrying -> expired
-SELECT id FROM windlass.task
- WHERE expires <= :now AND expires IS NOT NULL AND finished IS NULL AND state <> 'leased'
- ORDER BY expires LIMIT :limit;
+(SELECT id FROM windlass.task
+  WHERE expires <= :now AND expires IS NOT NULL AND state IN ('waiting', 'scheduled', 'retrying')
+  ORDER BY expires LIMIT :limit)
+ UNION ALL
+(SELECT id FROM windlass.runnable WHERE expires <= :now AND expires IS NOT NULL ORDER BY expires LIMIT :limit)
+ LIMIT :limit;

@@ -3,5 +3,5 @@
 SELECT DISTINCT b.workflow_tenant, b.workflow
   FROM unnest(:id::uuid[]) AS i (id)
  CROSS JOIN LATERAL (SELECT state, reason FROM windlass.task WHERE task.id = i.id OFFSET 0) AS t
- CROSS JOIN LATERAL (SELECT workflow_tenant, workflow FROM windlass.body WHERE body.id = i.id OFFSET 0) AS b
+ CROSS JOIN LATERAL (SELECT workflow_tenant, workflow FROM windlass.task WHERE task.id = i.id OFFSET 0) AS b
  WHERE t.state = 'failed' AND t.reason LIKE 'cycle of prerequisites: %' AND b.workflow IS NOT NULL;

@@ -1,6 +1,15 @@
 -- finished_before: return a page of tasks whose retention is over, without dead letters.
-SELECT t.id, t.finished, t.tenant, b.workflow
-  FROM windlass.task AS t JOIN windlass.body AS b USING (id)
- WHERE t.finished < :limit_time AND (t.finished, t.id) > (:finished, :id::uuid) AND t.state <> 'failed'
- ORDER BY t.finished, t.id
- LIMIT :limit;
+SELECT page.id, page.finished, t.tenant, t.workflow
+  FROM (SELECT id, finished
+          FROM ((SELECT id, finished FROM windlass.task
+                  WHERE finished < :limit_time AND (finished, id) > (:finished, :id::uuid)
+                    AND state IN ('cancelled', 'expired')
+                  ORDER BY finished, id LIMIT :limit)
+                 UNION ALL
+                (SELECT id, finished FROM windlass.completed
+                  WHERE finished < :limit_time AND (finished, id) > (:finished, :id::uuid)
+                  ORDER BY finished, id LIMIT :limit)) AS both_tables
+         ORDER BY finished, id
+         LIMIT :limit) AS page
+ CROSS JOIN LATERAL (SELECT tenant, workflow FROM windlass.task WHERE task.id = page.id OFFSET 0) AS t
+ ORDER BY page.finished, page.id;

@@ -1,5 +1,4 @@
 -- held: return the tasks that a session holds, with their rules.
-SELECT t.id, b.rules
-  FROM windlass.task AS t JOIN windlass.body AS b ON b.id = t.id
- WHERE t.session = :session AND t.state = 'leased'
- LIMIT :limit;
+SELECT l.id, t.rules
+  FROM (SELECT id FROM windlass.leased WHERE session = :session LIMIT :limit) AS l
+ CROSS JOIN LATERAL (SELECT rules FROM windlass.task WHERE task.id = l.id OFFSET 0) AS t;

@@ -7,18 +7,18 @@ WITH RECURSIVE lots AS (
 ), heads AS (
     SELECT lots.number, head.kind, head.id
       FROM lots CROSS JOIN LATERAL (
-           SELECT t.kind, t.id FROM windlass.task AS t
-            WHERE t.queue = :queue AND t.lot = lots.number AND t.state = 'runnable'
-            ORDER BY t.kind, t.band, t.rank, t.tie, t.id
+           SELECT r.kind, r.id FROM windlass.runnable AS r
+            WHERE r.queue = :queue AND r.lot = lots.number AND r.lot >= 0
+            ORDER BY r.kind, r.band, r.rank, r.tie, r.id
             LIMIT 1) AS head
      UNION ALL
     SELECT heads.number, head.kind, head.id
       FROM heads CROSS JOIN LATERAL (
-           SELECT t.kind, t.id FROM windlass.task AS t
-            WHERE t.queue = :queue AND t.lot = heads.number AND t.state = 'runnable' AND t.kind > heads.kind
-            ORDER BY t.kind, t.band, t.rank, t.tie, t.id
+           SELECT r.kind, r.id FROM windlass.runnable AS r
+            WHERE r.queue = :queue AND r.lot = heads.number AND r.lot >= 0 AND r.kind > heads.kind
+            ORDER BY r.kind, r.band, r.rank, r.tie, r.id
             LIMIT 1) AS head
 )
-SELECT one.kind, b.handler, b.rules
+SELECT one.kind, t.handler, t.rules
   FROM (SELECT DISTINCT ON (kind) kind, id FROM heads ORDER BY kind) AS one
- CROSS JOIN LATERAL (SELECT handler, rules FROM windlass.body WHERE body.id = one.id OFFSET 0) AS b;
+ CROSS JOIN LATERAL (SELECT handler, rules FROM windlass.task WHERE task.id = one.id OFFSET 0) AS t;

@@ -2,6 +2,8 @@
 -- for long.
 -- Prerequisites that end meanwhile are found after the commit, through `joining`.
 -- batch: id uuid
-SELECT t.id, t.tenant, b.workflow, t.state, b.fingerprint, t.fence, t.session
-  FROM windlass.task AS t JOIN windlass.body AS b USING (id)
- WHERE t.id = ANY (:id::uuid[]);
+SELECT t.*
+  FROM unnest(:id::uuid[]) AS i (id)
+ CROSS JOIN LATERAL (
+       SELECT id, tenant, workflow, state, fingerprint, fence, session
+         FROM windlass.current_task WHERE current_task.id = i.id OFFSET 0) AS t;

@@ -1,3 +1,3 @@
 -- queues: return the settings of all configured queues.
-SELECT name, strategy, horizon, step, paused, paused_by, paused_why, max_waiting, max_leased, weight, fair
+SELECT name, strategy, horizon, step, paused, paused_by, paused_why, paused_until, max_waiting, weight, fair
   FROM windlass.queue ORDER BY name;

@@ -1,6 +1,6 @@
 -- wakeups_lost: return open edges whose parent has ended and is not in `ended`, so that nobody would resolve them.
 SELECT e.child, count(*) OVER ()
-  FROM edge AS e JOIN task AS t ON t.id = e.parent
+  FROM edge AS e JOIN current_task AS t ON t.id = e.parent
  WHERE NOT e.resolved AND t.finished IS NOT NULL
    AND NOT EXISTS (SELECT 1 FROM ended AS d WHERE d.parent = e.parent)
    AND NOT EXISTS (SELECT 1 FROM joining AS j WHERE j.child = e.child)

@@ -29,6 +29,3 @@ CREATE TABLE IF NOT EXISTS audit (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS audit_kind ON audit (kind, number);
 CREATE INDEX IF NOT EXISTS audit_subject ON audit (subject, number);
-
--- For the oldest wait.
-CREATE INDEX IF NOT EXISTS task_oldest ON task (queue, due) WHERE state = 'runnable';

@@ -1,5 +1,9 @@
--- attempts: return the attempts of a task: those that failed, and the one that completed.
-SELECT fence, session, started, ended, state, error FROM attempt WHERE task = :task
- UNION ALL
-SELECT fence, session, claimed, finished, state, NULL FROM task WHERE id = :task AND state = 'completed'
+-- attempts: return the newest attempts of a task: those that failed, and the one that completed.
+SELECT * FROM (
+    SELECT fence, session, started, ended, state, error FROM attempt WHERE task = :task
+     UNION ALL
+    SELECT fence, session, claimed, finished, 'completed', NULL FROM completed WHERE id = :task
+     ORDER BY fence DESC
+     LIMIT :limit
+) AS newest
  ORDER BY fence;

@@ -1,4 +1,2 @@
 -- cancelling: return the leases of a session whose tasks should be cancelled.
-SELECT id, fence FROM task
- WHERE session = :session AND state = 'leased' AND cancel_requested
- ORDER BY id;
+SELECT id, fence FROM leased WHERE session = :session AND cancel_requested ORDER BY id;

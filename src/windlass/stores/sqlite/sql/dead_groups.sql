@@ -8,7 +8,7 @@ WITH looked AS MATERIALIZED (
      ORDER BY finished DESC, id DESC
      LIMIT :looked_at
 ), matching AS MATERIALIZED (
-    SELECT id, error_group, finished, tenant, (SELECT handler FROM body AS b WHERE b.id = looked.id) AS handler,
+    SELECT id, error_group, finished, tenant, (SELECT handler FROM task AS b WHERE b.id = looked.id) AS handler,
            row_number() OVER (PARTITION BY error_group ORDER BY finished DESC, id DESC) AS nth
       FROM looked
      WHERE (:queue IS NULL OR queue = :queue)

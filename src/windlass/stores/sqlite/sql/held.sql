@@ -1,5 +1,5 @@
 -- held: return the tasks that a session holds, with their rules.
-SELECT t.id, b.rules
-  FROM task AS t JOIN body AS b ON b.id = t.id
- WHERE t.session = :session AND t.state = 'leased'
+SELECT l.id, t.rules
+  FROM leased AS l CROSS JOIN task AS t ON t.id = l.id
+ WHERE l.session = :session
  LIMIT :limit;

@@ -1,2 +1,2 @@
--- logs: return the output of the finished attempts of a task.
-SELECT fence, text FROM log WHERE task = :task ORDER BY fence;
+-- logs: return the output of the newest finished attempts of a task.
+SELECT * FROM (SELECT fence, text FROM log WHERE task = :task ORDER BY fence DESC LIMIT :limit) AS newest ORDER BY fence;

@@ -2,8 +2,7 @@
 -- Every sweep looks for them as long as the session is stored, because a claim that was running when its session was
 -- marked may commit later.
 -- moves: leased -> runnable | failed | cancelled | expired
-SELECT t.id, t.session, b.rules
-  FROM session AS s JOIN task AS t ON t.session = s.id AND t.state = 'leased'
-  JOIN body AS b ON b.id = t.id
- WHERE s.lost
+SELECT l.id, l.session, t.rules
+  FROM leased AS l CROSS JOIN task AS t ON t.id = l.id
+ WHERE l.session IN (SELECT id FROM session WHERE lost)
  LIMIT :limit;

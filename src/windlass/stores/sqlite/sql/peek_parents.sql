@@ -2,6 +2,4 @@
 -- for long.
 -- Prerequisites that end meanwhile are found after the commit, through `joining`.
 -- batch: id blob
-SELECT t.id, t.tenant, b.workflow, t.state, b.fingerprint, t.fence, t.session
-  FROM task AS t JOIN body AS b USING (id)
- WHERE t.id = :id;
+SELECT id, tenant, workflow, state, fingerprint, fence, session FROM current_task WHERE id = :id;

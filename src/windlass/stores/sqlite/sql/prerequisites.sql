@@ -1,5 +1,6 @@
 -- prerequisites: return the prerequisites of a task, resolved or not.
-SELECT e.parent, p.state, e.resolved
-  FROM edge AS e LEFT JOIN task AS p ON p.id = e.parent
+-- A subquery, because SQLite would compute the whole view for a LEFT JOIN to it.
+SELECT e.parent, (SELECT p.state FROM current_task AS p WHERE p.id = e.parent), e.resolved
+  FROM edge AS e
  WHERE e.child = :task AND NOT EXISTS (SELECT 1 FROM workflow AS w WHERE w.id = e.parent)
  ORDER BY e.parent LIMIT :limit;

@@ -2,8 +2,8 @@
 -- batch: task blob, fence integer, session blob, share real, message text
 INSERT INTO progress (task, fence, share, message, at)
 SELECT id, fence, :share, :message, :now
-  FROM task
- WHERE id = :task AND state = 'leased' AND fence = :fence AND session = :session
+  FROM leased
+ WHERE id = :task AND fence = :fence AND session = :session
     ON CONFLICT (task) DO UPDATE
    SET fence = excluded.fence, share = excluded.share, message = excluded.message, at = excluded.at
 RETURNING task, fence;

@@ -1,7 +1,7 @@
 -- step_groups: count the steps of a workflow between two of them by queue, handler and state.
 SELECT t.queue, b.handler, t.state, count(*), min(b.submitted), min(t.claimed), max(t.finished)
-  FROM body AS b
-  JOIN task AS t USING (id)
+  FROM task AS b
+  JOIN current_task AS t USING (id)
  WHERE b.workflow = :workflow AND b.workflow_tenant = :tenant
    AND (b.submitted, b.id) > (:submitted, :id)
    AND (b.submitted, b.id) <= (:end, :end_id)

@@ -1,0 +1,7 @@
+-- in_two_tables: return rows of the hot tables whose task is not queued, or is in another hot table too.
+SELECT h.id, count(*) OVER ()
+  FROM (SELECT id FROM windlass.runnable UNION ALL SELECT id FROM windlass.leased UNION ALL SELECT id FROM windlass.completed) AS h
+  LEFT JOIN windlass.task AS t ON t.id = h.id AND t.state = 'queued'
+ GROUP BY h.id
+HAVING count(*) > 1 OR count(t.id) = 0
+ LIMIT 5;

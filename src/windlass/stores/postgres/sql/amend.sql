@@ -1,0 +1,2 @@
+-- amend: write the fields of a task that only an update changes.
+UPDATE windlass.task SET priority = :priority, deadline = :deadline, first_due = :first_due WHERE id = :task;

@@ -1,2 +1,0 @@
--- amend_body: write the fields of a body that an update changes.
-UPDATE windlass.body SET priority = :priority, deadline = :deadline, first_due = :first_due WHERE id = :task;

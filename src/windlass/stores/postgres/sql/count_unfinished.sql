@@ -1,0 +1,4 @@
+-- count_unfinished: count the tasks of a queue that have not ended.
+SELECT coalesce(sum(tasks), 0)::bigint
+  FROM windlass.count_delta
+ WHERE queue = :queue AND state NOT IN ('completed', 'failed', 'cancelled', 'expired');

@@ -1,0 +1,6 @@
+-- next_accounts: return the active accounts of a fair queue that were charged least, after one of them.
+SELECT queue, tenant, charged, highest, mean, minute, hour, at, active
+  FROM windlass.account
+ WHERE queue = :queue AND active AND (charged, tenant) > (:charged::bigint, :tenant)
+ ORDER BY charged, tenant
+ LIMIT :limit;

@@ -1,0 +1,10 @@
+-- share_runnable: lock those of these tasks that are runnable, and return their ids. Their rows in `task` are locked.
+-- batch: id uuid
+SELECT t.id
+  FROM unnest(:id::uuid[]) AS i (id)
+ CROSS JOIN LATERAL (
+       SELECT id, queue, lot, band, rank, tie FROM windlass.task WHERE task.id = i.id OFFSET 0) AS t
+ CROSS JOIN LATERAL (
+       SELECT FROM windlass.runnable AS r
+        WHERE r.queue = t.queue AND r.lot = t.lot AND r.band = t.band AND r.rank = t.rank AND r.tie = t.tie AND r.id = t.id
+          FOR SHARE) AS r;

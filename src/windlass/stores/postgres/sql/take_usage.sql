@@ -1,0 +1,3 @@
+-- take_usage: remove and return the attempts of a fair queue that have ended.
+DELETE FROM windlass.usage WHERE queue = :queue
+RETURNING tenant, ran, charge, attempts, at;

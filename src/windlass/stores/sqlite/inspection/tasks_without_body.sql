@@ -1,5 +1,0 @@
--- tasks_without_body: return tasks without a body.
-SELECT t.id, count(*) OVER ()
-  FROM task AS t
- WHERE NOT EXISTS (SELECT 1 FROM body AS b WHERE b.id = t.id)
- LIMIT 5;

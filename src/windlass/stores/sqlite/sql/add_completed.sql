@@ -1,0 +1,4 @@
+-- add_completed: write a completed attempt whose lease was removed.
+-- moves: leased -> completed
+-- batch: id blob, fence integer, session blob, claimed integer, finished integer
+INSERT INTO completed (id, fence, session, claimed, finished) VALUES (:id, :fence, :session, :claimed, :finished);
