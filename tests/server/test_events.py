@@ -354,19 +354,23 @@ def test_everything_that_is_streamed_is_as_the_document_says(busy: Store) -> Non
     with running(busy) as address:
         for route in streams:
             content = DOCUMENT["paths"][route.path]["get"]["responses"]["200"]["content"]
-            schema = content["text/event-stream"]["schema"] | {"components": DOCUMENT["components"]}
+            components = {"components": DOCUMENT["components"]}
+            schema = content["text/event-stream"]["schema"] | components
             validator = jsonschema_rs.validator_for(schema)
+            documented = {name: ref.rpartition("/")[2] for name, ref in schema["discriminator"]["mapping"].items()}
             path = route.path.removeprefix(API).format(id=id, name="daily")
             with listen(address, since="0", path=path, seconds="0.5") as events:
                 for event in events:
                     if "event" in event and event["event"] != "comment":
-                        validator.validate(event)
+                        validator.validate(event | {"data": json.dumps(event["data"])})
+                        shape = DOCUMENT["components"]["schemas"][documented[event["event"]]]["properties"]["data"]
+                        assert shape["contentMediaType"] == "application/json"
+                        jsonschema_rs.validator_for(shape["contentSchema"] | components).validate(event["data"])
                         seen.setdefault(path, set()).add(event["event"])
-            documented = {name: ref.rpartition("/")[2] for name, ref in schema["discriminator"]["mapping"].items()}
             assert seen[path] == documented.keys()
             assert {each["$ref"].rpartition("/")[2] for each in schema["oneOf"]} == set(documented.values())
             with pytest.raises(jsonschema_rs.ValidationError):
-                validator.validate({"event": "unknown", "data": {}})
+                validator.validate({"event": "unknown", "data": "{}"})
 
     assert len(streams) == 3
     assert set().union(*seen.values()) == {"counts", "pools", "audit", "task", "progress", "workflow"}

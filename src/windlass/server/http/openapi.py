@@ -56,6 +56,8 @@ class _Schemas:
         found, self._components = msgspec.json.schema_components(types.values(), ref_template=_REFERENCE)
         self._schemas = dict(zip(types, found, strict=True))
         self._hidden = {self._name(route.query) for route in table if route.query is not None}
+        for event in {ref for route in table if route.mode is Mode.EVENTS for ref in _references(self.of(route.result))}:
+            _encode_data(self._components[_component(event)])
 
     def of(self, type: Any) -> dict[str, Any]:
         """Return the schema of a type."""
@@ -70,7 +72,7 @@ class _Schemas:
         return {name: schema for name, schema in self._components.items() if name not in self._hidden}
 
     def _name(self, struct: Any) -> str:
-        return self._schemas[id(struct)]["$ref"].rpartition("/")[2]
+        return _component(self._schemas[id(struct)]["$ref"])
 
 
 def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
@@ -143,5 +145,19 @@ def _lines(schemas: _Schemas, type: Any) -> dict[str, Any]:
 
 
 def _one_of(schema: dict[str, Any]) -> dict[str, Any]:
-    """Describe one event of a stream: the fields of a server-sent event, with `data` decoded. `event` decides."""
+    """Describe one event of a stream: the fields of a server-sent event. Its `event` decides which of them it is."""
     return {"oneOf" if name == "anyOf" else name: value for name, value in schema.items()}
+
+
+def _references(union: dict[str, Any]) -> list[str]:
+    return [member["$ref"] for member in union["anyOf"]]
+
+
+def _component(reference: str) -> str:
+    return reference.rpartition("/")[2]
+
+
+def _encode_data(event: dict[str, Any]) -> None:
+    """Describe `data` as clients receive it: text that contains JSON, because every field of an event is text."""
+    fields = event["properties"]
+    fields["data"] = {"type": "string", "contentMediaType": "application/json", "contentSchema": fields["data"]}
