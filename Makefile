@@ -53,6 +53,7 @@ soak: $(VENV)/.dev ## Run the long tests, which `make test` leaves out.
 lock: $(VENV)/.dev ## Regenerate requirements/*.txt from pyproject.toml; ARGS="--upgrade" takes newer releases.
 	$(COMPILE) $(ARGS) --extra postgres --group dev --output-file requirements/dev.txt pyproject.toml
 	$(COMPILE) --group build --constraint requirements/dev.txt --output-file requirements/runtime.txt pyproject.toml
+	$(COMPILE) $(ARGS) --group docs --constraint requirements/dev.txt --output-file requirements/docs.txt pyproject.toml
 	$(COMPILE) $(ARGS) --group peers --constraint requirements/dev.txt --output-file requirements/peers.txt pyproject.toml
 
 clean: ## Remove the virtual environment and everything that the tools left behind.
