@@ -73,6 +73,7 @@ EXITS: Mapping[str, int] = {
     "queue_full": 6,
     "deadline_unreachable": 6,
     "key_conflict": 6,
+    "event_conflict": 6,
     "changed_meanwhile": 6,
     "version_conflict": 6,
     "still_unfinished": 7,

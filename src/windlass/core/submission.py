@@ -23,6 +23,7 @@ from windlass.core.retry import Retry
 from windlass.core.task import NewTask, Rules, Task, TaskId
 from windlass.core.times import Micros, when
 from windlass.core.validation import check_batch, check_task, has_default_rules
+from windlass.core.waits import BY_THE_STORE, end_of_wait, is_event
 from windlass.errors import CycleFound, DuplicateTask, InvalidTask
 
 MAX_BATCH = 100_000
@@ -103,6 +104,8 @@ def draft(tasks: Sequence[NewTask], now: Micros, entropy: Callable[[int], Callab
         raise
     del ids
     _check_unique(drafts)
+    if any(new.wait is not None for new in tasks):
+        drafts = _wait_through_events(drafts)
     if not _is_in_order(drafts):
         _check_acyclic(drafts)
     return drafts
@@ -111,6 +114,29 @@ def draft(tasks: Sequence[NewTask], now: Micros, entropy: Callable[[int], Callab
 def chunks(sequence: Sequence[T]) -> Iterator[Sequence[T]]:
     """Cut a sequence into parts of at most `CHUNK`."""
     return (sequence[start : start + CHUNK] for start in range(0, len(sequence), CHUNK))
+
+
+def _wait_through_events(drafts: Sequence[Draft]) -> list[Draft]:
+    """Let tasks that wait for an event also wait for the prerequisites of that event.
+
+    An event can be set before its step exists. The step is then complete whatever its prerequisites, but what comes
+    after it must still come after them.
+    """
+    above = {one.id: one.prerequisites for one in drafts if is_event(one.new.wait)}
+    if not any(above.values()):
+        return list(drafts)
+    return [_after_all(one, above) if any(id in above for id in one.prerequisites) else one for one in drafts]
+
+
+def _after_all(one: Draft, above: Mapping[TaskId, Sequence[TaskId]]) -> Draft:
+    found = list(one.prerequisites)
+    seen = set(found)
+    for id in found:  # It grows in the loop.
+        more = [other for other in above.get(id, ()) if other not in seen]
+        seen.update(more)
+        found += more
+    check_fan_in(one.new.key or one.id, found)
+    return msgspec.structs.replace(one, prerequisites=tuple(found))
 
 
 def _is_in_order(drafts: Sequence[Draft]) -> bool:
@@ -167,10 +193,14 @@ def initial_state(
         priority, deadline = lent.merge(Urgency(priority, deadline))
     expires = when(new.expires, now, "expires")
     state, waiting, reason = State.RUNNABLE if first_due is None else State.SCHEDULED, 0, None
+    wait = new.wait
+    if wait is not None:
+        due = end_of_wait(wait, when(new.at, now, "at"), now)
+        state = State.COMPLETED if wait.is_set else State.SCHEDULED
     if edges:
         ended = [(above, ends[above]) for above in draft.prerequisites if above in ends]
         state, waiting, reason, _ = unblock(
-            State.WAITING, len(edges), new.on_failure, ended, due=first_due or now, now=now
+            State.WAITING, len(edges), new.on_failure, ended, due=due if wait else first_due or now, now=now, wait=wait
         )
     if not state.final and expires is not None and expires <= now:
         state, reason = State.EXPIRED, EXPIRED
@@ -194,6 +224,8 @@ def initial_state(
             on_failure=new.on_failure,
             reason=reason,
             rules=draft.rules,
+            wait=wait,
+            **(BY_THE_STORE | {"claimed": now, "result": wait.value} if wait and state is State.COMPLETED else {}),
         ),
         place=place(queue, priority=priority, deadline=deadline, due=due),
         edges=edges,
@@ -272,7 +304,9 @@ def _max_crashes(new: NewTask) -> int:
 
 
 def _fingerprint(new: NewTask, prerequisites: Sequence[TaskId]) -> bytes:
-    body = (new.handler, dict(new.args), new.queue, sorted(id.hex for id in prerequisites))
+    # An event is the same whatever it comes after, because it may be set before its step exists.
+    above = () if is_event(new.wait) else prerequisites
+    body = (new.handler, dict(new.args), new.queue, sorted(id.hex for id in above))
     return sha256(canonical(body)).digest()[:16]
 
 

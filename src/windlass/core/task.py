@@ -34,6 +34,20 @@ class Rate(Struct, frozen=True):
     period: timedelta
 
 
+class Wait(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a step waits for instead of running a handler: an event, or only a time (`core.waits`)."""
+
+    event: str | None = None
+    """The name of the event; None for a sleep."""
+    delay: Micros | None = None
+    """How long it lasts once its prerequisites have ended; then a sleep completes, and an event has timed out. Without
+    it, the task's due time says when."""
+    is_set: bool = False
+    """True if the event was set while the prerequisites were open, or before anything waited for it."""
+    value: str | None = None
+    """The JSON text that came with an event that `is_set`."""
+
+
 class NewTask(Struct, frozen=True, kw_only=True, gc=False):
     """A task as a caller submits it.
 
@@ -86,6 +100,8 @@ class NewTask(Struct, frozen=True, kw_only=True, gc=False):
     admit: Literal["strict"] | None = None
     """`strict`: the Python API, HTTP and the command line refuse the task if its queue cannot make its deadline at the
     present rate. Stores do not check it and do not store it."""
+    wait: Wait | None = None
+    """For a step that runs no handler: what it waits for. Made by `core.waits`."""
 
 
 class Rules(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -147,6 +163,8 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
     result: str | None = None
     """JSON text."""
     rules: Rules = Rules()
+    wait: Wait | None = None
+    """What it waits for, if it runs no handler."""
 
 
 class Lease(Struct, frozen=True, gc=False):

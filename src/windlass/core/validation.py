@@ -19,6 +19,7 @@ from windlass.core.names import check_name, check_text, check_type, is_name, sho
 from windlass.core.retry import Retry
 from windlass.core.task import Change, NewTask, OnFailure
 from windlass.core.times import LONGEST, Micros, when
+from windlass.core.waits import check_wait
 from windlass.errors import InvalidPayload, InvalidTask
 
 MAX_PRIORITY = 1_000_000
@@ -64,6 +65,8 @@ def check_task(new: NewTask, now: Micros = 0) -> NewTask:
         _check_times(new, now)
     if new.admit is not None:
         _check_admit(new.admit)
+    if new.wait is not None:
+        check_wait(new)
     if new.raise_prerequisites is not True:
         check_flag("raise_prerequisites", new.raise_prerequisites)
     return new if has_default_rules(new) else _check_rules(new)

@@ -8,6 +8,7 @@ from datetime import timedelta
 from windlass.stores.memory.claim import MemoryClaim
 from windlass.stores.memory.coordination import MemoryCoordination
 from windlass.stores.memory.dead_letters import MemoryDeadLetters
+from windlass.stores.memory.events import MemoryEvents
 from windlass.stores.memory.manifest import MemoryManifest
 from windlass.stores.memory.operate import MemoryOperate
 from windlass.stores.memory.read import MemoryRead
@@ -22,6 +23,7 @@ from windlass.stores.memory.workflows import MemoryWorkflows
 
 class MemoryStore(
     MemoryWorkflows,
+    MemoryEvents,
     MemorySubmit,
     MemorySessions,
     MemoryClaim,

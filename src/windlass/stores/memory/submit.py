@@ -12,7 +12,7 @@ from windlass.clock import entropy
 from windlass.core.admission import check_placeholders, check_prerequisites, check_room, cycle, new_drafts, seal_for
 from windlass.core.graph import End, find_cycle
 from windlass.core.ids import workflow_id
-from windlass.core.lifecycle import QUEUED
+from windlass.core.lifecycle import QUEUED, State
 from windlass.core.ordering import place
 from windlass.core.submission import Draft, InitialState, Urgency, draft, initial_state
 from windlass.core.task import Lease, NewTask, TaskId
@@ -23,6 +23,7 @@ from windlass.stores.coordination import Entry, check_entries
 from windlass.stores.memory.base import MemoryBase
 from windlass.stores.memory.graph import resolve
 from windlass.stores.memory.tables import Placeholder
+from windlass.stores.memory.waits import record_end
 from windlass.stores.protocol import Receipt
 
 
@@ -56,6 +57,8 @@ class MemorySubmit(MemoryBase):
                 self._tables.placeholders.pop(one.id, None)
                 self._tables.insert(state, one.fingerprint)
                 self._tables.point(one.new.queue, now).arrived += 1
+                if state.task.state is State.COMPLETED:
+                    record_end(self._tables, state.task, now)
             for above, placeholder in missing.items():
                 self._tables.placeholders.setdefault(above, placeholder)
             self._raise_stored(get_outside(lent, drafts))
