@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from windlass.client.context import Cancelled, Context, GiveUp, RetryIn, SoftTimeout, current
     from windlass.client.handle import Handle
     from windlass.client.handlers import Handler
-    from windlass.client.workflow import Step, Workflow
+    from windlass.client.step_builder import Step
+    from windlass.client.workflow import Workflow
     from windlass.core.lifecycle import State
     from windlass.core.ordering import Queue, Strategy
     from windlass.core.retry import ErrorRule, Retry
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         DeadlineUnreachable,
         DuplicateTask,
         EndedBadly,
+        EventConflict,
         InvalidFilter,
         InvalidPayload,
         InvalidTask,
@@ -68,6 +70,7 @@ __all__ = [
     "DuplicateTask",
     "EndedBadly",
     "ErrorRule",
+    "EventConflict",
     "GiveUp",
     "Handle",
     "Handler",
@@ -126,6 +129,7 @@ _MODULES = (
     "windlass.client.context",
     "windlass.client.handle",
     "windlass.client.handlers",
+    "windlass.client.step_builder",
     "windlass.client.workflow",
     "windlass.client.app",
     "windlass.worker_node",

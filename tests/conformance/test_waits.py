@@ -100,8 +100,9 @@ def test_a_sleep_can_be_made_longer_or_ended(store: Store, clock: ManualClock) -
     assert state_of(store, long) is State.COMPLETED
 
 
-def test_setting_an_event_completes_its_step_and_releases_what_comes_after(store: Store) -> None:
+def test_setting_an_event_completes_its_step_and_releases_what_comes_after(store: Store, clock: ManualClock) -> None:
     event, after = submit(store, an_event(), a_step(prerequisites=[event_key("approved")]))
+    clock.advance(SECOND)
     assert (event, task_of(store, event).due) == (EVENT_ID, LATEST)
 
     done = store.set_event(WORKFLOW, "approved", '{"by": "ada"}', entries=SET)
@@ -123,7 +124,7 @@ def test_an_event_is_set_once(store: Store) -> None:
     assert len(store.audit()) == 1
 
 
-def test_an_event_may_be_set_before_its_step_exists(store: Store) -> None:
+def test_an_event_may_be_set_before_its_step_exists(store: Store, clock: ManualClock) -> None:
     early = store.set_event(WORKFLOW, "approved", "42", entries=SET)
     assert (early.changed, early.state) == (True, State.COMPLETED)
     assert not store.set_event(WORKFLOW, "approved", "42", entries=SET).changed
@@ -135,6 +136,7 @@ def test_an_event_may_be_set_before_its_step_exists(store: Store) -> None:
         a_step(key="last", prerequisites=[event_key("approved")]),
     )
 
+    clock.advance(SECOND)
     assert (event, task_of(store, event).result) == (EVENT_ID, "42")
     assert (state_of(store, first), state_of(store, last)) == (State.RUNNABLE, State.WAITING)
     complete(store, claim_one(store))
@@ -228,7 +230,10 @@ def test_events_belong_to_their_workflow_and_tenant(store: Store) -> None:
         (NewTask(handler=SLEEP, queue="default", wait=Wait()), "queue"),
         (NewTask(handler="windlass.event", queue=QUEUE, wait=Wait(event="a"), key="event:a"), "workflow"),
         (NewTask(handler="windlass.event", queue=QUEUE, wait=Wait(event="a"), key="a", workflow="w"), "key"),
-        (NewTask(handler="windlass.event", queue=QUEUE, wait=Wait(event="a b"), key="event:a b", workflow="w"), "event"),
+        (
+            NewTask(handler="windlass.event", queue=QUEUE, wait=Wait(event="a b"), key="event:a b", workflow="w"),
+            "event",
+        ),
         (NewTask(handler=SLEEP, queue=QUEUE, wait=Wait(delay=-1)), "delay"),
         (NewTask(handler=SLEEP, queue=QUEUE, wait="1h"), "wait"),  # pyright: ignore[reportArgumentType]
     ],
@@ -250,6 +255,7 @@ def test_an_event_and_its_step_that_come_at_once_meet(home: Home, kind: str, clo
         submits.start()
         second.set_event(workflow, "approved", "1")
         submits.join()
+        clock.advance(SECOND)
         sweep_until_quiet(first)
         ids = [keyed_id("default", workflow, key) for key in (event_key("approved"), "after")]
         assert [task and task.state for task in first.get([TaskId(id) for id in ids])] == [

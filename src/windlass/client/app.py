@@ -18,6 +18,7 @@ from uuid import UUID
 import msgspec
 
 from windlass.client.app_store import AppStore, bind_all, forbid_stores, is_importing
+from windlass.client.events import Events
 from windlass.client.handle import Handle
 from windlass.client.handlers import Bound, Handler, aenqueue_many, enqueue_many
 from windlass.client.options import Misfire, TaskOptions, check_schedule
@@ -82,6 +83,8 @@ class App:
         """The registered handlers by name."""
         self._crons: dict[str, CronInfo] = {}
         self.app_store = AppStore(url, store, self._result_of)
+        self.events = Events(self.app_store)
+        """Sets events that workflows wait for."""
 
     @property
     def store(self) -> Store:

@@ -54,8 +54,8 @@ _OPERATOR_RETRY = frozenset({State.RUNNABLE, State.WAITING, State.SCHEDULED})
 INITIAL_STATES = frozenset(
     {State.WAITING, State.SCHEDULED, State.RUNNABLE, State.COMPLETED, State.CANCELLED, State.EXPIRED}
 )
-"""The states in which a task may be created. Cancelled, if a prerequisite has already ended badly. Completed, if it is an
-event that is set before anything waits for it."""
+"""The states in which a task may be created. Cancelled, if a prerequisite has already ended badly. Completed, if it is
+an event that is set before anything waits for it."""
 
 MOVES: dict[State, frozenset[State]] = {
     # The sweep fails the tasks of a cycle that the submit did not find.

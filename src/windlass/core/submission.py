@@ -204,32 +204,30 @@ def initial_state(
         )
     if not state.final and expires is not None and expires <= now:
         state, reason = State.EXPIRED, EXPIRED
-    return InitialState(
-        task=Task(
-            id=draft.id,
-            handler=new.handler,
-            args=draft.args,
-            state=state,
-            queue=new.queue,
-            tenant=new.tenant,
-            workflow=new.workflow,
-            key=new.key,
-            priority=priority,
-            deadline=deadline,
-            due=due,
-            expires=expires,
-            submitted=now,
-            finished=now if state.final else None,
-            waiting=waiting,
-            on_failure=new.on_failure,
-            reason=reason,
-            rules=draft.rules,
-            wait=wait,
-            **(BY_THE_STORE | {"claimed": now, "result": wait.value} if wait and state is State.COMPLETED else {}),
-        ),
-        place=place(queue, priority=priority, deadline=deadline, due=due),
-        edges=edges,
+    task = Task(
+        id=draft.id,
+        handler=new.handler,
+        args=draft.args,
+        state=state,
+        queue=new.queue,
+        tenant=new.tenant,
+        workflow=new.workflow,
+        key=new.key,
+        priority=priority,
+        deadline=deadline,
+        due=due,
+        expires=expires,
+        submitted=now,
+        finished=now if state.final else None,
+        waiting=waiting,
+        on_failure=new.on_failure,
+        reason=reason,
+        rules=draft.rules,
+        wait=wait,
     )
+    if state is State.COMPLETED and wait is not None:
+        task = msgspec.structs.replace(task, claimed=now, result=wait.value, **BY_THE_STORE)
+    return InitialState(task=task, place=place(queue, priority=priority, deadline=deadline, due=due), edges=edges)
 
 
 def is_named(new: NewTask) -> bool:
@@ -304,9 +302,10 @@ def _max_crashes(new: NewTask) -> int:
 
 
 def _fingerprint(new: NewTask, prerequisites: Sequence[TaskId]) -> bytes:
-    # An event is the same whatever it comes after, because it may be set before its step exists.
-    above = () if is_event(new.wait) else prerequisites
-    body = (new.handler, dict(new.args), new.queue, sorted(id.hex for id in above))
+    # An event is the same whatever its timeout and prerequisites, because it may be set before its step exists.
+    if is_event(new.wait):
+        return sha256(canonical((new.handler, new.key))).digest()[:16]
+    body = (new.handler, dict(new.args), new.queue, sorted(id.hex for id in prerequisites))
     return sha256(canonical(body)).digest()[:16]
 
 

@@ -1,8 +1,8 @@
 """Steps that wait instead of running a handler: for an event, or for a time.
 
 A wait is a task that no worker ever claims. When its prerequisites have ended it is `scheduled`, and due when the wait
-is over: a sleep then completes, and an event that was not set by then expires. An event that is set completes its step at
-once. Only stores move these tasks, so a wait holds no slot and survives every restart.
+is over: a sleep then completes, and an event that was not set by then expires. An event that is set completes its step
+at once. Only stores move these tasks, so a wait holds no slot and survives every restart.
 
 An event is a fact about a workflow: it is set once. Its step has a key made from its name, so the same step is found
 from both sides, and setting the event before anything waits for it creates the step, completed.
@@ -10,16 +10,18 @@ from both sides, and setting the event before anything waits for it creates the 
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import msgspec
+from msgspec.structs import replace
 
 from windlass.core.lifecycle import State
-from windlass.core.names import check_name, check_text, check_type
-from windlass.core.payload import canonical, encode_result
+from windlass.core.names import check_name, check_text, check_type, shorten
+from windlass.core.payload import canonical
 from windlass.core.task import NewTask, SessionId, TaskId, Wait
-from windlass.core.times import FOREVER, LATEST, Micros, to_datetime
+from windlass.core.times import FOREVER, LATEST, Micros, duration, format_duration, span
 from windlass.errors import EventConflict, InvalidTask, NotAllowed
 
 QUEUE = "windlass.waits"
@@ -28,6 +30,7 @@ EVENT = "windlass.event"
 """Stands in place of a handler in the steps of events."""
 SLEEP = "windlass.sleep"
 """Stands in place of a handler in sleeps."""
+WAITS = frozenset({EVENT, SLEEP})
 STORE_SESSION = SessionId(UUID(int=0))
 """Stands for the store itself, which completes waits."""
 BY_THE_STORE: dict[str, Any] = {"session": STORE_SESSION, "attempts": 1}
@@ -70,11 +73,6 @@ def ends_well(wait: Wait) -> bool:
     return wait.event is None or wait.is_set
 
 
-def encode_event_value(value: Any) -> str | None:
-    """Encode what comes with an event as JSON text. Raise `InvalidPayload`."""
-    return encode_result(value)
-
-
 def check_event(workflow: object, event: object, tenant: object) -> None:
     """Raise `InvalidTask` unless these can name an event."""
     check_name("event", event)
@@ -84,9 +82,12 @@ def check_event(workflow: object, event: object, tenant: object) -> None:
 
 def new_event(workflow: str, event: str, *, tenant: str, wait: Wait | None = None, **fields: Any) -> NewTask:
     """Return the step of an event. `wait` says how long it waits and whether it is set; `fields` are more options."""
+    args = {"event": event}
+    if wait is not None and wait.delay is not None:
+        args["timeout"] = format_duration(wait.delay)
     return NewTask(
         handler=EVENT,
-        args={"event": event},
+        args=args,
         queue=QUEUE,
         tenant=tenant,
         workflow=workflow,
@@ -94,6 +95,48 @@ def new_event(workflow: str, event: str, *, tenant: str, wait: Wait | None = Non
         wait=wait or Wait(event=event),
         **fields,
     )
+
+
+def make_wait(new: NewTask) -> NewTask:
+    """Return the step that a task with the handler `EVENT` or `SLEEP` describes with its arguments.
+
+    An event has `event` and perhaps `timeout`, a sleep has `for` or `until`. Raise `InvalidTask`.
+    """
+    known = {"event", "timeout"} if new.handler == EVENT else {"for", "until"}
+    given = {name: value for name, value in new.args.items() if value is not None}
+    unknown = sorted(given.keys() - known)
+    if unknown:
+        raise InvalidTask(f"args: {new.handler} has no argument {unknown[0]!r}. It has {' and '.join(sorted(known))}.")
+    if new.handler == EVENT:
+        check_name("event", given.get("event"))
+        delay = None if "timeout" not in given else _length(given["timeout"], "timeout")
+        event = new_event(
+            new.workflow or "", given["event"], tenant=new.tenant, wait=Wait(event=given["event"], delay=delay)
+        )
+        if new.key not in (None, event.key):
+            raise InvalidTask(f"key={new.key!r}: the step of an event has the key {event.key!r}. Leave it out.")
+        return replace(new, args=event.args, queue=QUEUE, key=event.key, wait=event.wait)
+    if ("for" in given) == ("until" in given):
+        raise InvalidTask("args: a sleep needs either `for` (a duration) or `until` (a time with a zone).")
+    if "for" in given:
+        delay = _length(given["for"], "for")
+        return replace(new, args={"for": format_duration(delay)}, queue=QUEUE, wait=Wait(delay=delay))
+    until = _moment(given["until"])
+    return replace(new, args={"until": until.isoformat()}, queue=QUEUE, at=until, wait=Wait())
+
+
+def _length(value: object, field: str) -> Micros:
+    return span(duration(value, field), field)
+
+
+def _moment(value: object) -> datetime:
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        found = None
+    if not isinstance(found, datetime) or found.utcoffset() is None:
+        raise InvalidTask(f"until={shorten(value)} is not a time with a zone, such as 2026-11-18T09:00:00+01:00.")
+    return found
 
 
 def check_wait(new: NewTask) -> None:
@@ -137,18 +180,10 @@ def check_can_set(
         return False
     if state.ended_badly:
         raise NotAllowed(
-            f"Event {event!r} can no longer be set: its step is {state.value} ({reason or 'no reason recorded'}). To wait "
-            f"again, retry the step first: windlass tasks retry {task}"
+            f"Event {event!r} can no longer be set: its step is {state.value} ({reason or 'no reason recorded'}). To "
+            f"wait again, retry the step first: windlass tasks retry {task}"
         )
     return True
-
-
-def describe_wait(wait: Wait, due: Micros) -> str:
-    """Return what a wait that has begun waits for, as part of a sentence."""
-    until = f"{to_datetime(due):%Y-%m-%d %H:%M:%S} UTC"
-    if wait.event is None:
-        return f"sleeps until {until}"
-    return f"waits for event {wait.event}" + (", without a time limit" if due >= LATEST else f", times out at {until}")
 
 
 def encode_wait(wait: Wait | None) -> str | None:
@@ -162,4 +197,3 @@ def decode_wait(text: str | None) -> Wait | None:
         return None if text is None else _wait_decoder.decode(text)
     except (msgspec.DecodeError, TypeError):
         return Wait(delay=LATEST)
-

@@ -41,10 +41,14 @@ class SqlEvents(SqlSubmit):
 
         def work(tx: Transaction) -> tuple[EventSet, Submitted]:
             found = _set(db, tx, id, event, value, act)
-            if found is not None:
-                return found
-            submitted = submit(tx)
-            return EventSet(id, True, submitted.receipts[0].state), submitted
+            if found is None:
+                submitted = submit(tx)
+                [receipt] = submitted.receipts
+                if receipt.created:
+                    return EventSet(id, True, receipt.state), submitted
+                found = _set(db, tx, id, event, value, act)  # Another transaction has added it meanwhile.
+            assert found is not None
+            return found
 
         done, submitted = db.transact(work)
         db.notify(submitted.wake | resolve(db, submitted.announced))
