@@ -27,7 +27,7 @@ def set_event(
     check_event(workflow, event, tenant)
     text = f"set event {event} of workflow {workflow} of {tenant}"
     entry = author.entry(f"workflow/{workflow}", "event set", text, tenant=tenant, event=event)
-    return access.store.set_event(workflow, event, encode_result(value), tenant=tenant, entries=[entry])
+    return access.store.set_event(workflow, event, encode_result(value, name="value"), tenant=tenant, entries=[entry])
 
 
 def _find_tenant(access: Access, workflow: str) -> str:
