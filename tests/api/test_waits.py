@@ -19,7 +19,7 @@ from windlass.testing import drain
 def shop(app: App) -> Any:
     class Shop:
         @app.task(name="draft")
-        def draft() -> str:  # noqa: N805
+        def draft() -> str:
             return "text"
 
         @app.task(name="publish")
