@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from windlass.client.context import Cancelled, Context, GiveUp, RetryIn, SoftTimeout, current
     from windlass.client.handle import Handle
     from windlass.client.handlers import Handler
+    from windlass.client.more_steps import MoreSteps, more_steps
     from windlass.client.step_builder import Step
     from windlass.client.workflow import Workflow
     from windlass.core.lifecycle import State
@@ -78,6 +79,7 @@ __all__ = [
     "InvalidPayload",
     "InvalidTask",
     "KeyConflict",
+    "MoreSteps",
     "NewTask",
     "NotAllowed",
     "OnFailure",
@@ -110,6 +112,7 @@ __all__ = [
     "WorkerNode",
     "Workflow",
     "current",
+    "more_steps",
     "open_store",
     "simulate",
 ]
@@ -131,6 +134,7 @@ _MODULES = (
     "windlass.client.handlers",
     "windlass.client.step_builder",
     "windlass.client.workflow",
+    "windlass.client.more_steps",
     "windlass.client.app",
     "windlass.worker_node",
     "windlass.custom_decider",

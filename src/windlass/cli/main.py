@@ -29,7 +29,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "limits": ("windlass.cli.limits:limits", "List, set and remove limits on queues, tenants, handlers and keys."),
     "workers": ("windlass.cli.workers:workers", "List nodes, their pools and worker processes."),
-    "workflows": ("windlass.cli.workflows:workflows", "List, show, draw, cancel and retry workflows, and set their events."),
+    "workflows": (
+        "windlass.cli.workflows:workflows",
+        "List, show, draw, cancel and retry workflows; set their events.",
+    ),
     "dead": ("windlass.cli.dead:dead", "List failed tasks by bug, retry, edit and drop them."),
     "cron": ("windlass.cli.cron:cron", "List, run, pause, resume and check crons."),
     "pool": ("windlass.cli.pool:pool", "Show pools, override their size, change their settings and simulate them."),

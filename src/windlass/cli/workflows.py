@@ -58,7 +58,7 @@ after_option: Decorator = click.option(
 
 @click.group()
 def workflows() -> None:
-    """List, show, draw, cancel and retry workflows, and set their events."""
+    """List, show, draw, cancel and retry workflows; set their events."""
 
 
 @workflows.command("ls")

@@ -46,7 +46,9 @@ class Events:
         if tenant is None and running is not None:
             tenant = running.tenant
         if is_worker():  # The node writes the audit log.
-            return store.set_event(workflow, event, encode_result(plain, name="value"), tenant=tenant, by=by, why=why).changed
+            return store.set_event(
+                workflow, event, encode_result(plain, name="value"), tenant=tenant, by=by, why=why
+            ).changed
         from windlass.operations.access import Access  # Large imports that no other call needs.
         from windlass.operations.author import Author, user_name
         from windlass.operations.events import set_event

@@ -63,8 +63,9 @@ MOVES: dict[State, frozenset[State]] = {
     # To completed: a wait whose time is over, or whose event was set (`core.waits`).
     State.SCHEDULED: _UNSTARTED_ENDS | {State.RUNNABLE, State.COMPLETED},
     State.RUNNABLE: _UNSTARTED_ENDS | {State.LEASED, State.SCHEDULED},
-    # To runnable: released, crashed, or its node was lost. To scheduled: released with a delay.
-    State.LEASED: frozenset(FINAL) | {State.RETRYING, State.RUNNABLE, State.SCHEDULED},
+    # To runnable: released, crashed, or its node was lost. To scheduled: released with a delay. To waiting: its handler
+    # added steps and goes on after them (`core.continuation`).
+    State.LEASED: frozenset(FINAL) | {State.RETRYING, State.RUNNABLE, State.SCHEDULED, State.WAITING},
     State.RETRYING: _UNSTARTED_ENDS | {State.RUNNABLE},
     State.COMPLETED: frozenset(),
     State.FAILED: _OPERATOR_RETRY,

@@ -292,6 +292,7 @@ def _rules(new: NewTask) -> Rules:
         max_running=new.max_running,
         rate=new.rate,
         trace=new.trace,
+        origin=new.origin,
     )
 
 

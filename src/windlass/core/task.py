@@ -48,6 +48,15 @@ class Wait(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The JSON text that came with an event that `is_set`."""
 
 
+class Origin(Struct, frozen=True):
+    """Where a step comes from that a running task has added."""
+
+    task: UUID
+    """The task that added it."""
+    depth: int
+    """How many tasks added each other before it, at least 1."""
+
+
 class NewTask(Struct, frozen=True, kw_only=True, gc=False):
     """A task as a caller submits it.
 
@@ -102,6 +111,8 @@ class NewTask(Struct, frozen=True, kw_only=True, gc=False):
     present rate. Stores do not check it and do not store it."""
     wait: Wait | None = None
     """For a step that runs no handler: what it waits for. Made by `core.waits`."""
+    origin: Origin | None = None
+    """The running task that adds it. Stores set it."""
 
 
 class Rules(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -123,6 +134,8 @@ class Rules(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_running: int | None = None
     rate: Rate | None = None
     trace: str | None = None
+    origin: Origin | None = None
+    """The running task that added it."""
 
 
 class Task(Struct, frozen=True, kw_only=True, gc=False):
@@ -237,6 +250,14 @@ class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     state: State
     """The state of the task after the attempt."""
     error: Error | None = None
+
+
+class Added(Struct, frozen=True, kw_only=True):
+    """What a handler adds to its workflow when its attempt ends (`core.continuation`)."""
+
+    steps: Sequence[NewTask] = ()
+    then: NewTask | None = None
+    """As what the task itself goes on when its prerequisites have ended; None if it ends."""
 
 
 class Progress(Struct, frozen=True, kw_only=True, gc=False):

@@ -90,6 +90,7 @@ def has_default_rules(new: NewTask) -> bool:
         and new.max_running is None
         and new.rate is None
         and new.trace is None
+        and new.origin is None
     )
 
 

@@ -112,7 +112,8 @@ class Operator(Protocol):
         """Cancel unfinished tasks and return how many were cancelled or asked to stop.
 
         A leased task is asked to stop, and the sweep cancels it after `grace`. All selected tasks get `reason`; their
-        dependents are cancelled too, with a reason of their own, and are not counted. After this returns, no new
+        dependents are cancelled too, with a reason of their own, and are not counted. A task that waits for steps which
+        it has added itself takes those with it, and they count. After this returns, no new
         attempt of these tasks starts, and a later success does not unblock dependents.
         """
         ...

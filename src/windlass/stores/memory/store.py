@@ -15,7 +15,6 @@ from windlass.stores.memory.read import MemoryRead
 from windlass.stores.memory.series import MemorySeries
 from windlass.stores.memory.sessions import MemorySessions
 from windlass.stores.memory.settle import MemorySettle
-from windlass.stores.memory.submit import MemorySubmit
 from windlass.stores.memory.sweep import MemorySweep
 from windlass.stores.memory.update import MemoryUpdate
 from windlass.stores.memory.workflows import MemoryWorkflows
@@ -24,7 +23,6 @@ from windlass.stores.memory.workflows import MemoryWorkflows
 class MemoryStore(
     MemoryWorkflows,
     MemoryEvents,
-    MemorySubmit,
     MemorySessions,
     MemoryClaim,
     MemorySettle,

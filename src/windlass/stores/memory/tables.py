@@ -11,6 +11,7 @@ from uuid import UUID
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from windlass.core.continuation import Going
 from windlass.core.fairness import Account, Usage
 from windlass.core.graph import End
 from windlass.core.ids import workflow_id
@@ -163,6 +164,28 @@ class Tables:
         if place is not None:
             self.places[id] = place
         return self.move(id, self.tasks[id].state, **changes)
+
+    def go_on(self, id: TaskId, going: Going) -> None:
+        """Change a task whose attempt has ended to what it goes on as, with what it waits for."""
+        new, edges = going.then.new, self.prerequisites.setdefault(id, {})
+        for above, ended in going.edges:
+            if above not in edges:
+                self.dependents[above].append(id)
+            edges[above] = ended
+        self.change(
+            id,
+            going.place,
+            handler=new.handler,
+            args=going.then.args,
+            queue=new.queue,
+            rules=going.then.rules,
+            on_failure=new.on_failure,
+            waiting=going.waiting,
+            due=going.due,
+            attempts=0,
+            crashes=0,
+            losses=0,
+        )
 
     def remove(self, id: TaskId) -> None:
         """Remove a task and everything that belongs to it."""
