@@ -32,6 +32,7 @@ from windlass.operations import (
 )
 from windlass.operations.access import Access
 from windlass.operations.bulk import BulkAction, Verb
+from windlass.operations.canary import find_run, run_canary
 from windlass.operations.workflow_graph import Summary
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
@@ -51,11 +52,23 @@ def first_steps(access: Access, _: SecretStore) -> object:
     return workflows.find_first(access, summary, [State.FAILED], 10)
 
 
+def a_canary(access: Access, at: SecretStore) -> object:
+    group = dead_letters.get(access, at.group)
+    run_canary(access, group, 0.0, ANN, lambda _: None)
+    return find_run(access, group)
+
+
+def an_edit(access: Access, at: SecretStore) -> object:
+    return dead_letters.preview_edit(access, dead_letters.get(access, at.group), {"password": SECRET})
+
+
 READS: dict[str, Read] = {
     "audit.each": lambda access, _: list(audit.each(access)),
     "audit.find": lambda access, _: audit.find(access),
+    "audit.search": lambda access, _: audit.search(access, text="a"),
     "breakers.get": lambda access, _: breakers.get(access, "bank"),
     "breakers.get_all": lambda access, _: breakers.get_all(access),
+    "canary.find_run": a_canary,
     "crons.get": lambda access, _: crons.get(access, "daily"),
     "crons.get_all": lambda access, _: crons.get_all(access),
     "crons.next_times": lambda access, _: crons.next_times(access, "daily", 2),
@@ -63,6 +76,7 @@ READS: dict[str, Read] = {
     "dead_letters.get_all": lambda access, _: dead_letters.get_all(access),
     "dead_letters.get_ids": lambda access, at: dead_letters.get_ids(access, dead_letters.get(access, at.group)),
     "dead_letters.letters": lambda access, at: dead_letters.letters(access, dead_letters.get(access, at.group)),
+    "dead_letters.preview_edit": an_edit,
     "limits.get": lambda access, _: limits.get(access, Limit(queue="default")),
     "limits.get_all": lambda access, _: limits.get_all(access),
     "manifest.handlers": lambda access, _: manifest.handlers(access),
@@ -104,6 +118,7 @@ READS: dict[str, Read] = {
 NOT_FOR_PEOPLE = {
     "cascade.check_cascade": "nothing; it only refuses",
     "tasks.find_stored": "the page with its secrets, which `find` redacts and bulk actions read ids from",
+    "tasks.make_successor": "a task to submit, with its secrets",
     "tasks.new_task": "what a caller submits, and gives back to nobody else",
     "workflows.choose_tenant": "a name that the caller gave",
     "tasks.submit": "receipts",
