@@ -66,7 +66,7 @@ def _row(bar: Bar, y: float, percent: Callable[[Micros], float], href: str | Non
     ready, ended = percent(bar.ready), percent(bar.ended)
     began = ended if bar.began is None else percent(bar.began)
     words = f"{bar.name}: {bar.state.value}, {_times(bar)}" + (", on the critical path" if bar.critical else "")
-    beside = "end" if ready > 60 else None
+    side = "end" if ready > 60 else None
     name = f"{GLYPHS[bar.state]} {bar.name}"
     parts = [
         element("title", words),
@@ -76,9 +76,9 @@ def _row(bar: Bar, y: float, percent: Callable[[Micros], float], href: str | Non
             name,
             element("tspan", f"  {_took(bar)}", class_="gantt-took"),
             class_="gantt-name",
-            x=f"{max(ended, began):.2f}%" if beside else f"{ready:.2f}%",
+            x=f"{max(ended, began):.2f}%" if side else f"{ready:.2f}%",
             y=y + 12,
-            text_anchor=beside,
+            text_anchor=side,
         ),
     ]
     if began > ready:
