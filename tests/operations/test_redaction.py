@@ -10,11 +10,13 @@ import pytest
 
 from tests.operations.registry import find_operations, takes_author
 from tests.operations.secrets import ANN, SECRET, SecretStore, leaks
+from windlass.clock import SystemClock
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.limits import Limit
 from windlass.core.query import parse
 from windlass.core.task import Change
+from windlass.events import Events
 from windlass.operations import (
     audit,
     breakers,
@@ -37,6 +39,7 @@ from windlass.operations.workflow_graph import Summary
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
 from windlass.stores.series import Resolution
+from windlass.worker.crons import Crons
 
 Read = Callable[[Access, SecretStore], object]
 
@@ -58,6 +61,17 @@ def a_canary(access: Access, at: SecretStore) -> object:
     return find_run(access, group)
 
 
+def last_runs(access: Access, _: SecretStore) -> object:
+    crons.resume(access, "daily", ANN)
+    duty = Crons(access.store, Events(), SystemClock())
+    duty.handlers = {handler.name: handler for handler in access.store.handlers()}
+    duty.fire(access.now)
+    duty.fire(access.now + 24 * 3_600 * 1_000_000)
+    found = crons.find_last_runs(access, crons.get_all(access))
+    assert [task.handler for task in found.values()] == ["mail"]
+    return found
+
+
 def an_edit(access: Access, at: SecretStore) -> object:
     return dead_letters.preview_edit(access, dead_letters.get(access, at.group), {"password": SECRET})
 
@@ -69,6 +83,7 @@ READS: dict[str, Read] = {
     "breakers.get": lambda access, _: breakers.get(access, "bank"),
     "breakers.get_all": lambda access, _: breakers.get_all(access),
     "canary.find_run": a_canary,
+    "crons.find_last_runs": last_runs,
     "crons.get": lambda access, _: crons.get(access, "daily"),
     "crons.get_all": lambda access, _: crons.get_all(access),
     "crons.next_times": lambda access, _: crons.next_times(access, "daily", 2),
@@ -105,6 +120,7 @@ READS: dict[str, Read] = {
     "tenants.get_all_shares": lambda access, _: tenants.get_all_shares(access),
     "tenants.get_paused": lambda access, _: tenants.get_paused(access),
     "tenants.get_shares": lambda access, _: tenants.get_shares(access, "default"),
+    "tenants.get_visible_shares": lambda access, _: tenants.get_visible_shares(access),
     "tokens.get_all": lambda access, _: tokens.get_all(access),
     "workflows.edges": lambda access, _: workflows.edges(access, "w"),
     "workflows.find": lambda access, _: workflows.find(access),

@@ -34,12 +34,11 @@ def find_browser() -> str:
 
 
 @contextmanager
-def launch_browser() -> Iterator[Browser]:
+def launch_browser(path: str) -> Iterator[Browser]:
     """Start a headless Chromium with a profile of its own, which is removed afterwards.
 
     An event loop counts as running in this thread until the block ends, so asyncio cannot be used in it.
     """
-    path = find_browser()
     sandbox = ("--no-sandbox",) if os.geteuid() == 0 else ()  # Chromium refuses its sandbox to root.
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=[*FLAGS, *sandbox])
