@@ -11,11 +11,10 @@ from typing import Any, LiteralString
 from psycopg.rows import tuple_row
 
 from windlass.errors import NotAllowed
-from windlass.stores.postgres.async_callers import AsyncCaller
-from windlass.stores.postgres.caller import Connection
+from windlass.stores.postgres.caller import AsyncConnection, Connection
 
 _IDENTITY: LiteralString = (
-    "SELECT pg_catalog.concat(control.system_identifier, '/', database.oid), database.datname "
+    "SELECT pg_catalog.concat(control.system_identifier, '/', database.oid) "
     "FROM pg_catalog.pg_control_system() AS control, pg_catalog.pg_database AS database "
     "WHERE database.datname = pg_catalog.current_database()"
 )
@@ -27,10 +26,11 @@ def read_identity(connection: Connection) -> str:
         return _only(cursor.execute(_IDENTITY).fetchone())
 
 
-async def aread_identity(caller: AsyncCaller) -> tuple[str, str]:
-    """Return the identity and the name of the database of an asynchronous connection."""
-    [(identity, name)] = await caller.run(_IDENTITY, [], rows=True)
-    return identity, name
+async def aread_identity(connection: AsyncConnection) -> str:
+    """Return the identity of the database of an asynchronous connection."""
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(_IDENTITY)
+        return _only(await cursor.fetchone())
 
 
 def check_identity(found: str, expected: str, name: str) -> None:

@@ -1,1 +1,0 @@
-"""The dashboard: web pages over `operations`, served with the HTTP API or inside another program."""
