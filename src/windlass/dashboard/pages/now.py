@@ -66,7 +66,7 @@ class NowPage(Struct, frozen=True, kw_only=True):
     @property
     def ceiling(self) -> int:
         """Return how many workers there may be."""
-        return sum(pool.ceiling for pool in self.pools)
+        return sum(pool.max for pool in self.pools)
 
     @property
     def total(self) -> int:
