@@ -1,4 +1,4 @@
-"""The dashboard as routes beside the API of a server, and as an ASGI app of its own inside another program."""
+"""The dashboard as routes next to the API of a server, and as an ASGI app of its own inside another program."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _regions(template: Template, context: Mapping[str, Any]) -> dict[str, str]:
 
 
 def icon(name: str) -> Markup:
-    """Return an icon of the sprite in `base.html`. It says nothing that the text beside it does not."""
+    """Return an icon of the sprite in `base.html`. It says nothing that the text next to it does not."""
     return _ICON.format(name)
 
 

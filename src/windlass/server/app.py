@@ -25,7 +25,7 @@ from windlass.server.settings import ServerSettings
 from windlass.stores.protocol import Store
 
 Pages = Callable[[Service], Sequence[BaseRoute]]
-"""Returns routes to serve beside the API, as the dashboard does. They come last."""
+"""Returns routes to serve in addition to the API, as the dashboard does. They come last."""
 
 
 def create_app(

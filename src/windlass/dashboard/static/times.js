@@ -1,5 +1,5 @@
 // @ts-check
-/** Keeps the ages beside times up to date, by the clock of the server. */
+/** Keeps the ages next to times up to date, by the clock of the server. */
 
 /** How far the clock of this computer is behind that of the server, in milliseconds. */
 let ahead = 0;
