@@ -98,8 +98,8 @@ def worker(
     queues: str | None,
     order: str | None,
     size: int | None,
-    floor: int | None,
-    ceiling: int | None,
+    min_workers: int | None,
+    max_workers: int | None,
     wait_goal: str | None,
     threads: int | None,
     pools: Sequence[str],
@@ -142,8 +142,8 @@ def worker(
         "queues": None if queues is None else tuple(queue.strip() for queue in queues.split(",")),
         "order": order,
         "size": size,
-        "min": floor,
-        "max": ceiling,
+        "min": min_workers,
+        "max": max_workers,
         "threads": threads,
         "recycle_after": recycle_after,
         "memory_limit": None if memory_limit is None else memory_limit << 20,
@@ -379,4 +379,4 @@ def _describe(pools: Sequence[PoolSettings]) -> str:
 
 
 def _size(pool: PoolSettings) -> str:
-    return str(pool.size) if pool.size is not None else f"{pool.floor} to {pool.ceiling}"
+    return str(pool.size) if pool.size is not None else f"{pool.min_workers} to {pool.max_workers}"

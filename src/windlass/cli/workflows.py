@@ -252,7 +252,7 @@ class WorkflowView:
         left, after = self.limit, self.after
         while left is None or left > 0:
             page = self._page(PAGE if left is None else min(PAGE, left), after)
-            print_json(self.form, step_list(page, self.times.now).steps)
+            print_json(self.form, step_list(page, self.times.now).steps, name="steps")
             after = page.next
             if after is None:
                 return
