@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from windlass.dashboard.page import Pages
-from windlass.dashboard.pages import banners, now
+from windlass.dashboard.pages import audit, banners, crons, dead_letters, now, queues, settings, tenants
 
-MODULES: tuple[Pages, ...] = (now.pages, banners.pages)
+MODULES: tuple[Pages, ...] = (
+    now.pages,
+    queues.pages,
+    tenants.pages,
+    crons.pages,
+    dead_letters.pages,
+    audit.pages,
+    settings.pages,
+    banners.pages,
+)
