@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from windlass.dashboard.page import Pages
-from windlass.dashboard.pages import audit, banners, crons, dead_letters, now, queues, settings, tenants
+from windlass.dashboard.pages import (
+    audit,
+    banners,
+    crons,
+    dead_letters,
+    now,
+    queues,
+    settings,
+    tasks,
+    tasks_bulk,
+    tenants,
+)
 
 MODULES: tuple[Pages, ...] = (
     now.pages,
+    tasks.pages,
+    tasks_bulk.pages,
     queues.pages,
     tenants.pages,
     crons.pages,
