@@ -53,7 +53,7 @@ class CronRow(Struct, frozen=True, kw_only=True):
     """The task of the latest scheduled run."""
     took: Micros | None
     has_run: bool
-    """False if it only has the time at which it was published, which is no time of its schedule."""
+    """False if it only has the time at which it was published, which is not on its schedule."""
     warnings: list[ClockChange]
 
 

@@ -1,4 +1,4 @@
-"""The pages Dead letters and Bug: what is broken, is it fixed, and what becomes of the tasks that failed."""
+"""The pages Dead letters and Bug: what is broken, is it fixed, and what to do with the tasks that failed."""
 
 from __future__ import annotations
 
