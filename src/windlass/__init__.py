@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from windlass.client.context import Cancelled, Context, GiveUp, RetryIn, SoftTimeout, current
     from windlass.client.handle import Handle
     from windlass.client.handlers import Handler
+    from windlass.client.schedules import Schedule
     from windlass.client.workflow import Step, Workflow
     from windlass.core.lifecycle import State
     from windlass.core.ordering import Queue, Strategy
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from windlass.core.why import Why
     from windlass.custom_decider import PoolSituation
     from windlass.errors import (
+        Conflict,
+        CronExists,
         CycleFound,
         DeadlineUnreachable,
         DuplicateTask,
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
         TaskCancelled,
         TaskExpired,
         TaskFailed,
+        UnknownCron,
         UnknownPrerequisite,
         UnknownTask,
         WindlassError,
@@ -62,7 +66,9 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "Cancelled",
+    "Conflict",
     "Context",
+    "CronExists",
     "CycleFound",
     "DeadlineUnreachable",
     "DuplicateTask",
@@ -84,6 +90,7 @@ __all__ = [
     "Rate",
     "Retry",
     "RetryIn",
+    "Schedule",
     "Scheduler",
     "Secret",
     "SessionLost",
@@ -100,6 +107,7 @@ __all__ = [
     "TaskCancelled",
     "TaskExpired",
     "TaskFailed",
+    "UnknownCron",
     "UnknownPrerequisite",
     "UnknownTask",
     "Why",
@@ -126,6 +134,7 @@ _MODULES = (
     "windlass.client.context",
     "windlass.client.handle",
     "windlass.client.handlers",
+    "windlass.client.schedules",
     "windlass.client.workflow",
     "windlass.client.app",
     "windlass.worker_node",
