@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from windlass.cli.clock_changes import find_clock_changes
 from windlass.cli.completion import complete_cron, complete_handler
 from windlass.cli.enqueue import parse_arguments
 from windlass.cli.options import (
@@ -33,6 +32,7 @@ from windlass.core.times import to_datetime, to_instant
 from windlass.operations import crons
 from windlass.operations.access import Access
 from windlass.operations.author import Author
+from windlass.operations.clock_changes import find_clock_changes
 from windlass.operations.crons import CronView, NewCron
 from windlass.operations.presentation import Times, escape_json
 from windlass.wire.crons import NextTimes, cron_shape
@@ -53,7 +53,7 @@ def cron() -> None:
 def ls(access: Access, form: str | None, times: Times) -> None:
     """List crons with their next and last run."""
     found = crons.get_all(access)
-    if print_json(form, [cron_shape(each) for each in found]):
+    if print_json(form, [cron_shape(each) for each in found], name="crons"):
         return
     heads = ("cron", "handler", "schedule", "in words", "zone", "next", "last")
     print_table(
@@ -252,7 +252,7 @@ def lint(access: Access, form: str | None, what: str, zone_name: str | None, yea
     now = to_datetime(access.now).astimezone(zone)
     # An interval is elapsed time, which no change of the clocks affects.
     found = [] if isinstance(schedule, int) else find_clock_changes(schedule, zone, now, years)
-    if print_json(form, found):
+    if print_json(form, found, name="changes"):
         return
     echo(f'"{explain(cron.schedule)}" in {zone}')
     for change in found:

@@ -16,7 +16,7 @@ from windlass.core.limit_keys import fill_key
 from windlass.core.names import check_name, check_text
 from windlass.core.retry import storable
 from windlass.core.task import NewTask
-from windlass.core.times import Micros
+from windlass.core.times import Micros, to_datetime
 
 
 class HandlerInfo(Struct, frozen=True, kw_only=True):
@@ -95,6 +95,11 @@ class CronState(Struct, frozen=True, kw_only=True):
     """Grows with every change. A cron that is created again never has a version that it had before."""
     due: Micros | None = None
     """Of a cron created at run time: when it fires next, unless it is paused; None if never."""
+
+
+def cron_key(name: str, nominal: Micros) -> str:
+    """Return the key of the task that a cron submits for one of its times."""
+    return f"cron:{name}:{to_datetime(nominal).isoformat()}"
 
 
 class Manifest(Struct, frozen=True, kw_only=True):

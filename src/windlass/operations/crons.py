@@ -6,7 +6,7 @@ or a queue sees and changes only crons that were created at run time and whose t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -17,11 +17,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass.clock import entropy
-from windlass.core.ids import fresh_id
-from windlass.core.manifest import CronInfo, CronState
+from windlass.core.ids import fresh_id, keyed_id
+from windlass.core.manifest import CronInfo, CronState, cron_key
 from windlass.core.names import check_type
 from windlass.core.payload import encode_args, json_object
 from windlass.core.schedule import check_cron, find_times
+from windlass.core.task import Task, TaskId
 from windlass.core.times import to_datetime, when
 from windlass.core.validation import check_task
 from windlass.errors import InvalidTask, Refused, UnknownCron
@@ -30,8 +31,9 @@ from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.caller import Scope
 from windlass.operations.conflicts import retry_on_conflict
+from windlass.operations.handler_catalog import UnknownHandler
 from windlass.operations.node_about import read_about
-from windlass.operations.redact import redact_cron
+from windlass.operations.redact import redact_cron, redact_task
 from windlass.stores.protocol import Receipt
 
 CHANGEABLE = (
@@ -103,6 +105,13 @@ def get(access: Access, name: str) -> CronView:
 def next_times(access: Access, name: str, number: int) -> list[datetime]:
     """Return the next times at which a cron runs, or would run if it were not paused."""
     return _next_times(access, _find(access, name), number)
+
+
+def find_last_runs(access: Access, views: Sequence[CronView]) -> dict[str, Task]:
+    """Return the task of each cron's latest scheduled run, by the cron's name. Runs that were skipped have none."""
+    ids = {view.state.info.name: id for view in views if (id := _last_run_id(access, view.state)) is not None}
+    found = access.store.get(list(ids.values())) if ids else []
+    return {name: redact_task(task, access.catalog) for name, task in zip(ids, found, strict=True) if task is not None}
 
 
 def create(access: Access, new: NewCron, author: Author, *, replace: bool = False) -> CronView:
@@ -220,6 +229,17 @@ def _can_see(access: Access, cron: CronState) -> bool:
     if not caller.limited:
         return True
     return cron.at_run_time and caller.tenant in (None, cron.info.tenant) and caller.queue in (None, cron.info.queue)
+
+
+def _last_run_id(access: Access, cron: CronState) -> TaskId | None:
+    """Return the id of the task that was submitted for the latest scheduled time; None if that is unknown."""
+    if cron.fired is None:
+        return None
+    try:
+        template = access.catalog.info(cron.info.handler).new_task_template()
+    except UnknownHandler:
+        return None
+    return keyed_id(cron.info.tenant or template.tenant, template.workflow, cron_key(cron.info.name, cron.fired))
 
 
 def _read_nodes(access: Access) -> _Nodes:

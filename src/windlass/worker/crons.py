@@ -15,10 +15,10 @@ from zoneinfo import ZoneInfoNotFoundError
 import msgspec
 
 from windlass.clock import Clock
-from windlass.core.manifest import CronInfo, HandlerInfo
+from windlass.core.manifest import CronInfo, HandlerInfo, cron_key
 from windlass.core.schedule import find_missed, next_time
 from windlass.core.task import NewTask
-from windlass.core.times import Micros, micros, to_datetime
+from windlass.core.times import Micros, micros
 from windlass.errors import InvalidTask, KeyConflict, QueueFull, StoreError, UnknownCron
 from windlass.events import Events, StoreCallFailed
 from windlass.stores.protocol import CronState, Store
@@ -98,8 +98,7 @@ class Crons:
         return sum(receipt.created for receipt in receipts or ())
 
     def _task(self, cron: CronInfo, nominal: Micros) -> NewTask:
-        key = f"cron:{cron.name}:{to_datetime(nominal).isoformat()}"
-        fields = {**cron.task_fields(), "key": key}
+        fields = {**cron.task_fields(), "key": cron_key(cron.name, nominal)}
         return self.handlers[cron.handler].new_task(msgspec.json.decode(cron.args), fields)
 
 
