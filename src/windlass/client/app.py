@@ -64,11 +64,16 @@ class App:
     >>> handle = send.enqueue("a@b.c")
 
     Without a URL, the store is `$WINDLASS_URL`, then that of `windlass.yaml`, then `sqlite:///windlass.db`, all in the
-    current directory. A node with another explicit store than that of its app does not start.
+    current directory. A node with another explicit store than that of its app does not start. `url` may be a function
+    that returns the URL or None, for settings that are not known yet when the module is imported.
     """
 
     def __init__(
-        self, url: str | None = None, *, store: Store | None = None, max_result_bytes: int = MAX_BYTES
+        self,
+        url: str | Callable[[], str | None] | None = None,
+        *,
+        store: Store | None = None,
+        max_result_bytes: int = MAX_BYTES,
     ) -> None:
         self.max_result_bytes = max_result_bytes
         self.start_hooks: list[Callable[[], object]] = []
