@@ -17,10 +17,13 @@ from windlass.operations import audit
 from windlass.operations.access import Access
 from windlass.operations.pools import check_pool, describe, look_at
 from windlass.stores.coordination import EntrySeen, Look
+from windlass.stores.series import Point, Resolution, join_points
 
 DECIDED = ("grew", "shrank", "held", "alert")
 """The actions of the autoscaler in the audit log. All others are changes by people."""
 MAX_ENTRIES = 2_000
+MAX_LOADS = 50
+"""Of how many queues the load is read."""
 SURE = 2.0
 """How many standard deviations the forecast spans to each side."""
 
@@ -95,6 +98,14 @@ def read_history(access: Access, name: str, *, last: timedelta) -> PoolHistory:
         needs=view.needs,
         forecast=_forecast(look, name, view.threads),
     )
+
+
+def read_load(access: Access, queues: Sequence[str], resolution: Resolution, *, last: timedelta) -> list[Point]:
+    """Return what happened in some queues together since `last` ago, oldest first."""
+    store = access.whole_store
+    since = store.look([], ahead=timedelta(0)).now - micros(last)
+    points = [point for queue in queues[:MAX_LOADS] for point in store.series(queue, resolution, since)]
+    return join_points(points, resolution, since)
 
 
 class _Data(Struct, frozen=True, kw_only=True):
