@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros, to_datetime
 from windlass.dashboard.visit import Visit
-from windlass.operations.presentation import escape_controls, format_span
+from windlass.operations.presentation import escape_controls, format_span, shorten_handler
 
 LIVE = "live_"
 _ICON = Markup('<svg class="icon" aria-hidden="true"><use href="#i-{}"/></svg>')
@@ -40,7 +40,7 @@ def environment() -> Environment:
     names: dict[str, Any] = {"icon": icon, "state": state, "State": State, "percent": format_percent}
     found.globals.update(names)
     filters: dict[str, Any] = {"span": span, "number": format_number, "time": format_time, "plain": plain}
-    found.filters.update({**filters, "seconds": format_seconds, "percent": format_percent})
+    found.filters.update({**filters, "seconds": format_seconds, "percent": format_percent, "short": shorten_handler})
     # Regions are rendered alone, without the imports of their template, so the macros are known everywhere.
     found.globals.update(
         (name, value)

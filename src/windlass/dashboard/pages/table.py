@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from windlass.dashboard.page import Pages
-from windlass.dashboard.pages import banners, now
+from windlass.dashboard.pages import banners, lab, now, pool, workflows
 
-MODULES: tuple[Pages, ...] = (now.pages, banners.pages)
+MODULES: tuple[Pages, ...] = (now.pages, workflows.pages, pool.pages, lab.pages, banners.pages)
