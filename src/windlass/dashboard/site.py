@@ -55,6 +55,10 @@ class Site:
         self.csrf_mark = f"csrf-{entropy(1)():016x}"
         """Stands for the CSRF token in what is rendered once for several people. Nobody else can guess it."""
         self.version = static_files().version
+        self.sheets = sorted(
+            (name for name in static_files().files if name.endswith(".css")), key=lambda name: name != "windlass.css"
+        )
+        """The style sheets, the common one first."""
         self._entries = [
             Entry(nav=page.nav, path=page.path, unrestricted=page.unrestricted) for page in self.pages if page.nav
         ]

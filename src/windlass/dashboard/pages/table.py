@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from windlass.dashboard.page import Pages
-from windlass.dashboard.pages import banners, lab, now, pool, workflows
+from windlass.dashboard.pages import banners, lab, now, pool, tasks, tasks_bulk, workflows
 
-MODULES: tuple[Pages, ...] = (now.pages, workflows.pages, pool.pages, lab.pages, banners.pages)
+MODULES: tuple[Pages, ...] = (
+    now.pages,
+    tasks.pages,
+    tasks_bulk.pages,
+    workflows.pages,
+    pool.pages,
+    lab.pages,
+    banners.pages,
+)

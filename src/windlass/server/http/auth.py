@@ -66,7 +66,7 @@ class Authenticator:
         If the server has a secret of its own, they must send it: `windlass up` runs handlers on the same machine.
         """
         kind, _, secret = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and secret:
+        if kind.lower() == "bearer" and secret.strip():
             caller = self.identify(secret.strip())
         else:
             caller = None if kind else self.identify("")
