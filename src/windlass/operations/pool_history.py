@@ -59,6 +59,8 @@ class PoolHistory(Struct, frozen=True, kw_only=True):
     """The oldest first."""
     changes: list[EntrySeen]
     """What people changed, the oldest first."""
+    began: Micros | None
+    """When the ledger of the pool began, if that was after `since`; then it had no size before."""
     complete: bool
     """False if there were more decisions than are read; then the oldest are missing."""
     size: int
@@ -69,9 +71,13 @@ class PoolHistory(Struct, frozen=True, kw_only=True):
     @property
     def sizes(self) -> list[tuple[Micros, float | None]]:
         """Return the size from the first moment on, as steps."""
+        if self.began is not None:
+            return [(self.began, float(self.points[0].before)), *self._changes()] if self.points else []
         first = self.points[0].before if self.points else self.size
-        changed = [(point.at, float(point.after)) for point in self.points if point.after != point.before]
-        return [(self.since, float(first)) if self.complete else (self.since, None), *changed]
+        return [(self.since, float(first) if self.complete else None), *self._changes()]
+
+    def _changes(self) -> list[tuple[Micros, float | None]]:
+        return [(point.at, float(point.after)) for point in self.points if point.after != point.before]
 
     @property
     def needed(self) -> list[tuple[Micros, float | None]]:
@@ -93,6 +99,7 @@ def read_history(access: Access, name: str, *, last: timedelta) -> PoolHistory:
         now=look.now,
         points=points,
         changes=[entry for entry in entries if entry.action not in DECIDED],
+        began=entries[0].at if points and _is_first(access, name, entries[0]) else None,
         complete=len(read) <= MAX_ENTRIES,
         size=view.target,
         needs=view.needs,
@@ -106,6 +113,10 @@ def read_load(access: Access, queues: Sequence[str], resolution: Resolution, *, 
     since = store.look([], ahead=timedelta(0)).now - micros(last)
     points = [point for queue in queues[:MAX_LOADS] for point in store.series(queue, resolution, since)]
     return join_points(points, resolution, since)
+
+
+def _is_first(access: Access, name: str, entry: EntrySeen) -> bool:
+    return not audit.find(access, f"pool/{name}", limit=1, before=entry.number).entries
 
 
 class _Data(Struct, frozen=True, kw_only=True):

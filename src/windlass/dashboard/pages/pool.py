@@ -139,11 +139,11 @@ def _draw_sizes(visit: Visit, view: PoolView, history: PoolHistory) -> Markup:
     span = history.now - history.since
     end = history.now + round(span * AHEAD)
     layers: list[Line | Band] = [
-        Line(label="needed", look="needed", points=[*history.needed, (end, None)], steps=True),
+        Line(label="needed", look="needed", points=[*history.needed, (history.now + span // 200, None)], steps=True),
         Line(
             label="workers",
             look="workers",
-            points=[*history.sizes, (history.now, float(history.size)), (end, None)],
+            points=[*history.sizes, (history.now, None)],
             steps=True,
         ),
     ]

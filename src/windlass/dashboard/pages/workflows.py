@@ -23,9 +23,10 @@ from windlass.dashboard.svg.step_groups import Group, collapse
 from windlass.dashboard.visit import Visit
 from windlass.operations import workflows
 from windlass.operations.bulk import BulkAction, Verb
-from windlass.operations.workflow_graph import StepView, Summary, Workflow
+from windlass.operations.presentation import shorten_handler
+from windlass.operations.workflow_graph import StepView, Summary, Workflow, step_name
 from windlass.operations.workflow_path import CriticalPath, describe_path
-from windlass.operations.workflow_rows import Bar, format_steps, make_bars, summarize
+from windlass.operations.workflow_rows import Bar, make_bars, summarize
 from windlass.operations.workflows import Stage
 from windlass.server.events.topics import Topic, WorkflowTopic
 from windlass.stores.protocol import Filter
@@ -295,13 +296,15 @@ def _in_state(
 
 def _prerequisites(found: Workflow | Summary, view: StepView) -> str:
     if isinstance(found, Workflow):
-        return format_steps(found, found.prerequisites[found.places[view.step.id]])
+        above = found.prerequisites[found.places[view.step.id]]
+        names = [step.key or shorten_handler(step_name(step)) for step in (found.steps[place] for place in above[:3])]
+        return ", ".join(names) + (f" and {len(above) - 3:,} more" if len(above) > 3 else "")
     return "" if not view.prerequisites else f"{len(view.prerequisites):,} steps"
 
 
 def _plan_retry(visit: Visit, page: WorkflowPage, step: str) -> RetryPlan:
     task = workflows.find_step(visit.access, page.name, step, tenant=page.tenant)
-    name = task.key or f"{task.handler}-{str(task.id)[-6:]}"
+    name = task.key or shorten_handler(task.handler)
     if not task.state.ended_badly:
         problem = f"Step {name} is {task.state.value}. Only a failed, cancelled or expired step can be retried."
         return RetryPlan(step=step, name=name, tasks=0, problem=problem)
