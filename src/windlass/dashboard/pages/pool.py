@@ -72,7 +72,7 @@ class PoolPage(Struct, frozen=True, kw_only=True):
 
     pools: Sequence[PoolView]
     view: PoolView | None
-    """None if there is no pool yet."""
+    """None before the first pool exists."""
     last: str = ""
     spans: Sequence[str] = tuple(SPANS)
     sizes: Markup = Markup("")
