@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from windlass.dashboard.page import Pages
-from windlass.dashboard.pages import banners, now, tasks, tasks_bulk
+from windlass.dashboard.pages import banners, now, task, tasks, tasks_bulk
 
-MODULES: tuple[Pages, ...] = (now.pages, tasks.pages, tasks_bulk.pages, banners.pages)
+MODULES: tuple[Pages, ...] = (now.pages, tasks.pages, tasks_bulk.pages, task.pages, banners.pages)
