@@ -17,8 +17,9 @@ from markupsafe import Markup, escape
 
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros, to_datetime
+from windlass.dashboard.svg.timeline import draw_timeline
 from windlass.dashboard.visit import Visit
-from windlass.operations.presentation import escape_controls, format_span, shorten_handler
+from windlass.operations.presentation import escape_controls, format_attempts, format_span, shorten_handler
 
 LIVE = "live_"
 _ICON = Markup('<svg class="icon" aria-hidden="true"><use href="#i-{}"/></svg>')
@@ -38,6 +39,7 @@ def environment() -> Environment:
         auto_reload=False,
     )
     names: dict[str, Any] = {"icon": icon, "state": state, "State": State, "percent": format_percent}
+    names |= {"attempts_of": format_attempts, "draw_timeline": draw_timeline}
     found.globals.update(names)
     filters: dict[str, Any] = {"span": span, "number": format_number, "time": format_time, "plain": plain}
     found.filters.update({**filters, "seconds": format_seconds, "percent": format_percent, "short": shorten_handler})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from windlass.dashboard.page import Pages
-from windlass.dashboard.pages import banners, lab, now, pool, tasks, tasks_bulk, workflows
+from windlass.dashboard.pages import banners, lab, now, pool, task, tasks, tasks_bulk, workflows
 
 MODULES: tuple[Pages, ...] = (
     now.pages,
     tasks.pages,
     tasks_bulk.pages,
+    task.pages,
     workflows.pages,
     pool.pages,
     lab.pages,
