@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 
 from windlass.clock import entropy
 from windlass.core.times import Micros
-from windlass.dashboard.forms import parse_count
+from windlass.dashboard.forms import read_number
 from windlass.dashboard.page import Goto, Nav, Pages
 from windlass.dashboard.svg.elements import Markup
 from windlass.dashboard.svg.time_chart import Line, TimeChart, draw_time_chart
@@ -167,8 +167,8 @@ def run_lab(visit: Visit, form: LabForm) -> Goto:
     trial = Trial(
         policy=form.policy,
         wait=form.wait.strip() or None,
-        min=parse_count("min", form.min) if form.min.strip() else None,
-        max=parse_count("max", form.max) if form.max.strip() else None,
+        min=read_number("min", form.min),
+        max=read_number("max", form.max),
     )
     simulation = pool_simulation.compare(visit.access, form.pool, [Trial(), trial], since=form.since)
     id = _kept.add(Comparison(simulation=simulation, ended_at=visit.now))

@@ -11,12 +11,12 @@ from msgspec import Meta, Struct
 from windlass.core.times import Micros
 from windlass.core.worker_list import WorkerProcess
 from windlass.dashboard.charts import Buckets, choose_resolution, rate_layers, wait_layers
-from windlass.dashboard.forms import parse_count
+from windlass.dashboard.forms import read_number
 from windlass.dashboard.page import Goto, Nav, Pages
 from windlass.dashboard.svg.elements import Markup
 from windlass.dashboard.svg.time_chart import Band, Line, Marker, TimeChart, draw_time_chart
 from windlass.dashboard.visit import Visit
-from windlass.errors import UnknownPool
+from windlass.errors import InvalidTask, UnknownPool
 from windlass.operations import nodes, pool_history, pools
 from windlass.operations.pool_history import PoolHistory
 from windlass.operations.pools import PoolView
@@ -249,8 +249,10 @@ class TuneForm(PoolForm, frozen=True, kw_only=True):
 @pages.act("/pool/set", unrestricted=True)
 def set_size(visit: Visit, form: SizeForm) -> Goto:
     """Set the size of a pool for some time."""
-    least = parse_count("min", form.min)
-    most = parse_count("max", form.max) if form.max.strip() else None
+    least = read_number("min", form.min)
+    if least is None:
+        raise InvalidTask("min is empty. Use the number of workers.")
+    most = read_number("max", form.max)
     author = visit.author(form.why)
     pools.set_size(visit.access, form.name, least, most, author=author, lasts=form.lasts.strip() or None)
     size = f"{least}" if most in (None, least) else f"{least} to {most}"
@@ -285,7 +287,7 @@ def tune(visit: Visit, form: TuneForm) -> Goto:
     """Change the goal and the bounds of a pool."""
     changes: dict[str, Any] = {"wait": form.wait.strip() or None}
     for field, text in (("min", form.min), ("max", form.max)):
-        changes[field] = parse_count(field, text) if text.strip() else None
+        changes[field] = read_number(field, text)
     view = pools.get(visit.access, form.name)
     changes = {field: value for field, value in changes.items() if value is not None or field in view.tuned}
     if not changes:

@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 from windlass.dashboard.page import Pages
-from windlass.dashboard.pages import banners, lab, now, pool, task, tasks, tasks_bulk, workflows
+from windlass.dashboard.pages import (
+    audit,
+    banners,
+    crons,
+    dead_letters,
+    lab,
+    now,
+    pool,
+    queues,
+    settings,
+    task,
+    tasks,
+    tasks_bulk,
+    tenants,
+    workflows,
+)
 
 MODULES: tuple[Pages, ...] = (
     now.pages,
@@ -11,7 +26,13 @@ MODULES: tuple[Pages, ...] = (
     tasks_bulk.pages,
     task.pages,
     workflows.pages,
+    queues.pages,
+    tenants.pages,
     pool.pages,
+    crons.pages,
+    dead_letters.pages,
     lab.pages,
+    audit.pages,
+    settings.pages,
     banners.pages,
 )
