@@ -64,7 +64,7 @@ class Measure(Struct, frozen=True, kw_only=True):
     """better, worse or the same."""
 
 
-class Comparison(Struct, frozen=True, kw_only=True):
+class Replay(Struct, frozen=True, kw_only=True):
     """The result of one run."""
 
     simulation: PoolSimulation
@@ -111,7 +111,7 @@ class LabPage(Struct, frozen=True, kw_only=True):
     pools: Sequence[PoolView]
     view: PoolView | None
     form: LabForm
-    found: Comparison | None = None
+    found: Replay | None = None
     gone: bool = False
     """True if the run is no longer kept."""
     charts: Markup = Markup("")
@@ -124,9 +124,9 @@ class KeptRuns:
     """The latest runs of this process, by a random id."""
 
     def __init__(self, most: int = MOST_KEPT) -> None:
-        self._most, self._runs, self._lock = most, OrderedDict[str, Comparison](), Lock()
+        self._most, self._runs, self._lock = most, OrderedDict[str, Replay](), Lock()
 
-    def add(self, run: Comparison) -> str:
+    def add(self, run: Replay) -> str:
         """Keep a run and return its id. The oldest is dropped."""
         id = f"{entropy(1)():016x}"
         with self._lock:
@@ -135,7 +135,7 @@ class KeptRuns:
                 self._runs.popitem(last=False)
         return id
 
-    def get(self, id: str) -> Comparison | None:
+    def get(self, id: str) -> Replay | None:
         """Return a run; None if it is no longer kept."""
         with self._lock:
             return self._runs.get(id)
@@ -171,7 +171,7 @@ def run_lab(visit: Visit, form: LabForm) -> Goto:
         max=read_number("max", form.max),
     )
     simulation = pool_simulation.compare(visit.access, form.pool, [Trial(), trial], since=form.since)
-    id = _kept.add(Comparison(simulation=simulation, ended_at=visit.now))
+    id = _kept.add(Replay(simulation=simulation, ended_at=visit.now))
     params: Mapping[str, Any] = {**asdict(form), "run": id}
     return Goto(path="lab", params=params)
 
@@ -182,7 +182,7 @@ def _measure(name: str, now: float, other: float, form: str) -> Measure:
     return Measure(name=name, now=words[0], other=words[1], verdict=verdict)
 
 
-def draw_charts(visit: Visit, run: Comparison) -> Markup:
+def draw_charts(visit: Visit, run: Replay) -> Markup:
     """Draw workers and waits of both runs, second by second."""
     now, other = run.now.timeline, run.other.timeline
     seconds = max(1, len(now.ready))

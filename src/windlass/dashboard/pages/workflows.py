@@ -62,7 +62,7 @@ class WorkflowsQuery(Struct, frozen=True, kw_only=True):
     after: str = ""
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class WorkflowRow(Struct, frozen=True, kw_only=True):
     """A workflow in the list."""
 
     name: str
@@ -81,7 +81,7 @@ class WorkflowsPage(Struct, frozen=True, kw_only=True):
     """What the list shows."""
 
     query: WorkflowsQuery
-    rows: Sequence[Row]
+    rows: Sequence[WorkflowRow]
     next: str | None
     stages: Sequence[Stage] = tuple(Stage)
 
@@ -104,10 +104,10 @@ def show_workflows(visit: Visit, query: WorkflowsQuery) -> WorkflowsPage:
     )
 
 
-def _row(listed: workflows.Listed) -> Row:
+def _row(listed: workflows.Listed) -> WorkflowRow:
     total = sum(listed.tasks.values())
     ended = sum(number for state, number in listed.tasks.items() if state.final)
-    return Row(
+    return WorkflowRow(
         name=listed.name,
         tenant=listed.tenant,
         tasks=total,
