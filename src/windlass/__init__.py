@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from windlass.client.context import Cancelled, Context, GiveUp, RetryIn, SoftTimeout, current
     from windlass.client.handle import Handle
     from windlass.client.handlers import Handler
-    from windlass.client.task_view import Task
+    from windlass.client.inspection_views import DeadGroup, PoolInfo, QueueInfo
+    from windlass.client.task_view import Attempt, Progress, Task
     from windlass.client.workflow import Step, Workflow
     from windlass.core.lifecycle import State
     from windlass.core.ordering import Queue, Strategy
@@ -62,9 +63,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App",
+    "Attempt",
     "Cancelled",
     "Context",
     "CycleFound",
+    "DeadGroup",
     "DeadlineUnreachable",
     "DuplicateTask",
     "EndedBadly",
@@ -79,9 +82,12 @@ __all__ = [
     "NewTask",
     "NotAllowed",
     "OnFailure",
+    "PoolInfo",
     "PoolSituation",
+    "Progress",
     "Queue",
     "QueueFull",
+    "QueueInfo",
     "Rate",
     "Retry",
     "RetryIn",
@@ -120,7 +126,7 @@ _MODULES = (
     "windlass.core.lifecycle",
     "windlass.core.ordering",
     "windlass.core.retry",
-    "windlass.client.task_view",  # Its `Task` is the public one, not that of the next module.
+    "windlass.client.task_view",  # Its `Task`, `Attempt` and `Progress` are the public ones, not those of `core.task`.
     "windlass.core.task",
     "windlass.core.scheduler",
     "windlass.core.why",
@@ -130,6 +136,7 @@ _MODULES = (
     "windlass.client.handlers",
     "windlass.client.workflow",
     "windlass.client.app",
+    "windlass.client.inspection_views",
     "windlass.worker_node",
     "windlass.custom_decider",
     "windlass.simulation.run",

@@ -31,6 +31,7 @@ from windlass.errors import InvalidTask
 from windlass.stores.protocol import Store
 
 if TYPE_CHECKING:
+    from windlass.client.inspection import DeadLetters, Pools, Queues, Tasks
     from windlass.custom_decider import PoolSituation
     from windlass.worker_node import WorkerNode, WorkerOptions
 
@@ -62,11 +63,16 @@ class App:
     >>> handle = send.enqueue("a@b.c")
 
     Without a URL, the store is `$WINDLASS_URL`, then that of `windlass.yaml`, then `sqlite:///windlass.db`, all in the
-    current directory. A node with another explicit store than that of its app does not start.
+    current directory. A node with another explicit store than that of its app does not start. `url` may be a function
+    that returns the URL or None, for settings that are not known yet when the module is imported.
     """
 
     def __init__(
-        self, url: str | None = None, *, store: Store | None = None, max_result_bytes: int = MAX_BYTES
+        self,
+        url: str | Callable[[], str | None] | None = None,
+        *,
+        store: Store | None = None,
+        max_result_bytes: int = MAX_BYTES,
     ) -> None:
         self.max_result_bytes = max_result_bytes
         self.start_hooks: list[Callable[[], object]] = []
@@ -227,15 +233,44 @@ class App:
         """
         return Workflow(self.app_store, name, tenant, conn, append=append)
 
-    def handle(self, id: UUID | str) -> Handle[Any]:
-        """Return a handle for a task id, whether the task exists or not."""
+    @overload
+    def handle(self, id: UUID | str) -> Handle[Any]: ...
+    @overload
+    def handle(self, id: UUID | str, handler: Handler[..., Any, R]) -> Handle[R]: ...
+    def handle(self, id: UUID | str, handler: Handler[..., Any, Any] | None = None) -> Handle[Any]:
+        """Return a handle for a task id, whether the task exists or not.
+
+        With its handler, as in `app.handle(id, send)`, the result has the type of that handler; a task of another one
+        is refused when it is read.
+        """
+        check_type("handler", handler, (Handler, type(None)), "pass a function decorated with @app.task")
         try:
             found: object = UUID(id) if isinstance(id, str) else id
         except ValueError:
             found = None
         if not isinstance(found, UUID):
             raise InvalidTask(f"id={shorten(id)} is not a task id. Pass a UUID or its text form.")
-        return Handle(self.app_store, found)
+        return Handle(self.app_store, found, None if handler is None else handler.name)
+
+    @property
+    def tasks(self) -> Tasks:
+        """The tasks of the store: search, count, cancel, retry."""
+        return import_module("windlass.client.inspection").Tasks(self.app_store)
+
+    @property
+    def dead(self) -> DeadLetters:
+        """The failed tasks, grouped by error: list, retry, try with a canary."""
+        return import_module("windlass.client.inspection").DeadLetters(self.app_store)
+
+    @property
+    def queues(self) -> Queues:
+        """The queues of the store: list, pause, resume, change."""
+        return import_module("windlass.client.inspection").Queues(self.app_store)
+
+    @property
+    def pools(self) -> Pools:
+        """The pools of all nodes: list, set, freeze, pause, resume."""
+        return import_module("windlass.client.inspection").Pools(self.app_store)
 
     def worker(self, **options: Unpack[WorkerOptions]) -> WorkerNode:
         """Return a node that runs inside this program. Handlers run in worker processes.
