@@ -172,8 +172,8 @@ def retry(visit: Visit, form: Reason, id: UUID) -> Goto:
 def cancel(visit: Visit, form: Reason, id: UUID) -> Goto:
     """Cancel an unfinished task."""
     done = tasks.cancel(visit.access, TaskId(id), visit.author(form.why))
-    said = "Asked the task to stop." if done.state is State.LEASED else "Cancelled the task."
-    text = said if done.tasks else f"Not cancelled: the task is {done.state}."
+    message = "Asked the task to stop." if done.state is State.LEASED else "Cancelled the task."
+    text = message if done.tasks else f"Not cancelled: the task is {done.state}."
     return Goto(path=f"tasks/{id}", text=text, failed=not done.tasks)
 
 

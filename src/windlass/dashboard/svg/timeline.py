@@ -27,7 +27,7 @@ class Segment(Struct, frozen=True, kw_only=True):
     state: State = State.WAITING
     """How the attempt ended; leased while it runs."""
     open: bool = False
-    """True if it goes on."""
+    """True if it continues."""
 
     @property
     def length(self) -> Micros:
