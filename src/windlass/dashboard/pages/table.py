@@ -3,6 +3,30 @@
 from __future__ import annotations
 
 from windlass.dashboard.page import Pages
-from windlass.dashboard.pages import banners, now, tasks, tasks_bulk
+from windlass.dashboard.pages import (
+    audit,
+    banners,
+    crons,
+    dead_letters,
+    now,
+    queues,
+    settings,
+    task,
+    tasks,
+    tasks_bulk,
+    tenants,
+)
 
-MODULES: tuple[Pages, ...] = (now.pages, tasks.pages, tasks_bulk.pages, banners.pages)
+MODULES: tuple[Pages, ...] = (
+    now.pages,
+    tasks.pages,
+    tasks_bulk.pages,
+    task.pages,
+    queues.pages,
+    tenants.pages,
+    crons.pages,
+    dead_letters.pages,
+    audit.pages,
+    settings.pages,
+    banners.pages,
+)
