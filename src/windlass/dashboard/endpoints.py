@@ -234,8 +234,14 @@ class Endpoints:
 
     async def _session(self, request: Request) -> Session | None:
         await self._ready()
-        sessions = self._site.sessions
-        return sessions.find(request.cookies.get(sessions.cookie_name), self._service.clock.now())
+        sessions, now = self._site.sessions, self._service.clock.now()
+        cookie = request.cookies.get(sessions.cookie_name)
+        if self._site.user is None:
+            return sessions.find(cookie, now)
+        name = self._site.user(request.scope)
+        if not name:
+            raise Refused("forbidden", "You may not use this dashboard.")
+        return sessions.find_person(name, cookie, now)
 
     async def _form(self, request: Request, session: Session) -> Sequence[tuple[str, str]]:
         """Read a form and check that it comes from a page of this session."""

@@ -19,8 +19,9 @@ from windlass.core.lifecycle import State
 from windlass.core.limit_text import describe_amounts, describe_scope
 from windlass.core.times import Micros, format_duration, micros, to_datetime
 from windlass.dashboard.svg.bars import draw_share, draw_sparkline
+from windlass.dashboard.svg.timeline import draw_timeline
 from windlass.dashboard.visit import Visit
-from windlass.operations.presentation import escape_controls, format_few, format_span
+from windlass.operations.presentation import escape_controls, format_attempts, format_few, format_span, shorten_handler
 
 LIVE = "live_"
 _ICON = Markup('<svg class="icon" aria-hidden="true"><use href="#i-{}"/></svg>')
@@ -40,6 +41,7 @@ def environment() -> Environment:
         auto_reload=False,
     )
     names: dict[str, Any] = {"icon": icon, "state": state, "State": State, "percent": format_percent}
+    names |= {"attempts_of": format_attempts, "draw_timeline": draw_timeline}
     names |= {
         "few": format_few,
         "duration": duration,
@@ -51,7 +53,7 @@ def environment() -> Environment:
     names |= {"describe_scope": describe_scope, "describe_amounts": describe_amounts}
     found.globals.update(names)
     filters: dict[str, Any] = {"span": span, "number": format_number, "time": format_time, "plain": plain}
-    found.filters.update({**filters, "seconds": format_seconds, "percent": format_percent})
+    found.filters.update({**filters, "seconds": format_seconds, "percent": format_percent, "short": shorten_handler})
     # Regions are rendered alone, without the imports of their template, so the macros are known everywhere.
     found.globals.update(
         (name, value)
