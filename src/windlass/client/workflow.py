@@ -12,6 +12,7 @@ from windlass.client.app_store import AppStore
 from windlass.client.async_bridge import in_thread
 from windlass.client.context import current_assignment
 from windlass.client.events import Events
+from windlass.client.notebook import html_list
 from windlass.client.step_builder import Step as Step  # noqa: PLC0414 - a public name of this module too
 from windlass.client.step_builder import StepBuilder
 from windlass.core.names import check_name, check_text
@@ -20,6 +21,8 @@ from windlass.core.waits import is_event
 from windlass.errors import NotAllowed
 from windlass.stores.protocol import Filter
 
+_SHOWN = 50
+"""How many steps a notebook shows."""
 _PART = 10_000
 """Tasks per submit when a workflow is too large for one batch."""
 
@@ -48,6 +51,17 @@ class Workflow(StepBuilder):
     def _check_open(self) -> None:
         if not self._is_open:
             raise NotAllowed(f"Workflow {self.name!r} is already submitted. Open it again to add tasks.")
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks: the first steps and their states now."""
+        heads, shown = ("step", "handler", "state"), list(zip(self.steps, self._tasks, strict=True))[:_SHOWN]
+        found = self._app_store.store.get([step.id for step, _ in shown])
+        rows = [
+            (new.key or step.id, new.handler, "not submitted" if task is None else task.state.value)
+            for (step, new), task in zip(shown, found, strict=True)
+        ]
+        more = f", the first {_SHOWN}" if len(self.steps) > _SHOWN else ""
+        return html_list(f"Workflow {self.name}: {len(self.steps):,} steps{more}", heads, rows)
 
     def __enter__(self) -> Workflow:
         return self
