@@ -1,4 +1,4 @@
-"""A handler adds steps to its workflow, and may go on after them as another call."""
+"""A handler adds steps to its workflow, and may continue after them as another call."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tree(app: App) -> Any:
     return Tree
 
 
-def test_a_task_goes_on_with_the_results_of_its_steps(app: App, tree: Any) -> None:
+def test_a_task_continues_with_the_results_of_its_steps(app: App, tree: Any) -> None:
     with app.workflow("sum") as wf:
         squares = wf.add(tree.squares, [1, 2, 3])
         shown = wf.add(tree.show, squares)

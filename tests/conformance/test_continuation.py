@@ -1,4 +1,4 @@
-"""Attempts that add steps: with their end and under their lease, or not at all; the task may go on after them."""
+"""Attempts that add steps: with their end and under their lease, or not at all; the task may continue after them."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def a_root(store: Store, clock: ManualClock, **fields: Any) -> TaskId:
 
 
 def fan_out(number: int, *, then: bool = True, **options: Any) -> tuple[list[TaskId], Continued]:
-    """Return the ids of steps and the outcome that adds them, and goes on as `join` with their results."""
+    """Return the ids of steps and the outcome that adds them, and continues as `join` with their results."""
     ids = [new_id() for _ in range(number)]
     steps = [NewTask(handler="part", id=id, args={"n": n}) for n, id in enumerate(ids)]
     args = {"parts": [reference(id) for id in ids]}
-    going = NewTask(handler="join", args=args, prerequisites=ids, **options) if then else None
-    return ids, Continued(Added(steps=steps, then=going), None if then else '"done"')
+    continuation = NewTask(handler="join", args=args, prerequisites=ids, **options) if then else None
+    return ids, Continued(Added(steps=steps, then=continuation), None if then else '"done"')
 
 
 def last(store: Store) -> State:
@@ -78,7 +78,7 @@ def complete_all(store: Store, *ids: UUID) -> None:
     complete(store, *claims)
 
 
-def test_a_task_goes_on_with_the_results_of_its_steps_and_its_dependents_wait_for_that(
+def test_a_task_continues_with_the_results_of_its_steps_and_its_dependents_wait_for_that(
     store: Store, clock: ManualClock
 ) -> None:
     root = a_root(store, clock, priority=5)
@@ -189,7 +189,7 @@ def test_a_step_that_fails_takes_the_task_down_and_a_retry_brings_both_back(stor
     assert (joined.id, joined.handler) == (root, "join")
 
 
-def test_with_run_a_task_goes_on_after_steps_that_failed(store: Store, clock: ManualClock) -> None:
+def test_with_run_a_task_continues_after_steps_that_failed(store: Store, clock: ManualClock) -> None:
     root = a_root(store, clock)
     _, outcome = fan_out(1, on_failure=OnFailure.RUN)
     report(store, claim_one(store), outcome)
@@ -226,7 +226,7 @@ def also_after(outcome: Continued, other: TaskId) -> NewTask:
     return NewTask(handler=then.handler, args=then.args, prerequisites=[*then.prerequisites, other])
 
 
-def test_a_task_may_go_on_again_and_again_after_a_sleep(store: Store, clock: ManualClock) -> None:
+def test_a_task_may_continue_again_and_again_after_a_sleep(store: Store, clock: ManualClock) -> None:
     root = a_root(store, clock)
     for turn in range(3):
         pause = NewTask(handler=SLEEP, queue=QUEUE, wait=Wait(delay=micros(HOUR)), id=new_id())
@@ -241,7 +241,7 @@ def test_a_task_may_go_on_again_and_again_after_a_sleep(store: Store, clock: Man
     assert (claim.id, claim.handler, claim.args) == (root, "poll", '{"turn":2}')
 
 
-def test_a_task_goes_on_in_another_queue_with_other_rules(store: Store, clock: ManualClock) -> None:
+def test_a_task_continues_in_another_queue_with_other_rules(store: Store, clock: ManualClock) -> None:
     root = a_root(store, clock)
     ids, outcome = fan_out(1, queue="slow", retry=Retry(retries=7), delay=HOUR, slots=2)
     report(store, claim_one(store), outcome)
@@ -256,7 +256,7 @@ def test_a_task_goes_on_in_another_queue_with_other_rules(store: Store, clock: M
     assert counted(store) == recounted(store)
 
 
-def test_the_retries_of_the_task_start_again_when_it_goes_on(store: Store, clock: ManualClock) -> None:
+def test_the_retries_of_the_task_start_again_when_it_continues(store: Store, clock: ManualClock) -> None:
     root = a_root(store, clock, retry=Retry(retries=1))
     oops = Raised(GAVE_UP.error)
     report(store, claim_one(store), oops)

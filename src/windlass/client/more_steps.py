@@ -26,7 +26,7 @@ def more_steps() -> MoreSteps:
     """Return a builder of steps that the running task adds to its workflow when its handler returns.
 
     They are written together with the end of the attempt, or not at all. `return more.then(handler, ...)` makes the
-    task go on as that call when all of them have completed, without holding a slot meanwhile.
+    task continue as that call when all of them have completed, without holding a slot meanwhile.
 
     >>> more = windlass.more_steps()
     >>> sizes = [more.add(measure, path) for path in paths]
@@ -36,7 +36,7 @@ def more_steps() -> MoreSteps:
     return cast("MoreSteps", context.start_adding(lambda app_store: MoreSteps(app_store, context.assignment)))
 
 
-class _GoesOn:
+class _ContinuesLater:
     """What `then` returns, for the handler to return."""
 
 
@@ -47,7 +47,7 @@ class MoreSteps(StepBuilder):
         super().__init__(app_store, assignment.workflow, assignment.tenant)
         self._handler = assignment.handler
         self._then: NewTask | None = None
-        self._goes_on = _GoesOn()
+        self._continues = _ContinuesLater()
 
     def then(
         self,
@@ -57,10 +57,10 @@ class MoreSteps(StepBuilder):
         on_failure: Policy | None = None,
         **kwargs: Any,
     ) -> R:
-        """Let the running task go on as this call when all added steps have ended. Return what this returns.
+        """Let the running task continue as this call when all added steps have ended. Return what this returns.
 
         The task keeps its id, so its result is that of the call, and its dependents wait for it. Until then it holds no
-        slot. If a step does not complete, the task is cancelled, or with `on_failure="run"` it goes on with `None` in
+        slot. If a step does not complete, the task is cancelled, or with `on_failure="run"` it continues with `None` in
         place of the result. Only the call is retried, with its own policy: this handler does not run again.
 
         >>> return more.then(add_up, sizes)
@@ -70,14 +70,14 @@ class MoreSteps(StepBuilder):
         self._then = self._call(handler, args, kwargs, after=waits_for, on_failure=on_failure, key=None)
         if self._then.key is not None:
             raise InvalidTask(f"key={self._then.key!r}: the task keeps its own key. Leave it out.")
-        return cast("R", self._goes_on)
+        return cast("R", self._continues)
 
     def outcome(self, value: Any, encode: Callable[[Any], str | None]) -> Outcome:
         """Return the outcome of a handler that has returned this value."""
         if self._then is None:
             result = encode(value)
             return Continued(Added(steps=tuple(self._tasks)), result) if self._tasks else Returned(result)
-        if value is not self._goes_on:
+        if value is not self._continues:
             raise InvalidPayload(
                 f"{self._handler} called then() but returned another value. Write `return more.then(...)`."
             )

@@ -1,4 +1,4 @@
-"""A running task adds steps to its workflow, and may go on after them without holding a slot.
+"""A running task adds steps to its workflow, and may continue after them without holding a slot.
 
 The steps are written in the transaction that ends the attempt, under its lease: all of them with the end, or nothing.
 So an attempt that fails adds nothing, one that is retried adds nothing twice, and one that has lost its lease adds
@@ -47,14 +47,14 @@ REFUSALS = (InvalidTask, KeyConflict, QueueFull, NotAllowed)
 
 
 class AddedDrafts(NamedTuple):
-    """Checked steps, and the task as it goes on."""
+    """Checked steps, and the task as it continues."""
 
     steps: list[Draft]
     then: Draft | None
 
 
-class Going(Struct, frozen=True, kw_only=True):
-    """A task after it has gone on: what changes, besides its counters, which are reset."""
+class Continuation(Struct, frozen=True, kw_only=True):
+    """A task after it has continued: what changes, besides its counters, which are reset."""
 
     state: State
     """Waiting, scheduled, or cancelled because a prerequisite has already ended badly."""
@@ -91,17 +91,19 @@ def check_added(parent: Task, added: Added, now: Micros, entropy: Callable[[int]
     if added.then is None:
         return AddedDrafts(steps, None)
     then = replace(_adopt(parent, added.then, parent.rules.origin), key=None, id=None, wait=None)
-    [going] = draft([then], now, entropy)
-    _check_references(going)
-    if parent.id in going.prerequisites or any(parent.id in one.prerequisites for one in steps):
+    [continuation] = draft([then], now, entropy)
+    _check_references(continuation)
+    if parent.id in continuation.prerequisites or any(parent.id in one.prerequisites for one in steps):
         raise InvalidTask(
             f"prerequisites: {parent.id} would wait for itself. The steps may not come after the running task."
         )
-    return AddedDrafts(steps, replace(going, id=parent.id))
+    return AddedDrafts(steps, replace(continuation, id=parent.id))
 
 
-def go_on(parent: Task, then: Draft, queue: Queue, first_due: Micros, ends: Mapping[UUID, End], now: Micros) -> Going:
-    """Return the task as it goes on. `ends` has the prerequisites that have ended; all others are open."""
+def continue_as(
+    parent: Task, then: Draft, queue: Queue, first_due: Micros, ends: Mapping[UUID, End], now: Micros
+) -> Continuation:
+    """Return the task as it continues. `ends` has the prerequisites that have ended; all others are open."""
     new = then.new
     edges = [(above, above in ends) for above in then.prerequisites]
     due = when(new.delay if new.at is None else new.at, now, "delay" if new.at is None else "at") or now
@@ -109,7 +111,7 @@ def go_on(parent: Task, then: Draft, queue: Queue, first_due: Micros, ends: Mapp
     after = unblock(State.WAITING, len(edges), new.on_failure, ended, due=due, now=now)
     # Due at once is left to the sweep: it is rare, because a new step has hardly ended already.
     state = State.SCHEDULED if after.state is State.RUNNABLE else after.state
-    return Going(
+    return Continuation(
         state=state,
         waiting=after.waiting,
         reason=after.reason,

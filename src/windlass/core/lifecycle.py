@@ -64,7 +64,7 @@ MOVES: dict[State, frozenset[State]] = {
     State.SCHEDULED: _UNSTARTED_ENDS | {State.RUNNABLE, State.COMPLETED},
     State.RUNNABLE: _UNSTARTED_ENDS | {State.LEASED, State.SCHEDULED},
     # To runnable: released, crashed, or its node was lost. To scheduled: released with a delay. To waiting: its handler
-    # added steps and goes on after them (`core.continuation`).
+    # added steps and continues after them (`core.continuation`).
     State.LEASED: frozenset(FINAL) | {State.RETRYING, State.RUNNABLE, State.SCHEDULED, State.WAITING},
     State.RETRYING: _UNSTARTED_ENDS | {State.RUNNABLE},
     State.COMPLETED: frozenset(),

@@ -33,7 +33,7 @@ class Returned(Struct, frozen=True):
 
 
 class Continued(Struct, frozen=True):
-    """The handler returned and added steps. With `added.then` the task goes on after them; else it has `result`."""
+    """The handler returned and added steps. With `added.then` the task continues after them; else it has `result`."""
 
     added: Added
     result: str | None = None

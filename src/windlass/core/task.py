@@ -257,7 +257,7 @@ class Added(Struct, frozen=True, kw_only=True):
 
     steps: Sequence[NewTask] = ()
     then: NewTask | None = None
-    """As what the task itself goes on when its prerequisites have ended; None if it ends."""
+    """As what the task itself continues when its prerequisites have ended; None if it ends."""
 
 
 class Progress(Struct, frozen=True, kw_only=True, gc=False):

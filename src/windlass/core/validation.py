@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from windlass.core.limits import MAX_KEY, check_amounts
 from windlass.core.names import check_name, check_text, check_type, is_name, shorten
 from windlass.core.retry import Retry
-from windlass.core.task import Change, NewTask, OnFailure
+from windlass.core.task import Change, NewTask, OnFailure, Origin
 from windlass.core.times import LONGEST, Micros, when
 from windlass.core.waits import check_wait
 from windlass.errors import InvalidPayload, InvalidTask
@@ -228,6 +228,8 @@ def _check_rules(new: NewTask) -> NewTask:
         raise InvalidTask("max_running and rate need a key to count by. Pass limit= too, as in limit='customer:42'.")
     if new.trace is not None:
         check_text("trace", new.trace)
+    if new.origin is not None:
+        check_type("origin", new.origin, Origin, "leave it out; stores set it")
     return _with_plain_texts(replace(new, requires=requires))
 
 

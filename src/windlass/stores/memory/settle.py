@@ -8,7 +8,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from windlass.clock import entropy
-from windlass.core.continuation import REFUSALS, check_added, check_no_cycle, check_outside, go_on
+from windlass.core.continuation import REFUSALS, check_added, check_no_cycle, check_outside, continue_as
 from windlass.core.fairness import Usage
 from windlass.core.graph import End
 from windlass.core.lifecycle import FINAL, State
@@ -71,10 +71,12 @@ class MemorySettle(MemorySubmit):
             above: end for above in drafts.then.prerequisites if (end := tables.end_of(above)) is not None
         }
         queue = tables.queue(drafts.then.new.queue)
-        going = go_on(task, drafts.then, queue, tables.first_due[task.id], ends, now)
-        end_attempt(tables, task, replace(settlement, state=going.state, reason=going.reason, added=None), now)
-        tables.go_on(task.id, going)
-        return going.state
+        continuation = continue_as(task, drafts.then, queue, tables.first_due[task.id], ends, now)
+        end_attempt(
+            tables, task, replace(settlement, state=continuation.state, reason=continuation.reason, added=None), now
+        )
+        tables.continue_as(task.id, continuation)
+        return continuation.state
 
     def _open_prerequisites(self, id: TaskId) -> Iterator[TaskId]:
         edges = self._tables.prerequisites.get(id, {})

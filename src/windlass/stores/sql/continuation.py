@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from windlass.clock import entropy
 from windlass.core.continuation import (
     REFUSALS,
-    Going,
+    Continuation,
     check_added,
     check_no_cycle,
     check_outside,
+    continue_as,
     find_outside,
-    go_on,
 )
 from windlass.core.graph import CYCLE_BUDGET, End
 from windlass.core.lifecycle import State
@@ -87,9 +87,9 @@ def _end_and_add(
     if drafts.then is None:
         return endings.end(row, replace(settlement, added=None)), submitted
     queue = _queue(tx, drafts.then.new.queue)
-    going = go_on(parent, drafts.then, queue, first_due_of(line), _ends(known, submitted), now)
-    row = endings.end(row, replace(settlement, state=going.state, reason=going.reason, added=None))
-    endings.go_on(row, going, _values(row, going))
+    continuation = continue_as(parent, drafts.then, queue, first_due_of(line), _ends(known, submitted), now)
+    row = endings.end(row, replace(settlement, state=continuation.state, reason=continuation.reason, added=None))
+    endings.continue_as(row, continuation, _values(row, continuation))
     return row, submitted
 
 
@@ -116,19 +116,19 @@ def _ends(known: Mapping[TaskId, Known], submitted: Submitted) -> dict[UUID, End
     return {id: End(state.value) for id, state in states.items() if state.final}
 
 
-def _values(row: Row, going: Going) -> Values:
-    new, rules = going.then.new, going.then.rules
+def _values(row: Row, continuation: Continuation) -> Values:
+    new, rules = continuation.then.new, continuation.then.rules
     return (
         row.id,
         new.queue,
         new.handler,
-        going.then.args,
+        continuation.then.args,
         encode_rules(rules),
         kind_of(new.handler, rules),
-        *going.place,
+        *continuation.place,
         new.on_failure.value,
-        going.waiting,
-        going.due,
+        continuation.waiting,
+        continuation.due,
     )
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from windlass.core.continuation import Going
+from windlass.core.continuation import Continuation
 from windlass.core.graph import End
 from windlass.core.lifecycle import State
 from windlass.core.retry import storable
@@ -47,7 +47,7 @@ class Endings:
         self._final: list[Values] = []
         self._bumps: list[Values] = []
         self._logs: list[Values] = []
-        self._goings: list[Values] = []
+        self._continuations: list[Values] = []
         self._edges: list[Values] = []
         self.counts = Counts()
         self.repeated: list[UUID] = []
@@ -104,12 +104,12 @@ class Endings:
         self.counts.move(row, state)
         return new
 
-    def go_on(self, row: Row, going: Going, values: Values) -> None:
-        """Add what a task goes on as, whose end was added before. `values` is a row for the statement `go_on`."""
-        self._goings.append(values)
-        self._edges += [(row.id, above, ended) for above, ended in going.edges]
+    def continue_as(self, row: Row, continuation: Continuation, values: Values) -> None:
+        """Add what a task continues as, whose end was added before. `values` is a row for its statement."""
+        self._continuations.append(values)
+        self._edges += [(row.id, above, ended) for above, ended in continuation.edges]
         self.counts.add(row.queue, row.tenant, row.state, -1)
-        self.counts.add(going.then.new.queue, row.tenant, row.state)
+        self.counts.add(continuation.then.new.queue, row.tenant, row.state)
 
     def add_completed(self, reports: Iterable[tuple[Lease, Settlement]]) -> None:
         """Add what belongs to attempts that `complete` has already written and counted."""
@@ -143,7 +143,7 @@ class Endings:
         """Write the ends. Return the queues in which limits have room again."""
         ended = tx.query("end_leases", self._leases) if self._leases else None
         tx.execute("settle", self._settled)
-        tx.execute("go_on", self._goings)
+        tx.execute("continue_as", self._continuations)
         tx.execute("wait_again", self._edges)
         tx.execute("add_completed", self._completed)
         tx.execute("add_runnable", self._runnable)

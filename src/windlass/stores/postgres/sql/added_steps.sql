@@ -1,4 +1,4 @@
--- added_steps: return what tasks that went on wait for, with its rules, which name the task that added it.
+-- added_steps: return what tasks that continued wait for, with its rules, which name the task that added it.
 -- OFFSET 0 forces lookups by id, as in `ancestors`.
 -- batch: id uuid
 SELECT i.id, p.id, p.rules

@@ -1,4 +1,4 @@
--- wait_again: add edges to a task that goes on. It may have waited for the same task before.
+-- wait_again: add edges to a task that continues. It may have waited for the same task before.
 -- batch: child uuid, parent uuid, resolved boolean
 INSERT INTO windlass.edge (child, parent, resolved)
 SELECT * FROM unnest(:child::uuid[], :parent::uuid[], :resolved::boolean[])

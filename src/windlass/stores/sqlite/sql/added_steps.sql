@@ -1,4 +1,4 @@
--- added_steps: return what a task that went on waits for, with its rules, which name the task that added it.
+-- added_steps: return what a task that continued waits for, with its rules, which name the task that added it.
 -- batch: id blob
 SELECT t.id, p.id, p.rules
   FROM task AS t

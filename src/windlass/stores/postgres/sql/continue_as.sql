@@ -1,4 +1,4 @@
--- go_on: change a task whose attempt has ended to the call as which it goes on. `settle` has written its state.
+-- continue_as: change a task whose attempt has ended to the call as which it continues. `settle` has written its state.
 -- batch: id uuid, queue text, handler text, args text, rules text, kind bigint, band bigint, rank bigint, tie bigint,
 --   on_failure text, waiting integer, due bigint
 UPDATE windlass.task AS t

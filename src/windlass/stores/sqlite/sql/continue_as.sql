@@ -1,4 +1,4 @@
--- go_on: change a task whose attempt has ended to the call as which it goes on. `settle` has written its state.
+-- continue_as: change a task whose attempt has ended to the call as which it continues. `settle` has written its state.
 -- batch: id blob, queue text, handler text, args text, rules text, kind integer, band integer, rank integer, tie integer,
 --   on_failure text, waiting integer, due integer
 UPDATE task
