@@ -22,13 +22,13 @@ def end_wait(tables: Tables, id: TaskId, now: Micros) -> None:
 def complete_wait(tables: Tables, id: TaskId, value: str | None, now: Micros) -> Task:
     """Complete a wait that has begun. The caller resolves the edges from it."""
     task = tables.move(id, State.COMPLETED, finished=now, claimed=now, result=value, **BY_THE_STORE)
-    tables.point(task.queue, now).completed += 1
     record_end(tables, task, now)
     return task
 
 
 def record_end(tables: Tables, task: Task, now: Micros) -> None:
     """Record a completed wait as an attempt of the store itself."""
+    tables.point(task.queue, now).completed += 1
     tables.attempts[task.id].append(
         Attempt(fence=task.fence, session=STORE_SESSION, started=now, ended=now, state=State.COMPLETED)
     )
