@@ -29,7 +29,7 @@ class Invoke(Record, kw_only=True):
     """Unique in the recording."""
     process: str
     what: str
-    """`submit`, `cancel`, `retry`, `purge`, `read` or `drain`; others are checked for their tenant and duration alone."""
+    """`submit`, `cancel`, `retry`, `purge`, `read` or `drain`. Others are checked for tenant and duration alone."""
     at: float
     tenant: str = ""
     """The tenant whose token the client used; empty for an operator who may see all."""

@@ -1,7 +1,7 @@
 """The rules R1 to R23: what a recording must not show, each with the number of the promise that it checks.
 
-A rule yields a sentence for each violation. It judges only what the recording has: without transitions, for example, the
-rules about leases use the attempts in the store. What is unknown excuses: a submit without an answer may be in the
+A rule yields a sentence for each violation. It judges only what the recording has: without transitions, for example,
+the rules about leases use the attempts in the store. What is unknown excuses: a submit without an answer may be in the
 store or not, but never in part.
 """
 
@@ -10,11 +10,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import TypeAlias
 
-from msgspec import Struct
-
-from tests.checker.records import FINAL, Call, Effect, Fault, Recording, Transition
+from tests.checker.evidence import (
+    existed,
+    find_ends,
+    find_live_sessions,
+    find_purged,
+    is_reopened,
+    list_about,
+    list_recoveries,
+    list_submitted,
+)
+from tests.checker.records import FINAL, Recording, Transition
 
 Rule: TypeAlias = Callable[[Recording], Iterator[str]]
 EPSILON = 1e-6
@@ -22,72 +31,11 @@ _CRON_KEY = re.compile(r"cron:(.+):(\d{4}-\d\d-\d\dT[^#]+)")
 UNKNOWN_HANDLER = ("UnknownHandler", "LookupError")
 
 
-class Finding(Struct):
-    """A violation."""
-
-    rule: str
-    what: str
-
-
-class Report(Struct):
-    """What the checker found, and what it counted."""
-
-    findings: list[Finding]
-    tasks: int = 0
-    acknowledged: int = 0
-    """Tasks of submits that were answered."""
-    lost: int = 0
-    """Tasks that were acknowledged and are gone, or never ended."""
-    double_outcomes: int = 0
-    runs: int = 0
-    """Handlers that started."""
-    duplicate_runs: int = 0
-    """Handlers that started although an earlier run of the same task and generation had already run to its end, or was
-    still running. This is the price of at-least-once; it is reported, not refused."""
-    recoveries: tuple[float, ...] = ()
-    """Seconds from each kill of a node until another could run its tasks."""
-
-    @property
-    def duplicate_rate(self) -> float:
-        """Duplicate runs per run."""
-        return self.duplicate_runs / self.runs if self.runs else 0.0
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.tasks:,} tasks, {self.acknowledged:,} acknowledged, {self.lost:,} lost, "
-            f"{self.double_outcomes:,} with two outcomes",
-            f"{self.runs:,} runs of handlers, {self.duplicate_runs:,} of them duplicates ({self.duplicate_rate:.3%})",
-        ]
-        if self.recoveries:
-            worst = sorted(self.recoveries)
-            middle = worst[len(worst) // 2]
-            lines.append(f"{len(worst):,} recoveries after a kill: median {middle:.2f} s, worst {worst[-1]:.2f} s")
-        return "\n".join([*lines, *(f"{finding.rule}: {finding.what}" for finding in self.findings)])
-
-
-def check(recording: Recording) -> Report:
-    """Apply every rule, and count."""
-    findings = [Finding(name, what) for name, rule in RULES.items() for what in rule(recording)]
-    acknowledged = {id for id, status in _submitted(recording) if status == "ok"}
-    purged = _purged(recording)
-    missing = {id for id in acknowledged - purged if not _is_kept(recording, id)}
-    return Report(
-        findings=findings,
-        tasks=len(recording.tasks),
-        acknowledged=len(acknowledged),
-        lost=len(missing),
-        double_outcomes=sum(finding.rule == "R4" for finding in findings),
-        runs=sum(map(len, recording.effects.values())),
-        duplicate_runs=sum(_count_duplicates(recording, task) for task in recording.effects),
-        recoveries=tuple(seconds for seconds, _, _ in _recoveries(recording)),
-    )
-
-
 def r1_nothing_acknowledged_is_lost(recording: Recording) -> Iterator[str]:
-    """Every acknowledged task is in the store and ends; a submit of which nobody heard is there wholly or not at all."""
-    purged = _purged(recording)
+    """Every acknowledged task is in the store and ends; a submit of unknown outcome is there wholly or not at all."""
+    purged = find_purged(recording)
     tried: dict[str, set[str]] = {}
-    for id, status in _submitted(recording):
+    for id, status in list_submitted(recording):
         tried.setdefault(id, set()).add(status)
     for id, statuses in tried.items():
         if "ok" in statuses and id not in recording.tasks and id not in purged:
@@ -116,7 +64,7 @@ def r2_one_lease_at_a_time(recording: Recording) -> Iterator[str]:
                 yield f"task {id} was leased to {change.session} while {holder.session} had its lease"
             holder = change if change.after == "leased" else None
     for id, attempts in recording.attempts.items():
-        for earlier, later in zip(attempts, attempts[1:], strict=False):
+        for earlier, later in pairwise(attempts):
             if later.started < earlier.ended - EPSILON:
                 yield f"task {id}: attempt {later.fence} began before attempt {earlier.fence} had ended"
 
@@ -137,7 +85,7 @@ def r3_fences_grow(recording: Recording) -> Iterator[str]:
         if task is not None and attempts[-1].fence > task.fence:
             yield f"task {id} has an attempt with fence {attempts[-1].fence}, and its own is {task.fence}"
     for id, effects in recording.effects.items():
-        for earlier, later in zip(effects, effects[1:], strict=False):
+        for earlier, later in pairwise(effects):
             if earlier.fence == later.fence:
                 yield f"task {id} ran twice with fence {later.fence}, in {earlier.process} and {later.process}"
 
@@ -173,7 +121,7 @@ def r6_prerequisites_come_first(recording: Recording) -> Iterator[str]:
     for id, effects in recording.effects.items():
         task = recording.tasks.get(id)
         for above in task.prerequisites if task is not None and not task.generation else ():
-            ends = _ends_of(recording, above)
+            ends = find_ends(recording, above)
             for effect in effects:
                 before = [state for at, state in ends if at <= effect.start + slack]
                 if not before:
@@ -222,8 +170,8 @@ def r11_cancelled_is_not_started(recording: Recording) -> Iterator[str]:
     for call in recording.calls:
         if call.invoke.what != "cancel" or call.end is None or call.end.status != "ok":
             continue
-        for id in _about(recording, call):
-            if _is_reopened(recording, id, call.invoke.at) or not _existed(recording, id, call.invoke.at):
+        for id in list_about(recording, call):
+            if is_reopened(recording, id, call.invoke.at) or not existed(recording, id, call.invoke.at):
                 continue
             for change in recording.transitions.get(id, ()):
                 if change.after == "leased" != change.before and change.at > call.end.at + EPSILON:
@@ -295,7 +243,7 @@ def r17_a_drain_leaves_nothing(recording: Recording) -> Iterator[str]:
     for call in recording.calls:
         if call.invoke.what != "drain" or call.end is None or call.end.status != "ok":
             continue
-        sessions = _live_sessions(recording, call.invoke.node, call.invoke.at)
+        sessions = find_live_sessions(recording, call.invoke.node, call.invoke.at)
         for id, task in recording.tasks.items():
             if task.state == "leased" and task.session in sessions:
                 yield f"task {id} is still leased to {call.invoke.node}, which was drained"
@@ -308,9 +256,9 @@ def r17_a_drain_leaves_nothing(recording: Recording) -> Iterator[str]:
 def r18_recovery_is_bounded(recording: Recording) -> Iterator[str]:
     """What a killed node held is free soon after its session has ended; no session is taken from a node in time."""
     bounds = recording.bounds
-    for seconds, id, node in _recoveries(recording):
+    for seconds, id, node in list_recoveries(recording):
         if seconds > bounds.session_ttl + bounds.recovery:
-            yield f"task {id} was free {seconds:.3f} s after the kill of {node}; the session lasts {bounds.session_ttl} s"
+            yield f"task {id} was free {seconds:.3f} s after the kill of {node}; a session lasts {bounds.session_ttl} s"
     until: dict[str, list[tuple[float, float]]] = {}
     for renewal in recording.renewals:
         until.setdefault(renewal.session, []).append((renewal.at, renewal.until))
@@ -346,7 +294,7 @@ def r20_tenants_are_apart(recording: Recording) -> Iterator[str]:
             if task is not None and task.tenant != call.invoke.tenant:
                 yield f"the answer to {call.invoke.call} of {call.invoke.tenant} names task {id} of {task.tenant}"
     cancels = (call for call in recording.calls if call.invoke.what == "cancel")
-    cancelled = {id for call in cancels for id in _about(recording, call)}
+    cancelled = {id for call in cancels for id in list_about(recording, call)}
     for id, task in recording.tasks.items():
         above = any(one in recording.tasks and recording.tasks[one].state in FINAL for one in task.prerequisites)
         if recording.calls and task.state == "cancelled" and id not in cancelled and not above:
@@ -366,7 +314,7 @@ def r22_the_record_matches(recording: Recording) -> Iterator[str]:
     """Replaying the recorded changes of a task gives the task, and every attempt lies within its lease."""
     for id, changes in recording.transitions.items():
         task = recording.tasks.get(id)
-        for earlier, later in zip(changes, changes[1:], strict=False):
+        for earlier, later in pairwise(changes):
             if later.before != earlier.after:
                 yield f"task {id} was {earlier.after}, and changed from {later.before}"
         last = changes[-1]
@@ -418,104 +366,3 @@ RULES: dict[str, Rule] = {
         r23_versions_run_side_by_side,
     )
 }
-
-
-def _submitted(recording: Recording) -> Iterator[tuple[str, str]]:
-    for call in recording.calls:
-        if call.invoke.what == "submit":
-            yield from ((id, call.status) for id in call.invoke.tasks)
-
-
-def _about(recording: Recording, call: Call) -> Iterator[str]:
-    """Yield the tasks that a call is about."""
-    if call.invoke.all:
-        yield from (id for id, task in recording.tasks.items() if task.tenant == call.invoke.tenant)
-    else:
-        yield from call.invoke.tasks
-
-
-def _purged(recording: Recording) -> set[str]:
-    purges = (call for call in recording.calls if call.invoke.what == "purge" and call.status != "fail")
-    return {id for call in purges for id in call.invoke.tasks}
-
-
-def _is_kept(recording: Recording, id: str) -> bool:
-    task = recording.tasks.get(id)
-    return task is not None and (task.state in FINAL or not recording.bounds.finished)
-
-
-def _ends_of(recording: Recording, id: str) -> list[tuple[float, str]]:
-    """Return when a task ended, and how, as far as known."""
-    changes = [(one.at, one.after) for one in recording.transitions.get(id, ()) if one.after in FINAL]
-    task = recording.tasks.get(id)
-    if changes or task is None or task.finished is None:
-        return changes
-    ends = [(one.ended, one.state) for one in recording.attempts.get(id, ()) if one.state in FINAL]
-    return sorted([*ends, (task.finished, task.state)])
-
-
-def _is_reopened(recording: Recording, id: str, after: float) -> bool:
-    """Return True if an operator may have retried a task after this time."""
-    retries = (call for call in recording.calls if call.invoke.what == "retry" and id in call.invoke.tasks)
-    return any(call.end is None or call.end.at >= after for call in retries)
-
-
-def _existed(recording: Recording, id: str, at: float) -> bool:
-    """Return True if a task was certainly in the store at this time."""
-    task = recording.tasks.get(id)
-    return task is not None and task.submitted <= at
-
-
-def _count_duplicates(recording: Recording, id: str) -> int:
-    """Count the runs of a task that began although an earlier one of the same generation had not failed before."""
-    failed = {one.fence for one in recording.attempts.get(id, ()) if one.error and one.error != "NodeLost"}
-    generations = {one.fence: one.generation for one in recording.transitions.get(id, ()) if one.after == "leased"}
-    earlier: list[Effect] = []
-    duplicates = 0
-    for effect in sorted(recording.effects[id], key=lambda one: one.start):
-        same = [one for one in earlier if generations.get(one.fence) == generations.get(effect.fence)]
-        duplicates += any(one.fence not in failed for one in same)
-        earlier.append(effect)
-    return duplicates
-
-
-def _live_sessions(recording: Recording, node: str, at: float) -> set[str]:
-    """Return the sessions of a node that were valid at a time, as far as known. A node that came back has older ones."""
-    renewed: dict[str, float] = {}
-    for renewal in recording.renewals:
-        if renewal.at <= at:
-            renewed[renewal.session] = max(renewal.until, renewed.get(renewal.session, 0.0))
-    killed = [fault for fault in recording.faults if (fault.kind, fault.node) == ("kill", node) and fault.start <= at]
-    back = max((fault.end or fault.start for fault in killed), default=0.0)
-    first = {change.session: change.at for changes in recording.transitions.values() for change in reversed(changes)}
-    return {
-        id
-        for id, of in recording.nodes.items()
-        if of == node and renewed.get(id, at) >= at and first.get(id, back) >= back
-    }
-
-
-def _recoveries(recording: Recording) -> Iterator[tuple[float, str, str]]:
-    """Yield how long each task of a killed node stayed leased, with its id and the node, unless faults excuse it."""
-    bounds = recording.bounds
-    for kill in (fault for fault in recording.faults if fault.kind == "kill"):
-        window = kill.start + bounds.session_ttl + bounds.recovery
-        if _is_excused(recording, kill, window):
-            continue
-        for id, changes in recording.transitions.items():
-            for grant, end in zip(changes, changes[1:], strict=False):
-                held = grant.after == "leased" and recording.nodes.get(grant.session) == kill.node
-                if held and grant.at <= kill.start < end.at and end.before == "leased":
-                    yield end.at - kill.start, id, kill.node
-
-
-def _is_excused(recording: Recording, kill: Fault, until: float) -> bool:
-    """Return True if nobody could free the tasks of a node in time: the store was unavailable, or all nodes were."""
-    others = {node for node in recording.nodes.values() if node != kill.node}
-    broken: set[str] = set()
-    for fault in recording.faults:
-        if fault is not kill and fault.start <= until and (fault.end is None or fault.end >= kill.start):
-            if not fault.node:
-                return True
-            broken.add(fault.node)
-    return not others - broken

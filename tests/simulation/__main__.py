@@ -1,8 +1,8 @@
 """Run the simulation: one seed with its trace, a range of seeds, or as many as fit into some time.
 
-    python -m tests.simulation --seed 1234 --trace
-    python -m tests.simulation --seeds 0:2000
-    python -m tests.simulation --seconds 3600 --jobs 2
+python -m tests.simulation --seed 1234 --trace
+python -m tests.simulation --seeds 0:2000
+python -m tests.simulation --seconds 3600 --jobs 2
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.checker import records
 from tests.simulation.run import Outcome, run
-from tests.simulation.search import Tally, shrink, survey
+from tests.simulation.search import Totals, shrink, survey
 
 CHUNK = 50
 
@@ -30,16 +30,16 @@ def main(arguments: list[str] | None = None) -> int:
         return _show(options.seed, trace=options.trace, folder=options.out)
     first, _, last = options.seeds.partition(":")
     started = time.monotonic()
-    tally = Tally()
+    totals = Totals()
     for found in _survey(range(int(first), int(last)), options.seconds, options.jobs):
-        tally.add(found)
+        totals.add(found)
         if found.failures:
             break
-    _print(f"{tally} in {time.monotonic() - started:.0f} s")
-    for seed, findings in tally.failures.items():
+    _print(f"{totals} in {time.monotonic() - started:.0f} s")
+    for seed, findings in totals.failures.items():
         _print(describe_failure(seed, findings))
         _print(f"still with only these faults: {', '.join(sorted(shrink(seed).kinds)) or 'none'}")
-    return 1 if tally.failures else 0
+    return 1 if totals.failures else 0
 
 
 def describe_failure(seed: int, findings: Iterable[str]) -> str:
@@ -47,7 +47,7 @@ def describe_failure(seed: int, findings: Iterable[str]) -> str:
     return "\n".join([f"seed {seed}:", *findings, f"replay it with: python -m tests.simulation --seed {seed} --trace"])
 
 
-def _survey(seeds: range, seconds: float | None, jobs: int) -> Iterator[Tally]:
+def _survey(seeds: range, seconds: float | None, jobs: int) -> Iterator[Totals]:
     """Yield what chunks of seeds did; with `seconds`, go on after the range until the time is over."""
     starts = count(seeds.start, CHUNK) if seconds else range(seeds.start, seeds.stop, CHUNK)
     chunks = (range(start, start + CHUNK if seconds else min(start + CHUNK, seeds.stop)) for start in starts)

@@ -96,7 +96,7 @@ class World:
         """Draw what happens to nodes and to the store, until faults end. The body of a process."""
         kinds = [kind for kind in EVENTS if kind in self.faults.kinds]
         while kinds and self.scheduler.now < self.faults.until:
-            self.scheduler.sleep(self.random.expovariate(1.0))
+            self.scheduler.sleep(self.random.expovariate(1.5))
             if self.scheduler.now < self.faults.until:
                 self._break(self.random.choice(kinds))
 
@@ -129,7 +129,8 @@ class World:
         self.network.cut_until.clear()
         for one in self.nodes:
             one.start()
-            one.resize(1)
+            paused = 0 if one.host is None else max(0, one.host.paused_until - self.scheduler.now)
+            self.scheduler.call_after(paused / SECOND + 0.1, lambda one=one: one.resize(1))
 
 
 class SimulatedNode:
@@ -291,7 +292,7 @@ class SimulatedExecutor:
 def simulated(world: World) -> Iterator[None]:
     """Let the code of nodes and stores run in virtual time: replace its threads, its hub and its random numbers."""
     threaded = (autoscaler, breakers, crons, external_signals, handler_calls, node, session_keeper, settler)
-    uniform, ids = world.random.uniform, Random(world.seed)  # noqa: S311
+    uniform, ids = world.random.uniform, Random(world.seed)
     patches: list[tuple[Any, str, Any]] = [(module, "threading", world.threading) for module in threaded]
     patches += [(module, "jitter", uniform) for module in (claimer, settler, sweeper)]
     patches += [

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 CHANCES = {
     "refused": 0.05,
-    "lost_answers": 0.05,
-    "late_commits": 0.03,
+    "lost_answers": 0.08,
+    "late_commits": 0.05,
     "slow_store": 0.05,
     "lost_hints": 0.5,
 }
@@ -51,5 +51,5 @@ class Faults(Struct, kw_only=True):
 
 def draw_faults(random: Random, until: int) -> Faults:
     """Draw a subset of all kinds: small in most runs."""
-    share = random.choice((0.0, 0.1, 0.2, 0.2, 0.3, 0.5))
+    share = random.choice((0.0, 0.15, 0.2, 0.3, 0.4, 0.6))
     return Faults(kinds=frozenset(kind for kind in KINDS if random.random() < share), until=until)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from tests.checker.records import AttemptRow, Bounds, End, Invoke, Recording, SessionRow, TaskRow
-from tests.checker.rules import Finding, Report, check
+from tests.checker.report import Finding, Report, check
 from tests.simulation.cluster import SimulatedNode, World, make_node_settings, simulated
 from tests.simulation.faults import Faults, draw_faults
 from tests.simulation.scheduler import SECOND, Host
@@ -66,7 +66,7 @@ def run(
     seed: int, *, faults: Faults | None = None, trace: bool = False, digest: bool = False, mutant: Mutant = HONEST
 ) -> Outcome:
     """Run one seed, with its own faults or with others."""
-    draw = Random(seed)  # noqa: S311
+    draw = Random(seed)
     style = Style(draw)
     drawn = draw_faults(draw, round(draw.choice((1.0, 2.0, 4.0, 6.0)) * SECOND))
     manifest = msgspec.structs.replace(MANIFEST, crons=(CRON,)) if style.has_cron else MANIFEST
@@ -107,8 +107,7 @@ class _Simulation:
             world.nodes.append(SimulatedNode(world, settings))
         self._operator = OperatorAtWork(world, draw, style)
         self._producers = [
-            Producer(world, number, Random(draw.getrandbits(64)), style)  # noqa: S311
-            for number in range(style.producers)
+            Producer(world, number, Random(draw.getrandbits(64)), style) for number in range(style.producers)
         ]
         self._drained = 0
         self._healed = False

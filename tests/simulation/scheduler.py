@@ -1,7 +1,7 @@
 """Virtual time: many processes in one thread, of which one runs at a time, chosen by a seed.
 
 A process is a greenlet. It runs until it waits: for time, for an event, a condition, a lock, or an answer of the store.
-Only then does another one run, and no real time passes. `SimulatedThreading` stands in for the module `threading` in the
+Only then does another one run, and no real time passes. `SimulatedThreading` stands in for `threading` in the
 code of the node, which so runs unchanged.
 """
 
@@ -41,7 +41,7 @@ class Process:
         self.name = name
         self.ended = SimulatedEvent(scheduler)
         self.turn = 0
-        """Grows whenever it goes on. A wake-up for an earlier turn is outdated."""
+        """Grows whenever it continues. A wake-up for an earlier turn is outdated."""
         self._scheduler = scheduler
         self._work = work
         self.greenlet = greenlet(self._run, scheduler.main)
@@ -52,7 +52,7 @@ class Process:
             self._work()
         except GreenletExit:
             pass
-        except Exception as error:
+        except BaseException as error:  # noqa: BLE001 - it ends the run, whatever it is
             self._scheduler.fail(error)
         finally:
             self.host.processes.discard(self)
@@ -63,7 +63,7 @@ class Scheduler:
     """The clock of the whole simulation, and everything that is due later."""
 
     def __init__(self, seed: int) -> None:
-        self.random = Random(seed)  # noqa: S311
+        self.random = Random(seed)
         self.now = 0
         """Microseconds since the start."""
         self.main = getcurrent()

@@ -11,7 +11,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.run import HONEST, Mutant, run
 
 
-class Tally(Struct):
+class Totals(Struct):
     """What some seeds did."""
 
     seeds: int = 0
@@ -26,7 +26,7 @@ class Tally(Struct):
     worst_recovery: float = 0.0
     failures: dict[int, list[str]] = field(default_factory=dict)
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: Totals) -> None:
         """Add what other seeds did."""
         for name in ("seeds", "virtual_seconds", "tasks", "acknowledged", "lost", "double_outcomes", "runs"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -46,14 +46,14 @@ class Tally(Struct):
         )
 
 
-def survey(seeds: Iterable[int], *, mutant: Mutant = HONEST, until: float = float("inf"), stop: bool = True) -> Tally:
+def survey(seeds: Iterable[int], *, mutant: Mutant = HONEST, until: float = float("inf"), stop: bool = True) -> Totals:
     """Run seeds, up to the first that fails or until this time of the monotonic clock."""
-    tally = Tally()
+    totals = Totals()
     for seed in seeds:
         outcome = run(seed, mutant=mutant)
         report = outcome.report
-        tally.add(
-            Tally(
+        totals.add(
+            Totals(
                 seeds=1,
                 virtual_seconds=outcome.seconds,
                 tasks=report.tasks,
@@ -67,17 +67,19 @@ def survey(seeds: Iterable[int], *, mutant: Mutant = HONEST, until: float = floa
             )
         )
         if report.findings:
-            tally.failures[seed] = [f"{finding.rule}: {finding.what}" for finding in report.findings]
+            totals.failures[seed] = [f"{finding.rule}: {finding.what}" for finding in report.findings]
         if (report.findings and stop) or time.monotonic() > until:
             break
-    return tally
+    return totals
 
 
 def shrink(seed: int, *, mutant: Mutant = HONEST) -> Faults:
     """Return a set of faults with which the seed still fails, and of which none can be left out."""
-    faults = run(seed, mutant=mutant).faults
-    for kind in sorted(faults.kinds):
-        fewer = faults.without(kind)
-        if run(seed, faults=fewer, mutant=mutant).findings:
-            faults = fewer
+    faults, left = run(seed, mutant=mutant).faults, True
+    while left:
+        left = False
+        for kind in sorted(faults.kinds):
+            fewer = faults.without(kind)
+            if run(seed, faults=fewer, mutant=mutant).findings:
+                faults, left = fewer, True
     return faults

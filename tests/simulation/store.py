@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 from tests.checker.records import Choice, Lost, Renewal, Transition
@@ -29,11 +30,12 @@ READS = frozenset(
         "accounts", "running", "buckets", "sessions", "handlers", "crons", "controls", "audit", "look",
     }
 )  # fmt: skip
-LOCAL = frozenset({"close"})
+LONGEST_DELAY = 4.0
+"""Seconds after which a call of which nobody knows is committed, at the latest."""
 
 
-class Violation(AssertionError):
-    """Something happened that must never happen."""
+class Violation(BaseException):
+    """Something happened that must never happen. Not an `Exception`, which a node would survive."""
 
 
 class WatchedTables(Tables):
@@ -42,10 +44,13 @@ class WatchedTables(Tables):
     def __init__(self, store: SharedStore) -> None:
         super().__init__()
         self._store = store
-        self.ended_at: dict[TaskId, int] = {}
+        self.ended: set[TaskId] = set()
+        """The tasks that have ended at least once. An operator may have retried them since."""
 
     def insert(self, initial: Any, fingerprint: bytes | None) -> None:
         super().insert(initial, fingerprint)
+        if initial.task.state.final:
+            self.ended.add(initial.task.id)
         self._store.record(None, initial.task)
 
     def move(self, id: TaskId, state: State, **changes: Any) -> Task:
@@ -53,6 +58,8 @@ class WatchedTables(Tables):
         if state is State.LEASED and before.state is State.RUNNABLE:
             self._check_grant(before, changes["fence"])
         after = super().move(id, state, **changes)
+        if after.state.final:
+            self.ended.add(id)
         if before.state is not after.state or before.fence != after.fence:
             self._store.record(before, after)
         return after
@@ -71,8 +78,7 @@ class WatchedTables(Tables):
         if self.queue(task.queue).is_paused(now):
             raise Violation(f"R11: task {task.id} was leased from a paused queue")
         for above, resolved in self.prerequisites.get(task.id, {}).items():
-            parent = self.tasks.get(TaskId(above))
-            if not resolved or (parent is not None and not parent.state.final and not task.generation):
+            if not resolved or (above in self.tasks and above not in self.ended):
                 raise Violation(f"R6: task {task.id} was leased before its prerequisite {above} had ended")
         self._store.check_limits(task)
 
@@ -110,7 +116,10 @@ class SharedStore(MemoryStore):
         tables: Any = self._tables
         return tables
 
-    def execute(self, method: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def begin(self, method: str) -> Any:
+        """Return what a call has seen of the store before it waits for its turn: nothing. Mutants do otherwise."""
+
+    def execute(self, method: str, args: tuple[Any, ...], options: dict[str, Any], seen: Any = None) -> Any:
         """Run one call as one transaction."""
         self.transaction += 1
         return getattr(self, method)(*args, **options)
@@ -235,6 +244,11 @@ class Network:
         return self.scheduler.now < max(self.down_until, self.cut_until.get(host.name, 0))
 
 
+def _draw_latency(random: Random) -> float:
+    """Return the seconds for one way to the store: usually few, at times many, so that calls overtake each other."""
+    return random.uniform(0.0001, 0.001) if random.random() < 0.85 else random.uniform(0.001, 0.05)
+
+
 class Connection:
     """The store as one process sees it. Every call takes time, and may fail before or after it was committed."""
 
@@ -269,7 +283,8 @@ class Connection:
         network.calls += 1
         if self._closed:
             raise StoreUnavailable("the store is closed")
-        scheduler.sleep(random.uniform(0.0001, 0.002))
+        seen = network.store.begin(name)
+        scheduler.sleep(_draw_latency(random))
         if network.happens("slow_store"):
             scheduler.sleep(random.uniform(0.05, 1.5))
         if network.is_cut(self._host):
@@ -278,15 +293,15 @@ class Connection:
         if network.happens("refused"):
             raise StoreUnavailable(f"refused {name}")
         if name not in READS and network.happens("late_commits"):
-            delay = random.uniform(0.001, 1.0)
+            delay = random.uniform(0.001, random.choice((0.1, 1.0, LONGEST_DELAY)))
             scheduler.call_after(delay, lambda: self._execute_late(name, args, options))
             scheduler.sleep(random.uniform(0.001, 0.5))
             raise CommitUnknown(f"no answer to {name}, which may be committed later")
-        answer = network.store.execute(name, args, options)
+        answer = network.store.execute(name, args, options, seen)
         if network.happens("lost_answers") or (scheduler.now < network.faults.until and network.is_cut(self._host)):
             scheduler.sleep(random.uniform(0.001, 0.3))
             raise (StoreUnavailable if name in READS else CommitUnknown)(f"no answer to {name}")
-        scheduler.sleep(random.uniform(0.0001, 0.001))
+        scheduler.sleep(_draw_latency(random))
         return answer
 
     def _execute_late(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
@@ -295,4 +310,4 @@ class Connection:
         try:
             self._network.store.execute(name, args, options)
         except WindlassError:
-            return  # Nobody hears of it.
+            return  # The caller has given up.

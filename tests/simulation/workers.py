@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from tests.checker.records import Effect
-from tests.simulation.scheduler import SECOND, Host, SimulatedEvent
-from windlass.core.manifest import Manifest
+from tests.simulation.scheduler import Host, SimulatedEvent
 from windlass.core.retry import Error
 from windlass.core.task import Claim, SessionId
 from windlass.worker.socket_hub import MAX_WAIT_SECONDS, SocketHub
@@ -106,7 +104,7 @@ class SimulatedWorker:
                 pass
 
     def exit(self, code: int) -> None:
-        """End the process. Its node hears of it a little later."""
+        """End the process. Its node is told a little later."""
         if not self.alive:
             return
         self.alive = False
@@ -350,5 +348,3 @@ class SimulatedHub(SocketHub):
 
     def count_unread(self, worker: Worker) -> int:
         return 0
-
-

@@ -8,13 +8,12 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec.structs import replace
-
 from tests.checker.records import End, Invoke
 from tests.simulation.scheduler import Host
-from tests.simulation.store import Connection
+from tests.simulation.store import LONGEST_DELAY, Connection
 from windlass.core.fairness import TENANT, SetBy, Tenant, encode_tenant
 from windlass.core.ids import fresh_id, keyed_id
+from windlass.core.lifecycle import State
 from windlass.core.limits import LIMIT, Limit, encode_limit
 from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
 from windlass.core.ordering import Queue, Strategy
@@ -98,6 +97,8 @@ class Producer:
         self._random = random
         self._style = style
         self._graphs = 0
+        self._stored_keys: list[tuple[str, list[str]]] = []
+        """The latest workflows that are in the store, each with the keys of its tasks."""
 
     def run(self) -> None:
         """The body of its process."""
@@ -118,25 +119,51 @@ class Producer:
             client.try_once("cancel", lambda: store.cancel(some, reason="not wanted", grace=grace), some)
         elif doing == "cancel_all":
             everything = Filter(tenant=client.tenant)
-            client.try_once("cancel", lambda: store.cancel(everything, reason="all of it"), all=True)
+            client.try_once("cancel", lambda: store.cancel(everything, reason="everything is cancelled"), all=True)
         elif doing == "retry":
             dependents = random.random() < 0.5
             client.try_once("retry", lambda: store.retry(some, dependents=dependents), client.known)
         elif doing == "update":
             client.try_once("update", lambda: store.update(some[0], Change(priority=random.randint(-3, 3))))
+        elif doing == "chase":
+            self._chase()
         elif doing == "read":
             client.try_once("read", lambda: store.find(Filter(tenant=client.tenant)).tasks)
+
+    def _chase(self) -> None:
+        """Wait until a task runs, and then submit another that waits for it, or cancel it: just when it may end."""
+        random, client = self._random, self.client
+        if not self._stored_keys:
+            return
+        workflow, keys = self._stored_keys[-1]
+        key = random.choice(keys)
+        id = keyed_id(client.tenant, workflow, key)
+        for _ in range(20):
+            [task] = client.insist("get", lambda: client.store.get([id])) or [None]
+            if task is None or task.state.final or task.state is State.LEASED:
+                break
+            self._world.scheduler.sleep(0.02)
+        self._world.scheduler.sleep(random.choice((0.0, 0.001, 0.01, 0.05, 0.2)) * random.random())
+        if random.random() < 0.3:
+            client.try_once("cancel", lambda: client.store.cancel([id], reason="caught", grace=timedelta(0)), [id])
+            return
+        self._graphs += 1
+        child = self._draw_task(key=f"chase{self._graphs}", workflow=workflow, prerequisites=[key])
+        ids = [keyed_id(client.tenant, workflow, child.key or "")]
+        if client.insist("submit", lambda: client.store.submit([child]), ids) is not None:
+            client.known += ids
 
     def _submit(self) -> None:
         random, client = self._random, self.client
         self._graphs += 1
         tasks = self._draw_graph(f"w{self._number}.{self._graphs}")
         ids = [task.id or keyed_id(task.tenant, task.workflow, task.key or "") for task in tasks]
-        client.known += ids
         if tasks[0].workflow is not None and random.random() < self._style.unsealed:
             self._submit_in_parts(tasks, ids)
-        else:
-            client.insist("submit", lambda: client.store.submit(tasks), ids)
+        elif client.insist("submit", lambda: client.store.submit(tasks), ids) is not None:
+            client.known += ids
+            if tasks[0].workflow is not None:
+                self._stored_keys.append((tasks[0].workflow, [task.key for task in tasks if task.key is not None]))
 
     def _submit_in_parts(self, tasks: list[NewTask], ids: list[TaskId]) -> None:
         """Submit a workflow that runs only when it is whole."""
@@ -146,9 +173,11 @@ class Producer:
         def open_workflow() -> Any:
             return client.store.open_workflow(workflow, tenant=client.tenant, sealed=False, tasks=first)
 
-        client.insist("submit", open_workflow, ids[:1])
-        if rest:
-            client.insist("submit", lambda: client.store.submit(rest), ids[1:])
+        if client.insist("submit", open_workflow, ids[:1]) is None:
+            return
+        client.known += ids[:1]
+        if rest and client.insist("submit", lambda: client.store.submit(rest), ids[1:]) is not None:
+            client.known += ids[1:]
         client.insist("seal", lambda: client.store.seal_workflow(workflow, tenant=client.tenant))
 
     def _draw_graph(self, name: str) -> list[NewTask]:
@@ -169,14 +198,13 @@ class Producer:
                     edges[nth] = list(range(size - 1)) if nth == size - 1 else []
                 case _:
                     edges[nth] = sorted({above for above in range(nth) if random.random() < 0.4})
-        tasks = [
-            self._draw_task(key=f"k{nth}", workflow=name, prerequisites=[f"k{above}" for above in edges[nth]])
-            for nth in range(size)
-        ]
-        earlier = self.client.known[-3:]
-        if earlier and random.random() < 0.3:  # Wait for tasks of an earlier submit, which may be ending just now.
-            tasks[0] = replace(tasks[0], prerequisites=[random.choice(earlier)])
-        return tasks
+        follows = self._stored_keys and random.random() < style.follows
+        workflow, earlier = self._stored_keys[-1] if follows else (name, [])
+        keys = [f"{name}.k{nth}" for nth in range(size)]
+        above = {nth: [keys[one] for one in edges[nth]] for nth in range(size)}
+        if earlier:  # Wait for a task of an earlier submit, which may be ending just now.
+            above[0] = [random.choice(earlier)]
+        return [self._draw_task(key=key, workflow=workflow, prerequisites=above[nth]) for nth, key in enumerate(keys)]
 
     def _draw_task(self, **fields: Any) -> NewTask:
         random, style = self._random, self._style
@@ -226,7 +254,8 @@ class OperatorAtWork:
             scheduler.sleep(self._random.expovariate(0.7))
             if scheduler.now < self._world.faults.until:
                 self._act(self._random.choice(self._style.controls))
-        scheduler.sleep(max(0, self._world.faults.until - scheduler.now) / 1e6)
+        late = LONGEST_DELAY + 0.1 if "late_commits" in self._world.faults.kinds else 0.0
+        scheduler.sleep(max(0, self._world.faults.until - scheduler.now) / 1e6 + late)
         self._put_right()
         self.done = True
 
@@ -287,16 +316,18 @@ class Style:
         self.tenants = random.choice((1, 1, 2))
         self.queues = QUEUES[: random.choice((1, 1, 2))]
         self.producers = random.choice((1, 1, 2))
-        self.actions = random.randint(1, 5)
-        self.pause = random.choice((0.05, 0.3, 1.0))
+        self.actions = random.randint(1, 8)
+        self.pause = random.choice((0.005, 0.05, 0.3, 0.7))
+        self.follows = random.choice((0.0, 0.3, 1.0))
         self.most_tasks = random.choice((2, 3, 4, 6))
         self.shapes = some("chain", "out", "in", "any") or ["single"]
-        self.doing = ["submit", "submit", *some("cancel", "cancel_all", "retry", "update", "read")]
+        self.doing = ["submit", "submit", *some("cancel", "cancel_all", "retry", "update", "read"), *some("chase") * 3]
         self.options = some(
             "delay", "deadline", "expires", "limit_key", "poison", "priority", "on_failure", "at_most_once", "slots"
         )
-        self.controls = some("pause", "limit", "tenant", "cron") if random.random() < 0.5 else []
         self.unsealed = random.choice((0.0, 0.0, 0.5))
         self.has_cron = random.random() < 0.2
+        controls = ("pause", "limit", "tenant", *(["cron"] if self.has_cron else []))
+        self.controls = some(*controls) if random.random() < 0.5 else []
         self.strategy = random.choice((Strategy.PRIORITY, Strategy.PRIORITY, Strategy.DEADLINE, Strategy.AGING))
         self.fair = self.tenants > 1 and random.random() < 0.5

@@ -56,7 +56,9 @@ class _Schemas:
         found, self._components = msgspec.json.schema_components(types.values(), ref_template=_REFERENCE)
         self._schemas = dict(zip(types, found, strict=True))
         self._hidden = {self._name(route.query) for route in table if route.query is not None}
-        for event in {ref for route in table if route.mode is Mode.EVENTS for ref in _references(self.of(route.result))}:
+        for event in {
+            ref for route in table if route.mode is Mode.EVENTS for ref in _references(self.of(route.result))
+        }:
             _encode_data(self._components[_component(event)])
 
     def of(self, type: Any) -> dict[str, Any]:
