@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -90,7 +89,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-_print = partial(print, file=sys.stdout, flush=True)
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
 
 if __name__ == "__main__":
     sys.exit(main())

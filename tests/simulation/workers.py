@@ -104,7 +104,7 @@ class SimulatedWorker:
                 pass
 
     def exit(self, code: int) -> None:
-        """End the process. Its node is told a little later."""
+        """End the process. Its node notices a little later."""
         if not self.alive:
             return
         self.alive = False
