@@ -15,7 +15,7 @@ import pytest
 
 from windlass import App, InvalidTask, KeyConflict, OnFailure, Retry
 from windlass.clock import ManualClock
-from windlass.core.times import micros
+from windlass.core.times import to_datetime
 from windlass.testing import drain
 
 
@@ -116,8 +116,8 @@ def test_every_option_reaches_the_task(app: App, clock: ManualClock) -> None:
 
     assert (task.queue, task.priority, task.tenant) == ("mail", 5, "acme")
     assert task.deadline is not None
-    assert abs(task.deadline - clock.now() - micros(timedelta(minutes=10))) < 1_000
-    assert task.due == at.timestamp() * 1_000_000
+    assert abs(task.deadline - to_datetime(clock.now()) - timedelta(minutes=10)) < timedelta(milliseconds=1)
+    assert (task.due, task.args) == (at, {"to": "a@b.c"})
     assert task.rules.retry == Retry(retries=5)
     assert task.rules.timeout == timedelta(seconds=30)
     assert task.rules.soft_timeout == timedelta(seconds=20)
@@ -229,7 +229,7 @@ def test_a_cron_is_checked_when_it_is_registered(app: App) -> None:
     assert crons[daily.name].timezone == "Europe/Berlin"
     assert (crons["often"].handler, crons["often"].args, crons["often"].misfire) == (work.name, '{"n":2}', "skip")
     for bad in ("61 * * * *", "* * *", "0 0 30 2 *"):
-        with pytest.raises(InvalidTask, match="is not a cron expression"):
+        with pytest.raises(InvalidTask, match="is not a schedule"):
             app.cron(bad, name="bad")(lambda: None)
     with pytest.raises(InvalidTask, match="tz='Mars/Base' is not a time zone"):
         app.cron("* * * * *", tz="Mars/Base", name="mars")(work)

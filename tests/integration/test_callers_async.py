@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+import asyncpg
 import psycopg
 import pytest
 import sqlalchemy
@@ -65,11 +66,31 @@ async def psycopg_async_pipeline(url: str) -> AsyncGenerator[tuple[Any, Execute]
 
 
 @asynccontextmanager
-async def engine_to(url: str) -> AsyncGenerator[Any]:
+async def asyncpg_transaction(url: str) -> AsyncGenerator[tuple[Any, Execute]]:
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            yield connection, connection.execute
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def asyncpg_pool(url: str) -> AsyncGenerator[tuple[Any, Execute]]:
+    async with (
+        asyncpg.create_pool(url, min_size=1, max_size=1, statement_cache_size=0) as pool,
+        pool.acquire() as connection,
+        connection.transaction(),
+    ):
+        yield connection, connection.execute
+
+
+@asynccontextmanager
+async def engine_to(url: str, driver: str = "psycopg", **options: Any) -> AsyncGenerator[Any]:
     pytest.importorskip("greenlet", reason="SQLAlchemy's asynchronous half needs it")
     from sqlalchemy.ext.asyncio import create_async_engine
 
-    engine = create_async_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    engine = create_async_engine(url.replace("postgresql://", f"postgresql+{driver}://"), **options)
     try:
         yield engine
     finally:
@@ -87,6 +108,22 @@ async def sqlalchemy_async_commit_as_you_go(url: str) -> AsyncGenerator[tuple[An
     async with engine_to(url) as engine, engine.connect() as connection:
         yield connection, connection.exec_driver_sql
         await connection.commit()
+
+
+@asynccontextmanager
+async def sqlalchemy_asyncpg_commit_as_you_go(url: str) -> AsyncGenerator[tuple[Any, Execute]]:
+    async with engine_to(url, "asyncpg") as engine, engine.connect() as connection:
+        yield connection, connection.exec_driver_sql
+        await connection.commit()
+
+
+@asynccontextmanager
+async def sqlalchemy_asyncpg_session(url: str) -> AsyncGenerator[tuple[Any, Execute]]:
+    async with engine_to(url, "asyncpg") as engine:
+        from sqlalchemy.ext.asyncio import AsyncSession
+
+        async with AsyncSession(engine) as session, session.begin():
+            yield session, lambda text: session.execute(sqlalchemy.text(text))
 
 
 @asynccontextmanager
@@ -131,6 +168,10 @@ CALLERS = [
     sqlalchemy_async_session,
     sqlalchemy_async_session_begun,
     sqlalchemy_async_scoped_session,
+    asyncpg_transaction,
+    asyncpg_pool,
+    sqlalchemy_asyncpg_commit_as_you_go,
+    sqlalchemy_asyncpg_session,
 ]
 
 

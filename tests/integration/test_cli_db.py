@@ -22,6 +22,7 @@ from tests.support.builders import (
     report,
     sweep_until_quiet,
 )
+from tests.support.json_output import without_store
 from tests.support.processes import open_store
 from windlass.cli.main import main
 from windlass.core.lifecycle import State
@@ -31,6 +32,7 @@ from windlass.core.settlement import Settlement
 from windlass.core.task import Progress
 from windlass.stores.admin import PROMISES, TABLES
 from windlass.stores.coordination import Entry
+from windlass.stores.migrate import pending
 from windlass.stores.protocol import Filter, Store
 
 
@@ -40,10 +42,7 @@ def windlass(*words: str) -> Result:
 
 def read(result: Result) -> Any:
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    if isinstance(found, dict):
-        found.pop("store", None)
-    return found
+    return without_store(json.loads(result.stdout))
 
 
 def file_url(path: Path) -> str:
@@ -164,7 +163,7 @@ def test_each_broken_promise_is_found(url: str, store: Store, check: str) -> Non
     result = windlass("db", "check", "--store", url, "--json")
 
     assert result.exit_code == 1
-    assert check in {finding["check"] for finding in json.loads(result.stdout)}
+    assert check in {finding["check"] for finding in json.loads(result.stdout)["findings"]}
     assert f"✗ {check}: {PROMISES[check]}" in windlass("db", "check", "--store", url).stdout
 
 
@@ -196,7 +195,8 @@ def test_only_migrate_creates_a_missing_file(tmp_path: Path) -> None:
     made = windlass("db", "migrate", "--store", file_url(path))
 
     assert (missing, there) == ([8, 8], False)
-    assert (tried.stdout, made.stdout) == ("Schema 0 → 4. Nothing was done.\n", "Schema 0 → 4\n")
+    newest = pending("sqlite", 0)[-1].version
+    assert (tried.stdout, made.stdout) == (f"Schema 0 → {newest}. Nothing was done.\n", f"Schema 0 → {newest}\n")
     assert path.exists()
 
 

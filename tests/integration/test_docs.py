@@ -21,7 +21,7 @@ BLOCKS = [
     pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
     for page in PAGES
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL), 1)
-    if not block.startswith(">>>")
+    if not block.startswith(">>>") and not re.match(r"# \S+/\S+\.py\n", block)  # those of projects: tests/integrations
 ]
 
 
@@ -33,12 +33,16 @@ READY = '"after":"idle"'
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_the_python_in_the_docs_runs(block: str, tmp_path: Path) -> None:
+def test_the_python_in_the_docs_runs(block: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     (tmp_path / "shop.py").write_text(block)
+    environment = dict(os.environ)
+    if "DATABASE_URL" in block:
+        environment["DATABASE_URL"] = request.getfixturevalue("postgres_url")
     run = subprocess.run(
         [sys.executable, "-W", "error", "shop.py"],
         check=False,
         cwd=tmp_path,
+        env=environment,
         capture_output=True,
         text=True,
         timeout=60,

@@ -65,11 +65,18 @@ def a_group(store: Store) -> object:
 
 
 def a_paused_queue(store: Store) -> object:
-    return queues.pause(Access(store), "mail", ANN)
+    return queues.pause(Access(store), "mail", ANN, create=True)
 
 
 def a_paused_cron(store: Store) -> object:
     return crons.pause(Access(store), "daily", ANN)
+
+
+A_CRON = crons.NewCron(name="new", handler="work", schedule="every 1h")
+
+
+def a_created_cron(store: Store) -> object:
+    return crons.create(Access(store), A_CRON, Author("bob"))
 
 
 def a_paused_pool(store: Store) -> object:
@@ -77,7 +84,7 @@ def a_paused_pool(store: Store) -> object:
 
 
 def an_open_breaker(store: Store) -> object:
-    return breakers.hold(Access(store), "bank", BreakerState.OPEN, author=ANN)
+    return breakers.hold(Access(store), "bank", BreakerState.OPEN, author=ANN, create=True)
 
 
 def a_paused_tenant(store: Store) -> object:
@@ -127,8 +134,12 @@ ACTIONS: dict[str, tuple[Callable[[Store], object], Run, str]] = {
     "bulk cancel": (a_task_to_do, bulk_action(Verb.CANCEL), "cancelled"),
     "bulk retry": (a_failure, bulk_action(Verb.RETRY), "retried"),
     "bulk purge": (a_failure, bulk_action(Verb.PURGE), "purged"),
-    "queues.change": (nothing, lambda access, _: queues.change(access, "mail", {"weight": 3}, ANN), "configured"),
-    "queues.pause": (nothing, lambda access, _: queues.pause(access, "mail", ANN), "paused"),
+    "queues.change": (
+        nothing,
+        lambda access, _: queues.change(access, "mail", {"weight": 3}, ANN, create=True),
+        "configured",
+    ),
+    "queues.pause": (nothing, lambda access, _: queues.pause(access, "mail", ANN, create=True), "paused"),
     "queues.resume": (a_paused_queue, lambda access, _: queues.resume(access, "mail", ANN), "resumed"),
     "queues.remove": (a_paused_queue, lambda access, _: queues.remove(access, "mail", ANN), "removed"),
     "tenants.set_weight": (
@@ -147,17 +158,20 @@ ACTIONS: dict[str, tuple[Callable[[Store], object], Run, str]] = {
     "pools.tune": (nothing, lambda access, _: pools.tune(access, "mail", {"wait": 3}, author=ANN), "tuned"),
     "breakers.hold": (
         nothing,
-        lambda access, _: breakers.hold(access, "bank", BreakerState.OPEN, author=ANN),
+        lambda access, _: breakers.hold(access, "bank", BreakerState.OPEN, author=ANN, create=True),
         "held",
     ),
     "breakers.close": (an_open_breaker, lambda access, _: breakers.close(access, "bank", author=ANN), "closed"),
     "breakers.remove": (an_open_breaker, lambda access, _: breakers.remove(access, "bank", author=ANN), "removed"),
+    "crons.create": (nothing, lambda access, _: crons.create(access, A_CRON, ANN), "created"),
+    "crons.change": (a_created_cron, lambda access, _: crons.change(access, "new", {"priority": 1}, ANN), "changed"),
     "crons.run": (nothing, lambda access, _: crons.run(access, "daily", ANN), "ran"),
     "crons.pause": (nothing, lambda access, _: crons.pause(access, "daily", ANN), "paused"),
     "crons.resume": (a_paused_cron, lambda access, _: crons.resume(access, "daily", ANN), "resumed"),
     "crons.remove": (nothing, lambda access, _: crons.remove(access, "daily", ANN), "removed"),
     "dead_letters.retry": (a_group, lambda access, group: dead_letters.retry(access, group, ANN), "retried"),
     "dead_letters.drop": (a_group, lambda access, group: dead_letters.drop(access, group, ANN), "dropped"),
+    "dead_letters.edit": (a_group, lambda access, group: dead_letters.edit(access, group, {"n": 2}, ANN), "edited"),
     "canary.run_canary": (
         a_group,
         lambda access, group: canary.run_canary(access, group, 0.0, ANN, lambda _: None),

@@ -19,14 +19,14 @@ from windlass.cli.options import (
     tenant_option,
     tz_option,
 )
-from windlass.cli.output import cut, echo, format_count, format_few, print_json, print_note, print_table
+from windlass.cli.output import cut, echo, format_count, print_json, print_note, print_table
 from windlass.core.times import duration
 from windlass.operations import dead_letters, tasks
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.canary import run_canary
 from windlass.operations.dead_letters import GroupRetried
-from windlass.operations.presentation import Times
+from windlass.operations.presentation import Times, format_few
 from windlass.stores.dead_letters import DeadGroup
 from windlass.wire.dead_letters import Dropped, group_shape
 from windlass.wire.tasks import receipt_shape
@@ -51,7 +51,7 @@ def dead() -> None:
 def ls(access: Access, form: str | None, times: Times, queue: str | None, tenant: str | None, limit: int) -> None:
     """List the bugs of failed tasks, most frequent first."""
     found = dead_letters.get_all(access, queue=queue, tenant=tenant)[:limit]
-    if print_json(form, [group_shape(each, each.newest[:LISTED_TASKS]) for each in found]):
+    if print_json(form, [group_shape(each, each.newest[:LISTED_TASKS]) for each in found], name="groups"):
         return
     heads = ("group", "#tasks", "error", "handler", "tenants", "first", "last")
     print_table(heads, [_row(each, times) for each in found], "No task has failed.")

@@ -1,7 +1,7 @@
 """A handler's own transaction, which writes the completion of the task as its last statement.
 
-psycopg, SQLAlchemy and Django differ only in how a transaction begins, commits and rolls back; this module handles
-that, by the attributes that they document. The statement itself is in the PostgreSQL store.
+psycopg, asyncpg, SQLAlchemy and Django differ only in how a transaction begins, commits and rolls back; this module
+handles that, by the attributes that they document. The statement itself is in the PostgreSQL store.
 """
 
 from __future__ import annotations
@@ -101,6 +101,8 @@ def _transaction(conn: Any) -> AbstractContextManager[object]:
 
 
 def _atransaction(conn: Any) -> AbstractAsyncContextManager[object]:
+    if hasattr(conn, "is_in_transaction"):
+        return _asyncpg_transaction(conn)
     if not hasattr(conn, "commit") or not is_async(conn):
         raise _unusable(conn, "async with")
     return _psycopg_transaction(conn) if getattr(conn, "autocommit", False) is True else _acommit_at_end(conn)
@@ -108,8 +110,9 @@ def _atransaction(conn: Any) -> AbstractAsyncContextManager[object]:
 
 def _unusable(conn: Any, word: str) -> NotAllowed:
     return NotAllowed(
-        f"conn={type(conn).__qualname__} does not work with `{word}`. Pass a psycopg connection, a SQLAlchemy "
-        "connection or session, or a Django connection to the store's PostgreSQL. Async ones need `async with`."
+        f"conn={type(conn).__qualname__} does not work with `{word}`. Pass a connection of psycopg or asyncpg, a "
+        "SQLAlchemy connection or session, or a Django connection to the store's PostgreSQL. Asynchronous ones need "
+        "`async with`."
     )
 
 
@@ -123,6 +126,12 @@ def _django_transaction(conn: Any) -> AbstractContextManager[object]:
 def _psycopg_transaction(conn: Any) -> Any:
     """Open a transaction on a connection in autocommit mode."""
     if conn.info.transaction_status.name != "IDLE":
+        raise NotAllowed(f"conn is already inside a transaction(), {_WOULD_NOT_COMMIT}")
+    return conn.transaction()
+
+
+def _asyncpg_transaction(conn: Any) -> Any:
+    if conn.is_in_transaction():
         raise NotAllowed(f"conn is already inside a transaction(), {_WOULD_NOT_COMMIT}")
     return conn.transaction()
 

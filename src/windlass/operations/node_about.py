@@ -24,6 +24,8 @@ class About(msgspec.Struct):
     tags: frozenset[str] | None = None
     handlers: frozenset[str] | None = None
     crons: frozenset[str] | None = None
+    retention: float | None = None
+    """How many seconds it keeps finished tasks."""
     slots: int = 1
     """For workers over HTTP, which have no pools."""
     memory: int | None = None
@@ -33,11 +35,6 @@ class About(msgspec.Struct):
 def served_queues(session: Session) -> frozenset[str]:
     """Return the queues that a node says it serves."""
     return read_about(session).queues or frozenset()
-
-
-def published_crons(session: Session) -> frozenset[str] | None:
-    """Return the crons of a node's app; None if the node does not say."""
-    return read_about(session).crons
 
 
 def read_about(session: Session) -> About:

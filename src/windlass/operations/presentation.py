@@ -7,7 +7,7 @@ as an age. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 
 from msgspec import Struct
@@ -140,6 +140,15 @@ def format_span(span: Micros) -> str:
     return f"{seconds:.2g} s"
 
 
+def shorten_handler(name: str) -> str:
+    """Return the last part of a dotted name, which is what people call a handler.
+
+    >>> shorten_handler("shop.orders.pack"), shorten_handler("pack")
+    ('pack', 'pack')
+    """
+    return name.rpartition(".")[2] or name
+
+
 def format_attempts(task: Task) -> str:
     """Format how often a task ran: its attempts, and the runs that ended with a crash or a lost node, if any."""
     parts = [
@@ -148,6 +157,12 @@ def format_attempts(task: Task) -> str:
         if number
     ]
     return f"{task.attempts}" + (f", plus {' and '.join(parts)}" if parts else "")
+
+
+def format_few(names: Sequence[str], limit: int = 5) -> str:
+    """Join the first names, and say how many more there are."""
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
 
 
 def draw_sparkline(values: list[float]) -> str:

@@ -60,6 +60,15 @@ def get_all(access: Access) -> list[QueueView]:
     ]
 
 
+def get_paused(access: Access) -> list[Queue]:
+    """Return the settings of the paused queues, by name. It reads no numbers of tasks, so it is cheap."""
+    found = [queue for queue in access.store.queues() if queue.paused and access.caller.queue in (None, queue.name)]
+    if not found:
+        return []
+    now = access.store.look([], ahead=timedelta(0)).now
+    return [redact_queue(queue) for each in found if (queue := each.at(now)).paused]
+
+
 def get(access: Access, name: str) -> QueueView:
     """Return one queue. Raise `UnknownQueue` if it was never configured and has no tasks."""
     found = next((view for view in get_all(access) if view.name == name), None)
@@ -83,7 +92,9 @@ def series(access: Access, name: str | None, resolution: Resolution, last: timed
     return access.store.series(name, resolution, now - micros(last))
 
 
-def change(access: Access, name: str, settings: Mapping[str, Any], author: Author, *, create: bool = True) -> QueueView:
+def change(
+    access: Access, name: str, settings: Mapping[str, Any], author: Author, *, create: bool = False
+) -> QueueView:
     """Change some settings of a queue. Setting what is set already is not logged.
 
     Without `create`, raise `UnknownQueue` for a name that nothing uses.
@@ -95,7 +106,7 @@ def change(access: Access, name: str, settings: Mapping[str, Any], author: Autho
 
 
 def pause(
-    access: Access, name: str, author: Author, *, lasts: Duration | None = None, create: bool = True
+    access: Access, name: str, author: Author, *, lasts: Duration | None = None, create: bool = False
 ) -> QueueView:
     """Stop claiming tasks of a queue, for some time or until it is resumed; running tasks continue.
 
@@ -112,7 +123,8 @@ def pause(
 
 
 def resume(access: Access, name: str, author: Author) -> QueueView:
-    """Claim tasks of a queue again."""
+    """Claim tasks of a queue again. Raise `UnknownQueue` for a name that nothing uses."""
+    _check_known(access, name, create=False)
     return _change(access, name, OPEN, author.entry(f"queue/{name}", "resumed", f"resumed queue {name}"))
 
 

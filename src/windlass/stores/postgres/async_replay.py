@@ -11,11 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
-from psycopg import AsyncRawCursor
-from psycopg.rows import tuple_row
-
-from windlass.stores.postgres.caller import AsyncConnection
-from windlass.stores.postgres.transaction import bound
+from windlass.stores.postgres.async_callers import AsyncCaller
 from windlass.stores.sql.database import Transaction, Values
 from windlass.stores.statements import Statement
 
@@ -37,7 +33,14 @@ class Asked(NamedTuple):
 class Replay:
     """The transaction that the work sees: it returns known results, and records the statements to send."""
 
-    def __init__(self, statements: Mapping[str, Statement], sent: Sequence[Asked], answers: Sequence[list[Values]]):
+    def __init__(
+        self,
+        caller: AsyncCaller,
+        statements: Mapping[str, Statement],
+        sent: Sequence[Asked],
+        answers: Sequence[list[Values]],
+    ) -> None:
+        self._caller = caller
         self._statements = statements
         self._sent = sent
         self.answers = answers
@@ -45,11 +48,11 @@ class Replay:
         self.unsent: list[Asked] = []
 
     def query(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Later:
-        return self._note(Asked(statement, bound(self._statements[statement], batch, scalars), True))
+        return self._note(Asked(statement, self._caller.bind(self._statements[statement], batch, scalars), True))
 
     def execute(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> None:
         if batch is None or batch:
-            self._note(Asked(statement, bound(self._statements[statement], batch, scalars), False))
+            self._note(Asked(statement, self._caller.bind(self._statements[statement], batch, scalars), False))
 
     def _note(self, asked: Asked) -> Later:
         number = self._asked
@@ -74,25 +77,17 @@ class Later:
         return self._replay.answers[self._number]
 
 
-async def replayed(
-    connection: AsyncConnection, statements: Mapping[str, Statement], work: Callable[[Transaction], T]
-) -> T:
+async def replayed(caller: AsyncCaller, statements: Mapping[str, Statement], work: Callable[[Transaction], T]) -> T:
     """Run the work to its end and send all its statements. The work must start from the beginning at every call."""
     sent: list[Asked] = []
     answers: list[list[Values]] = []
     while True:
-        replay = Replay(statements, tuple(sent), answers)
+        replay = Replay(caller, statements, tuple(sent), answers)
         result: list[T] = []
         with suppress(Unanswered):
             result.append(work(replay))
         for asked in replay.unsent:
-            answers.append(await _send(connection, statements[asked.statement], asked))
+            answers.append(await caller.run(statements[asked.statement].text, asked.values, rows=asked.rows))
             sent.append(asked)
         if result:
             return result[0]
-
-
-async def _send(connection: AsyncConnection, statement: Statement, asked: Asked) -> list[Values]:
-    cursor = AsyncRawCursor(connection, row_factory=tuple_row)
-    await cursor.execute(statement.text.encode(), asked.values)
-    return await cursor.fetchall() if asked.rows else []

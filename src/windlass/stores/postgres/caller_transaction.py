@@ -8,15 +8,17 @@ reports the same end again, or by the next sweep.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 from uuid import UUID
 
 from windlass.clock import SystemClock, entropy
 from windlass.core.settlement import Settlement
 from windlass.core.submission import Draft, draft
 from windlass.core.task import Lease, NewTask
+from windlass.stores.postgres.async_callers import find_async_caller
 from windlass.stores.postgres.async_replay import replayed
-from windlass.stores.postgres.caller import callers_async_connection, callers_connection, is_async
+from windlass.stores.postgres.asyncpg_errors import asyncpg_errors
+from windlass.stores.postgres.caller import callers_connection, is_async
 from windlass.stores.postgres.database import callers_errors
 from windlass.stores.postgres.identity import aread_identity, check_identity
 from windlass.stores.postgres.transaction import PostgresTransaction
@@ -33,7 +35,8 @@ class Server:
     """The `Dialect` of PostgreSQL, with the server's clock."""
 
     def uuid(self, value: object) -> UUID:
-        return cast("UUID", value)
+        # A caller may have configured its driver to return ids as text.
+        return value if isinstance(value, UUID) else UUID(str(value))
 
     def now(self) -> None:
         return None
@@ -50,9 +53,9 @@ def submit_in(conn: object, tasks: Sequence[NewTask], lease: Lease | None = None
 
 async def acheck_connection(conn: object, expected: str) -> None:
     """Raise `NotAllowed` if an asynchronous connection leads to another database than the store with this identity."""
-    with callers_errors():
-        connection = await callers_async_connection(conn)
-        check_identity(await aread_identity(connection), expected, connection.info.dbname)
+    with callers_errors(), asyncpg_errors():
+        found, name = await aread_identity(await find_async_caller(conn))
+        check_identity(found, expected, name)
 
 
 async def asubmit_in(conn: object, tasks: Sequence[NewTask], lease: Lease | None = None) -> list[Receipt]:
@@ -101,5 +104,5 @@ def _join(conn: object, work: Callable[[Transaction], T]) -> T:
 async def _ajoin(conn: object, work: Callable[[Transaction], T]) -> T:
     if not is_async(conn):
         return _join(conn, work)
-    with callers_errors():
-        return await replayed(await callers_async_connection(conn), load("postgres", "$"), work)
+    with callers_errors(), asyncpg_errors():
+        return await replayed(await find_async_caller(conn), load("postgres", "$"), work)

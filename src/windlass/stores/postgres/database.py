@@ -406,7 +406,12 @@ def _is_lost(connection: Connection, error: Exception) -> bool:
 def _is_passing(error: psycopg.Error) -> bool:
     if error.sqlstate is None:
         return isinstance(error, psycopg.OperationalError) or _is_protocol_error(error)
-    return error.sqlstate in _PASSING or error.sqlstate.startswith("08") or _ends_the_connection(error)
+    return is_passing_state(error.sqlstate) or _ends_the_connection(error)
+
+
+def is_passing_state(state: str) -> bool:
+    """Return True for the SQLSTATE of a transient error."""
+    return state in _PASSING or state.startswith("08")
 
 
 def _is_protocol_error(error: psycopg.Error) -> bool:

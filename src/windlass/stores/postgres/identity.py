@@ -11,10 +11,11 @@ from typing import Any, LiteralString
 from psycopg.rows import tuple_row
 
 from windlass.errors import NotAllowed
-from windlass.stores.postgres.caller import AsyncConnection, Connection
+from windlass.stores.postgres.async_callers import AsyncCaller
+from windlass.stores.postgres.caller import Connection
 
 _IDENTITY: LiteralString = (
-    "SELECT pg_catalog.concat(control.system_identifier, '/', database.oid) "
+    "SELECT pg_catalog.concat(control.system_identifier, '/', database.oid), database.datname "
     "FROM pg_catalog.pg_control_system() AS control, pg_catalog.pg_database AS database "
     "WHERE database.datname = pg_catalog.current_database()"
 )
@@ -26,11 +27,10 @@ def read_identity(connection: Connection) -> str:
         return _only(cursor.execute(_IDENTITY).fetchone())
 
 
-async def aread_identity(connection: AsyncConnection) -> str:
-    """Return the identity of the database of an asynchronous connection."""
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(_IDENTITY)
-        return _only(await cursor.fetchone())
+async def aread_identity(caller: AsyncCaller) -> tuple[str, str]:
+    """Return the identity and the name of the database of an asynchronous connection."""
+    [(identity, name)] = await caller.run(_IDENTITY, [], rows=True)
+    return identity, name
 
 
 def check_identity(found: str, expected: str, name: str) -> None:
