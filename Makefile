@@ -13,7 +13,7 @@ RENAMED := @$(PIP) uninstall --quiet --yes windlass 2>/dev/null || true
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .DEFAULT_GOAL := help
-.PHONY: help demo wheel test check format bench bench-autoscale compare soak lock clean
+.PHONY: help demo wheel docs test check format bench bench-autoscale compare soak lock clean
 
 help: ## Print this list.
 	@echo 'make TARGET [ARGS="..."] [PYTHON=python3.12] [VENV=.venv] [WORKERS=3]'
@@ -24,6 +24,10 @@ demo: $(VENV)/.runtime ## Run the demonstration on SQLite; installs the runtime 
 
 wheel: $(VENV)/.runtime ## Build the wheel of windlass-tasks in dist/, without fetching anything.
 	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist $(ARGS) .
+
+docs: $(VENV)/.docs ## Build the documentation site in build/docs; a broken link fails.
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs $(ARGS)
+	@echo "open build/docs/index.html"
 
 test: $(VENV)/.dev ## Run the tests; ARGS go to pytest, as in ARGS="-n0 -k lease".
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
@@ -70,6 +74,11 @@ $(VENV)/.runtime: requirements/runtime.txt pyproject.toml | $(BIN)/python
 	$(PIP) install --quiet --no-deps --require-hashes -r requirements/runtime.txt
 	$(RENAMED)
 	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Compiled against the development lock, so one environment can hold both.
+$(VENV)/.docs: requirements/docs.txt $(VENV)/.dev
+	$(PIP) install --quiet --no-deps --require-hashes -r requirements/docs.txt
 	@touch $@
 
 # The development lock contains the runtime one, version for version.
