@@ -30,7 +30,7 @@ def hpa(desired: Desired, load: Load) -> tuple[int, Policy]:
     It shrinks to the highest recommendation of the last 5 minutes, and grows by at most 4 or a doubling in 15 s. It
     never goes below one worker; KEDA does.
     """
-    size = max(1, load.floor)
+    size = max(1, load.min)
     advice: deque[tuple[int, float]] = deque()
     busy: deque[float] = deque(maxlen=PERIOD)
 
@@ -77,7 +77,7 @@ def keda(target: float, load: Load) -> tuple[int, Policy]:
         nonlocal last
         wanted = scaled(now, seen)
         last = now if seen.queued + seen.running else last
-        return 0 if load.floor == 0 and now - last > STABLE else wanted
+        return 0 if load.min == 0 and now - last > STABLE else wanted
 
     return size, decide
 
@@ -88,7 +88,7 @@ def knative(target: float, load: Load) -> tuple[int, Policy]:
     When the need over 6 s reaches 200 % of the ready workers it panics: it follows that need and only grows, until 60 s
     have passed without another panic. It shrinks to at most half of the ready workers, and grows up to a thousandfold.
     """
-    size, panic = load.floor, -STABLE
+    size, panic = load.min, -STABLE
     tasks: deque[int] = deque(maxlen=60)
 
     def decide(now: int, seen: Observation, /) -> int:
@@ -114,7 +114,7 @@ def aws(period: float, share: float, load: Load) -> tuple[int, Policy]:
     Three one-minute periods above the target scale out in proportion; fifteen below 90 % of it scale in gradually. Two
     periods pass between activities. The published period is 60 s; shorter ones are settings.
     """
-    size, last, over, under = load.floor, -1000, 0, 0
+    size, last, over, under = load.min, -1000, 0, 0
     acceptable = share * load.wait / load.mean
 
     def decide(now: int, seen: Observation, /) -> int:
@@ -141,7 +141,7 @@ def celery(keepalive: float, load: Load) -> tuple[int, Policy]:
 
     It shrinks only if the last growth is longer ago than the keepalive, 30 s by default.
     """
-    size, grown = load.floor, 0
+    size, grown = load.min, 0
 
     def decide(now: int, seen: Observation, /) -> int:
         nonlocal size, grown
@@ -161,7 +161,7 @@ def dask(duration: float, load: Load) -> tuple[int, Policy]:
 
     It shrinks after three lower recommendations in a row.
     """
-    size, lower = load.floor, 0
+    size, lower = load.min, 0
 
     def decide(_now: int, seen: Observation, /) -> int:
         nonlocal size, lower
@@ -181,7 +181,7 @@ def judoscale(up: float, down: float, jump: float, calm: float, load: Load) -> t
     The marks are shares of the goal. Growth waits for workers that are starting. A jump of 0 is a tuned variant that
     grows in proportion to the excess and sheds a tenth per minute once calm.
     """
-    size, last, below = load.floor, -1000, 0
+    size, last, below = load.min, -1000, 0
     pause = max(10.0, load.delay)
 
     def decide(now: int, seen: Observation, /) -> int:
@@ -199,7 +199,7 @@ def judoscale(up: float, down: float, jump: float, calm: float, load: Load) -> t
 
 def threshold(high: float, low: float, load: Load) -> tuple[int, Policy]:
     """Utilization above one mark for 5 s: a quarter more. Below the other for 60 s: a tenth less."""
-    size, above, below = load.floor, 0, 0
+    size, above, below = load.min, 0, 0
 
     def decide(_now: int, seen: Observation, /) -> int:
         nonlocal size, above, below
@@ -216,7 +216,7 @@ def threshold(high: float, low: float, load: Load) -> tuple[int, Policy]:
 
 def aimd(step: float, load: Load) -> tuple[int, Policy]:
     """Tasks late or nearly late: +k every 5 s. A minute without a queue and with a third idle: ×0.75."""
-    size, calm = load.floor, 0
+    size, calm = load.min, 0
 
     def decide(now: int, seen: Observation, /) -> int:
         nonlocal size, calm
@@ -232,7 +232,7 @@ def aimd(step: float, load: Load) -> tuple[int, Policy]:
 
 def pid(gain: float, load: Load) -> tuple[int, Policy]:
     """PID on utilization including the backlog, set point 0.8. The integral stops while the output is at a bound."""
-    size, integral, last = load.floor, 0.0, 0.0
+    size, integral, last = load.min, 0.0, 0.0
 
     def decide(now: int, seen: Observation, /) -> int:
         nonlocal size, integral, last
@@ -241,7 +241,7 @@ def pid(gain: float, load: Load) -> tuple[int, Policy]:
         need = seen.running + seen.queued * load.mean / load.wait
         error = (need / 0.8 - size) / max(1, size)
         output = max(1, size) * (1 + gain * error + 0.1 * integral + 0.1 * (error - last))
-        if load.floor < output < load.ceiling:
+        if load.min < output < load.max:
             integral = max(-2.0, min(2.0, integral + error * 0.05))
         last = error
         size = apply_deadband(size, clamp_size(load, output))
@@ -252,7 +252,7 @@ def pid(gain: float, load: Load) -> tuple[int, Policy]:
 
 def little(share: float, load: Load) -> tuple[int, Policy]:
     """Little's law alone: λ·s / ρ, with the rate of the last minute and ρ 0.7 by default."""
-    size = load.floor
+    size = load.min
     recent: deque[int] = deque(maxlen=60)
 
     def decide(_now: int, seen: Observation, /) -> int:

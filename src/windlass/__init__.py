@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from windlass.client.context import Cancelled, Context, GiveUp, RetryIn, SoftTimeout, current
     from windlass.client.handle import Handle
     from windlass.client.handlers import Handler
+    from windlass.client.task_view import Task
     from windlass.client.workflow import Step, Workflow
     from windlass.core.lifecycle import State
     from windlass.core.ordering import Queue, Strategy
     from windlass.core.retry import ErrorRule, Retry
     from windlass.core.scheduler import Scheduler
-    from windlass.core.task import NewTask, OnFailure, Rate, Task
+    from windlass.core.task import NewTask, OnFailure, Rate
     from windlass.core.why import Why
     from windlass.custom_decider import PoolSituation
     from windlass.errors import (
@@ -119,6 +120,7 @@ _MODULES = (
     "windlass.core.lifecycle",
     "windlass.core.ordering",
     "windlass.core.retry",
+    "windlass.client.task_view",  # Its `Task` is the public one, not that of the next module.
     "windlass.core.task",
     "windlass.core.scheduler",
     "windlass.core.why",

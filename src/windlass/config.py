@@ -96,17 +96,17 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The bytes that tasks with `memory` may need together on this node; if omitted, their `memory` has no effect."""
 
     @property
-    def floor(self) -> int:
+    def min_workers(self) -> int:
         """Minimum number of workers on this node."""
         return self.min if self.size is None else self.size
 
     @property
-    def ceiling(self) -> int:
+    def max_workers(self) -> int:
         """Maximum number of workers on this node without an override."""
-        return self.most if self.size is None else self.size
+        return self.override_max if self.size is None else self.size
 
     @property
-    def most(self) -> int:
+    def override_max(self) -> int:
         """Maximum number of workers on this node with an override."""
         return max(self.size or 0, default_max() if self.max is None else self.max)
 
@@ -125,8 +125,8 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             found.append(f"{where}.weights={self.weights} must have one number from 1 for each queue, or none")
         if self.weights and self.order == "deadline":
             found.append(f"{where}.weights has no effect with order=deadline, which merges all queues; remove it")
-        if not 0 <= self.min <= self.most <= 1_000:
-            found.append(f"{where}: min={self.min}, max={self.most} must satisfy 0 ≤ min ≤ max ≤ 1000")
+        if not 0 <= self.min <= self.override_max <= 1_000:
+            found.append(f"{where}: min={self.min}, max={self.override_max} must satisfy 0 ≤ min ≤ max ≤ 1000")
         if self.size is not None and not 0 <= self.size <= 1_000:
             found.append(f"{where}.size={self.size} is out of range (0 to 1000)")
         if not 1 <= self.threads <= 1_000:
@@ -139,8 +139,8 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             found.append(f"{where}.memory={self.memory} must be 0 or more bytes")
         if self.idle_after is not None and self.idle_after < timedelta(seconds=1):
             found.append(f"{where}.idle_after={self.idle_after} must be at least one second, or none")
-        if (self.scale.floor, self.scale.ceiling) != (Settings().floor, Settings().ceiling):
-            found.append(f"{where}.scale.floor and ceiling cannot be set; use {where}.min and {where}.max")
+        if (self.scale.min, self.scale.max) != (Settings().min, Settings().max):
+            found.append(f"{where}.scale.min and max cannot be set; use {where}.min and {where}.max")
         found += [f"{where}.signals.{each.name}: {fault}" for each in self.signals for fault in each.faults()]
         return found + [f"{where}.scale.{fault}" for fault in find_setting_errors(self.scale)]
 

@@ -19,8 +19,8 @@ class PoolSituation(Struct, frozen=True, kw_only=True):
     """Seconds since 1970, UTC."""
     workers: int
     """Workers that the pool has or is about to start."""
-    least: int
-    most: int
+    min: int
+    max: int
     """The bounds. An answer outside of them is clamped."""
     threads: int = 1
     """Tasks that one worker runs at once."""

@@ -22,6 +22,7 @@
     ├── UnknownQueue (LookupError)          no queue has this name
     ├── UnknownTenant (LookupError)         no task belongs to this tenant, and it has no settings
     ├── UnknownLimit (LookupError)          no limit is set on this scope
+    ├── UnknownToken (LookupError)          no API token has this name
     ├── UnknownBreaker (LookupError)        no breaker is recorded for this downstream
     ├── UnknownNode (LookupError)           no node has this session
     ├── UnknownPool (LookupError)           no node has or ever had a pool of this name
@@ -275,6 +276,16 @@ class UnknownLimit(WindlassError, LookupError):
     def __init__(self, scope: str) -> None:
         self.scope = scope
         super().__init__(f"Unknown limit: there is none on {scope}. `windlass limits ls` lists them.")
+
+
+class UnknownToken(WindlassError, LookupError):
+    """No API token has this name."""
+
+    code = "unknown_token"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"Unknown token: {name!r}. `windlass token ls` lists the tokens.")
 
 
 class UnknownBreaker(WindlassError, LookupError):

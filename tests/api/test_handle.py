@@ -109,7 +109,7 @@ def test_an_update_changes_the_task(work: Any, clock: ManualClock) -> None:
     task = handle.update(priority=9, deadline="1m", at=at)
     later = asyncio.run(handle.aupdate(deadline=None))
 
-    assert (task.priority, task.state) == (9, State.SCHEDULED)
+    assert (task.priority, task.state, task.due) == (9, State.SCHEDULED, at)
     assert task.deadline is not None
     assert later.deadline is None
     assert later.priority == 9

@@ -15,7 +15,7 @@ import pytest
 
 from windlass import App, InvalidTask, KeyConflict, OnFailure, Retry
 from windlass.clock import ManualClock
-from windlass.core.times import micros
+from windlass.core.times import to_datetime
 from windlass.testing import drain
 
 
@@ -116,8 +116,8 @@ def test_every_option_reaches_the_task(app: App, clock: ManualClock) -> None:
 
     assert (task.queue, task.priority, task.tenant) == ("mail", 5, "acme")
     assert task.deadline is not None
-    assert abs(task.deadline - clock.now() - micros(timedelta(minutes=10))) < 1_000
-    assert task.due == at.timestamp() * 1_000_000
+    assert abs(task.deadline - to_datetime(clock.now()) - timedelta(minutes=10)) < timedelta(milliseconds=1)
+    assert (task.due, task.args) == (at, {"to": "a@b.c"})
     assert task.rules.retry == Retry(retries=5)
     assert task.rules.timeout == timedelta(seconds=30)
     assert task.rules.soft_timeout == timedelta(seconds=20)

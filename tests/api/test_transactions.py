@@ -129,7 +129,7 @@ def test_a_handler_cannot_change_its_outcome_after_the_commit(
 
     assert drain(pg) == 1
     assert handle.state is State.COMPLETED
-    assert handle.task().result == "5"
+    assert handle.task().result == 5
     assert "raised after its completion was committed" in caplog.text
 
 
@@ -184,7 +184,7 @@ def test_transactions_work_in_coroutines(pg: App, postgres_url: str) -> None:
     assert isinstance(late, Raised)
     assert late.error.kind == "StaleLease"
     assert drain(pg) == 3
-    assert [handle.task().result for handle in handles] == ['{"autocommit":false}', '{"autocommit":true}']
+    assert [handle.task().result for handle in handles] == [{"autocommit": False}, {"autocommit": True}]
     assert invoices(postgres_url) == 3
 
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.support.json_output import without_store
 from tests.support.processes import open_store
 from windlass.cli.main import main
 from windlass.clock import ManualClock
@@ -73,12 +74,9 @@ def windlass(url: str, store: Store, clock: ManualClock) -> Windlass:
 
 
 def read(result: Result) -> Any:
-    """Return the JSON document that a command printed, without the name of the store."""
+    """Return the JSON document that a command printed, without the name of the store; a list as itself."""
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    if isinstance(found, dict):
-        found.pop("store", None)
-    return found
+    return without_store(json.loads(result.stdout))
 
 
 def lines(result: Result) -> list[Any]:

@@ -39,7 +39,7 @@ def settings(*words: str, **env: str) -> dict[str, tuple[Any, str]]:
     """Return the value and the origin of each setting."""
     result = show("--json", *words, **env)
     assert result.exit_code == 0, result.output
-    return {each["name"]: (each["value"], each["origin"]) for each in json.loads(result.stdout)}
+    return {each["name"]: (each["value"], each["origin"]) for each in json.loads(result.stdout)["settings"]}
 
 
 def test_settings_have_defaults() -> None:

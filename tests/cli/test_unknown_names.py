@@ -11,6 +11,8 @@ from tests.support.builders import a_session, submit_one
 from windlass.core.manifest import HandlerInfo, Manifest
 from windlass.stores.protocol import Store
 
+UNKNOWN = "018f0000-0000-7000-8000-000000000000"
+
 
 @pytest.mark.parametrize("command", ["queues pause mial", "queues set mial --weight 2", "breaker open bnak"])
 def test_a_name_that_nothing_uses_needs_create(windlass: Windlass, store: Store, command: str) -> None:
@@ -20,6 +22,20 @@ def test_a_name_that_nothing_uses_needs_create(windlass: Windlass, store: Store,
     assert "--create" in refused.stderr
     assert (store.queues(), store.controls("breaker")) == ([], [])
     assert windlass(*command.split(), "--create").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["queues resume mial", "breaker close bnak", f"tasks cancel {UNKNOWN}", f"tasks purge {UNKNOWN}"],
+)
+def test_an_unknown_name_has_exit_status_4_and_nothing_is_written(
+    windlass: Windlass, store: Store, command: str
+) -> None:
+    refused = windlass(*command.split())
+
+    assert (refused.exit_code, refused.stdout) == (4, "")
+    assert command.rsplit(maxsplit=1)[-1] in refused.stderr
+    assert (store.queues(), store.controls("breaker"), store.audit()) == ([], [], [])
 
 
 def test_a_queue_of_a_task_a_handler_or_a_live_node_is_known(windlass: Windlass, store: Store) -> None:

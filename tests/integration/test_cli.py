@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.builders import GAVE_UP, HOUR, a_session, claim_one, complete, report, submit_one, task_of
+from tests.support.json_output import without_store
 from tests.support.processes import open_store
 from windlass.cli.main import main
 from windlass.core.lifecycle import State
@@ -57,12 +58,9 @@ def windlass(url: str, store: Store) -> Callable[..., Result]:
 
 
 def read(result: Result) -> Any:
-    """Return the JSON document that a command printed, without the name of the store."""
+    """Return the JSON document that a command printed, without the name of the store; a list as itself."""
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    if isinstance(found, dict):
-        found.pop("store", None)
-    return found
+    return without_store(json.loads(result.stdout))
 
 
 def test_a_task_is_submitted_listed_and_shown(windlass: Callable[..., Result]) -> None:

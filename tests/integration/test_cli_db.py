@@ -22,6 +22,7 @@ from tests.support.builders import (
     report,
     sweep_until_quiet,
 )
+from tests.support.json_output import without_store
 from tests.support.processes import open_store
 from windlass.cli.main import main
 from windlass.core.lifecycle import State
@@ -40,10 +41,7 @@ def windlass(*words: str) -> Result:
 
 def read(result: Result) -> Any:
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    if isinstance(found, dict):
-        found.pop("store", None)
-    return found
+    return without_store(json.loads(result.stdout))
 
 
 def file_url(path: Path) -> str:
@@ -164,7 +162,7 @@ def test_each_broken_promise_is_found(url: str, store: Store, check: str) -> Non
     result = windlass("db", "check", "--store", url, "--json")
 
     assert result.exit_code == 1
-    assert check in {finding["check"] for finding in json.loads(result.stdout)}
+    assert check in {finding["check"] for finding in json.loads(result.stdout)["findings"]}
     assert f"✗ {check}: {PROMISES[check]}" in windlass("db", "check", "--store", url).stdout
 
 

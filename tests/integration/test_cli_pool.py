@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.builders import a_session, submit_one
+from tests.support.json_output import without_store
 from tests.support.processes import open_store
 from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.autoscale.settings import Settings
@@ -21,7 +22,7 @@ from windlass.cli.main import main
 from windlass.clock import SystemClock
 from windlass.stores.protocol import Store
 
-REPORT = PoolReport(queues=("mail",), floor=1, ceiling=8, most=8, target=3, ready=2, starting=1, running=2)
+REPORT = PoolReport(queues=("mail",), min=1, max=8, override_max=8, target=3, ready=2, starting=1, running=2)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -39,7 +40,7 @@ def store(url: str) -> Iterator[Store]:
     store.report(session, msgspec.json.encode(NodeReport(pools={"mail": REPORT})).decode())
     decision = PoolDecision(
         tick=SystemClock().now() // 1_000_000, by="node-1", target=3, slots=3, queues=("mail",),
-        settings=Settings(ceiling=8), sentence="▲ 2→3  9 runnable", reasons=("9 runnable", "grow 2 → 3"),
+        settings=Settings(max=8), sentence="▲ 2→3  9 runnable", reasons=("9 runnable", "grow 2 → 3"),
     )  # fmt: skip
     assert store.put_control("pool", "mail", encode_document(decision), expect=0)
     yield store
@@ -59,10 +60,7 @@ def windlass(url: str, store: Store) -> Callable[..., Result]:
 def read(result: Result) -> Any:
     """Return the JSON document that a command printed, without the name of the store."""
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    if isinstance(found, dict):
-        found.pop("store", None)
-    return found
+    return without_store(json.loads(result.stdout))
 
 
 def show(windlass: Callable[..., Result]) -> Any:
@@ -112,7 +110,7 @@ def test_a_size_is_set_for_some_time_and_ended(windlass: Callable[..., Result]) 
 
     assert (done.exit_code, done.stdout) == (0, "")
     assert "Pool mail has size 12 for 30m. `windlass pool resume mail` ends it." in done.stderr
-    assert (override["least"], override["most"], override["by"], override["why"]) == (12, 12, "ann", "a sale")
+    assert (override["min"], override["max"], override["by"], override["why"]) == (12, 12, "ann", "a sale")
     assert 1_790 < seconds_until(override["until"]) <= 1_800
     assert "set to 12 by ann: a sale, until" in details
     assert "(set by hand)" in details
@@ -123,7 +121,7 @@ def test_a_size_lasts_an_hour_by_default(windlass: Callable[..., Result]) -> Non
     windlass("pool", "set", "mail", "2-8")
 
     override = show(windlass)["override"]
-    assert (override["least"], override["most"]) == (2, 8)
+    assert (override["min"], override["max"]) == (2, 8)
     assert 3_590 < seconds_until(override["until"]) <= 3_600
 
 
@@ -131,7 +129,7 @@ def test_a_freeze_keeps_the_current_size(windlass: Callable[..., Result]) -> Non
     frozen = windlass("pool", "freeze", "mail", "--why", "an audit")
 
     assert "Pool mail stays at 3" in frozen.stderr
-    assert show(windlass)["override"]["least"] == 3
+    assert show(windlass)["override"]["min"] == 3
 
 
 def test_a_pause_is_shown_and_ended(windlass: Callable[..., Result]) -> None:
@@ -146,16 +144,16 @@ def test_a_pause_is_shown_and_ended(windlass: Callable[..., Result]) -> None:
 
 
 def test_settings_are_tuned_and_restored(windlass: Callable[..., Result]) -> None:
-    tuned = windlass("pool", "tune", "mail", "wait=2s", "ceiling=12", "late=0.05", "deciders=slo,due")
+    tuned = windlass("pool", "tune", "mail", "wait=2s", "max=12", "late=0.05", "deciders=slo,due")
     after = show(windlass)
-    back = windlass("pool", "tune", "mail", "ceiling=", "late=", "deciders=", "wait=")
+    back = windlass("pool", "tune", "mail", "max=", "late=", "deciders=", "wait=")
 
     assert tuned.exit_code == 0, tuned.output
-    assert "wait=2.0, ceiling=12" in tuned.stderr
-    assert (after["wait_seconds"], after["ceiling"]) == (2.0, 12)
-    assert after["tuned"] == {"wait": 2.0, "ceiling": 12, "late": 0.05, "deciders": ["slo", "due"]}
+    assert "wait=2.0, max=12" in tuned.stderr
+    assert (after["wait_seconds"], after["max"]) == (2.0, 12)
+    assert after["tuned"] == {"wait": 2.0, "max": 12, "late": 0.05, "deciders": ["slo", "due"]}
     assert "Pool mail uses the settings of its nodes." in back.stderr
-    assert (show(windlass)["tuned"], show(windlass)["ceiling"]) == ({}, 8)
+    assert (show(windlass)["tuned"], show(windlass)["max"]) == ({}, 8)
 
 
 def test_history_lists_changes_newest_last(windlass: Callable[..., Result]) -> None:
@@ -210,10 +208,10 @@ def test_an_unknown_pool_has_its_own_exit_status(windlass: Callable[..., Result]
         (["pool", "tune", "mail", "wait=0"], "wait=0"),
         (["pool", "tune", "mail", "wait=nan"], "wait=nan"),
         (["pool", "tune", "mail", "service=inf"], "service=inf"),
-        (["pool", "tune", "mail", "floor=2.5"], "floor=2.5"),
+        (["pool", "tune", "mail", "min=2.5"], "min=2.5"),
         (["pool", "tune", "mail", "colour=red"], "colour"),
         (["pool", "tune", "mail", "deciders=oracle"], "oracle"),
-        (["pool", "tune", "mail", "floor=9", "ceiling=3"], "floor=9"),
+        (["pool", "tune", "mail", "min=9", "max=3"], "min=9"),
         (["pool", "history", "mail", "--limit", "0"], "--limit"),
         (["breaker", "open", "no name"], "downstream='no name'"),
         (["breaker", "open", "bank", "--create", "--for", "soon"], "for='soon'"),

@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_played_is_refused_by_the_row(tmp_path: Path, text
         (["nothing"], "load='nothing'"),
         (["no.csv"], "Cannot read no.csv"),
         (["step", "--policy", "magic"], "policy='magic'"),
-        (["step", "--min", "9", "--max", "3"], "floor=9, ceiling=3"),
+        (["step", "--min", "9", "--max", "3"], "min=9, max=3"),
         (["step", "--wait-goal", "soon"], "wait='soon'"),
         (["step", "--rate", "-1"], "rate=-1"),
         (["step", "--seconds", "60", "--chart", "out.png"], "out.png"),

@@ -48,12 +48,12 @@ def scraped(store: Store, **options: Any) -> dict[str, float]:
 
 def a_node(store: Store, name: str = "n1", **pool: Any) -> None:
     session = a_session(store, name)
-    known = {"queues": ("mail",), "ceiling": 8, "most": 8, "settings": Settings(wait=2.0)}
+    known = {"queues": ("mail",), "max": 8, "override_max": 8, "settings": Settings(wait=2.0)}
     store.report(session, msgspec.json.encode(NodeReport(pools={"mail": PoolReport(**{**known, **pool})})).decode())
 
 
 def decide(store: Store, **decision: Any) -> None:
-    known = {"tick": 1_800_000_000, "queues": ("mail",), "settings": Settings(wait=2.0, late=0.02, ceiling=8)}
+    known = {"tick": 1_800_000_000, "queues": ("mail",), "settings": Settings(wait=2.0, late=0.02, max=8)}
     assert store.put_control(POOL, "mail", encode_document(PoolDecision(**{**known, **decision})), expect=0)
 
 
@@ -93,7 +93,7 @@ def test_the_oldest_wait_pauses_and_dead_letters_are_shown(store: Store, clock: 
 def test_nodes_and_breakers_are_shown(store: Store, clock: ManualClock) -> None:
     a_session(store)
     store.close_session(a_session(store, "n2"))
-    breakers.hold(Access(store, clock=clock), "pay", BreakerState.OPEN, author=Author("ops"))
+    breakers.hold(Access(store, clock=clock), "pay", BreakerState.OPEN, author=Author("ops"), create=True)
 
     found = scraped(store)
 
@@ -105,17 +105,17 @@ def test_nodes_and_breakers_are_shown(store: Store, clock: ManualClock) -> None:
 
 def test_the_size_and_the_target_of_a_pool_are_shown(store: Store) -> None:
     a_node(store, ready=2, starting=1, draining=1, asleep=1, running=2, threads=4)
-    decide(store, target=5, needs=18.0, threads=4, alerts=("ceiling_bound",), reasons=("veto: 40 % failed",))
+    decide(store, target=5, needs=18.0, threads=4, alerts=("at_max",), reasons=("veto: 40 % failed",))
 
     found = scraped(store)
 
     for state, number in {"ready": 2, "starting": 1, "draining": 1, "asleep": 1}.items():
         assert found[f"windlass_pool_workers{{pool=mail,state={state}}}"] == number
-    for name, value in {"target": 5, "busy": 2, "needs": 4.5, "floor": 0, "ceiling": 8, "veto_active": 1}.items():
+    for name, value in {"target": 5, "busy": 2, "needs": 4.5, "min": 0, "max": 8, "veto_active": 1}.items():
         assert found[f"windlass_pool_{name}{{pool=mail}}"] == value, name
     assert found["windlass_pool_wait_goal_seconds{pool=mail}"] == 2
     assert found["windlass_pool_late_goal_ratio{pool=mail}"] == 0.02
-    assert found["windlass_pool_alert{name=ceiling_bound,pool=mail}"] == 1
+    assert found["windlass_pool_alert{name=at_max,pool=mail}"] == 1
     assert found["windlass_pool_alert{name=flapping,pool=mail}"] == 0
     assert found["windlass_desired_slots{pool=mail}"] == 20
 

@@ -65,7 +65,7 @@ def a_group(store: Store) -> object:
 
 
 def a_paused_queue(store: Store) -> object:
-    return queues.pause(Access(store), "mail", ANN)
+    return queues.pause(Access(store), "mail", ANN, create=True)
 
 
 def a_paused_cron(store: Store) -> object:
@@ -77,7 +77,7 @@ def a_paused_pool(store: Store) -> object:
 
 
 def an_open_breaker(store: Store) -> object:
-    return breakers.hold(Access(store), "bank", BreakerState.OPEN, author=ANN)
+    return breakers.hold(Access(store), "bank", BreakerState.OPEN, author=ANN, create=True)
 
 
 def a_paused_tenant(store: Store) -> object:
@@ -127,8 +127,12 @@ ACTIONS: dict[str, tuple[Callable[[Store], object], Run, str]] = {
     "bulk cancel": (a_task_to_do, bulk_action(Verb.CANCEL), "cancelled"),
     "bulk retry": (a_failure, bulk_action(Verb.RETRY), "retried"),
     "bulk purge": (a_failure, bulk_action(Verb.PURGE), "purged"),
-    "queues.change": (nothing, lambda access, _: queues.change(access, "mail", {"weight": 3}, ANN), "configured"),
-    "queues.pause": (nothing, lambda access, _: queues.pause(access, "mail", ANN), "paused"),
+    "queues.change": (
+        nothing,
+        lambda access, _: queues.change(access, "mail", {"weight": 3}, ANN, create=True),
+        "configured",
+    ),
+    "queues.pause": (nothing, lambda access, _: queues.pause(access, "mail", ANN, create=True), "paused"),
     "queues.resume": (a_paused_queue, lambda access, _: queues.resume(access, "mail", ANN), "resumed"),
     "queues.remove": (a_paused_queue, lambda access, _: queues.remove(access, "mail", ANN), "removed"),
     "tenants.set_weight": (
@@ -147,7 +151,7 @@ ACTIONS: dict[str, tuple[Callable[[Store], object], Run, str]] = {
     "pools.tune": (nothing, lambda access, _: pools.tune(access, "mail", {"wait": 3}, author=ANN), "tuned"),
     "breakers.hold": (
         nothing,
-        lambda access, _: breakers.hold(access, "bank", BreakerState.OPEN, author=ANN),
+        lambda access, _: breakers.hold(access, "bank", BreakerState.OPEN, author=ANN, create=True),
         "held",
     ),
     "breakers.close": (an_open_breaker, lambda access, _: breakers.close(access, "bank", author=ANN), "closed"),

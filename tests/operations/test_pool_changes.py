@@ -41,7 +41,7 @@ def test_a_size_is_set_for_an_hour_with_author_and_reason(store: MemoryStore, cl
 
     override = stored(store).override
     assert override is not None
-    assert (override.least, override.most, override.author, override.why) == (12, 12, "ann", "a sale")
+    assert (override.min, override.max, override.author, override.why) == (12, 12, "ann", "a sale")
     assert override.until == clock.now() / 1e6 + 3_600
     [entry] = store.audit("pool/mail")
     assert (entry.action, entry.by, entry.text) == ("set", "ann", "set to 12 by ann for 1:00:00: a sale")
@@ -54,7 +54,7 @@ def test_a_range_is_set_without_an_end(store: MemoryStore, clock: ManualClock) -
 
     override = stored(store).override
     assert override is not None
-    assert (override.least, override.most) == (2, 8)
+    assert (override.min, override.max) == (2, 8)
     assert override.is_active(clock.now() / 1e6)
     assert store.audit("pool/mail")[0].text == "set to 2 to 8 by ann until it is resumed"
 
@@ -72,7 +72,7 @@ def test_a_freeze_keeps_the_current_size_until_a_resume(store: MemoryStore) -> N
     order = pools.freeze(Access(store), "mail", author=Author("ann"))
 
     assert order.override is not None
-    assert (order.override.least, order.override.most) == (2, 2)
+    assert (order.override.min, order.override.max) == (2, 2)
     assert "frozen" in store.audit("pool/mail")[0].text
     assert pools.resume(Access(store), "mail", author=Author("bob")).override is None
 
@@ -103,19 +103,19 @@ def test_settings_are_tuned_together_and_restored_one_by_one(store: MemoryStore)
     pools.tune(
         Access(store),
         "mail",
-        {"wait": "1m30s", "ceiling": 12, "deciders": ["slo", "due"]},
+        {"wait": "1m30s", "max": 12, "deciders": ["slo", "due"]},
         author=Author("ann", "peak"),
     )
     tuned = stored(store).tuned
     shown = pools.get(Access(store), "mail")
-    pools.tune(Access(store), "mail", {"ceiling": None}, author=Author("ann"))
+    pools.tune(Access(store), "mail", {"max": None}, author=Author("ann"))
 
-    assert tuned == {"wait": 90.0, "ceiling": 12, "deciders": ["slo", "due"]}
-    assert (shown.wait, shown.ceiling) == (90.0, 12)
+    assert tuned == {"wait": 90.0, "max": 12, "deciders": ["slo", "due"]}
+    assert (shown.wait, shown.max) == (90.0, 12)
     assert stored(store).tuned == {"wait": 90.0, "deciders": ["slo", "due"]}
-    assert pools.get(Access(store), "mail").ceiling == 8
-    assert "wait = 90.0, ceiling = 12" in store.audit("pool/mail")[1].text
-    assert "ceiling = as the nodes say" in store.audit("pool/mail")[0].text
+    assert pools.get(Access(store), "mail").max == 8
+    assert "wait = 90.0, max = 12" in store.audit("pool/mail")[1].text
+    assert "max = as the nodes say" in store.audit("pool/mail")[0].text
 
 
 @pytest.mark.parametrize(
@@ -165,10 +165,10 @@ def test_an_invalid_change_is_refused_and_nothing_is_written(
         ("wait", float("inf")),
         ("late", 1),
         ("late", "some"),
-        ("floor", -1),
-        ("floor", 2.5),
-        ("floor", "many"),
-        ("ceiling", 10_001),
+        ("min", -1),
+        ("min", 2.5),
+        ("min", "many"),
+        ("max", 10_001),
         ("service", 0),
         ("service", float("nan")),
         ("service", float("inf")),
@@ -180,7 +180,7 @@ def test_an_invalid_change_is_refused_and_nothing_is_written(
         ("deciders", "slo"),
         ("windows", "always"),
         ("windows", [{"begin": 9, "end": 17}]),
-        ("windows", [{"begin": 9, "end": float("nan"), "least": 3}]),
+        ("windows", [{"begin": 9, "end": float("nan"), "min": 3}]),
     ],
 )
 def test_an_invalid_setting_is_refused_by_name_and_value(store: MemoryStore, field: str, value: Any) -> None:
@@ -202,21 +202,21 @@ def test_schedule_windows_are_tuned_without_ending_a_pause(store: MemoryStore) -
     pools.tune(
         Access(store),
         "mail",
-        {"windows": [{"begin": 0, "end": 3_600, "least": 3}], "deciders": ["schedule"]},
+        {"windows": [{"begin": 0, "end": 3_600, "min": 3}], "deciders": ["schedule"]},
         author=Author("b"),
     )
 
     order, _ = pool_tick.read_overrides(pools.look_at(store), "mail")
     assert order.paused is not None
     [window] = pool_tick.resolve_settings({"1": report_of()}, order).windows
-    assert (window.begin, window.end, window.least) == (0, 3_600, 3)
+    assert (window.begin, window.end, window.min) == (0, 3_600, 3)
 
 
-def test_a_floor_above_the_ceiling_is_refused_in_a_second_change(store: MemoryStore) -> None:
-    pools.tune(Access(store), "mail", {"ceiling": 3}, author=Author("ann"))
+def test_a_minimum_above_the_maximum_is_refused_in_a_second_change(store: MemoryStore) -> None:
+    pools.tune(Access(store), "mail", {"max": 3}, author=Author("ann"))
 
-    with pytest.raises(InvalidTask, match="floor=5 is above ceiling=3"):
-        pools.tune(Access(store), "mail", {"floor": 5}, author=Author("ann"))
+    with pytest.raises(InvalidTask, match="min=5 is above max=3"):
+        pools.tune(Access(store), "mail", {"min": 5}, author=Author("ann"))
 
 
 @pytest.mark.parametrize(

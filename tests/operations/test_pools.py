@@ -25,7 +25,7 @@ from windlass.stores.memory import MemoryStore
 
 def report_of(**changes: Any) -> PoolReport:
     """What a node says of a pool `mail` that sizes itself."""
-    return PoolReport(**{"queues": ("mail",), "floor": 1, "ceiling": 8, "most": 8, **changes})
+    return PoolReport(**{"queues": ("mail",), "min": 1, "max": 8, "override_max": 8, **changes})
 
 
 def a_store(clock: ManualClock, **reports: PoolReport) -> MemoryStore:
@@ -55,7 +55,7 @@ def clock() -> ManualClock:
 
 def test_a_view_sums_the_reports_of_all_nodes(clock: ManualClock) -> None:
     store = a_store(clock, mail=report_of(target=3, ready=2, starting=1, running=2))
-    a_node(store, mail=report_of(target=2, ready=1, draining=2, asleep=1, running=1, ceiling=4))
+    a_node(store, mail=report_of(target=2, ready=1, draining=2, asleep=1, running=1, max=4))
     decide(store, clock, target=5, slots=5, sentence="▲ 4→5", needs=4.6, by="node-1")
     submit(store, *(a_task(queue="mail") for _ in range(7)))
     clock.advance(timedelta(seconds=2))
@@ -65,7 +65,7 @@ def test_a_view_sums_the_reports_of_all_nodes(clock: ManualClock) -> None:
     assert view == pools.get(Access(store), "mail")
     assert (view.name, view.target, view.live) == ("mail", 5, 6)
     assert (view.ready, view.starting, view.draining, view.asleep, view.running) == (3, 1, 2, 1, 3)
-    assert (view.floor, view.ceiling, view.wait) == (2, 12, 5.0)
+    assert (view.min, view.max, view.wait) == (2, 12, 5.0)
     assert (view.runnable, view.oldest, view.needs, view.sentence) == (7, 2.0, 4.6, "▲ 4→5")
     assert sorted(part.target for part in view.nodes) == [2, 3]
     assert (view.degraded, view.alerts) == ("", ())
@@ -123,7 +123,7 @@ def test_history_is_paged_newest_first(clock: ManualClock) -> None:
 
 def test_desired_is_the_decision_while_nodes_are_alive(clock: ManualClock) -> None:
     store = a_store(clock, mail=report_of(target=3))
-    decide(store, clock, target=3, settings=Settings(ceiling=8))
+    decide(store, clock, target=3, settings=Settings(max=8))
 
     assert pools.desired(Access(store), "mail").workers == 3
 
@@ -139,33 +139,33 @@ def test_desired_is_never_below_the_busy_workers(clock: ManualClock) -> None:
     session = a_node(store, mail=report_of(target=1, running=6))
     submit(store, *(a_task(queue="mail") for _ in range(6)))
     claim_all(store, session, ["mail"])
-    decide(store, clock, target=1, settings=Settings(ceiling=8))
+    decide(store, clock, target=1, settings=Settings(max=8))
 
     assert pools.desired(Access(store), "mail").workers == 6
 
 
-def test_desired_is_never_below_the_running_tasks_even_above_the_ceiling(clock: ManualClock) -> None:
+def test_desired_is_never_below_the_running_tasks_even_above_the_maximum(clock: ManualClock) -> None:
     """An order for twelve has just ended: twelve tasks run, though the pool is to have eight by itself."""
     store = a_store(clock)
     session = a_node(store, mail=report_of(target=8, running=12))
     submit(store, *(a_task(queue="mail") for _ in range(12)))
     claim_all(store, session, ["mail"])
-    decide(store, clock, target=8, settings=Settings(ceiling=8))
+    decide(store, clock, target=8, settings=Settings(max=8))
 
     assert pools.desired(Access(store), "mail").workers == 12
 
 
 def test_desired_exceeds_the_nodes_if_only_they_limit_the_pool(clock: ManualClock) -> None:
     store = a_store(clock, mail=report_of(target=8, threads=2))
-    bound = {"target": 8, "slots": 16, "threads": 2, "needs": 41.0, "alerts": ("ceiling_bound",)}
+    bound = {"target": 8, "slots": 16, "threads": 2, "needs": 41.0, "alerts": ("at_max",)}
 
-    decide(store, clock, settings=Settings(ceiling=16), **bound)
+    decide(store, clock, settings=Settings(max=16), **bound)
     assert pools.desired(Access(store), "mail").workers == 21
 
     # A downstream that bears no more, an order for less.
-    decide(store, clock, settings=Settings(ceiling=10), **{**bound, "target": 5, "slots": 10})
+    decide(store, clock, settings=Settings(max=10), **{**bound, "target": 5, "slots": 10})
     assert pools.desired(Access(store), "mail").workers == 5
-    decide(store, clock, settings=Settings(ceiling=16), **{**bound, "target": 3, "slots": 6})
+    decide(store, clock, settings=Settings(max=16), **{**bound, "target": 3, "slots": 6})
     assert pools.desired(Access(store), "mail").workers == 3
 
 
@@ -174,7 +174,7 @@ def test_desired_counts_workers_not_tasks(clock: ManualClock) -> None:
     session = a_node(store, mail=report_of(target=1, threads=4, running=6))
     submit(store, *(a_task(queue="mail") for _ in range(6)))
     claim_all(store, session, ["mail"])
-    decide(store, clock, target=1, threads=4, settings=Settings(ceiling=32))
+    decide(store, clock, target=1, threads=4, settings=Settings(max=32))
 
     assert pools.desired(Access(store), "mail").workers == 2
 
@@ -185,7 +185,7 @@ def test_desired_ignores_tasks_that_are_only_read_ahead(clock: ManualClock) -> N
     session = a_node(store, mail=report_of(target=2, running=2))
     submit(store, *(a_task(queue="mail") for _ in range(400)))
     claim_all(store, session, ["mail"])
-    decide(store, clock, target=2, settings=Settings(ceiling=8))
+    decide(store, clock, target=2, settings=Settings(max=8))
 
     assert pools.desired(Access(store), "mail").workers <= 8
 
@@ -196,7 +196,7 @@ def test_desired_without_nodes_follows_the_waiting_tasks(clock: ManualClock) -> 
         store,
         clock,
         target=0,
-        settings=Settings(floor=0, ceiling=8),
+        settings=Settings(min=0, max=8),
         state=ControllerState(target=0, at=clock.now() / 1e6),
     )
     clock.advance(timedelta(hours=1))
@@ -214,7 +214,7 @@ def test_desired_without_nodes_includes_tasks_due_soon(clock: ManualClock) -> No
         store,
         clock,
         target=0,
-        settings=Settings(floor=0, ceiling=8),
+        settings=Settings(min=0, max=8),
         state=ControllerState(target=0, at=clock.now() / 1e6),
     )
     clock.advance(timedelta(hours=1))
@@ -230,7 +230,7 @@ def test_desired_without_nodes_obeys_overrides(clock: ManualClock) -> None:
         store,
         clock,
         target=0,
-        settings=Settings(floor=0, ceiling=8),
+        settings=Settings(min=0, max=8),
         state=ControllerState(target=0, at=clock.now() / 1e6),
     )
     submit(store, *(a_task(queue="mail") for _ in range(300)))
@@ -246,7 +246,7 @@ def test_desired_without_nodes_obeys_overrides(clock: ManualClock) -> None:
 def test_desired_without_nodes_covers_leased_tasks(clock: ManualClock) -> None:
     """The nodes have just been lost, or do not report: somebody may still run their tasks."""
     store = a_store(clock)
-    decide(store, clock, target=2, threads=2, settings=Settings(floor=0, ceiling=8))
+    decide(store, clock, target=2, threads=2, settings=Settings(min=0, max=8))
     submit(store, *(a_task(queue="mail") for _ in range(7)))
     claim_all(store, queues=["mail"])
 
@@ -261,7 +261,7 @@ def test_tasks_in_a_paused_queue_need_no_workers(clock: ManualClock) -> None:
         store,
         clock,
         target=0,
-        settings=Settings(floor=0, ceiling=8),
+        settings=Settings(min=0, max=8),
         state=ControllerState(target=0, at=clock.now() / 1e6),
     )
     store.configure(Queue(name="mail", paused=True))

@@ -42,7 +42,7 @@ def test_a_pause_keeps_other_settings() -> None:
     access = Access(store)
     store.configure(Queue(name="mail", weight=3))
 
-    paused = queues.pause(access, "mail", ANN)
+    paused = queues.pause(access, "mail", ANN, create=True)
 
     assert paused.settings == Queue(name="mail", weight=3, paused=True, paused_by="ann")
     assert queues.resume(access, "mail", ANN).settings == Queue(name="mail", weight=3)
@@ -53,7 +53,7 @@ def test_a_pause_keeps_other_settings() -> None:
 def test_a_change_to_the_current_settings_is_not_logged(settings: dict[str, Any]) -> None:
     store = MemoryStore()
 
-    queues.change(Access(store), "mail", settings, ANN)
+    queues.change(Access(store), "mail", settings, ANN, create=True)
 
     assert store.audit() == []
 
@@ -100,7 +100,7 @@ def test_an_invalid_setting_is_refused() -> None:
     store = MemoryStore()
 
     with pytest.raises(InvalidTask, match="weight"):
-        queues.change(Access(store), "mail", {"weight": 0}, ANN)
+        queues.change(Access(store), "mail", {"weight": 0}, ANN, create=True)
 
     assert (store.queues(), store.audit()) == ([], [])
 
@@ -108,7 +108,7 @@ def test_an_invalid_setting_is_refused() -> None:
 def test_a_concurrent_change_is_kept() -> None:
     store = Busy(TRIES - 1)
 
-    queues.pause(Access(store), "mail", Author("ann", "down"))
+    queues.pause(Access(store), "mail", Author("ann", "down"), create=True)
 
     assert store.queues() == [Queue(name="mail", weight=500, paused=True, paused_by="ann", paused_why="down")]
     assert len(store.audit()) == 1
@@ -118,6 +118,6 @@ def test_a_change_that_always_conflicts_is_refused() -> None:
     store = Busy(TRIES)
 
     with pytest.raises(ChangedMeanwhile, match="mail"):
-        queues.pause(Access(store), "mail", Author("ann", "down"))
+        queues.pause(Access(store), "mail", Author("ann", "down"), create=True)
 
     assert (store.queues(), store.audit()) == ([Queue(name="mail", weight=500)], [])

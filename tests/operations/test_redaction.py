@@ -102,6 +102,7 @@ READS: dict[str, Read] = {
     "workflows.steps": lambda access, _: workflows.steps(access, "w", limit=10),
 }
 NOT_FOR_PEOPLE = {
+    "bulk.check_known": "nothing; it only refuses",
     "cascade.check_cascade": "nothing; it only refuses",
     "tasks.find_stored": "the page with its secrets, which `find` redacts and bulk actions read ids from",
     "tasks.new_task": "what a caller submits, and gives back to nobody else",
@@ -138,13 +139,13 @@ def test_no_read_returns_a_secret(access: Access, planted: SecretStore, name: st
 
 def test_no_action_returns_a_secret(access: Access, planted: SecretStore) -> None:
     done = [
-        queues.pause(access, "default", ANN),
+        queues.pause(access, "default", ANN, create=True),
         tenants.pause(access, "default", ANN),
         tenants.set_weight(access, "default", 3, ANN),
         limits.put(access, Limit(queue="default", max_running=1), ANN),
         crons.pause(access, "daily", ANN),
         pools.freeze(access, "mail", author=ANN),
-        breakers.hold(access, "bank", BreakerState.OPEN, author=ANN),
+        breakers.hold(access, "bank", BreakerState.OPEN, author=ANN, create=True),
         tasks.retry(access, planted.failed, ANN),
         tasks.change(access, planted.failed, Change(priority=3), ANN),
     ]

@@ -44,8 +44,8 @@ lives = st.lists(observations(), min_size=1, max_size=30).map(lambda few: few * 
 pools = st.builds(
     Settings,
     wait=st.sampled_from([0.5, 5.0, 60.0]),
-    floor=st.integers(0, 3),
-    ceiling=st.integers(3, 50),
+    min=st.integers(0, 3),
+    max=st.integers(3, 50),
     deciders=st.sampled_from([("slo",), ("slo", "due"), *((name,) for name in DECIDERS)]),
     step_up=st.none() | st.integers(1, 5),
     step_down=st.none() | st.integers(1, 5),
@@ -64,7 +64,7 @@ def test_the_bounds_are_always_kept(life: list[Observation], pool: Settings) -> 
         decision = tick(float(second), observed, state, pool)
         state = decision.state
 
-        assert pool.floor <= decision.target <= pool.ceiling
+        assert pool.min <= decision.target <= pool.max
         assert decision.reasons
 
 
@@ -115,14 +115,14 @@ def test_a_paused_pool_has_no_workers(life: list[Observation], pool: Settings) -
 @given(lives)
 @settings(max_examples=40, deadline=None)
 def test_it_never_grows_beyond_present_and_expected_tasks(life: list[Observation]) -> None:
-    pool, state, size = Settings(ceiling=10_000), ControllerState(), None
+    pool, state, size = Settings(max=10_000), ControllerState(), None
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
         state = decision.state
         reach = observed.start_delay + 2
         expected = state.estimates.rates.rate * (reach + pool.wait) + observed.due_within(reach)
 
-        if size is not None and decision.target > max(size, pool.floor):
+        if size is not None and decision.target > max(size, pool.min):
             assert decision.target <= observed.queued + observed.running + expected + 3
         size = decision.target
 
@@ -130,7 +130,7 @@ def test_it_never_grows_beyond_present_and_expected_tasks(life: list[Observation
 @given(lives)
 @settings(max_examples=30, deadline=None)
 def test_it_never_grows_while_attempts_fail(life: list[Observation]) -> None:
-    pool, state, size = Settings(ceiling=10_000, floor=0), ControllerState(), None
+    pool, state, size = Settings(max=10_000, min=0), ControllerState(), None
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
         state = decision.state
@@ -143,7 +143,7 @@ def test_it_never_grows_while_attempts_fail(life: list[Observation]) -> None:
 @settings(max_examples=60, deadline=None)
 def test_cooldowns_and_steps_are_obeyed(life: list[Observation], pool: Settings) -> None:
     state, size, grown, changed = ControllerState(), None, -1e9, -1e9
-    pool = msgspec.structs.replace(pool, floor=1, ceiling=10_000, cost_per_hour=None)
+    pool = msgspec.structs.replace(pool, min=1, max=10_000, cost_per_hour=None)
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
         before, state, size = size, decision.state, decision.target
@@ -162,21 +162,21 @@ def test_cooldowns_and_steps_are_obeyed(life: list[Observation], pool: Settings)
 @given(lives, pools)
 @settings(max_examples=60, deadline=None)
 def test_it_never_grows_into_an_outage_or_a_crash_loop(life: list[Observation], pool: Settings) -> None:
-    pool = msgspec.structs.replace(pool, floor=1)
+    pool = msgspec.structs.replace(pool, min=1)
     state, size = ControllerState(), None
     for second, observed in enumerate(life):
         decision = tick(float(second), observed, state, pool)
         state = decision.state
 
         if observed.breaker == "open" or state.health.crashing or state.health.stalled:
-            assert size is None or decision.target <= max(size, pool.floor)
+            assert size is None or decision.target <= max(size, pool.min)
         size = decision.target
 
 
 @given(lives, st.integers(0, 2000), st.sampled_from([0.5, 5.0, 60.0]))
 @settings(max_examples=60, deadline=None)
 def test_a_longer_queue_never_lowers_the_recommendation(life: list[Observation], more: int, wait: float) -> None:
-    pool, state = Settings(ceiling=10_000, wait=wait), ControllerState()
+    pool, state = Settings(max=10_000, wait=wait), ControllerState()
     for second, observed in enumerate(life):
         state = tick(float(second), observed, state, pool).state
     last = msgspec.structs.replace(life[-1], queued=max(1, life[-1].queued), oldest=max(0.1, life[-1].oldest))
@@ -220,7 +220,7 @@ claims = st.lists(
     st.builds(
         SlotRequest,
         pool=st.text("abcdefgh", min_size=1, max_size=3),
-        floor=st.integers(0, 3),
+        min=st.integers(0, 3),
         must=st.integers(0, 30),
         want=st.integers(0, 60),
         priority=st.integers(0, 2),
@@ -236,13 +236,13 @@ claims = st.lists(
 def test_a_budget_is_never_overspent(asked: list[SlotRequest], slots: int) -> None:
     given_out = divide_slots(asked, slots)
 
-    assert sum(given_out.values()) <= max(slots, sum(claim.floor for claim in asked))
-    assert all(claim.floor <= given_out[claim.pool] <= max(claim.floor, claim.must, claim.want) for claim in asked)
+    assert sum(given_out.values()) <= max(slots, sum(claim.min for claim in asked))
+    assert all(claim.min <= given_out[claim.pool] <= max(claim.min, claim.must, claim.want) for claim in asked)
 
 
 @given(st.integers(0, 200), st.dictionaries(st.text(min_size=1), st.integers(0, 64)))
-def test_the_shares_of_the_nodes_add_up(target: int, ceilings: dict[str, int]) -> None:
-    given_out = divide_target(target, ceilings)
+def test_the_shares_of_the_nodes_add_up(target: int, maximums: dict[str, int]) -> None:
+    given_out = divide_target(target, maximums)
 
-    assert sum(given_out.values()) == min(target, sum(ceilings.values()))
-    assert all(given_out[session] <= ceilings[session] for session in ceilings)
+    assert sum(given_out.values()) == min(target, sum(maximums.values()))
+    assert all(given_out[session] <= maximums[session] for session in maximums)

@@ -65,7 +65,9 @@ REACHED = {
     "get_breaker": (404, "unknown_breaker"),
     "open_breaker": (404, "unknown_breaker"),
     "remove_breaker": (404, "unknown_breaker"),
+    "close_breaker": (404, "unknown_breaker"),
     "remove_queue": (404, "unknown_queue"),
+    "resume_queue": (404, "unknown_queue"),
     # The session is that of a node, which no token may use.
     "claim_tasks": (410, "session_lost"),
     "renew_session": (410, "session_lost"),

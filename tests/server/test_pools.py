@@ -19,14 +19,14 @@ pytestmark = pytest.mark.anyio
 
 def a_pool(store: Store, **decided: Any) -> None:
     """Store a pool named mail with one node and this sizing decision."""
-    report = NodeReport(pools={"mail": PoolReport(queues=("mail",), threads=4, ceiling=8, target=3)})
+    report = NodeReport(pools={"mail": PoolReport(queues=("mail",), threads=4, max=8, target=3)})
     store.report(a_session(store), msgspec.json.encode(report).decode())
     given: dict[str, Any] = {"tick": 1, "target": 3, "threads": 4, "queues": ("mail",), **decided}
     store.put_control(POOL, "mail", encode_document(PoolDecision(**given)), expect=0)
 
 
 async def test_the_desired_size_is_published_for_external_scalers(client: Client, store: Store) -> None:
-    report = NodeReport(pools={"mail": PoolReport(queues=("mail",), threads=4, ceiling=8)})
+    report = NodeReport(pools={"mail": PoolReport(queues=("mail",), threads=4, max=8)})
     store.report(a_session(store), msgspec.json.encode(report).decode())
     store.put_control(POOL, "mail", encode_document(PoolDecision(tick=1, target=3, threads=4)), expect=0)
 
@@ -71,21 +71,21 @@ async def test_overrides_of_a_pool_are_audited(client: Client, store: Store) -> 
     a_pool(store)
     pool = f"{API}/pools/mail"
 
-    pinned = (await client.post(f"{pool}/override", json={"workers": 2, "most": 6, "why": "sale", "by": "ann"})).json()
+    pinned = (await client.post(f"{pool}/override", json={"workers": 2, "max": 6, "why": "sale", "by": "ann"})).json()
     ordered = (await client.get(f"{pool}/explain")).json()["ordered"]
     frozen = (await client.post(f"{pool}/freeze", json={"lasts": "30m"})).json()
     paused = (await client.post(f"{pool}/pause", json={"why": "night"})).json()
     resumed = (await client.post(f"{pool}/resume")).json()
-    tuned = (await client.put(f"{pool}/settings", json={"settings": {"wait": "2s", "ceiling": 5}})).json()
+    tuned = (await client.put(f"{pool}/settings", json={"settings": {"wait": "2s", "max": 5}})).json()
     first = (await client.get(f"{pool}/history", params={"limit": "2"})).json()
     rest = (await client.get(f"{pool}/history", params={"before": first["before"]})).json()
 
-    assert (pinned["override"]["least"], pinned["override"]["most"], pinned["override"]["by"]) == (2, 6, "ann (local)")
+    assert (pinned["override"]["min"], pinned["override"]["max"], pinned["override"]["by"]) == (2, 6, "ann (local)")
     assert ordered == "set to 2 to 6 by ann (local): sale"
-    assert (frozen["override"]["least"], frozen["override"]["why"]) == (3, "frozen")
+    assert (frozen["override"]["min"], frozen["override"]["why"]) == (3, "frozen")
     assert (paused["paused"]["by"], paused["paused"]["why"]) == ("local", "night")
     assert (resumed["paused"], resumed["override"]) == (None, None)
-    assert (tuned["tuned"], tuned["wait_seconds"], tuned["ceiling"]) == ({"wait": 2.0, "ceiling": 5}, 2.0, 5)
+    assert (tuned["tuned"], tuned["wait_seconds"], tuned["max"]) == ({"wait": 2.0, "max": 5}, 2.0, 5)
     assert [entry["action"] for entry in first["entries"]] == ["tuned", "resumed"]
     assert [entry["action"] for entry in rest["entries"]] == ["paused", "set", "set"]
 
@@ -93,7 +93,7 @@ async def test_overrides_of_a_pool_are_audited(client: Client, store: Store) -> 
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "code"),
     [
-        ("POST", "override", {"workers": 3, "most": 2}, 422, "invalid_task"),
+        ("POST", "override", {"workers": 3, "max": 2}, 422, "invalid_task"),
         ("POST", "override", {"workers": -1}, 400, "invalid_request"),
         ("POST", "override", {"workers": 1, "lasts": "-1h"}, 422, "invalid_task"),
         ("PUT", "settings", {"settings": {"colour": "red"}}, 422, "invalid_task"),
@@ -126,7 +126,7 @@ async def test_the_last_hour_is_simulated_with_other_bounds(client: Client, stor
     a_pool(store)
     worked(store, clock, 30)
 
-    answer = await client.post(f"{API}/pools/mail/simulate", json={"ceiling": 4, "policies": ["slo", "hindsight"]})
+    answer = await client.post(f"{API}/pools/mail/simulate", json={"max": 4, "policies": ["slo", "hindsight"]})
 
     found = answer.json()
     assert (found["pool"], found["tasks"]) == ("mail", 30)

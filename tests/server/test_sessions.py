@@ -363,7 +363,7 @@ async def test_nothing_is_claimed_behind_an_open_breaker_and_probes_close_it(
 ) -> None:
     submit(store, *[a_task(downstream="bank") for _ in range(6)])
     session = await opened(client, ttl_seconds=600)
-    breakers.hold(Access(store, clock=clock), "bank", BreakerState.OPEN, author=Author("ann"), lasts="10s")
+    breakers.hold(Access(store, clock=clock), "bank", BreakerState.OPEN, author=Author("ann"), lasts="10s", create=True)
 
     shut = await claimed(client, session, limit=6)
     clock.advance(timedelta(seconds=11))

@@ -196,4 +196,4 @@ def counted(store: TaskReader) -> dict[tuple[str, str, State], int]:
 
 def a_pin(size: int, until: float, author: str = "", why: str = "") -> Override:
     """Return an override that sets exactly this size."""
-    return Override(least=size, most=size, until=until, author=author, why=why)
+    return Override(min=size, max=size, until=until, author=author, why=why)

@@ -74,5 +74,5 @@ async def read_again(pilot: Pilot[None], text: str, *, gone: bool = False) -> st
 def add_pool(store: Store) -> None:
     """Add a running node with a pool `mail`."""
     session = store.open_session("node-a", about="{}")
-    pool = PoolReport(queues=("mail",), target=3, ready=2, running=1, floor=1, ceiling=8, most=8, deaths=1)
+    pool = PoolReport(queues=("mail",), target=3, ready=2, running=1, min=1, max=8, override_max=8, deaths=1)
     store.report(session, msgspec.json.encode(NodeReport(pools={"mail": pool})).decode())

@@ -76,7 +76,7 @@ async def test_the_first_page_shows_counts_alerts_and_the_audit_log(
     clock.advance(3 * MINUTE)
     store.note([Entry(subject="queue/bulk", action="resumed", text="resumed queue bulk", by="ops")])
     access = Access(store, clock=clock)
-    breakers.hold(access, "payments", BreakerState.OPEN, author=Author("ops", "it is down"))
+    breakers.hold(access, "payments", BreakerState.OPEN, author=Author("ops", "it is down"), create=True)
 
     async with top().run_test(size=SIZE) as pilot:
         page = await until(pilot, "Audit log")
@@ -168,7 +168,7 @@ async def test_no_page_shows_a_secret(top: Open, store: MemoryStore, key: str) -
     access, author = Access(store), Author("ann", text)
     pools.set_size(access, "mail", 4, author=author)
     pools.pause(access, "mail", author=author)
-    breakers.hold(access, "bank", BreakerState.OPEN, author=author)
+    breakers.hold(access, "bank", BreakerState.OPEN, author=author, create=True)
     store.configure(Queue(name="bulk", paused=True, paused_by="ann", paused_why=text))
     store.note([Entry(subject="pool/mail", action="set", text=text, by="ann")])
 

@@ -34,6 +34,8 @@ def calls() -> None:
     number: int = asynchronous.enqueue(1).result()  # wrong
     app.enqueue_many([plain])  # wrong
     plain.enqueue("a").update(colour="red")  # wrong
+    micros: int = plain.enqueue("a").task().due  # wrong
+    assert micros
     assert text
     assert number
 

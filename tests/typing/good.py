@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
 import windlass
-from windlass import Handle, Handler, Retry, State, Step
+from windlass import Handle, Handler, Retry, State, Step, Task
 from windlass.testing import assert_enqueued, drain, immediate
 
 app = windlass.App("memory:")
@@ -64,7 +64,10 @@ def options() -> None:
     assert_type(configured_handle, Handle[int])
     plain.using(at=at, expires=at, workflow="w", conn=object(), slots=2).using(deadline=timedelta(hours=1)).enqueue("a")
     assert_type(app.enqueue_many(plain.bind(x) for x in "abc"), list[Handle[int]])
-    other.update(priority=9, deadline="1m", expires=None)
+    assert_type(other.update(priority=9, deadline="1m", expires=None), Task)
+    task = other.task()
+    assert_type((task.due, task.deadline, task.finished), tuple[datetime, datetime | None, datetime | None])
+    assert_type(task.args, dict[str, Any])
     assert other.why().closed is None
     assert other.cancel()
 

@@ -60,8 +60,8 @@ def test_a_pool_does_not_shrink_during_the_cooldown() -> None:
     assert quiet[-1].target < grown[0].target
 
 
-def test_a_window_can_lower_the_ceiling() -> None:
-    settings = Settings(deciders=("slo", "schedule"), windows=(Window(begin=0, end=86400, most=15),))
+def test_a_window_can_lower_the_maximum() -> None:
+    settings = Settings(deciders=("slo", "schedule"), windows=(Window(begin=0, end=86400, max=15),))
 
     [decision] = played([busy(10, 11, **HEAVY)], calm(settings), settings)
 

@@ -14,7 +14,7 @@ from windlass.autoscale.deciders import DECIDERS
 from windlass.autoscale.observe import Observation
 from windlass.autoscale.settings import Settings, Window
 
-SETTINGS = Settings(wait=5.0, ceiling=50)
+SETTINGS = Settings(wait=5.0, max=50)
 
 
 def busy(rate: int, size: int, **more: object) -> Observation:
@@ -67,7 +67,7 @@ def test_a_backlog_grows_the_pool_at_once_with_a_reason() -> None:
 
 
 def test_workers_that_are_starting_are_not_ordered_twice() -> None:
-    settings = Settings(wait=10.0, ceiling=50)
+    settings = Settings(wait=10.0, max=50)
     calm = played([busy(10, 11, start_delay=10.0)] * 120, settings=settings)
     [first] = played([busy(10, 11, queued=200, oldest=6.0, start_delay=10.0)], calm[-1].state, settings)
 
@@ -94,7 +94,7 @@ def test_without_data_for_longer_the_median_of_the_last_half_hour_counts() -> No
     decision = tick(state.at + 301, None, state, SETTINGS)
 
     assert (decision.target, decision.alerts) == (9, ("signal_stale",))
-    assert tick(state.at + 301, None, state, Settings(floor=12)).target == 12
+    assert tick(state.at + 301, None, state, Settings(min=12)).target == 12
 
 
 def test_one_size_per_minute_is_recorded_for_half_an_hour() -> None:
@@ -138,7 +138,7 @@ def test_a_resumed_pool_gets_its_size_back() -> None:
 
 
 def test_an_idle_pool_shrinks_to_zero_and_starts_for_due_tasks() -> None:
-    settings = Settings(floor=0, idle=60.0)
+    settings = Settings(min=0, idle=60.0)
     idle = played([busy(1, 1)] * 120 + [busy(0, 1)] * 200, settings=settings)
     assert idle[-1].target == 0
 
@@ -147,14 +147,14 @@ def test_an_idle_pool_shrinks_to_zero_and_starts_for_due_tasks() -> None:
     assert woken.target >= 1
 
 
-def test_floor_and_ceiling_hold_and_the_ceiling_raises_an_alert() -> None:
+def test_minimum_and_maximum_hold_and_the_maximum_raises_an_alert() -> None:
     decisions = played([busy(10, 11)] * 60 + [busy(10, 11, queued=5000, oldest=60.0)])
 
     assert decisions[-1].target == 50
-    assert decisions[-1].alerts == ("ceiling_bound",)
+    assert decisions[-1].alerts == ("at_max",)
 
 
-def test_growth_above_the_ceiling_uses_no_budget() -> None:
+def test_growth_above_the_maximum_uses_no_budget() -> None:
     decisions = played([busy(10, 11)] * 60 + [busy(10, 50, queued=5000, oldest=60.0)] * 60)
 
     assert decisions[-1].state.pace.tokens > 1.9
@@ -168,14 +168,14 @@ def test_long_first_tasks_are_recognized_before_they_end() -> None:
 
 def test_every_decider_can_be_used_alone_and_together() -> None:
     for names in [*((name,) for name in DECIDERS), tuple(DECIDERS)]:
-        settings = Settings(deciders=names, windows=(Window(begin=0, end=86400, least=3),))
+        settings = Settings(deciders=names, windows=(Window(begin=0, end=86400, min=3),))
         decisions = played([busy(10, 11, queued=20, oldest=1.0)] * 700, settings=settings)
 
         assert all(1 <= decision.target <= 64 for decision in decisions)
 
 
 def test_a_window_past_midnight_is_open_on_both_days() -> None:
-    window = Window(begin=80_000, end=5_000, least=4, days=(6,))
+    window = Window(begin=80_000, end=5_000, min=4, days=(6,))
 
     assert window.open(85_000, 6)
     assert window.open(1_000, 0)
@@ -184,7 +184,7 @@ def test_a_window_past_midnight_is_open_on_both_days() -> None:
 
 @pytest.mark.parametrize("name", sorted(DECIDERS))
 def test_more_load_never_lowers_the_recommendation(name: str) -> None:
-    settings = Settings(deciders=(name,), ceiling=1000)
+    settings = Settings(deciders=(name,), max=1000)
     few, many = (played([busy(rate, 60)] * 300, settings=settings)[-1] for rate in (5, 50))
 
     assert few.recommendation is not None

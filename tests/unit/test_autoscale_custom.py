@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 import windlass
-from tests.unit.test_autoscale_pool_tick import Floor
+from tests.unit.test_autoscale_pool_tick import Cluster
 from windlass.autoscale.controller import ControllerState, tick
 from windlass.autoscale.observe import Observation, PoolReport, collect_answers
 from windlass.autoscale.settings import Settings, find_setting_errors
 from windlass.custom_decider import PoolSituation, check_answer
 
-OWN = Settings(deciders=("app:mine",), ceiling=20)
+OWN = Settings(deciders=("app:mine",), max=20)
 
 
 def target(
@@ -31,7 +31,7 @@ def test_the_answer_of_an_app_decider_is_the_size_with_its_name() -> None:
     assert (size, reasons[0]) == (7, "app:mine asks for 7")
 
 
-def test_ceiling_and_vetoes_apply_to_app_deciders() -> None:
+def test_maximum_and_vetoes_apply_to_app_deciders() -> None:
     assert target(Observation(ready=2, decided={"app:mine": 500.0}))[0] == 20
     assert target(Observation(ready=2, limit=3, decided={"app:mine": 9.0}))[0] == 3
 
@@ -44,7 +44,7 @@ def test_without_an_answer_the_size_stays(queued: int) -> None:
 
 
 def test_an_empty_pool_gets_one_worker_while_tasks_wait() -> None:
-    settings = Settings(deciders=("app:mine",), floor=0)
+    settings = Settings(deciders=("app:mine",), min=0)
     idle = ControllerState(target=0, at=99.0)
 
     assert target(Observation(queued=3), idle, settings)[0] == 1
@@ -86,9 +86,9 @@ def test_numbers_of_workers_are_accepted() -> None:
 
 
 def test_the_ledger_has_the_answer_of_an_app_decider() -> None:
-    floor = Floor()
-    floor.reports["1"] = replace(floor.reports["1"], settings=OWN, decided={"app:mine": 3.0})
-    ruling = floor.tick()
+    cluster = Cluster()
+    cluster.reports["1"] = replace(cluster.reports["1"], settings=OWN, decided={"app:mine": 3.0})
+    ruling = cluster.tick()
     assert ruling is not None
     [entry] = ruling.entries
 
@@ -99,17 +99,17 @@ def test_the_ledger_has_the_answer_of_an_app_decider() -> None:
 @pytest.mark.parametrize("asked", [{"decided": {"app:mine": 3.0}}, {"asked": 3}], ids=["decider", "signal"])
 def test_a_quiet_pool_follows_signals_and_app_deciders_at_once(asked: dict[str, Any]) -> None:
     """A pool without work otherwise writes only once a minute."""
-    floor = Floor()
+    cluster = Cluster()
     settings = OWN if "decided" in asked else Settings()
-    floor.reports["1"] = replace(floor.reports["1"], settings=settings, decided={"app:mine": 1.0})
+    cluster.reports["1"] = replace(cluster.reports["1"], settings=settings, decided={"app:mine": 1.0})
     for _ in range(5):
-        floor.tick()
-    assert floor.decision.idle
+        cluster.tick()
+    assert cluster.decision.idle
 
-    floor.reports["1"] = replace(floor.reports["1"], **{"decided": {"app:mine": 1.0}, **asked})
-    floor.tick()
+    cluster.reports["1"] = replace(cluster.reports["1"], **{"decided": {"app:mine": 1.0}, **asked})
+    cluster.tick()
 
-    assert floor.decision.target == 3
+    assert cluster.decision.target == 3
 
 
 def by_queue(situation: PoolSituation) -> float:

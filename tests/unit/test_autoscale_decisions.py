@@ -63,12 +63,12 @@ def test_the_summary_of_a_veto_has_the_wanted_size() -> None:
     )
 
 
-def test_the_summary_names_the_ceiling_as_the_limit() -> None:
+def test_the_summary_names_the_maximum_as_the_limit() -> None:
     decision = after(calm(), queued=5000, oldest=9.0)
 
-    assert (decision.target, decision.limited_by) == (50, "ceiling")
+    assert (decision.target, decision.limited_by) == (50, "max")
     assert decision.wanted > 50
-    assert decision.summarize(11).endswith(f"(wanted {decision.wanted}): ceiling 50, so a new task waits about 100 s")
+    assert decision.summarize(11).endswith(f"(wanted {decision.wanted}): max 50, so a new task waits about 100 s")
 
 
 def test_the_summary_names_the_author_of_an_override() -> None:

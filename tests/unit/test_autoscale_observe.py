@@ -22,7 +22,7 @@ def mail(runnable: int = 0, **more: object) -> QueueLook:
 
 
 def a_report(**more: object) -> PoolReport:
-    return PoolReport(**{"queues": ("mail",), "ready": 2, "ceiling": 8, **more})  # type: ignore[arg-type]
+    return PoolReport(**{"queues": ("mail",), "ready": 2, "max": 8, **more})  # type: ignore[arg-type]
 
 
 def test_the_first_snapshot_sets_the_baseline() -> None:

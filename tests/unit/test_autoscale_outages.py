@@ -8,7 +8,7 @@ from tests.unit.test_autoscale_controller import busy, played
 from windlass.autoscale.controller import ControllerState, Decision
 from windlass.autoscale.settings import Settings
 
-SETTINGS = Settings(wait=5.0, floor=2, ceiling=100)
+SETTINGS = Settings(wait=5.0, min=2, max=100)
 
 
 def calm() -> ControllerState:
@@ -37,7 +37,7 @@ def test_an_open_breaker_holds_the_size_for_half_a_minute() -> None:
     assert decisions[-1].wanted > decisions[-1].target
 
 
-def test_a_breaker_that_stays_open_shrinks_the_pool_to_its_floor() -> None:
+def test_a_breaker_that_stays_open_shrinks_the_pool_to_its_minimum() -> None:
     decisions = under("open", 400, calm())
 
     assert decisions[-1].target == 2

@@ -90,10 +90,10 @@ def test_reversals_are_counted_within_the_window() -> None:
     assert later.flaps == 0
 
 
-def test_a_budget_serves_floors_and_then_higher_priorities() -> None:
+def test_a_budget_serves_minimums_and_then_higher_priorities() -> None:
     claims = [
-        SlotRequest(pool="mail", floor=1, must=5, want=8, priority=1),
-        SlotRequest(pool="bulk", floor=1, must=5, want=50),
+        SlotRequest(pool="mail", min=1, must=5, want=8, priority=1),
+        SlotRequest(pool="bulk", min=1, must=5, want=50),
     ]
 
     assert divide_slots(claims, 8) == {"mail": 5, "bulk": 3}

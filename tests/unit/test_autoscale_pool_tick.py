@@ -22,14 +22,14 @@ START = 1_800_000_000
 ME, OTHER = (str(UUID(int=number)) for number in (1, 2))
 
 
-class Floor:
+class Cluster:
     """A fake store with its nodes: reads, decides and writes."""
 
     def __init__(self, **reports: PoolReport) -> None:
         self.second = START
         self.queue = QueueLook(queue="mail")
         self.controls: dict[tuple[str, str], Control] = {}
-        self.reports = {"1": PoolReport(queues=("mail",), floor=1, ceiling=8, most=8, ready=1, target=1), **reports}
+        self.reports = {"1": PoolReport(queues=("mail",), min=1, max=8, override_max=8, ready=1, target=1), **reports}
         self.entries: list[tuple[str, str]] = []
 
     def look(self) -> Look:
@@ -78,163 +78,161 @@ class Floor:
 
 
 def test_a_tick_is_decided_once() -> None:
-    floor = Floor()
-    floor.queue = QueueLook(queue="mail", runnable=1, oldest=0)
-    assert floor.tick() is not None
+    cluster = Cluster()
+    cluster.queue = QueueLook(queue="mail", runnable=1, oldest=0)
+    assert cluster.tick() is not None
 
-    assert floor.tick(by=0) is None
-    assert floor.tick() is not None
+    assert cluster.tick(by=0) is None
+    assert cluster.tick() is not None
 
 
 def test_a_clock_that_was_set_back_does_not_stop_the_controller() -> None:
-    floor = Floor()
-    floor.queue = QueueLook(queue="mail", runnable=1, oldest=0)
-    floor.tick(by=1_000)
+    cluster = Cluster()
+    cluster.queue = QueueLook(queue="mail", runnable=1, oldest=0)
+    cluster.tick(by=1_000)
 
-    assert floor.tick(by=-3) is None, "a little earlier: another node's clock"
-    assert floor.tick(by=-900) is not None
+    assert cluster.tick(by=-3) is None, "a little earlier: another node's clock"
+    assert cluster.tick(by=-900) is not None
 
 
 def test_a_backlog_grows_the_pool_and_the_ledger_has_the_reason() -> None:
-    floor = Floor()
+    cluster = Cluster()
     for _ in range(5):
-        floor.tick()
-    floor.queue = QueueLook(queue="mail", runnable=400, oldest=floor.second * 1_000_000)
+        cluster.tick()
+    cluster.queue = QueueLook(queue="mail", runnable=400, oldest=cluster.second * 1_000_000)
 
-    while floor.decision.target == 1:
-        floor.tick()
+    while cluster.decision.target == 1:
+        cluster.tick()
 
-    action, text = floor.entries[-2] if floor.entries[-1][0] == "alert" else floor.entries[-1]
+    action, text = cluster.entries[-2] if cluster.entries[-1][0] == "alert" else cluster.entries[-1]
     assert action == "grew"
-    assert text.startswith(f"▲ 1→{floor.decision.target}  400 runnable, oldest")
-    assert floor.decision.target <= 8
+    assert text.startswith(f"▲ 1→{cluster.decision.target}  400 runnable, oldest")
+    assert cluster.decision.target <= 8
 
 
-def test_a_quiet_pool_at_its_floor_writes_nothing_for_a_minute() -> None:
-    floor = Floor()
-    while not floor.decision.idle:
-        floor.tick()
-        assert floor.second < START + 300
+def test_a_quiet_pool_at_its_minimum_writes_nothing_for_a_minute() -> None:
+    cluster = Cluster()
+    while not cluster.decision.idle:
+        cluster.tick()
+        assert cluster.second < START + 300
 
-    silent = [floor.tick() for _ in range(pool_tick.IDLE_WRITES - 1)]
+    silent = [cluster.tick() for _ in range(pool_tick.IDLE_WRITES - 1)]
 
     assert silent == [None] * (pool_tick.IDLE_WRITES - 1)
-    assert floor.tick() is not None, "and then it says that it is alive"
+    assert cluster.tick() is not None, "and then it says that it is alive"
 
 
 def test_a_burst_after_silence_counts_as_a_batch() -> None:
     """The quiet seconds are replayed first. Without them, 600 tasks in one second would count as a rate."""
-    floor = Floor()
-    while not floor.decision.idle:
-        floor.tick()
-    floor.second += 50
+    cluster = Cluster()
+    while not cluster.decision.idle:
+        cluster.tick()
+    cluster.second += 50
 
-    floor.queue = QueueLook(queue="mail", runnable=600, oldest=floor.second * 1_000_000)
-    floor.tick()
+    cluster.queue = QueueLook(queue="mail", runnable=600, oldest=cluster.second * 1_000_000)
+    cluster.tick()
 
-    assert floor.decision.state.estimates.rates.rate < 1
-    assert floor.decision.state.estimates.rates.excess
+    assert cluster.decision.state.estimates.rates.rate < 1
+    assert cluster.decision.state.estimates.rates.excess
 
 
 def test_an_override_applies_at_once_to_a_quiet_pool() -> None:
-    floor = Floor()
-    while not floor.decision.idle:
-        floor.tick()
+    cluster = Cluster()
+    while not cluster.decision.idle:
+        cluster.tick()
 
-    floor.order(override=a_pin(5, until=floor.second + 3.0, author="ops", why="a sale"))
-    floor.tick()
-    pinned = floor.decision.target
+    cluster.order(override=a_pin(5, until=cluster.second + 3.0, author="ops", why="a sale"))
+    cluster.tick()
+    pinned = cluster.decision.target
     for _ in range(4):
-        floor.tick()
+        cluster.tick()
 
     assert pinned == 5
-    assert any("ops" in text and "a sale" in text for _, text in floor.entries)
-    assert floor.decision.target == 1, "its time is over"
+    assert any("ops" in text and "a sale" in text for _, text in cluster.entries)
+    assert cluster.decision.target == 1, "its time is over"
 
 
 def test_a_pause_outranks_an_override() -> None:
-    floor = Floor()
-    floor.tick()
+    cluster = Cluster()
+    cluster.tick()
 
-    floor.order(override=a_pin(5, until=floor.second + 60.0), paused=PauseRequest(by="ops", at=0))
-    floor.tick()
+    cluster.order(override=a_pin(5, until=cluster.second + 60.0), paused=PauseRequest(by="ops", at=0))
+    cluster.tick()
 
-    assert floor.decision.target == 0
+    assert cluster.decision.target == 0
 
 
 def test_a_fixed_pool_changes_and_writes_only_for_overrides() -> None:
-    floor = Floor()
-    floor.reports["1"] = PoolReport(queues=("mail",), floor=3, ceiling=3, most=64, fixed=True, ready=3)
-    floor.queue = QueueLook(queue="mail", runnable=10_000, oldest=0)
-    floor.tick()
-    assert floor.decision.target == 3
-    assert [floor.tick() for _ in range(3)] == [None] * 3
+    cluster = Cluster()
+    cluster.reports["1"] = PoolReport(queues=("mail",), min=3, max=3, override_max=64, fixed=True, ready=3)
+    cluster.queue = QueueLook(queue="mail", runnable=10_000, oldest=0)
+    cluster.tick()
+    assert cluster.decision.target == 3
+    assert [cluster.tick() for _ in range(3)] == [None] * 3
 
-    floor.order(override=a_pin(12, until=floor.second + 60.0, author="ops"))
-    floor.tick()
+    cluster.order(override=a_pin(12, until=cluster.second + 60.0, author="ops"))
+    cluster.tick()
 
-    assert floor.decision.target == 12
-    assert pool_tick.compute_share(ME, 12, {ME: floor.reports["1"]}) == 12, (
+    assert cluster.decision.target == 12
+    assert pool_tick.compute_share(ME, 12, {ME: cluster.reports["1"]}) == 12, (
         "an order may go beyond its size, up to the most"
     )
 
 
 def test_bounds_are_summed_over_nodes_unless_tuned() -> None:
-    report = PoolReport(queues=("mail",), floor=1, ceiling=8, threads=2, settings=Settings(wait=3.0))
+    report = PoolReport(queues=("mail",), min=1, max=8, threads=2, settings=Settings(wait=3.0))
     members = {ME: report, OTHER: replace(report, settings=Settings(wait=9.0))}
 
     settings = pool_tick.resolve_settings(members, PoolOverrides())
-    tuned = pool_tick.resolve_settings(
-        members, PoolOverrides(tuned={"ceiling": 5, "wait": 1.5, "of_a_later_version": 3})
-    )
+    tuned = pool_tick.resolve_settings(members, PoolOverrides(tuned={"max": 5, "wait": 1.5, "of_a_later_version": 3}))
 
-    assert (settings.floor, settings.ceiling, settings.wait) == (4, 32, 9.0), "in slots; the newest node's goal"
-    assert (tuned.floor, tuned.ceiling, tuned.wait) == (4, 10, 1.5)
+    assert (settings.min, settings.max, settings.wait) == (4, 32, 9.0), "in slots; the newest node's goal"
+    assert (tuned.min, tuned.max, tuned.wait) == (4, 10, 1.5)
 
 
 def test_a_hold_is_written_to_the_ledger_once() -> None:
-    floor = Floor()
+    cluster = Cluster()
     for _ in range(3):
-        floor.tick()
-    floor.order(override=a_pin(2, until=floor.second + 600.0, author="ops"))
-    floor.queue = QueueLook(queue="mail", runnable=4_000, oldest=floor.second * 1_000_000)
+        cluster.tick()
+    cluster.order(override=a_pin(2, until=cluster.second + 600.0, author="ops"))
+    cluster.queue = QueueLook(queue="mail", runnable=4_000, oldest=cluster.second * 1_000_000)
 
     for _ in range(60):
-        floor.tick()
+        cluster.tick()
 
-    held = [text for action, text in floor.entries if action == "held" and "ops" in text]
+    held = [text for action, text in cluster.entries if action == "held" and "ops" in text]
     assert len(held) <= 2
 
 
-def test_the_limit_of_a_signal_is_an_immediate_ceiling() -> None:
-    floor = Floor()
-    floor.reports["1"] = replace(floor.reports["1"], ready=6, target=6)
+def test_the_limit_of_a_signal_is_an_immediate_maximum() -> None:
+    cluster = Cluster()
+    cluster.reports["1"] = replace(cluster.reports["1"], ready=6, target=6)
     for _ in range(3):
-        floor.tick()
-    assert floor.decision.target == 6
+        cluster.tick()
+    assert cluster.decision.target == 6
 
-    floor.reports["1"] = replace(floor.reports["1"], limit=2)
-    floor.tick()
+    cluster.reports["1"] = replace(cluster.reports["1"], limit=2)
+    cluster.tick()
 
-    assert floor.decision.target == 2
+    assert cluster.decision.target == 2
 
 
 def test_the_breaker_of_the_only_downstream_is_observed() -> None:
-    floor = Floor()
-    report = replace(floor.reports["1"], downstream="payments")
-    broken = Breaker(state=BreakerState.OPEN, since=floor.second * 1_000_000, until=(floor.second + 30) * 1_000_000)
+    cluster = Cluster()
+    report = replace(cluster.reports["1"], downstream="payments")
+    broken = Breaker(state=BreakerState.OPEN, since=cluster.second * 1_000_000, until=(cluster.second + 30) * 1_000_000)
     control = Control(kind="breaker", name="payments", version=1, value=encode(broken), changed=0)
-    floor.controls["breaker", "payments"] = control
+    cluster.controls["breaker", "payments"] = control
 
-    assert pool_tick.read_breaker(floor.look(), {ME: report}) == "open"
-    assert pool_tick.read_breaker(floor.look(), {ME: report, OTHER: floor.reports["1"]}) == "closed"
+    assert pool_tick.read_breaker(cluster.look(), {ME: report}) == "open"
+    assert pool_tick.read_breaker(cluster.look(), {ME: report, OTHER: cluster.reports["1"]}) == "closed"
 
 
 def test_an_unreadable_decision_counts_as_missing() -> None:
-    floor = Floor()
-    floor.put("pool", '{"tick": "nonsense"}')
+    cluster = Cluster()
+    cluster.put("pool", '{"tick": "nonsense"}')
 
-    result = floor.tick()
+    result = cluster.tick()
 
     assert result is not None
     assert result.expect == 1, "it is written over, not beside"
@@ -243,7 +241,7 @@ def test_an_unreadable_decision_counts_as_missing() -> None:
 @pytest.mark.parametrize("report", ["", "{", '{"pools": 3}', '{"pools": {"mail": {"ready": "many"}}}'])
 def test_an_unreadable_report_is_skipped(report: str) -> None:
     look = replace(
-        Floor().look(),
+        Cluster().look(),
         reports=[Report(session=SessionId(UUID(int=1)), node="here", report=report, age=timedelta(0))],
     )
 

@@ -33,7 +33,7 @@ from windlass.simulation.policies import static
 from windlass.simulation.run import Start
 
 LOAD = Load(name="none", length=1000, wait=10, delay=5, arrivals=[])
-ZERO = Load(name="none", length=1000, wait=10, delay=5, arrivals=[], floor=0)
+ZERO = Load(name="none", length=1000, wait=10, delay=5, arrivals=[], min=0)
 
 
 def seen(size: int, *, queued: int = 0, busy: float = 0.0, arrivals: int = 0, oldest: float = 0.0) -> Observation:
@@ -76,7 +76,7 @@ def test_the_hpa_shrinks_to_the_highest_recommendation_of_five_minutes() -> None
 
 
 def test_the_hpa_counts_starting_pods_as_idle_when_it_would_grow() -> None:
-    _, policy = hpa_use(0.8, replace(LOAD, floor=8))
+    _, policy = hpa_use(0.8, replace(LOAD, min=8))
     busy = Observation(ready=4, starting=4, busy=4.0, running=4)
     for now in range(1, 15):
         policy(now, busy)

@@ -24,7 +24,7 @@ def restless(rng: Random) -> Observation:
 
 def test_the_state_stays_small_over_hours() -> None:
     rng, state, largest = Random(7), ControllerState(), 0
-    settings = Settings(deciders=tuple(DECIDERS), ceiling=500, price=1.0, cost_per_hour=100.0)
+    settings = Settings(deciders=tuple(DECIDERS), max=500, price=1.0, cost_per_hour=100.0)
     for second in range(3 * 3600):
         state = tick(1.8e9 + second + rng.random() / 10, restless(rng), state, settings).state
         if second % 60 == 0:

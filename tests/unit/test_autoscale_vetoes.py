@@ -6,7 +6,7 @@ from tests.unit.test_autoscale_controller import busy, played
 from windlass.autoscale.controller import ControllerState
 from windlass.autoscale.settings import Settings
 
-SETTINGS = Settings(wait=5.0, ceiling=200)
+SETTINGS = Settings(wait=5.0, max=200)
 
 
 def healthy(seconds: int = 300) -> ControllerState:

@@ -117,9 +117,9 @@ def test_scale_settings_accept_durations_as_text(tmp_path: Path) -> None:
 
     mail, cpu = settings.pools
     assert mail.scale == Settings(wait=0.5, late=0.05, idle=600.0, service=2.0, deciders=("slo", "due"))
-    assert (mail.floor, mail.ceiling, mail.most, mail.priority) == (0, 12, 12, 3)
+    assert (mail.min_workers, mail.max_workers, mail.override_max, mail.priority) == (0, 12, 12, 3)
     assert (mail.idle_after, cpu.idle_after) == (timedelta(seconds=90), None)
-    assert (cpu.floor, cpu.ceiling) == (2, default_max())
+    assert (cpu.min_workers, cpu.max_workers) == (2, default_max())
     assert settings.budget == BudgetSettings(workers=20, memory=2 << 30)
 
 
@@ -127,9 +127,9 @@ def test_a_pool_with_a_fixed_size_can_be_overridden_up_to_max() -> None:
     fixed = PoolSettings(size=3, max=5)
     none = PoolSettings(size=0, max=5)
 
-    assert (fixed.floor, fixed.ceiling, fixed.most) == (3, 3, 5)
-    assert (none.floor, none.ceiling, none.most) == (0, 0, 5)
-    assert PoolSettings(size=100, max=5).most == 100
+    assert (fixed.min_workers, fixed.max_workers, fixed.override_max) == (3, 3, 5)
+    assert (none.min_workers, none.max_workers, none.override_max) == (0, 0, 5)
+    assert PoolSettings(size=100, max=5).override_max == 100
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_a_pool_with_a_fixed_size_can_be_overridden_up_to_max() -> None:
         (PoolSettings(scale=Settings(idle=-1.0)), r"scale\.idle=-1"),
         (PoolSettings(scale=Settings(deciders=("oracle",))), r"scale\.deciders: oracle"),
         (PoolSettings(scale=Settings(deciders=())), r"scale\.deciders: none"),
-        (PoolSettings(scale=Settings(windows=(Window(begin=-1, end=5, least=1),))), r"scale\.windows: begin=-1"),
-        (PoolSettings(scale=Settings(floor=3)), r"use pools\.default\.min"),
+        (PoolSettings(scale=Settings(windows=(Window(begin=-1, end=5, min=1),))), r"scale\.windows: begin=-1"),
+        (PoolSettings(scale=Settings(min=3)), r"use pools\.default\.min"),
         (PoolSettings(idle_after=timedelta(0)), "idle_after"),
     ],
 )

@@ -251,7 +251,7 @@ def test_two_nodes_share_one_target_and_the_shares_add_up(cluster: Cluster) -> N
         pools.set_size(Access(cluster.store), "default", target, author=Author("ops"))
         cluster.tick(2)
         assert first.size() + second.size() == target, target
-        assert abs(first.size() - 2 * second.size()) <= 2, "in proportion to their ceilings"
+        assert abs(first.size() - 2 * second.size()) <= 2, "in proportion to their maximums"
 
 
 def test_a_joining_node_takes_its_share_and_the_other_shrinks_after_a_hold(cluster: Cluster) -> None:
@@ -410,7 +410,7 @@ def test_a_budget_of_workers_is_never_exceeded_and_the_higher_priority_is_served
     cluster.backlog(900, "high")
     cluster.tick(8)
 
-    assert alone == (5, 1), "the floor of the other pool is reserved"
+    assert alone == (5, 1), "the minimum of the other pool is reserved"
     assert (node.size("low"), node.size("high")) == (1, 5)
 
 
@@ -465,7 +465,7 @@ def test_a_draining_node_decides_nothing_and_others_take_over_its_share_at_once(
     assert (first.size(), second.size()) == (0, 8)
     view = pools.get(Access(cluster.store), "default")
     assert view.decided_by == "node-1"
-    assert (view.draining, view.ceiling) == (1, 8)
+    assert (view.draining, view.max) == (1, 8)
 
 
 def test_a_draining_node_is_not_resized(cluster: Cluster) -> None:
@@ -503,7 +503,9 @@ def test_claimed_tasks_are_kept_when_the_claim_of_a_probe_fails(
 
 
 def test_nothing_is_claimed_before_the_breakers_are_known(cluster: Cluster) -> None:
-    breakers.hold(Access(cluster.store, clock=cluster.clock), "bank", BreakerState.OPEN, author=Author("ops"))
+    breakers.hold(
+        Access(cluster.store, clock=cluster.clock), "bank", BreakerState.OPEN, author=Author("ops"), create=True
+    )
     node = cluster.node(PoolSettings(size=3))
     claimer = node.claimer()
     node.dispatcher.tick(cluster.seconds)
@@ -580,4 +582,4 @@ def test_changed_settings_are_used_at_the_next_tick(cluster: Cluster) -> None:
     cluster.tick(2)
 
     assert node.size() == 3
-    assert pools.get(Access(cluster.store), "default").ceiling == 3
+    assert pools.get(Access(cluster.store), "default").max == 3

@@ -332,6 +332,7 @@ def test_a_breaker_held_open_by_an_operator_ignores_successes() -> None:
         BreakerState.OPEN,
         author=Author("ops", "a migration"),
         lasts="10s",
+        create=True,
     )
 
     cluster.end(50, Returned())
@@ -353,6 +354,7 @@ def test_a_reason_that_is_too_long_for_the_audit_log_is_refused() -> None:
             BreakerState.OPEN,
             author=Author("ops", "x" * 1_950),
             lasts="1s",
+            create=True,
         )
     cluster.step(seconds=2, want=1)
 

@@ -16,7 +16,7 @@ from windlass.worker.external_signals import DECIDER_TIMEOUT, ExternalSignals
 from windlass.worker.pool import Pool
 
 NAME = "app:mine"
-SITUATION = PoolSituation(pool="default", now=0.0, workers=1, least=1, most=4)
+SITUATION = PoolSituation(pool="default", now=0.0, workers=1, min=1, max=4)
 
 
 class FakeNode:

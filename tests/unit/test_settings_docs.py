@@ -13,7 +13,7 @@ from windlass.config import BudgetSettings, FileSettings, PoolSettings, SignalSe
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "settings.md").read_text()
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
-OURS = {"Settings": {"floor", "ceiling"}, "PoolSettings": {"name"}}
+OURS = {"Settings": {"min", "max"}, "PoolSettings": {"name"}}
 """Fields that are elsewhere in the file: bounds belong to the pool, and its name is the key."""
 
 

@@ -111,9 +111,9 @@ def test_invalid_arrivals_are_refused(arrivals: list[tuple[float, float]]) -> No
         find_load(arrivals)
 
 
-@pytest.mark.parametrize("pool", [{"floor": 5, "ceiling": 4}, {"floor": -1}, {"floor": 0, "ceiling": 0}])
+@pytest.mark.parametrize("pool", [{"min": 5, "max": 4}, {"min": -1}, {"min": 0, "max": 0}])
 def test_invalid_bounds_are_refused(pool: dict[str, int]) -> None:
-    with pytest.raises(InvalidLoad, match="floor="):
+    with pytest.raises(InvalidLoad, match="min="):
         adjust_load(find_load([(0.0, 1.0)]), **pool)
 
 

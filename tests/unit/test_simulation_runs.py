@@ -23,7 +23,7 @@ def test_the_same_arguments_give_the_same_result(policy: str) -> None:
 
 
 def test_a_result_has_waits_cost_and_every_change_of_size() -> None:
-    result = windlass.simulate(QUIET + BUSY, wait="2s", ceiling=40, start_delay="1s")
+    result = windlass.simulate(QUIET + BUSY, wait="2s", max=40, start_delay="1s")
 
     assert result.tasks == 6600
     assert 0 <= result.wait_p50 <= result.wait_p95 <= result.wait_p99 <= result.wait_max
@@ -45,20 +45,20 @@ def test_every_list_of_a_timeline_has_every_second() -> None:
 
 
 def test_bounds_hold_in_every_second() -> None:
-    result = windlass.simulate(QUIET + BUSY, floor=3, ceiling=5, start_delay=0)
+    result = windlass.simulate(QUIET + BUSY, min=3, max=5, start_delay=0)
 
     assert {3, 5} <= set(result.timeline.ready) <= {3, 4, 5}
 
 
-def test_the_controller_uses_the_given_ceiling() -> None:
-    result = windlass.simulate([(second / 100, 1.0) for second in range(9000)], ceiling=120, start_delay=0, wait=1)
+def test_the_controller_uses_the_given_maximum() -> None:
+    result = windlass.simulate([(second / 100, 1.0) for second in range(9000)], max=120, start_delay=0, wait=1)
 
     assert 100 <= max(result.timeline.ready) <= 120
     assert result.late < 0.05
 
 
 def test_a_pool_can_start_with_no_workers() -> None:
-    result = windlass.simulate([(100.0, 1.0), (101.0, 1.0)], floor=0, start_delay="1s", wait="5s")
+    result = windlass.simulate([(100.0, 1.0), (101.0, 1.0)], min=0, start_delay="1s", wait="5s")
 
     assert result.timeline.ready[50] == 0
     assert result.late == 0
@@ -103,9 +103,9 @@ def test_the_longest_streak_is_found() -> None:
 
 
 def test_a_pool_that_is_too_small_recovers_late() -> None:
-    load = Load(name="step", length=930, wait=2.0, delay=1.0, arrivals=sorted(QUIET + BUSY), ceiling=8)
+    load = Load(name="step", length=930, wait=2.0, delay=1.0, arrivals=sorted(QUIET + BUSY), max=8)
     tight = windlass.simulate(load, policy="slo")
-    roomy = windlass.simulate(load, policy="slo", ceiling=40)
+    roomy = windlass.simulate(load, policy="slo", max=40)
 
     assert tight.recovery is not None
     assert roomy.recovery is not None

@@ -1,6 +1,6 @@
 """Decide one tick of a pool: from an observation to a target, its reasons, and the state for the next tick.
 
-The order is fixed: the deciders recommend and the largest recommendation counts, vetoes lower it, the ceiling and the
+The order is fixed: the deciders recommend and the largest recommendation counts, vetoes lower it, the maximum and the
 pacing turn it into a step, bounds hold, an operator's override replaces it, and a pause outranks everything. Nothing
 here reads a clock or a store, so the simulator runs the same code, and any node can continue from the stored state.
 """
@@ -23,7 +23,7 @@ from windlass.autoscale.pacing import (
     Bill,
     Bounds,
     Pace,
-    apply_ceiling,
+    apply_max,
     apply_pacing,
     charge,
     compute_bounds,
@@ -60,8 +60,8 @@ MINUTE, HALF_HOUR = 60.0, 30
 class Override(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A size, or a range of sizes, that an operator has set for some time."""
 
-    least: int
-    most: int
+    min: int
+    max: int
     until: float
     author: str = ""
     why: str = ""
@@ -72,11 +72,11 @@ class Override(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def apply(self, size: int) -> int:
         """Return the size within the range."""
-        return max(self.least, min(self.most, size))
+        return max(self.min, min(self.max, size))
 
     def describe(self) -> str:
         """Return the override in one line."""
-        size = str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+        size = str(self.min) if self.min == self.max else f"{self.min} to {self.max}"
         return f"set to {size} by {self.author or 'an operator'}" + (f": {self.why}" if self.why else "")
 
 
@@ -121,7 +121,7 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
     """The recommended size before rounding."""
     limited_by: str = ""
     """The last limit that changed the size; empty if the target is the recommended size. Metrics count by these names:
-    `ceiling`, `window`, `cost`, `floor`, `idle`, `hold`, `budget`, `cooldown`, `step`, `flapping`, `starting`,
+    `max`, `window`, `cost`, `min`, `idle`, `hold`, `budget`, `cooldown`, `step`, `flapping`, `starting`,
     `adopting`, `restored`, `stale`, `override`, `paused`, and `veto:` with `breaker`, `errors`, `futile`, `limit`,
     `stalled` or `crashes`."""
     limit_reason: str = ""
@@ -171,11 +171,11 @@ def tick(now: float, observed: Observation | None, state: ControllerState, setti
     steps = [Step(size=round_up(asked), reason=recommendation.reason, needs=asked)]
     moment = make_moment(now, observed, state, settings, current)
     granted, vetoes, state = apply_vetoes(moment, recommendation, state)
-    # The ceiling comes before the pacing, so that growth above it does not use up the resize budget.
+    # The maximum comes before the pacing, so that growth above it does not use up the resize budget.
     bounds = compute_bounds(moment, state.bill)
-    granted, ceiling = apply_ceiling(moment, granted, bounds)
+    granted, capped = apply_max(moment, granted, bounds)
     step, pace = apply_pacing(now, granted, observed, state.pace, current, settings, is_adopting(now, observed, state))
-    steps += [*vetoes, ceiling, step, apply_bounds(now, step.size, observed, state, bounds)]
+    steps += [*vetoes, capped, step, apply_bounds(now, step.size, observed, state, bounds)]
     state = record_size(now, replace(state, target=steps[-1].size, pace=pace))
     overrides, state = apply_override(now, steps[-1].size, state)
     return build_decision(
@@ -188,11 +188,11 @@ def tick(now: float, observed: Observation | None, state: ControllerState, setti
 
 def decide_without_data(now: float, state: ControllerState, settings: Settings) -> Decision:
     """Keep the size for some minutes, then use the median of the last half hour."""
-    size = state.target if state.target is not None else settings.floor
+    size = state.target if state.target is not None else settings.min
     step = Step(size=size, reason="no data: the size is unchanged", limit="stale", needs=size)
     stale = state.at is None or now - state.at > STALE
     if stale and state.sizes:
-        size = max(settings.floor, min(settings.ceiling, int(median_high(state.sizes))))
+        size = max(settings.min, min(settings.max, int(median_high(state.sizes))))
         step = Step(size=size, reason=f"no data: {size}, the median of the last half hour", limit="stale", needs=size)
         state = replace(state, target=size)
     overrides, state = apply_override(now, size, state)
@@ -264,15 +264,15 @@ def is_adopting(now: float, observed: Observation, state: ControllerState) -> bo
 
 
 def apply_bounds(now: float, size: int, observed: Observation, state: ControllerState, bounds: Bounds) -> Step:
-    """Apply floor and ceiling. With a floor of 0, the last worker stops only after the idle time."""
-    floor = bounds.floor
-    if floor == 0:
+    """Apply minimum and maximum. With a minimum of 0, the last worker stops only after the idle time."""
+    least = bounds.min
+    if least == 0:
         if is_idle(now, observed, state, bounds.idle):
             return Step(size=0, reason="idle", limit="idle")
-        floor = 1
-    if size > bounds.ceiling:
-        return Step(size=bounds.ceiling, reason=bounds.reason, limit=bounds.limit)
-    return Step(size=max(floor, size), reason=f"floor {floor}" if size < floor else "", limit="floor")
+        least = 1
+    if size > bounds.max:
+        return Step(size=bounds.max, reason=bounds.reason, limit=bounds.limit)
+    return Step(size=max(least, size), reason=f"min {least}" if size < least else "", limit="min")
 
 
 def is_idle(now: float, observed: Observation, state: ControllerState, after: float) -> bool:
@@ -305,8 +305,8 @@ def describe_situation(
         pool=pool,
         now=now,
         workers=ceil(slots / threads),
-        least=settings.floor // threads,
-        most=settings.ceiling // threads,
+        min=settings.min // threads,
+        max=settings.max // threads,
         threads=threads,
         wait=settings.wait,
         queued=observed.queued,
@@ -321,8 +321,8 @@ def describe_situation(
 def find_alerts(state: ControllerState, recommendation: Recommendation, bounds: Bounds, size: int) -> list[str]:
     """Return the alerts of a tick."""
     alerts: list[str] = []
-    if recommendation.must > size >= bounds.ceiling:
-        alerts.append("cost_capped" if bounds.limit == "cost" else "ceiling_bound")
+    if recommendation.must > size >= bounds.max:
+        alerts.append("cost_capped" if bounds.limit == "cost" else "at_max")
     if state.pace.flaps:
         alerts.append("flapping")
     if state.health.stalled:

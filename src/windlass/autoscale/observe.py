@@ -92,13 +92,13 @@ class PoolReport(Totals, frozen=True, kw_only=True, omit_defaults=True):
 
     queues: tuple[str, ...] = ()
     threads: int = 1
-    floor: int = 0
-    ceiling: int = 0
+    min: int = 0
+    max: int = 0
     """The most workers that the pool may have on this node, by its settings and the node's budget."""
-    most: int = 0
+    override_max: int = 0
     """The most workers that it may have on this node when an operator raises the size."""
     settings: Settings = Settings()
-    """The node's settings for the pool. Its bounds are `floor` and `ceiling` above."""
+    """The node's settings for the pool. Its bounds are `min` and `max` above."""
     fixed: bool = False
     """True if the node has a fixed size configured, so that the pool is not autoscaled."""
     target: int = 0

@@ -3,8 +3,8 @@
 Late growth costs the goal, and early shrinking costs a second start. So growth is never blocked, and shrinking waits
 for as long as a start would cost (the ski rental rule).
 
-The ceiling is the least of the setting, the open windows, and what the rest of the hour's money pays for. Quiet parts
-of the hour leave money for busy ones. The floor always holds, whatever it costs.
+The maximum is the least of the setting, the open windows, and what the rest of the hour's money pays for. Quiet parts
+of the hour leave money for busy ones. The minimum always holds, whatever it costs.
 """
 
 from __future__ import annotations
@@ -211,41 +211,41 @@ def count_affordable_workers(bill: Bill, settings: Settings) -> int | None:
         return None
     left = settings.cost_per_hour - bill.spent
     hours = (HOUR - (bill.at - bill.began)) / HOUR
-    return int(min(spread_money(left, hours, settings.price), settings.ceiling))
+    return int(min(spread_money(left, hours, settings.price), settings.max))
 
 
 class Bounds(Struct, frozen=True, kw_only=True, gc=False):
-    """The floor and ceiling of one tick."""
+    """The minimum and maximum of one tick."""
 
-    floor: int
-    ceiling: int
-    limit: str = "ceiling"
-    """What sets the ceiling: `ceiling` (the setting), `window` or `cost`."""
+    min: int
+    max: int
+    limit: str = "max"
+    """What sets the maximum: `max` (the setting), `window` or `cost`."""
     reason: str = ""
-    """The ceiling and the wait that it causes, in words."""
+    """The maximum and the wait that it causes, in words."""
     idle: float = 0.0
 
 
 def compute_bounds(moment: Moment, bill: Bill) -> Bounds:
     """Return the bounds of this tick."""
     settings = moment.settings
-    ceilings = [(settings.ceiling, "ceiling")]
+    maximums = [(settings.max, "max")]
     if "schedule" in settings.deciders:
-        most = [window.most for window in find_open_windows(moment) if window.most is not None]
-        ceilings += [(size, "window") for size in most]
+        sizes = [window.max for window in find_open_windows(moment) if window.max is not None]
+        maximums += [(size, "window") for size in sizes]
     money = count_affordable_workers(bill, settings)
     if money is not None:
-        ceilings.append((money, "cost"))
-    least, limit = min(ceilings, key=lambda each: each[0])
-    ceiling = max(settings.floor, least)
-    reason = f"{limit} {ceiling}, so a new task waits about {predict_wait(moment, ceiling):.0f} s"
-    return Bounds(floor=settings.floor, ceiling=ceiling, limit=limit, reason=reason, idle=settings.idle)
+        maximums.append((money, "cost"))
+    least, limit = min(maximums, key=lambda each: each[0])
+    most = max(settings.min, least)
+    reason = f"{limit} {most}, so a new task waits about {predict_wait(moment, most):.0f} s"
+    return Bounds(min=settings.min, max=most, limit=limit, reason=reason, idle=settings.idle)
 
 
-def apply_ceiling(moment: Moment, recommendation: Recommendation, bounds: Bounds) -> tuple[Recommendation, Step]:
-    """Apply the ceiling to a recommendation."""
+def apply_max(moment: Moment, recommendation: Recommendation, bounds: Bounds) -> tuple[Recommendation, Step]:
+    """Apply the maximum to a recommendation."""
     before = round_up(recommendation.choose_size(moment.current))
-    recommendation = cap_at(recommendation, bounds.ceiling)
+    recommendation = cap_at(recommendation, bounds.max)
     size = round_up(recommendation.choose_size(moment.current))
     return recommendation, Step(size=size, reason=bounds.reason if size < before else "", limit=bounds.limit)
 

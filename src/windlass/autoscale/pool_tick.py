@@ -105,13 +105,13 @@ def resolve_settings(members: Mapping[str, PoolReport], overrides: PoolOverrides
     tuned = overrides.tune(
         replace(
             newest.settings,
-            floor=sum(report.floor for report in members.values()),
-            ceiling=sum(report.ceiling for report in members.values()),
+            min=sum(report.min for report in members.values()),
+            max=sum(report.max for report in members.values()),
         )
     )
     threads = max(report.threads for report in members.values())
-    ceiling = max(0, tuned.ceiling) * threads
-    return replace(tuned, floor=min(tuned.floor * threads, ceiling), ceiling=ceiling)
+    most = max(0, tuned.max) * threads
+    return replace(tuned, min=min(tuned.min * threads, most), max=most)
 
 
 def describe_situations(pool: str, look: Look, members: Mapping[str, PoolReport]) -> dict[str, PoolSituation]:
@@ -131,17 +131,17 @@ def describe_situations(pool: str, look: Look, members: Mapping[str, PoolReport]
 
 
 def apply_downstream_limit(settings: Settings, limit: int | None) -> Settings:
-    """Return the settings with the limit of a signal as their ceiling, even below the floor."""
-    if limit is None or limit >= settings.ceiling:
+    """Return the settings with the limit of a signal as their maximum, even below the minimum."""
+    if limit is None or limit >= settings.max:
         return settings
-    return replace(settings, floor=min(settings.floor, limit), ceiling=limit)
+    return replace(settings, min=min(settings.min, limit), max=limit)
 
 
 def decide_fixed_size(
     pool: str, last: PoolDecision, now: PoolDecision, overrides: PoolOverrides
 ) -> tuple[PoolDecision, tuple[Entry, ...]]:
     """Decide a pool of fixed size, which only operators change. Return the last decision if nothing changes."""
-    size = now.settings.ceiling // now.threads
+    size = now.settings.max // now.threads
     override = overrides.override
     if override is not None and not override.is_active(now.tick):
         override = None
@@ -182,7 +182,7 @@ def decide_size(
     state = catch_up(last, now, seen) if last.idle else last.state
     decision = decide(float(now.tick), seen, replace(now, state=state).apply_overrides(overrides), now.settings)
     target = ceil(decision.target / now.threads)
-    smallest = decision.target <= max(now.settings.floor, 0) or bool(overrides.override) or bool(overrides.paused)
+    smallest = decision.target <= max(now.settings.min, 0) or bool(overrides.override) or bool(overrides.paused)
     decided = replace(
         now,
         target=target,
@@ -248,12 +248,12 @@ def add_ledger_entries(
             "limited_by": decision.limited_by,
             "reasons": decision.reasons,
             "observation": seen,
-            "floor": decided.settings.floor,
-            "ceiling": decided.settings.ceiling,
+            "min": decided.settings.min,
+            "max": decided.settings.max,
         }
     ).decode()
-    at_floor = decision.wanted < decision.target <= decided.settings.floor
-    held = decision.limited_by if decision.wanted != decision.target == last.slots and not at_floor else ""
+    at_min = decision.wanted < decision.target <= decided.settings.min
+    held = decision.limited_by if decision.wanted != decision.target == last.slots and not at_min else ""
     if decided.target != last.target:
         entries.append(make_entry(pool, decided.by, last.target, decided.target, decided.sentence, data))
         decided = replace(decided, reported=decision.limited_by, reported_at=decided.tick)
@@ -277,8 +277,8 @@ def format_change(before: int, after: int) -> str:
 
 
 def compute_share(session: str, target: int, members: Mapping[str, PoolReport]) -> int:
-    """Return the share of the target that this session runs. Overrides may exceed the usual ceilings."""
-    ceilings = {each: report.ceiling for each, report in members.items()}
-    if target > sum(ceilings.values()):
-        ceilings = {each: max(report.most, report.ceiling) for each, report in members.items()}
-    return divide_target(target, ceilings).get(session, 0)
+    """Return the share of the target that this session runs. Overrides may exceed the usual maximums."""
+    maximums = {each: report.max for each, report in members.items()}
+    if target > sum(maximums.values()):
+        maximums = {each: max(report.override_max, report.max) for each, report in members.items()}
+    return divide_target(target, maximums).get(session, 0)

@@ -24,9 +24,9 @@ class Window(Struct, frozen=True, kw_only=True, omit_defaults=True):
     begin: float
     """Seconds since midnight. A window that ends before it begins goes past midnight."""
     end: float
-    least: int = 0
-    most: int | None = None
-    """The maximum size in the window; None keeps the pool's ceiling."""
+    min: int = 0
+    max: int | None = None
+    """The maximum size in the window; None keeps the pool's `max`."""
     days: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6)
     """Days of the week on which the window begins. Monday is 0."""
 
@@ -55,12 +55,12 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The wait goal W: seconds that a task may wait from runnable to started."""
     late: float = 0.01
     """The share of tasks that may miss the goal."""
-    floor: int = 1
-    ceiling: int = 64
+    min: int = 1
+    max: int = 64
     deciders: tuple[str, ...] = ("slo",)
     """Names of built-in deciders, or `app:NAME` for a function of the app. The largest recommendation counts."""
     idle: float = 300.0
-    """With a floor of 0: seconds without a task after which the last worker stops."""
+    """With a minimum of 0: seconds without a task after which the last worker stops."""
     windows: tuple[Window, ...] = ()
     """The windows of the decider `schedule`."""
     service: float = 1.0
@@ -92,11 +92,11 @@ def find_setting_errors(settings: Settings) -> list[str]:
     if not 0 <= settings.idle <= LONGEST:
         found.append(f"idle={settings.idle:g} is out of range; use 0 to 31 days")
     for window in settings.windows:
-        if not (0 <= window.begin < DAY and 0 <= window.end <= DAY and window.least >= 0):
-            values = f"begin={window.begin:g}, end={window.end:g}, least={window.least}"
+        if not (0 <= window.begin < DAY and 0 <= window.end <= DAY and window.min >= 0):
+            values = f"begin={window.begin:g}, end={window.end:g}, min={window.min}"
             found.append(f"windows: {values} is out of range; use seconds of the day, and a size of 0 or more")
-        if not window.least and window.most is None:
-            found.append(f"windows: no size from {window.begin:g} to {window.end:g}; use least, most or both")
+        if not window.min and window.max is None:
+            found.append(f"windows: no size from {window.begin:g} to {window.end:g}; use min, max or both")
     for field in ("step_up", "step_down"):
         step: int | None = getattr(settings, field)
         if step is not None and step < 1:

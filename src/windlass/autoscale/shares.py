@@ -2,8 +2,8 @@
 
 Every node computes the same shares from the same rows, so no leader is needed.
 
-A budget serves the floors first, then what each pool must have, by priority, then what they want, by priority. Pools of
-the same priority share by weight (max-min fairness). The lowest priority keeps a twentieth while its tasks wait far
+A budget serves the minimums first, then what each pool must have, by priority, then what they want, by priority. Pools
+of the same priority share by weight (max-min fairness). The lowest priority keeps a twentieth while its tasks wait far
 beyond their goal, so that no pool starves.
 """
 
@@ -20,15 +20,15 @@ AGED = 10.0
 KEPT = 0.05
 
 
-def divide_target(target: int, ceilings: Mapping[str, int]) -> dict[str, int]:
-    """Divide a target over sessions in proportion to their ceilings, by largest remainder and then session id."""
-    total = sum(ceilings.values())
+def divide_target(target: int, maximums: Mapping[str, int]) -> dict[str, int]:
+    """Divide a target over sessions in proportion to their maximums, by largest remainder and then session id."""
+    total = sum(maximums.values())
     target = min(target, total)
     if total == 0:
-        return dict.fromkeys(ceilings, 0)
-    exact = {session: target * ceiling / total for session, ceiling in ceilings.items()}
+        return dict.fromkeys(maximums, 0)
+    exact = {session: target * most / total for session, most in maximums.items()}
     given = {session: int(part) for session, part in exact.items()}
-    by_remainder = sorted(ceilings, key=lambda session: (given[session] - exact[session], session))
+    by_remainder = sorted(maximums, key=lambda session: (given[session] - exact[session], session))
     for session in by_remainder[: target - sum(given.values())]:
         given[session] += 1
     return given
@@ -55,7 +55,7 @@ class SlotRequest(Struct, frozen=True, kw_only=True):
     """The slots that one pool requests of the budget."""
 
     pool: str
-    floor: int = 0
+    min: int = 0
     must: int = 0
     want: int = 0
     priority: int = 0
@@ -66,8 +66,8 @@ class SlotRequest(Struct, frozen=True, kw_only=True):
 
 
 def divide_slots(requests: Sequence[SlotRequest], slots: int) -> dict[str, int]:
-    """Divide slots over pools. No pool gets more than it wants; only the floors may exceed the slots."""
-    given = {request.pool: request.floor for request in requests}
+    """Divide slots over pools. No pool gets more than it wants; only the minimums may exceed the slots."""
+    given = {request.pool: request.min for request in requests}
     classes = sorted({request.priority for request in requests}, reverse=True)
     left = slots - sum(given.values())
     kept = reserve_for_lowest(requests, classes, slots)

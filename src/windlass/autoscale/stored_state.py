@@ -77,7 +77,7 @@ class PoolDecision(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the controller's state with the overrides, in slots."""
         override = overrides.override
         if override is not None:
-            override = replace(override, least=override.least * self.threads, most=override.most * self.threads)
+            override = replace(override, min=override.min * self.threads, max=override.max * self.threads)
         return replace(self.state, override=override, paused=overrides.paused is not None)
 
 

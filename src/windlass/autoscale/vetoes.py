@@ -5,7 +5,7 @@ not raise the throughput, so the bottleneck is elsewhere. `limit`: a signal limi
 finished for a long time. `crashes`: workers keep dying. `breaker`: the circuit breaker of the downstream is open.
 
 While a breaker is open, the pool is idle. Its size is held for a moment, since most outages are short, then it shrinks
-to the floor. A half-open breaker needs a worker that probes. When it closes, the old size is restored at once.
+to the minimum. A half-open breaker needs a worker that probes. When it closes, the old size is restored at once.
 """
 
 from __future__ import annotations
@@ -200,14 +200,14 @@ def apply_breaker_veto(
     moment: Moment, recommendation: Recommendation, outage: Outage
 ) -> tuple[Recommendation, list[Step], Outage]:
     """Apply the state of the circuit breaker. Return its steps and the new outage."""
-    state, now, floor = moment.observed.breaker, moment.now, moment.settings.floor
+    state, now, least = moment.observed.breaker, moment.now, moment.settings.min
     if state == "closed":
         return restore_size(moment, recommendation, outage)
     if outage.since is None:
         outage = Outage(since=now, size=max(moment.current, outage.size))
     word = "veto:breaker"
     if state == "half_open":
-        recommendation = plain(floor + 1)
+        recommendation = plain(least + 1)
         return (
             recommendation,
             [make_step(recommendation, moment.current, word, "veto: the breaker is half-open, so one worker probes")],
@@ -220,12 +220,12 @@ def apply_breaker_veto(
             [make_step(recommendation, moment.current, word, "veto: the breaker is open, so the size is held")],
             outage,
         )
-    recommendation = plain(floor)
+    recommendation = plain(least)
     return (
         recommendation,
         [
             make_step(
-                recommendation, moment.current, word, "veto: the breaker is open, so the pool shrinks to the floor"
+                recommendation, moment.current, word, "veto: the breaker is open, so the pool shrinks to the minimum"
             )
         ],
         outage,

@@ -24,7 +24,7 @@ def breaker() -> None:
 def ls(access: Access, form: str | None) -> None:
     """List the breakers of downstreams that failed recently or are held by a person."""
     found = breakers.get_all(access)
-    if not print_json(form, [breaker_shape(each) for each in found]):
+    if not print_json(form, [breaker_shape(each) for each in found], name="breakers"):
         for each in found:
             echo(each.sentence)
         if not found:

@@ -20,7 +20,7 @@ from windlass.cli.options import (
 from windlass.cli.output import echo, format_count, print_json
 from windlass.operations.access import Access
 from windlass.operations.author import Author
-from windlass.operations.bulk import BulkAction, Verb
+from windlass.operations.bulk import BulkAction, Verb, check_known
 from windlass.stores.protocol import Filter, Selection
 from windlass.wire.tasks import Done
 
@@ -51,7 +51,12 @@ def bulk_command(verb: Verb, help: str) -> click.Command:
 def apply_verb(
     access: Access, verb: Verb, which: Selection, consent: Consent, author: Author, form: str | None
 ) -> None:
-    """Count the tasks, ask if a filter selects them, apply the verb and print how many tasks it changed."""
+    """Count the tasks, ask if a filter selects them, apply the verb and print how many tasks it changed.
+
+    Raise `UnknownTask` for an id that no task has, before anything is changed.
+    """
+    if not isinstance(which, Filter):
+        check_known(access, which)
     action = BulkAction(access, verb, which, author)
     count = action.count()
     # Tasks that are named one by one need no question.

@@ -39,7 +39,7 @@ def show(store_url: str | None, form: str | None, config_path: Path | None, orig
     file = config_path or Path("windlass.yaml")
     store = choose_store(store_url, config=config_path)
     found = [_setting("store", store.url, store.origin), *_file_settings(settings, file), *_environment()]
-    if print_json(form, found):
+    if print_json(form, found, name="settings"):
         return
     heads = ("setting", "value", "origin") if origin else ("setting", "value")
     print_table(heads, [[each.name, _format(each.value), each.origin][: len(heads)] for each in found])
@@ -65,7 +65,7 @@ def _pool_settings(pool: PoolSettings, raw: Mapping[str, Any], file: Path) -> It
             scale = _inside(raw, "scale")
             for field, part in asdict(value).items():
                 # The bounds of a pool are its own min and max.
-                if field not in ("floor", "ceiling"):
+                if field not in ("min", "max"):
                     origin = str(file) if field in scale else "default"
                     yield _setting(f"pools.{pool.name}.scale.{field}", part, origin)
             continue

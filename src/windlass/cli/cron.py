@@ -45,7 +45,7 @@ def cron() -> None:
 def ls(access: Access, form: str | None, times: Times) -> None:
     """List crons with their next and last run."""
     found = crons.get_all(access)
-    if print_json(form, [cron_shape(each) for each in found]):
+    if print_json(form, [cron_shape(each) for each in found], name="crons"):
         return
     heads = ("cron", "handler", "schedule", "in words", "zone", "next", "last")
     print_table(
@@ -131,7 +131,7 @@ def lint(access: Access, form: str | None, what: str, zone_name: str | None, yea
     schedule, zone, _ = _find_schedule(access, what, zone_name)
     now = to_datetime(access.now).astimezone(zone)
     found = find_clock_changes(schedule, zone, now, years)
-    if print_json(form, found):
+    if print_json(form, found, name="changes"):
         return
     echo(f'"{CronSim(schedule, now).explain()}" in {zone}')
     for change in found:

@@ -98,7 +98,7 @@ def check(store_url: str | None, form: str | None) -> None:
     Exit status 1 if anything is found.
     """
     findings = open_database(store_url).check()
-    if not print_json(form, [finding_shape(each) for each in findings]):
+    if not print_json(form, [finding_shape(each) for each in findings], name="findings"):
         for finding in findings:
             echo(f"✗ {finding.check}: {finding.text} ({finding.count:,}): {', '.join(finding.examples)}")
         if not findings:

@@ -51,7 +51,7 @@ def dead() -> None:
 def ls(access: Access, form: str | None, times: Times, queue: str | None, tenant: str | None, limit: int) -> None:
     """List the bugs of failed tasks, most frequent first."""
     found = dead_letters.get_all(access, queue=queue, tenant=tenant)[:limit]
-    if print_json(form, [group_shape(each, each.newest[:LISTED_TASKS]) for each in found]):
+    if print_json(form, [group_shape(each, each.newest[:LISTED_TASKS]) for each in found], name="groups"):
         return
     heads = ("group", "#tasks", "error", "handler", "tenants", "first", "last")
     print_table(heads, [_row(each, times) for each in found], "No task has failed.")

@@ -110,8 +110,8 @@ def helm(drain_timeout: str, output: Path | None, force: bool, **given: Any) -> 
     _output(render.helm(_plan(drain_timeout, **given)), output, force)
 
 
-def _plan(drain_timeout: str, *, ceiling: int, **given: Any) -> Plan:
-    plan = Plan(**given, most=ceiling, drain=duration(drain_timeout, "drain_timeout"))
+def _plan(drain_timeout: str, *, max_workers: int, **given: Any) -> Plan:
+    plan = Plan(**given, max=max_workers, drain=duration(drain_timeout, "drain_timeout"))
     plan.check()
     return plan
 

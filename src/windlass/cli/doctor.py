@@ -34,7 +34,7 @@ def doctor(store_url: str | None, form: str | None, config_path: Path | None) ->
     Exit status 1 if a check fails (✗).
     """
     found = list(run_checks(gather_facts(store_url, open_database(store_url), config_path)))
-    if not print_json(form, found):
+    if not print_json(form, found, name="checks"):
         for each in found:
             echo(_line(each))
     if any(each.mark is Mark.BAD for each in found):

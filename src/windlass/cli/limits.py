@@ -70,7 +70,7 @@ def limits() -> None:
 def ls(access: Access, form: str | None, times: Times) -> None:
     """List limits with what is used of them and who set them."""
     found = operations.get_all(access)
-    if print_json(form, [limit_shape(each) for each in found]):
+    if print_json(form, [limit_shape(each) for each in found], name="limits"):
         return
     heads = ("limit on", "allows", "#running", "now", "#held back", "set")
     print_table(heads, [_row(each, times) for each in found], "No limit is set.")

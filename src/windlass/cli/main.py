@@ -65,6 +65,7 @@ EXITS: Mapping[str, int] = {
     "unknown_queue": 4,
     "unknown_tenant": 4,
     "unknown_limit": 4,
+    "unknown_token": 4,
     "unknown_group": 4,
     "unknown_workflow": 4,
     "unknown_breaker": 4,

@@ -241,12 +241,14 @@ def app_option(default: str | None = None) -> Decorator:
 
 
 def max_option(default: int | None = None) -> Decorator:
-    """Return `--max`, passed as `ceiling`."""
+    """Return `--max`, passed as `max_workers`."""
     text = "Most workers of a pool on one node."
-    return click.option("--max", "ceiling", type=int, default=default, show_default=True, help=text)
+    return click.option("--max", "max_workers", type=int, default=default, show_default=True, help=text)
 
 
-min_option: Decorator = click.option("--min", "floor", type=int, help="Fewest workers of a pool that sizes itself.")
+min_option: Decorator = click.option(
+    "--min", "min_workers", type=int, help="Fewest workers of a pool that sizes itself."
+)
 wait_goal_option: Decorator = click.option(
     "--wait-goal", metavar="TIME", help="Longest time that a task should wait; pools size themselves by it."
 )

@@ -44,15 +44,16 @@ STORE_META = "windlass.store"
 """The key of the context that holds the URL of the store, without its password."""
 
 
-def print_json(form: str | None, value: Any, lines: Sequence[Any] | None = None) -> bool:
+def print_json(form: str | None, value: Any, lines: Sequence[Any] | None = None, *, name: str = "") -> bool:
     """Print a value as JSON if `form` is "json" or "jsonl", and return whether it did.
 
-    "json" adds to an object which store it is from. "jsonl" prints one line for each item of `lines`; by default for
-    each item of a list, or one line for another value.
+    "json" prints one object, which also says which store it is from; a list is its field `name`. "jsonl" prints one
+    line for each item of `lines`; by default for each item of a list, or one line for another value.
     """
     match form:
         case "json":
-            _echo_json(msgspec.json.format(msgspec.json.encode(_with_store(value), enc_hook=str)))
+            document = {name: cast("list[Any]", value)} if isinstance(value, list) else value
+            _echo_json(msgspec.json.format(msgspec.json.encode(_with_store(document), enc_hook=str)))
         case "jsonl":
             items = cast("list[Any]", value) if isinstance(value, list) else [value]
             for item in items if lines is None else lines:
@@ -72,12 +73,10 @@ def _echo_json(encoded: bytes) -> None:
 
 
 def _with_store(value: Any) -> Any:
-    """Return the value, if it is an object with the URL of the store that the command has opened."""
+    """Return the object with the URL of the store that the command has opened."""
     store = click.get_current_context().meta.get(STORE_META)
     plain: Any = msgspec.to_builtins(value, enc_hook=str)
-    if store is None or not isinstance(plain, dict):
-        return plain
-    return {"store": store, **cast("dict[str, Any]", plain)}
+    return plain if store is None else {"store": store, **cast("dict[str, Any]", plain)}
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> None:

@@ -69,7 +69,7 @@ def show(access: Access, form: str | None, times: Times, name: str | None) -> No
             echo("\n".join([_line(found), *_details(found, times)]))
         return
     all_pools = pools.get_all(access)
-    if print_json(form, [pool_shape(each) for each in all_pools]):
+    if print_json(form, [pool_shape(each) for each in all_pools], name="pools"):
         return
     for each in all_pools:
         echo(_line(each))
@@ -97,7 +97,7 @@ def freeze(access: Access, form: str | None, name: str, lasts: str | None, autho
     """Keep a pool at its current size until it is resumed."""
     found = pools.freeze(access, name, author=author, lasts=lasts)
     if not print_json(form, pool_shape(found)):
-        size = found.target if found.override is None else found.override.least
+        size = found.target if found.override is None else found.override.min
         print_note(f"Pool {name} stays at {size}. `windlass pool resume {name}` ends it.")
 
 
@@ -121,7 +121,7 @@ def resume(access: Access, form: str | None, name: str, author: Author) -> None:
 @_change
 @click.argument("changes", nargs=-1, required=True, metavar="SETTING=VALUE…")
 def tune(access: Access, form: str | None, name: str, changes: Sequence[str], author: Author) -> None:
-    """Change settings of a running pool, such as wait=2s ceiling=12.
+    """Change settings of a running pool, such as wait=2s max=12.
 
     An empty value, such as wait=, goes back to the setting of the nodes.
     """
@@ -193,7 +193,7 @@ def _details(view: PoolView, times: Times) -> list[str]:
     decided = f"{view.sentence}  ({times.format_age(view.decided_at * 1_000_000)} by {view.decided_by})"
     facts = [
         ("now", f"{view.starting} starting, {view.draining} draining, {view.asleep} asleep, {view.threads} slots each"),
-        ("bounds", f"{view.floor} to {view.ceiling} workers, wait goal {view.wait:g} s"),
+        ("bounds", f"{view.min} to {view.max} workers, wait goal {view.wait:g} s"),
         ("queues", ", ".join(view.queues)),
         ("decided", decided if view.sentence else ""),
         ("because", " → ".join(view.reasons)),
@@ -202,10 +202,7 @@ def _details(view: PoolView, times: Times) -> list[str]:
         ("tuned", ", ".join(f"{field}={value}" for field, value in view.tuned.items())),
         ("alerts", ", ".join(view.alerts)),
         ("degraded", view.degraded),
-        *(
-            ("node", f"{part.node}: {part.ready}/{part.target} workers of at most {part.ceiling}")
-            for part in view.nodes
-        ),
+        *(("node", f"{part.node}: {part.ready}/{part.target} workers of at most {part.max}") for part in view.nodes),
     ]
     return [f"  {name:<9}{text}" for name, text in facts if text]
 

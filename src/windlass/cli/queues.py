@@ -35,7 +35,7 @@ def queues() -> None:
 def ls(access: Access, form: str | None, times: Times) -> None:
     """List queues with their settings and task counts."""
     found = operations.get_all(access)
-    if print_json(form, [queue_shape(each) for each in found]):
+    if print_json(form, [queue_shape(each) for each in found], name="queues"):
         return
     heads = ("queue", *(f"#{state.value}" for state in STATES), "oldest wait", "settings")
     print_table(
@@ -61,7 +61,7 @@ def ls(access: Access, form: str | None, times: Times) -> None:
 def series(access: Access, form: str | None, times: Times, name: str | None, every: str, last: str) -> None:
     """Show arrivals, completions, failures and waits of a queue over time, or of all queues."""
     found = operations.series(access, name, Every(every).resolution, duration(last, "last"))
-    if print_json(form, [point_shape(each) for each in found]):
+    if print_json(form, [point_shape(each) for each in found], name="points"):
         return
     heads = ("from", "#arrived", "#started", "#completed", "#failed", "#retried", "mean wait", "longest wait")
     print_table(heads, [_point_row(each, times) for each in found], f"Nothing happened in the last {last}.")

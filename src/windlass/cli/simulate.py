@@ -77,8 +77,8 @@ def simulate(
     policies: Sequence[str],
     app: str | None,
     wait_goal: str | None,
-    floor: int | None,
-    ceiling: int | None,
+    min_workers: int | None,
+    max_workers: int | None,
     start_delay: str | None,
     rate: float | None,
     service: float | None,
@@ -103,7 +103,7 @@ def simulate(
     others = [name for name in policies if name not in own]
     names = [*own, *(find_policies(others) if others else ())]
     found = _load(load, store_url, since, queue, overrides, seed)
-    wanted = adjust_load(found, wait=wait_goal, floor=floor, ceiling=ceiling, start_delay=start_delay)
+    wanted = adjust_load(found, wait=wait_goal, min=min_workers, max=max_workers, start_delay=start_delay)
     results = list(_simulate(names, own, wanted, kept=chart is not None or form is not None))
     if chart is not None:
         write_chart(chart, results)
@@ -164,8 +164,8 @@ def _simulate(
 def _print(results: Sequence[SimulationResult], load: Load) -> None:
     """Print a table of the results, best first."""
     click.echo(
-        f"{load.name}: {len(load.arrivals):,} tasks in {load.length:,} s, wait goal {load.wait:g} s, {load.floor} to "
-        f"{load.ceiling} workers that start in {load.delay:g} s"
+        f"{load.name}: {len(load.arrivals):,} tasks in {load.length:,} s, wait goal {load.wait:g} s, {load.min} to "
+        f"{load.max} workers that start in {load.delay:g} s"
     )
     click.echo(
         "Late: share of tasks above the wait goal. Cost: relative to a policy that knows all tasks in advance.\n"

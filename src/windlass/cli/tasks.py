@@ -113,14 +113,14 @@ def logs(access: Access, form: str | None, id: str, follow: bool) -> None:
         if form is None:
             print_logs(new, before + 1)
         elif form == "jsonl":
-            print_json(form, [log_shape(log) for log in new])
+            print_json(form, [log_shape(log) for log in new], name="logs")
         if not follow or task.state.final:
             break
         progress = _print_progress(access, task, progress)
         sleep(POLL_SECONDS)
         task = operations.get(access, task.id)
     if form == "json":
-        print_json(form, [log_shape(log) for log in printed])
+        print_json(form, [log_shape(log) for log in printed], name="logs")
 
 
 def _print_progress(access: Access, task: Task, before: ProgressSeen | None) -> ProgressSeen | None:
@@ -146,7 +146,7 @@ def wait(access: Access, form: str | None, ids: Sequence[str], wait_timeout: str
     for task in found:
         app.handle(task.id).wait(limit)
     ended = [operations.get(access, task.id) for task in found]
-    if not print_json(form, [task_shape(task) for task in ended]):
+    if not print_json(form, [task_shape(task) for task in ended], name="tasks"):
         for task in ended:
             echo(f"{task.id}  {format_state(task.state)}" + (f"  {task.reason}" if task.reason else ""))
     if any(task.state is not State.COMPLETED for task in ended):

@@ -49,7 +49,7 @@ def tenants() -> None:
 def ls(access: Access, form: str | None, times: Times) -> None:
     """List tenants with their queues, task counts and settings."""
     found = operations.get_all(access)
-    if print_json(form, [tenant_shape(each) for each in found]):
+    if print_json(form, [tenant_shape(each) for each in found], name="tenants"):
         return
     heads = ("tenant", *(f"#{state.value}" for state in _SHOWN), "queues", "settings")
     print_table(heads, [_row(each, times) for each in found], "No tenant has tasks yet.")

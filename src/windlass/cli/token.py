@@ -20,7 +20,7 @@ from windlass.cli.options import (
 )
 from windlass.cli.output import print_json, print_note, print_table
 from windlass.core.times import to_datetime
-from windlass.errors import InvalidTask
+from windlass.errors import UnknownToken
 from windlass.operations import tokens
 from windlass.operations.access import Access
 from windlass.operations.author import Author
@@ -94,7 +94,7 @@ def _lifetime(access: Access, expires: str) -> timedelta:
 def ls(access: Access, form: str | None, times: Times) -> None:
     """List API tokens."""
     found = tokens.get_all(access)
-    if print_json(form, [token_shape(name, each) for name, each in found.items()]):
+    if print_json(form, [token_shape(name, each) for name, each in found.items()], name="tokens"):
         return
     rows = [
         (
@@ -125,6 +125,6 @@ def revoke(access: Access, form: str | None, name: str, author: Author) -> None:
     """Revoke an API token; servers refuse it within two seconds."""
     found = tokens.get_all(access).get(name)
     if found is None or not tokens.revoke(access, name, author):
-        raise InvalidTask(f"token={name!r} does not exist. `windlass token ls` lists the tokens.")
+        raise UnknownToken(name)
     if not print_json(form, token_shape(name, found)):
         print_note(f"Token {name} is revoked.")

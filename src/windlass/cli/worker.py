@@ -82,6 +82,15 @@ Companion: TypeAlias = Callable[[str], AbstractContextManager[None]]
 @click.option(
     "--health", "--metrics", "health", metavar="[HOST:]PORT", help="Serve /healthz, /readyz and /metrics on this port."
 )
+@click.option("--reload", "reloads", is_flag=True, help="Restart when code of the app changes. For development.")
+@click.option(
+    "--reload-dir",
+    "reload_dirs",
+    multiple=True,
+    metavar="FOLDER",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Another folder to watch with --reload. Repeatable.  [default: the current one and that of the app]",
+)
 def worker(
     app: str | None,
     store_url: str | None,
@@ -89,8 +98,8 @@ def worker(
     queues: str | None,
     order: str | None,
     size: int | None,
-    floor: int | None,
-    ceiling: int | None,
+    min_workers: int | None,
+    max_workers: int | None,
     wait_goal: str | None,
     threads: int | None,
     pools: Sequence[str],
@@ -106,6 +115,8 @@ def worker(
     log_level: str | None,
     quiet: bool,
     health: str | None,
+    reloads: bool,
+    reload_dirs: Sequence[Path],
 ) -> None:
     """Run tasks: a node with its pools of workers.
 
@@ -121,12 +132,18 @@ def worker(
     """
     if quiet and log_level is not None:
         raise click.UsageError("--quiet and --log-level exclude each other. Use one.")
+    if reloads or reload_dirs:
+        from windlass.cli.reload import find_app_folder, is_reload_child, run_reloading
+
+        if not is_reload_child():
+            folders = [Path(), *find_app_folder(app or read_settings(config_path).app), *reload_dirs]
+            raise SystemExit(run_reloading(folders, config_path or Path("windlass.yaml")))
     flags = {
         "queues": None if queues is None else tuple(queue.strip() for queue in queues.split(",")),
         "order": order,
         "size": size,
-        "min": floor,
-        "max": ceiling,
+        "min": min_workers,
+        "max": max_workers,
         "threads": threads,
         "recycle_after": recycle_after,
         "memory_limit": None if memory_limit is None else memory_limit << 20,
@@ -362,4 +379,4 @@ def _describe(pools: Sequence[PoolSettings]) -> str:
 
 
 def _size(pool: PoolSettings) -> str:
-    return str(pool.size) if pool.size is not None else f"{pool.floor} to {pool.ceiling}"
+    return str(pool.size) if pool.size is not None else f"{pool.min_workers} to {pool.max_workers}"

@@ -31,7 +31,7 @@ def workers() -> None:
 def ls(access: Access, form: str | None, with_lost: bool) -> None:
     """List nodes with their pools, and worker processes with their tasks."""
     found = [node for node in nodes.get_all(access) if with_lost or not node.session.lost]
-    if print_json(form, [node_shape(node) for node in found]):
+    if print_json(form, [node_shape(node) for node in found], name="nodes"):
         return
     rows = [row for node in found for row in _rows(node)]
     heads = ("node", "pool", "queues", "#workers", "#running", "last seen", "notes")

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -18,129 +17,17 @@ from windlass.core.lifecycle import State
 from windlass.core.times import Micros
 from windlass.operations.presentation import GLYPHS, format_span
 from windlass.operations.workflow_graph import Workflow, step_name
+from windlass.operations.workflow_rows import SIMILAR, Bar, Gap, Row, format_steps, make_bars, order_states
 
 WAITED, WORKED = "░", "▓"
 CRITICAL = "◆"
 MOST_CHILDREN = 12
 """Up to this many steps under one are drawn one by one. Of more, similar steps share a line."""
-SIMILAR = 3
-"""From this number on, similar steps share a line."""
 MOST_DEEP = 30
 """How many levels of a tree are drawn."""
 IN_A_ROW = 8
 """A longer part of a chain in one state is cut in the middle."""
 _UNDER = {"": "", "├─ ": "│  ", "└─ ": "   "}
-_URGENT = ({State.FAILED, State.EXPIRED}, {State.LEASED, State.RETRYING})
-
-
-class StepRow(Struct, frozen=True):
-    """Similar steps in one row: same handler, state and prerequisites, and none on the critical path."""
-
-    places: Sequence[int]
-
-
-class Gap(Struct, frozen=True):
-    """Steps that are not shown at this place."""
-
-    states: dict[State, int]
-
-    @property
-    def text(self) -> str:
-        """Return how many steps these are, and their states."""
-        return f"… {sum(self.states.values()):,} more: {format_states(self.states)}"
-
-
-Row: TypeAlias = int | StepRow | Gap
-
-
-def format_states(states: dict[State, int]) -> str:
-    """Format the number of steps in each state."""
-    return ", ".join(f"{GLYPHS[state]} {number:,}" for state, number in states.items())
-
-
-def summarize(workflow: Workflow, limit: int) -> list[Row]:
-    """Return about `limit` rows that stand for all steps, in order.
-
-    Few steps get a row each. Otherwise similar steps share a row; and if there are still too many rows, failed and
-    running steps, both ends of the critical path and the largest groups come first, and gaps stand for the rest.
-    """
-    if workflow.tasks <= limit:
-        return list(range(workflow.tasks))
-    rows = _merge_similar(workflow)
-    if len(rows) <= limit:
-        return list(rows)
-    chosen = _choose(rows, workflow, limit)
-    found: list[Row] = []
-    left_out = Counter[State]()
-    for index, row in enumerate(rows):
-        if index in chosen:
-            if left_out:
-                found.append(Gap(_in_state_order(left_out)))
-                left_out.clear()
-            found.append(row)
-        else:
-            left_out.update(_count(workflow, row))
-    return [*found, Gap(_in_state_order(left_out))] if left_out else found
-
-
-def _merge_similar(workflow: Workflow) -> list[int | StepRow]:
-    similar: dict[tuple[str, State, bytes], list[int]] = {}
-    for place, step in enumerate(workflow.steps):
-        if not workflow.is_critical[place]:
-            key = (step.handler, step.state, workflow.prerequisites[place].tobytes())
-            similar.setdefault(key, []).append(place)
-    groups = {places[0]: places for places in similar.values() if len(places) >= SIMILAR}
-    folded = {place for places in groups.values() for place in places[1:]}
-    return [
-        StepRow(groups[place]) if place in groups else place for place in range(workflow.tasks) if place not in folded
-    ]
-
-
-def _choose(rows: Sequence[int | StepRow], workflow: Workflow, limit: int) -> set[int]:
-    """Return the indexes of the rows to show."""
-    quarter = max(1, limit // 4)
-    first = [row if isinstance(row, int) else row.places[0] for row in rows]
-    path = [index for index, row in enumerate(rows) if isinstance(row, int) and workflow.is_critical[row]]
-    sizes = {index: len(row.places) for index, row in enumerate(rows) if isinstance(row, StepRow)}
-    largest = sorted(sizes, key=lambda index: (-sizes[index], index))
-    urgent = [[n for n, place in enumerate(first) if workflow.steps[place].state in states] for states in _URGENT]
-    chosen: set[int] = set()
-    for indexes, most in (
-        *((indexes, quarter) for indexes in urgent),
-        (_interleave_ends(path), quarter),
-        (largest, quarter),
-        (_interleave_ends(path), limit),
-        (range(len(rows)), limit),
-    ):
-        room = min(most, limit - len(chosen))
-        for index in indexes:
-            if room <= 0:
-                break
-            if index not in chosen:
-                chosen.add(index)
-                room -= 1
-    return chosen
-
-
-def _interleave_ends(indexes: Sequence[int]) -> Iterator[int]:
-    for distance in range((len(indexes) + 1) // 2):
-        yield indexes[distance]
-        yield indexes[-1 - distance]
-
-
-def _count(workflow: Workflow, row: int | StepRow) -> Counter[State]:
-    if isinstance(row, int):
-        return Counter([workflow.steps[row].state])
-    return Counter({workflow.steps[row.places[0]].state: len(row.places)})
-
-
-def _in_state_order(states: Counter[State]) -> dict[State, int]:
-    return {state: states[state] for state in State if states[state]}
-
-
-def format_group(workflow: Workflow, places: Sequence[int]) -> str:
-    """Format similar steps as their handler and number."""
-    return f"{workflow.steps[places[0]].handler} ×{len(places):,}"
 
 
 class _Subtree(Struct, frozen=True):
@@ -178,19 +65,19 @@ class Tree:
             elif drawn >= limit:
                 left_out += self._states_below(subtree)
             elif depth >= MOST_DEEP:
-                yield f"{indent}{branch}{Gap(_in_state_order(self._states_below(subtree))).text}"
+                yield f"{indent}{branch}{Gap(order_states(self._states_below(subtree))).text}"
             else:
                 yield indent + branch + self._line(subtree)
                 inner = indent + _UNDER[branch]
                 row, last = self._cut_chain(subtree)
                 if row:
-                    yield f"{inner}└─ {Gap(_in_state_order(row)).text}"
+                    yield f"{inner}└─ {Gap(order_states(row)).text}"
                     inner += "   "
                 below = self._subtrees(last, subtree.times)
                 stack += [(inner, "├─ " if more else "└─ ", depth + 1, each) for more, each in enumerate(below[::-1])]
             drawn += 1
         if left_out:
-            yield Gap(_in_state_order(left_out)).text
+            yield Gap(order_states(left_out)).text
 
     def _above(self, place: int) -> int:
         """Return the step under which a step is drawn; -1 for none."""
@@ -238,7 +125,7 @@ class Tree:
         for subtree in subtrees:
             if subtree not in chosen:
                 rest += self._states_below(subtree)
-        return [*(subtree for subtree in subtrees if subtree in chosen), Gap(_in_state_order(rest)).text]
+        return [*(subtree for subtree in subtrees if subtree in chosen), Gap(order_states(rest)).text]
 
     def _cut_chain(self, subtree: _Subtree) -> tuple[Counter[State], int]:
         """Return the states of the steps that are cut out of a chain, and the last of these steps.
@@ -286,64 +173,24 @@ class Tree:
         return "  ".join(words)
 
 
-def format_steps(workflow: Workflow, places: Sequence[int]) -> str:
-    """Format the names of the first steps, and how many more there are."""
-    more = f" and {len(places) - 4:,} more" if len(places) > 4 else ""
-    return ", ".join(step_name(workflow.steps[place]) for place in places[:4]) + more
-
-
-class _Bar(Struct, frozen=True, kw_only=True):
-    """One line of the chart."""
-
-    name: str
-    state: State
-    critical: bool
-    ready: Micros
-    began: Micros | None
-    ended: Micros
-    worked: Micros
-
-
 def draw_gantt(workflow: Workflow, now: Micros, rows: Iterable[Row], width: int | None = None) -> Iterator[str]:
     """Yield a bar for each row, ordered by when its steps could run: ░ waited, ▓ worked."""
     room = width or shutil.get_terminal_size().columns
     start = workflow.submitted
     end = max(workflow.ended or now, start + 1)
-    left_out = Counter[State]()
-    bars: list[_Bar] = []
-    for row in rows:
-        if isinstance(row, Gap):
-            left_out.update(row.states)
-        else:
-            bars.append(_bar(workflow, [row] if isinstance(row, int) else row.places, now))
+    bars, left_out = make_bars(workflow, rows, now)
     shown = {bar.name: bar.name if len(bar.name) <= 24 else bar.name[:23] + "…" for bar in bars}
     label = max(map(len, shown.values()), default=0) + 5
     columns = max(10, room - label - 12)
     yield f"{'':{label}}{format_span(end - start)} in total, {format_span((end - start) // columns)} per column"
-    for bar in sorted(bars, key=lambda bar: (bar.ready, bar.began or now, bar.name)):
+    for bar in bars:
         head = f"{GLYPHS[bar.state]} {shown[bar.name]:{label - 5}} {CRITICAL if bar.critical else ' '} "
         yield f"{color(head, bar.state)}{_draw_bar(bar, start, end, columns)}".rstrip()
     if left_out:
-        yield Gap(_in_state_order(left_out)).text
+        yield Gap(left_out).text
 
 
-def _bar(workflow: Workflow, places: Sequence[int], now: Micros) -> _Bar:
-    """Return the bar of one step, or of several: from when the first was ready until the last ended."""
-    views = [workflow.view(place) for place in places]
-    began = min((view.began for view in views if view.began is not None), default=None)
-    ended = max(view.stopped(now) for view in views)
-    return _Bar(
-        name=views[0].name if len(places) == 1 else format_group(workflow, places),
-        state=views[0].step.state,
-        critical=bool(views[0].critical),
-        ready=min(view.ready for view in views),
-        began=began,
-        ended=ended,
-        worked=0 if began is None else max(0, ended - began),
-    )
-
-
-def _draw_bar(bar: _Bar, start: Micros, end: Micros, columns: int) -> str:
+def _draw_bar(bar: Bar, start: Micros, end: Micros, columns: int) -> str:
     def column(moment: Micros) -> int:
         return min(columns, max(0, round((moment - start) * columns / (end - start))))
 

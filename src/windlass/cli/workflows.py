@@ -20,17 +20,7 @@ from windlass.cli.options import (
     tz_option,
 )
 from windlass.cli.output import echo, format_count, format_state, print_json, print_note, print_table
-from windlass.cli.workflow_drawing import (
-    CRITICAL,
-    Gap,
-    Row,
-    Tree,
-    draw_gantt,
-    format_group,
-    format_states,
-    format_steps,
-    summarize,
-)
+from windlass.cli.workflow_drawing import CRITICAL, Tree, draw_gantt
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.operations import workflows as operations
@@ -39,6 +29,7 @@ from windlass.operations.author import Author
 from windlass.operations.bulk import Verb
 from windlass.operations.presentation import Times, format_span
 from windlass.operations.workflow_graph import StepView, Summary, Workflow, step_name
+from windlass.operations.workflow_rows import Gap, Row, format_group, format_states, format_steps, summarize
 from windlass.operations.workflows import Listed, ListPage, Slice
 from windlass.stores.protocol import Filter
 from windlass.wire.workflows import RetriedWorkflow, step_list, workflow_list, workflow_shape
@@ -261,7 +252,7 @@ class WorkflowView:
         left, after = self.limit, self.after
         while left is None or left > 0:
             page = self._page(PAGE if left is None else min(PAGE, left), after)
-            print_json(self.form, step_list(page, self.times.now).steps)
+            print_json(self.form, step_list(page, self.times.now).steps, name="steps")
             after = page.next
             if after is None:
                 return

@@ -218,7 +218,8 @@ class App:
         With `conn`, the caller's connection to the store's PostgreSQL, it commits with the caller's transaction.
         Without `tenant`, it belongs to the tenant of the running task, or outside of one to `default`. A name that
         exists is refused with `NotAllowed`, unless every task has a key, so that a repeated submit creates nothing, or
-        `append` adds tasks to the workflow on purpose.
+        `append` adds tasks to the workflow on purpose. Two submits of the same new name in the same instant are not
+        noticed; keys exclude that.
 
         >>> with app.workflow("nightly") as wf:
         ...     a = wf.add(extract, "2026-11-15")

@@ -14,8 +14,10 @@ from msgspec import UNSET, UnsetType
 from windlass.client.app_store import AppStore, is_worker
 from windlass.client.async_bridge import in_thread
 from windlass.client.options import When
+from windlass.client.task_view import Task, view_task
 from windlass.core.lifecycle import State
-from windlass.core.task import Change, Task, TaskId
+from windlass.core.task import Change, TaskId
+from windlass.core.task import Task as StoredTask
 from windlass.core.times import Duration, duration, moment
 from windlass.core.why import Why
 from windlass.errors import EndedBadly, StillUnfinished, TaskCancelled, TaskExpired, TaskFailed, UnknownTask
@@ -42,16 +44,13 @@ class Handle(Generic[R_co]):
         return f"Handle({self.id})"
 
     def task(self) -> Task:
-        """Return the task as the store has it now."""
-        [task] = self._app_store.store.get([self.id])
-        if task is None:
-            raise UnknownTask(self.id)
-        return task
+        """Return the task as it is now."""
+        return view_task(self._stored())
 
     @property
     def state(self) -> State:
         """The state of the task now."""
-        return self.task().state
+        return self._stored().state
 
     def wait(self, timeout: Duration | None = None) -> State:
         """Wait until the task is finished and return its state. Raise `StillUnfinished` on timeout."""
@@ -80,7 +79,7 @@ class Handle(Generic[R_co]):
             at=_moment(at, "at"),
             expires=_moment(expires, "expires"),
         )
-        return self._app_store.store.update(self.id, change)
+        return view_task(self._app_store.store.update(self.id, change))
 
     def why(self) -> Why:
         """Explain why the task is not running: every condition, the first one that fails, and what would fix it."""
@@ -89,11 +88,11 @@ class Handle(Generic[R_co]):
             return store.explain(self.id)
         from windlass.operations.explain import explain  # A large import that no other call needs.
 
-        return explain(store, self.task())
+        return explain(store, self._stored())
 
     async def astate(self) -> State:
         """Async version of `state`."""
-        return (await self.atask()).state
+        return (await in_thread(self._stored)).state
 
     async def atask(self) -> Task:
         """Async version of `task`."""
@@ -129,9 +128,15 @@ class Handle(Generic[R_co]):
     def __await__(self) -> Generator[Any, Any, R_co]:
         return self.aresult().__await__()
 
-    def _wait(self, timeout: Duration | None) -> Task:
+    def _stored(self) -> StoredTask:
+        [task] = self._app_store.store.get([self.id])
+        if task is None:
+            raise UnknownTask(self.id)
+        return task
+
+    def _wait(self, timeout: Duration | None) -> StoredTask:
         limit = _seconds(timeout)
-        task = self.task()
+        task = self._stored()
         if task.state.final:
             return task
         finished = self._app_store.waiter.finished(self.id)
@@ -142,7 +147,7 @@ class Handle(Generic[R_co]):
         finally:
             finished.cancel()
 
-    async def _await(self, timeout: Duration | None) -> Task:
+    async def _await(self, timeout: Duration | None) -> StoredTask:
         import asyncio
 
         limit = _seconds(timeout)
@@ -152,10 +157,10 @@ class Handle(Generic[R_co]):
         except TimeoutError:
             raise StillUnfinished(self.id, limit or 0) from None
 
-    def _result_of(self, task: Task) -> R_co:
+    def _result_of(self, task: StoredTask) -> R_co:
         error = _ERRORS.get(task.state)
         if error is not None:
-            raise error(task.id, task.state.value, task.reason, task)
+            raise error(task.id, task.state.value, task.reason, view_task(task))
         return self._app_store.decode(task)
 
 

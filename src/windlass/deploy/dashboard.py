@@ -115,8 +115,8 @@ ROWS: Mapping[str, tuple[Panel, ...]] = {
             {
                 "{{pool}} needs": _pool("windlass_pool_needs"),
                 "{{pool}} target": _pool("windlass_pool_target"),
-                "{{pool}} max": _pool("windlass_pool_ceiling"),
-                "{{pool}} min": _pool("windlass_pool_floor"),
+                "{{pool}} max": _pool("windlass_pool_max"),
+                "{{pool}} min": _pool("windlass_pool_min"),
             },
             width=12,
         ),

@@ -36,7 +36,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     app: str = "shop:app"
     image: str = "shop:latest"
     pool: str = "default"
-    most: int = 8
+    max: int = 8
     """Maximum workers of the pool on one node."""
     nodes: int = 10
     namespace: str = "default"
@@ -54,8 +54,8 @@ class Plan(Struct, frozen=True, kw_only=True):
             for field, (form, example) in _FORMS.items()
             if (value := getattr(self, field)) is not None and not re.fullmatch(form, value)
         ]
-        if not 1 <= self.most <= 1_000:
-            faults.append(f"max={self.most} is out of range (1 to 1000)")
+        if not 1 <= self.max <= 1_000:
+            faults.append(f"max={self.max} is out of range (1 to 1000)")
         if not 1 <= self.nodes <= 10_000:
             faults.append(f"nodes={self.nodes} is out of range (1 to 10000)")
         if not timedelta(0) < self.drain <= timedelta(days=1):
@@ -72,7 +72,7 @@ class Plan(Struct, frozen=True, kw_only=True):
             "app": self.app,
             "image": self.image,
             "pool": self.pool,
-            "most": str(self.most),
+            "max": str(self.max),
             "nodes": str(self.nodes),
             "namespace": self.namespace,
             "drain": f"{self.drain.total_seconds():g}s",

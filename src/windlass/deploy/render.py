@@ -20,7 +20,7 @@ _CHART: Mapping[str, str] = {
     "app": "{{ .Values.app }}",
     "image": "{{ .Values.image }}",
     "pool": "{{ .Values.pool }}",
-    "most": "{{ .Values.max }}",
+    "max": "{{ .Values.max }}",
     "nodes": "{{ .Values.nodes }}",
     "namespace": "{{ .Release.Namespace }}",
     "drain": "{{ .Values.drain }}",

@@ -16,7 +16,7 @@ from windlass.stores.coordination import Look
 SECOND = 1_000_000
 ALERTS = (
     "autoscaler_stalled",
-    "ceiling_bound",
+    "at_max",
     "cost_capped",
     "crash_loop",
     "flapping",
@@ -30,8 +30,8 @@ WORKERS = Family("windlass_pool_workers", "Workers by state.", ("pool", "state")
 TARGET = Family("windlass_pool_target", "Workers that the pool should have.", _POOL)
 BUSY = Family("windlass_pool_busy", "Running tasks.", _POOL)
 NEEDS = Family("windlass_pool_needs", "Workers that the load needs, before any limit.", _POOL)
-FLOOR = Family("windlass_pool_floor", "Minimum number of workers.", _POOL)
-CEILING = Family("windlass_pool_ceiling", "Maximum number of workers.", _POOL)
+MIN = Family("windlass_pool_min", "Minimum number of workers.", _POOL)
+MAX = Family("windlass_pool_max", "Maximum number of workers.", _POOL)
 OLDEST = Family("windlass_pool_oldest_ready_seconds", "How long its oldest runnable task has waited.", _POOL)
 GOAL = Family("windlass_pool_wait_goal_seconds", "The longest time that a task may wait.", _POOL)
 LATE_GOAL = Family("windlass_pool_late_goal_ratio", "The share of tasks that may wait longer than the goal.", _POOL)
@@ -53,7 +53,7 @@ ERRORS = Family("windlass_node_errors_total", "Attempts on a node that failed.",
 DEATHS = Family("windlass_node_worker_deaths_total", "Workers that died on a node.", ("pool", "node"), "counter")
 SECONDS = Family("windlass_node_busy_seconds_total", "Total run time of tasks.", ("pool", "node"), "counter")
 
-_GAUGES = (TARGET, BUSY, NEEDS, FLOOR, CEILING, OLDEST, GOAL, LATE_GOAL, DECIDED, OVERRIDE, PAUSED, VETO, DEGRADED)
+_GAUGES = (TARGET, BUSY, NEEDS, MIN, MAX, OLDEST, GOAL, LATE_GOAL, DECIDED, OVERRIDE, PAUSED, VETO, DEGRADED)
 _COUNTERS = (STARTED, LATE, ENDED, ERRORS, DEATHS, SECONDS)
 FAMILIES = (WORKERS, *_GAUGES, ALERT, DESIRED, *_COUNTERS)
 
@@ -78,8 +78,8 @@ def _pool(view: PoolView, look: Look) -> Iterable[Sample]:
         view.target,
         view.running,
         view.needs,
-        view.floor,
-        view.ceiling,
+        view.min,
+        view.max,
         view.oldest,
         view.wait,
         pool_tick.read_decision(look, view.name)[0].settings.late,

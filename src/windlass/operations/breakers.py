@@ -55,7 +55,7 @@ def hold(
     *,
     author: Author,
     lasts: Duration | None = None,
-    create: bool = True,
+    create: bool = False,
 ) -> BreakerView:
     """Hold a breaker open or closed for some time, or until it is closed, whatever its tasks do.
 
@@ -73,7 +73,8 @@ def hold(
 
 
 def close(access: Access, name: str, *, author: Author) -> BreakerView:
-    """Close a breaker now. It opens again when enough tasks fail."""
+    """Close a breaker now. It opens again when enough tasks fail. Raise `UnknownBreaker` as `hold` does."""
+    _check_known(access, name, create=False)
     now = access.now
     return _change(access, name, lambda breaker: rules.reset(breaker, now, by=author.by), "closed", author, now)
 

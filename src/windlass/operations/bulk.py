@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from windlass.core.lifecycle import FINAL, UNFINISHED, State
 from windlass.core.task import TaskId
-from windlass.errors import InvalidFilter
+from windlass.errors import InvalidFilter, UnknownTask
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.cascade import check_cascade
@@ -141,6 +141,15 @@ class BulkAction:
             subject = f"task/{which[0]}" if len(which) == 1 else "tasks"
             text = f"{self._verb.done} {number}"
         return self._author.entry(subject, self._verb.done, text, total=total, which=_as_data(which))
+
+
+def check_known(access: Access, ids: Sequence[TaskId]) -> None:
+    """Raise `UnknownTask` for the first id that no task has that the caller may see."""
+    for start in range(0, len(ids), BATCH):
+        batch = ids[start : start + BATCH]
+        for id, task in zip(batch, access.store.get(batch), strict=True):
+            if task is None or not access.caller.can_see(task):
+                raise UnknownTask(id)
 
 
 def _matches_everything(filter: Filter) -> bool:

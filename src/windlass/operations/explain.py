@@ -134,7 +134,7 @@ def _stopped(store: Store) -> dict[str, str]:
     for name, order in orders.items():
         if order.paused is not None:
             found[name] = f"paused by {order.paused.by}" + (f": {order.paused.why}" if order.paused.why else "")
-        elif order.override is not None and order.override.most == 0:
+        elif order.override is not None and order.override.max == 0:
             found[name] = order.override.describe()
     return found
 

@@ -46,8 +46,8 @@ def simulate(
     *,
     since: Duration = "1h",
     wait: Duration | None = None,
-    floor: int | None = None,
-    ceiling: int | None = None,
+    min: int | None = None,
+    max: int | None = None,
     start_delay: Duration | None = None,
     policies: Sequence[str] = ("slo",),
 ) -> PoolSimulation:
@@ -59,8 +59,8 @@ def simulate(
     load = adjust_load(
         _read_load(access.store, view.queues, length, access.now),
         wait=view.wait if wait is None else wait,
-        floor=view.floor if floor is None else floor,
-        ceiling=view.ceiling if ceiling is None else ceiling,
+        min=view.min if min is None else min,
+        max=view.max if max is None else max,
         start_delay=start_delay,
     )
     if not _one_at_a_time.acquire(blocking=False):

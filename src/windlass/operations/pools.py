@@ -66,7 +66,7 @@ class NodePart(Struct, frozen=True, kw_only=True):
     starting: int
     draining: int
     asleep: int
-    ceiling: int
+    max: int
 
 
 class PoolView(Struct, frozen=True, kw_only=True):
@@ -86,8 +86,8 @@ class PoolView(Struct, frozen=True, kw_only=True):
     draining: int
     asleep: int
     threads: int
-    floor: int
-    ceiling: int
+    min: int
+    max: int
     wait: float
     """The goal, in seconds."""
     runnable: int
@@ -156,9 +156,7 @@ def set_size(
 
     def change(current: PoolOverrides, look: Look) -> PoolOverrides:
         until = look.now / SECOND + length.total_seconds()
-        return replace(
-            current, override=Override(least=least, most=most, until=until, author=author.by, why=author.why)
-        )
+        return replace(current, override=Override(min=least, max=most, until=until, author=author.by, why=author.why))
 
     size = f"{least}" if least == most else f"{least} to {most}"
     until = "until it is resumed" if lasts is None else f"for {length}"
@@ -192,7 +190,7 @@ def resume(access: Access, name: str, *, author: Author) -> PoolView:
 def tune(access: Access, name: str, changes: Mapping[str, Any], *, author: Author) -> PoolView:
     """Change settings of a pool while it runs. None restores what the nodes' own files say.
 
-    The names are those of `windlass.autoscale.settings.Settings`; `floor` and `ceiling` are workers over all nodes.
+    The names are those of `windlass.autoscale.settings.Settings`; `min` and `max` are workers over all nodes.
     """
     known = {field.name for field in fields(Settings)}
     for field in changes:
@@ -244,9 +242,9 @@ def count_desired(look: Look, name: str) -> int:
         target = decision.target if decision.tick else sum(report.target for report in here.values())
         if _needs_nodes(decision, here):
             target = max(target, ceil(decision.needs / decision.threads))
-        # A leased task may only be read ahead, so above the ceiling only tasks that the nodes report as running count.
+        # A leased task may only be read ahead, so above the maximum only tasks that the nodes report as running count.
         running = sum(ceil(report.running / report.threads) for report in here.values())
-        return max(target, running, min(busy, decision.settings.ceiling // decision.threads))
+        return max(target, running, min(busy, decision.settings.max // decision.threads))
     overrides, _ = pool_tick.read_overrides(look, name)
     seen, _ = observe(look, {"": PoolReport(queues=decision.queues, threads=decision.threads)}, decision.seen)
     found = tick(float(look.now // SECOND), seen, decision.apply_overrides(overrides), decision.settings)
@@ -291,10 +289,10 @@ def _change(
 def _check_settings(overrides: PoolOverrides) -> None:
     settings = overrides.tune(Settings())
     found = find_setting_errors(settings)
-    if "floor" in overrides.tuned and "ceiling" in overrides.tuned and settings.floor > settings.ceiling:
-        found.append(f"floor={settings.floor} is above ceiling={settings.ceiling}")
-    if not 0 <= settings.floor <= MAX_WORKERS or not 0 <= settings.ceiling <= MAX_WORKERS:
-        found.append(f"floor={settings.floor}, ceiling={settings.ceiling} is out of range, use 0 to {MAX_WORKERS:,}")
+    if "min" in overrides.tuned and "max" in overrides.tuned and settings.min > settings.max:
+        found.append(f"min={settings.min} is above max={settings.max}")
+    if not 0 <= settings.min <= MAX_WORKERS or not 0 <= settings.max <= MAX_WORKERS:
+        found.append(f"min={settings.min}, max={settings.max} is out of range, use 0 to {MAX_WORKERS:,}")
     if found:
         raise InvalidTask("pool: " + "; ".join(found))
 
@@ -312,8 +310,8 @@ def _as_stored(field: str, value: Any) -> Any:
 
 def _needs_nodes(decision: PoolDecision, here: Mapping[str, PoolReport]) -> bool:
     """Return True if only the number of nodes limits the pool: no person, no downstream, no schedule."""
-    room = sum(report.ceiling for report in here.values()) * decision.threads
-    return "ceiling_bound" in decision.alerts and decision.slots == decision.settings.ceiling == room
+    room = sum(report.max for report in here.values()) * decision.threads
+    return "at_max" in decision.alerts and decision.slots == decision.settings.max == room
 
 
 def _names(look: Look) -> list[str]:
@@ -354,8 +352,8 @@ def _view(name: str, look: Look) -> PoolView:
         draining=sum(part.draining for part in parts),
         asleep=sum(part.asleep for part in parts),
         threads=threads,
-        floor=settings.floor // threads,
-        ceiling=settings.ceiling // threads,
+        min=settings.min // threads,
+        max=settings.max // threads,
         wait=settings.wait,
         runnable=sum(each.runnable for each in counts),
         leased=sum(each.leased for each in counts),
@@ -375,5 +373,5 @@ def _view(name: str, look: Look) -> PoolView:
 
 
 def _part(node: str, session: str, report: PoolReport) -> NodePart:
-    shown: Sequence[str] = ("target", "ready", "running", "starting", "draining", "asleep", "ceiling")
+    shown: Sequence[str] = ("target", "ready", "running", "starting", "draining", "asleep", "max")
     return NodePart(node=node, session=session, **{field: getattr(report, field) for field in shown})

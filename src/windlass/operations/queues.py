@@ -83,7 +83,9 @@ def series(access: Access, name: str | None, resolution: Resolution, last: timed
     return access.store.series(name, resolution, now - micros(last))
 
 
-def change(access: Access, name: str, settings: Mapping[str, Any], author: Author, *, create: bool = True) -> QueueView:
+def change(
+    access: Access, name: str, settings: Mapping[str, Any], author: Author, *, create: bool = False
+) -> QueueView:
     """Change some settings of a queue. Setting what is set already is not logged.
 
     Without `create`, raise `UnknownQueue` for a name that nothing uses.
@@ -95,7 +97,7 @@ def change(access: Access, name: str, settings: Mapping[str, Any], author: Autho
 
 
 def pause(
-    access: Access, name: str, author: Author, *, lasts: Duration | None = None, create: bool = True
+    access: Access, name: str, author: Author, *, lasts: Duration | None = None, create: bool = False
 ) -> QueueView:
     """Stop claiming tasks of a queue, for some time or until it is resumed; running tasks continue.
 
@@ -112,7 +114,8 @@ def pause(
 
 
 def resume(access: Access, name: str, author: Author) -> QueueView:
-    """Claim tasks of a queue again."""
+    """Claim tasks of a queue again. Raise `UnknownQueue` for a name that nothing uses."""
+    _check_known(access, name, create=False)
     return _change(access, name, OPEN, author.entry(f"queue/{name}", "resumed", f"resumed queue {name}"))
 
 

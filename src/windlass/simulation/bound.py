@@ -34,7 +34,7 @@ def compute_bound(load: Load, patience: float = 1.0) -> Bound:
     lower = ([0.0] * (slack + 1) + upper)[: len(upper)]
     path = find_taut_string(lower, upper)
     slopes = [slope for _, slope in path]
-    rises = sum(max(0.0, after - before) for before, after in zip([load.floor, *slopes], slopes, strict=False))
+    rises = sum(max(0.0, after - before) for before, after in zip([load.min, *slopes], slopes, strict=False))
     return Bound(worker_seconds=upper[-1] + rises * load.delay, path=path)
 
 

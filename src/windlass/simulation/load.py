@@ -72,8 +72,8 @@ class Load(Struct, frozen=True, kw_only=True):
     kill_share: float = 0.0
     mean: float = 1.0
     """The mean run time, for policies whose user has to know it."""
-    floor: int = 1
-    ceiling: int = 200
+    min: int = 1
+    max: int = 200
 
 
 def draw_poisson(rng: Random, length: int, rate: Callable[[int], float]) -> list[float]:

@@ -101,8 +101,8 @@ def adjust_load(
     load: Load,
     *,
     wait: Duration | None = None,
-    floor: int | None = None,
-    ceiling: int | None = None,
+    min: int | None = None,
+    max: int | None = None,
     start_delay: Duration | None = None,
 ) -> Load:
     """Return the load with another goal, bounds or start delay. None keeps the value of the load."""
@@ -110,14 +110,12 @@ def adjust_load(
         load,
         wait=load.wait if wait is None else parse_seconds(wait, "wait", least=0.1),
         delay=load.delay if start_delay is None else parse_seconds(start_delay, "start_delay", least=0.0),
-        floor=load.floor if floor is None else floor,
-        ceiling=load.ceiling if ceiling is None else ceiling,
+        min=load.min if min is None else min,
+        max=load.max if max is None else max,
     )
-    if not 0 <= adjusted.floor <= adjusted.ceiling <= MOST_WORKERS or adjusted.ceiling < 1:
-        bounds = f"floor={adjusted.floor}, ceiling={adjusted.ceiling}"
-        raise InvalidLoad(
-            f"Invalid bounds {bounds}. Use 0 <= floor <= ceiling <= {MOST_WORKERS}, and a ceiling above 0."
-        )
+    if not 0 <= adjusted.min <= adjusted.max <= MOST_WORKERS or adjusted.max < 1:
+        bounds = f"min={adjusted.min}, max={adjusted.max}"
+        raise InvalidLoad(f"Invalid bounds {bounds}. Use 0 <= min <= max <= {MOST_WORKERS}, and a max above 0.")
     return adjusted
 
 

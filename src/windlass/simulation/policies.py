@@ -55,15 +55,15 @@ def use_deciders(*deciders: str, app_decider: AppDecider | None = None) -> Start
     """Return a policy that runs the controller with these deciders, and with the load's goal and bounds."""
 
     def start(load: Load) -> tuple[int, Policy]:
-        settings = Settings(wait=load.wait, floor=load.floor, ceiling=load.ceiling, deciders=deciders)
-        return load.floor, SimulatedController(settings, app_decider)
+        settings = Settings(wait=load.wait, min=load.min, max=load.max, deciders=deciders)
+        return load.min, SimulatedController(settings, app_decider)
 
     return start
 
 
 def clamp_size(load: Load, size: float) -> int:
     """Round a size up to whole workers, within the load's bounds. Allow for rounding errors."""
-    return max(load.floor, min(load.ceiling, ceil(size - 1e-9)))
+    return max(load.min, min(load.max, ceil(size - 1e-9)))
 
 
 def static(size: float, load: Load) -> tuple[int, Policy]:
@@ -80,7 +80,7 @@ def clairvoyant(load: Load) -> tuple[int, Policy]:
     """
     needed = compute_bound(load, PATIENCE).list_workers()
     ahead = ceil(load.delay) + 1
-    size = clamp_size(load, max(needed[: ahead + SMOOTH], default=load.floor))
+    size = clamp_size(load, max(needed[: ahead + SMOOTH], default=load.min))
 
     def decide(now: int, seen: Observation, /) -> int:
         nonlocal size

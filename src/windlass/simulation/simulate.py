@@ -16,8 +16,8 @@ def simulate(
     *,
     policy: str | AppDecider = "slo",
     wait: Duration | None = None,
-    floor: int | None = None,
-    ceiling: int | None = None,
+    min: int | None = None,
+    max: int | None = None,
     start_delay: Duration | None = None,
     rate: float | None = None,
     service: float | None = None,
@@ -39,8 +39,8 @@ def simulate(
     adjusted = adjust_load(
         find_load(load, seed=seed, overrides=overrides),
         wait=wait,
-        floor=floor,
-        ceiling=ceiling,
+        min=min,
+        max=max,
         start_delay=start_delay,
     )
     if not isinstance(policy, str):

@@ -173,7 +173,7 @@ class SimulatedPool:
 
     def resize(self, target: int) -> None:
         """Resize the pool. Resume draining workers before starting new ones; cancel starts before stopping workers."""
-        target = max(self.load.floor, min(self.load.ceiling, target))
+        target = max(self.load.min, min(self.load.max, target))
         if target != self.target:
             self.resizes += 1
             self.target = target

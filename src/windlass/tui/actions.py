@@ -121,7 +121,7 @@ def freeze_pool(name: str) -> Action:
 
     def act(access: Access, author: Author) -> str:
         override = pools.freeze(access, name, author=author).override
-        return f"Pool {name} stays at {override.least if override else '–'}."
+        return f"Pool {name} stays at {override.min if override else '–'}."
 
     return act
 

@@ -96,7 +96,7 @@ def pool_row(pool: PoolView, palette: Palette) -> list[Text]:
         number_text(str(pool.running)),
         number_text(f"{pool.runnable:,}"),
         number_text(f"{pool.oldest:.1f} s"),
-        Text(f"{pool.floor} to {pool.ceiling}, wait goal {pool.wait:g} s"),
+        Text(f"{pool.min} to {pool.max}, wait goal {pool.wait:g} s"),
         Text(format_mode(pool), palette.brass if pool.paused or pool.override else palette.quiet),
         plain(", ".join(pool.queues)),
     ]
@@ -113,7 +113,7 @@ def pool_page(pool: PoolView, snapshot: Snapshot, palette: Palette) -> Text:
         ("tuned", ", ".join(f"{field}={value}" for field, value in pool.tuned.items())),
         ("alerts", ", ".join(pool.alerts)),
         ("degraded", pool.degraded),
-        *(("node", f"{part.node}: {part.ready}/{part.target} of at most {part.ceiling}") for part in pool.nodes),
+        *(("node", f"{part.node}: {part.ready}/{part.target} of at most {part.max}") for part in pool.nodes),
     ]
     entries = [entry for entry in snapshot.entries if entry.subject == f"pool/{pool.name}"]
     lines = [plain(pool.name, "bold"), *fact_lines(facts, palette)]

@@ -17,8 +17,8 @@ Workers = Annotated[int, Meta(ge=0, le=10_000)]
 class OverrideShape(Struct, frozen=True, kw_only=True):
     """A size that a person has set, and until when."""
 
-    least: int
-    most: int
+    min: int
+    max: int
     until: Moment
     by: str
     why: str
@@ -48,8 +48,8 @@ class PoolShape(Struct, frozen=True, kw_only=True):
     draining: int
     asleep: int
     threads: int
-    floor: int
-    ceiling: int
+    min: int
+    max: int
     wait_seconds: float
     """The goal: how long a task may wait."""
     runnable: int
@@ -109,7 +109,7 @@ class Overrule(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A size for a pool, for some time."""
 
     workers: Workers
-    most: Workers | None = None
+    max: Workers | None = None
     """If given, `workers` is the minimum and the controller chooses between the two."""
     lasts: Length | None = "1h"
     """null: until it is resumed."""
@@ -133,8 +133,8 @@ class Simulate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
     since: Length = "1h"
     wait: Length | None = None
-    floor: Workers | None = None
-    ceiling: Workers | None = None
+    min: Workers | None = None
+    max: Workers | None = None
     start_delay: Length | None = None
     policies: Annotated[list[Name], Meta(min_length=1, max_length=5)] = field(default_factory=lambda: ["slo"])
 
@@ -152,7 +152,7 @@ def pool_shape(view: PoolView) -> PoolShape:
     """Convert a pool."""
     override, paused = view.override, view.paused
     same = ("name", "fixed", "target", "live", "ready", "running", "starting", "draining", "asleep", "threads")
-    more = ("floor", "ceiling", "runnable", "leased", "needs", "sentence", "degraded")
+    more = ("min", "max", "runnable", "leased", "needs", "sentence", "degraded")
     return PoolShape(
         **{field: getattr(view, field) for field in (*same, *more)},
         queues=list(view.queues),
@@ -161,8 +161,8 @@ def pool_shape(view: PoolView) -> PoolShape:
         alerts=list(view.alerts),
         override=override
         and OverrideShape(
-            least=override.least,
-            most=override.most,
+            min=override.min,
+            max=override.max,
             until=to_datetime(int(override.until * 1e6)),
             by=override.author,
             why=override.why,

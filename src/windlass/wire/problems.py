@@ -45,6 +45,7 @@ STATUSES: Mapping[str, int] = {
     "unknown_queue": 404,
     "unknown_tenant": 404,
     "unknown_limit": 404,
+    "unknown_token": 404,
     "unknown_breaker": 404,
     "unknown_node": 404,
     "unknown_pool": 404,

@@ -230,7 +230,7 @@ class Autoscaler:
         pools = {name: dispatcher.pools[name].settings for name in sizes}
         claims = [
             SlotRequest(
-                pool=name, floor=min(size, pools[name].floor), must=size, want=size, priority=pools[name].priority
+                pool=name, min=min(size, pools[name].min_workers), must=size, want=size, priority=pools[name].priority
             )
             for name, size in sizes.items()
         ]
@@ -240,16 +240,18 @@ class Autoscaler:
 def _find_room(room: int | None, pool: Pool, dispatcher: Dispatcher) -> int:
     """Return how many workers a pool may have within the budget.
 
-    Of pools that do not have a higher priority, only the floors are reserved. If their current workers were, a pool
+    Of pools that do not have a higher priority, only the minimums are reserved. If their current workers were, a pool
     that grew first would keep the others from growing. A draining node has no room.
     """
     if dispatcher.draining:
         return 0
     if room is None:
-        return pool.settings.most
+        return pool.settings.override_max
     others = [other for other in dispatcher.pools.values() if other is not pool]
     kept = [
-        other.target if other.settings.priority > pool.settings.priority else min(other.target, other.settings.floor)
+        other.target
+        if other.settings.priority > pool.settings.priority
+        else min(other.target, other.settings.min_workers)
         for other in others
     ]
     return max(0, room - sum(kept))

@@ -165,7 +165,7 @@ class Pool:
         self.settings = settings
         self.resized_because = "its settings changed"
         """Why the pool got its target, for the workers that leave because of it."""
-        self.target = settings.floor
+        self.target = settings.min_workers
         self.asleep = 0
         """Workers within the target that exited because they were not needed."""
         self.counters = PoolCounters(settings.scale.wait)
@@ -206,9 +206,9 @@ class Pool:
         return PoolReport(
             queues=settings.queues,
             threads=settings.threads,
-            floor=min(settings.floor, left),
-            ceiling=min(settings.ceiling, left),
-            most=min(settings.most, left),
+            min=min(settings.min_workers, left),
+            max=min(settings.max_workers, left),
+            override_max=min(settings.override_max, left),
             settings=settings.scale,
             fixed=settings.size is not None,
             target=self.target,
@@ -392,14 +392,14 @@ class Pool:
         return max(0, self.target - self.asleep - len(staying)) if now >= self._start_at else 0
 
     def find_unneeded(self, now: float) -> list[Worker]:
-        """Return the workers that were idle for too long, but keep the floor, and at least one."""
+        """Return the workers that were idle for too long, but keep the minimum, and at least one."""
         limit = self.settings.idle_after
         if limit is None or self.settings.size is not None:
             return []
         staying = self._staying()
         idle = [worker for worker in staying if worker.state is WorkerState.IDLE]
         idle = [worker for worker in idle if now - worker.since >= limit.total_seconds()]
-        return idle[: max(0, len(staying) - max(1, self.settings.floor))]
+        return idle[: max(0, len(staying) - max(1, self.settings.min_workers))]
 
     def find_surplus(self) -> list[Worker]:
         """Return the workers to retire: starting ones, then the longest idle, then those with the fewest tasks."""

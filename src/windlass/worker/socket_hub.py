@@ -113,7 +113,7 @@ class SocketHub:
         self._idle = False
         self._all_busy = False
         self._oom_kills = _oom_kills()
-        _raise_file_limit(_FILES_PER_WORKER * sum(pool.most for pool in settings.pools))
+        _raise_file_limit(_FILES_PER_WORKER * sum(pool.override_max for pool in settings.pools))
 
     def step(self) -> None:
         """Read what has arrived, and tick the dispatcher when it is time."""

@@ -137,5 +137,5 @@ def find_open_windows(moment: Moment) -> list[Window]:
 def schedule(moment: Moment) -> tuple[Recommendation, DeciderMemory]:
     """Recommend the minimum size of the open windows. Their maximum is a bound; see `compute_bounds`."""
     open_now = find_open_windows(moment)
-    size = max((window.least for window in open_now), default=0)
+    size = max((window.min for window in open_now), default=0)
     return recommend_size(size, f"{len(open_now)} open windows"), moment.memory

@@ -71,7 +71,7 @@ def pid(moment: Moment) -> tuple[Recommendation, DeciderMemory]:
     change = smooth - (memory.measured if memory.measured is not None else smooth)
     step = GAIN * error + INTEGRAL * memory.integral + DERIVATIVE * change
     size = current * (1 + max(-SLEW, min(SLEW, step)))
-    free = abs(step) < SLEW and moment.settings.floor < size < moment.settings.ceiling
+    free = abs(step) < SLEW and moment.settings.min < size < moment.settings.max
     integral = max(-5.0, min(5.0, memory.integral + error)) if free else memory.integral * 0.9
     kept = replace(memory, integral=integral, measured=smooth, use=fading)
     return recommend_size(size, f"utilization {use:.0%}, target {USE:.0%}"), kept

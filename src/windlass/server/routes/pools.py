@@ -69,7 +69,7 @@ def read_history(call: Call, name: Name, query: ReadHistory) -> EntryPage:
 
 @route("PUT", "/pools/{name}/settings", Scope.OPERATE, unrestricted=True, errors=CHANGE_ERRORS)
 def tune_pool(call: Call, name: Name, body: Tune) -> PoolShape:
-    """Change settings of a pool while it runs, such as `wait`, `floor` and `ceiling`. Other settings stay."""
+    """Change settings of a pool while it runs, such as `wait`, `min` and `max`. Other settings stay."""
     return pool_shape(pools.tune(call.access, name, body.settings, author=call.author(body)))
 
 
@@ -77,7 +77,7 @@ def tune_pool(call: Call, name: Name, body: Tune) -> PoolShape:
 def override_pool(call: Call, name: Name, body: Overrule) -> PoolShape:
     """Set the size of a pool, or a range, for an hour or another time."""
     author = call.author(body)
-    return pool_shape(pools.set_size(call.access, name, body.workers, body.most, author=author, lasts=body.lasts))
+    return pool_shape(pools.set_size(call.access, name, body.workers, body.max, author=author, lasts=body.lasts))
 
 
 @route("POST", "/pools/{name}/freeze", Scope.OPERATE, unrestricted=True, errors=CHANGE_ERRORS)
@@ -112,8 +112,8 @@ def simulate_pool(call: Call, name: Name, body: Simulate) -> Simulated:
         name,
         since=body.since,
         wait=body.wait,
-        floor=body.floor,
-        ceiling=body.ceiling,
+        min=body.min,
+        max=body.max,
         start_delay=body.start_delay,
         policies=body.policies,
     )

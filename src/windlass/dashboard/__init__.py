@@ -1,0 +1,1 @@
+"""The dashboard: web pages over `operations`, served with the HTTP API or inside another program."""
