@@ -35,6 +35,11 @@ class StoreChoice(Struct, frozen=True):
         return redact_text(self.url)
 
     @property
+    def name(self) -> str:
+        """The name of the database alone, without users, hosts and folders."""
+        return short_name(self.url)
+
+    @property
     def is_default(self) -> bool:
         """Whether nothing names a store."""
         return self.origin == "default"
@@ -91,6 +96,17 @@ def is_same_store(one: str, other: str) -> bool:
     True
     """
     return _place(one) == _place(other)
+
+
+def short_name(url: str) -> str:
+    """Return the name of a database alone, for titles.
+
+    >>> short_name("postgresql://ann:pw@db/shop"), short_name("sqlite:////var/lib/windlass.db")
+    ('shop', 'windlass.db')
+    """
+    place = _place(url)
+    name = place[-1]
+    return (name.name if isinstance(name, Path) else str(name) if len(place) > 1 else "") or url.partition(":")[0]
 
 
 def _place(url: str) -> tuple[object, ...]:

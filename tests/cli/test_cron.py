@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.cli.conftest import NOON, Windlass, lines, read
-from windlass.cli.clock_changes import find_clock_changes
+from windlass.operations.clock_changes import find_clock_changes
 from windlass.stores.protocol import Filter, Store
 
 BERLIN = ZoneInfo("Europe/Berlin")

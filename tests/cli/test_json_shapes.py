@@ -34,6 +34,7 @@ from windlass.operations import breakers, dead_letters, pools, tokens
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.caller import Scope
+from windlass.operations.clock_changes import ClockChange
 from windlass.server.http.openapi import document
 from windlass.server.routes.table import TABLE
 from windlass.stores.protocol import Store
@@ -101,7 +102,7 @@ CASES: list[tuple[str, str, Any]] = [
     ("cron pause", "nightly --why import", "POST /crons/{name}/pause"),
     ("cron resume", "nightly", "POST /crons/{name}/resume"),
     ("cron rm", "nightly", "POST /crons/{name}/remove"),
-    ("cron lint", "nightly", list[commands.ClockChange]),
+    ("cron lint", "nightly", list[ClockChange]),
     ("pool show", "", "GET /pools"),
     ("pool show", "mail", "GET /pools/{name}"),
     ("pool set", "mail 4 --why sale", "POST /pools/{name}/override"),

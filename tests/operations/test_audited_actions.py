@@ -162,6 +162,7 @@ ACTIONS: dict[str, tuple[Callable[[Store], object], Run, str]] = {
     "crons.remove": (nothing, lambda access, _: crons.remove(access, "daily", ANN), "removed"),
     "dead_letters.retry": (a_group, lambda access, group: dead_letters.retry(access, group, ANN), "retried"),
     "dead_letters.drop": (a_group, lambda access, group: dead_letters.drop(access, group, ANN), "dropped"),
+    "dead_letters.edit": (a_group, lambda access, group: dead_letters.edit(access, group, {"n": 2}, ANN), "edited"),
     "canary.run_canary": (
         a_group,
         lambda access, group: canary.run_canary(access, group, 0.0, ANN, lambda _: None),

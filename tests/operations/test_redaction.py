@@ -10,11 +10,13 @@ import pytest
 
 from tests.operations.registry import find_operations, takes_author
 from tests.operations.secrets import ANN, SECRET, SecretStore, leaks
+from windlass.clock import SystemClock
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.limits import Limit
 from windlass.core.query import parse
 from windlass.core.task import Change
+from windlass.events import Events
 from windlass.operations import (
     audit,
     breakers,
@@ -32,10 +34,12 @@ from windlass.operations import (
 )
 from windlass.operations.access import Access
 from windlass.operations.bulk import BulkAction, Verb
+from windlass.operations.canary import find_run, run_canary
 from windlass.operations.workflow_graph import Summary
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
 from windlass.stores.series import Resolution
+from windlass.worker.crons import Crons
 
 Read = Callable[[Access, SecretStore], object]
 
@@ -51,11 +55,35 @@ def first_steps(access: Access, _: SecretStore) -> object:
     return workflows.find_first(access, summary, [State.FAILED], 10)
 
 
+def a_canary(access: Access, at: SecretStore) -> object:
+    group = dead_letters.get(access, at.group)
+    run_canary(access, group, 0.0, ANN, lambda _: None)
+    return find_run(access, group)
+
+
+def last_runs(access: Access, _: SecretStore) -> object:
+    crons.resume(access, "daily", ANN)
+    duty = Crons(access.store, Events(), SystemClock())
+    duty.handlers = {handler.name: handler for handler in access.store.handlers()}
+    duty.fire(access.now)
+    duty.fire(access.now + 24 * 3_600 * 1_000_000)
+    found = crons.find_last_runs(access, crons.get_all(access))
+    assert [task.handler for task in found.values()] == ["mail"]
+    return found
+
+
+def an_edit(access: Access, at: SecretStore) -> object:
+    return dead_letters.preview_edit(access, dead_letters.get(access, at.group), {"password": SECRET})
+
+
 READS: dict[str, Read] = {
     "audit.each": lambda access, _: list(audit.each(access)),
     "audit.find": lambda access, _: audit.find(access),
+    "audit.search": lambda access, _: audit.search(access, text="a"),
     "breakers.get": lambda access, _: breakers.get(access, "bank"),
     "breakers.get_all": lambda access, _: breakers.get_all(access),
+    "canary.find_run": a_canary,
+    "crons.find_last_runs": last_runs,
     "crons.get": lambda access, _: crons.get(access, "daily"),
     "crons.get_all": lambda access, _: crons.get_all(access),
     "crons.next_times": lambda access, _: crons.next_times(access, "daily", 2),
@@ -63,6 +91,7 @@ READS: dict[str, Read] = {
     "dead_letters.get_all": lambda access, _: dead_letters.get_all(access),
     "dead_letters.get_ids": lambda access, at: dead_letters.get_ids(access, dead_letters.get(access, at.group)),
     "dead_letters.letters": lambda access, at: dead_letters.letters(access, dead_letters.get(access, at.group)),
+    "dead_letters.preview_edit": an_edit,
     "limits.get": lambda access, _: limits.get(access, Limit(queue="default")),
     "limits.get_all": lambda access, _: limits.get_all(access),
     "manifest.handlers": lambda access, _: manifest.handlers(access),
@@ -91,6 +120,7 @@ READS: dict[str, Read] = {
     "tenants.get_all_shares": lambda access, _: tenants.get_all_shares(access),
     "tenants.get_paused": lambda access, _: tenants.get_paused(access),
     "tenants.get_shares": lambda access, _: tenants.get_shares(access, "default"),
+    "tenants.get_visible_shares": lambda access, _: tenants.get_visible_shares(access),
     "tokens.get_all": lambda access, _: tokens.get_all(access),
     "workflows.edges": lambda access, _: workflows.edges(access, "w"),
     "workflows.find": lambda access, _: workflows.find(access),
@@ -105,6 +135,7 @@ NOT_FOR_PEOPLE = {
     "bulk.check_known": "nothing; it only refuses",
     "cascade.check_cascade": "nothing; it only refuses",
     "tasks.find_stored": "the page with its secrets, which `find` redacts and bulk actions read ids from",
+    "tasks.make_successor": "a task to submit, with its secrets",
     "tasks.new_task": "what a caller submits, and gives back to nobody else",
     "workflows.choose_tenant": "a name that the caller gave",
     "tasks.submit": "receipts",

@@ -8,7 +8,6 @@ from itertools import islice
 import click
 from cronsim import CronSim
 
-from windlass.cli.clock_changes import find_clock_changes
 from windlass.cli.completion import complete_cron
 from windlass.cli.options import (
     TZ_HELP,
@@ -25,6 +24,7 @@ from windlass.core.times import to_datetime, to_instant
 from windlass.operations import crons
 from windlass.operations.access import Access
 from windlass.operations.author import Author
+from windlass.operations.clock_changes import find_clock_changes
 from windlass.operations.crons import CronView
 from windlass.operations.presentation import Times
 from windlass.wire.crons import NextTimes, cron_shape

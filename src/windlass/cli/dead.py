@@ -19,14 +19,14 @@ from windlass.cli.options import (
     tenant_option,
     tz_option,
 )
-from windlass.cli.output import cut, echo, format_count, format_few, print_json, print_note, print_table
+from windlass.cli.output import cut, echo, format_count, print_json, print_note, print_table
 from windlass.core.times import duration
 from windlass.operations import dead_letters, tasks
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.canary import run_canary
 from windlass.operations.dead_letters import GroupRetried
-from windlass.operations.presentation import Times
+from windlass.operations.presentation import Times, format_few
 from windlass.stores.dead_letters import DeadGroup
 from windlass.wire.dead_letters import Dropped, group_shape
 from windlass.wire.tasks import receipt_shape

@@ -16,7 +16,7 @@ from windlass.errors import WindlassError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "worker": ("windlass.cli.worker:worker", "Run tasks: a node with its pools of workers."),
-    "up": ("windlass.cli.up:command", "Run tasks and serve the HTTP API in one process."),
+    "up": ("windlass.cli.up:command", "Run tasks and serve the dashboard and the HTTP API in one process."),
     "enqueue": ("windlass.cli.enqueue:enqueue", "Submit one task."),
     "submit": ("windlass.cli.submit:submit", "Submit many tasks, one JSON object per line."),
     "tasks": ("windlass.cli.tasks:tasks", "List, show, wait for, change, cancel, retry and purge tasks."),
@@ -35,7 +35,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "pool": ("windlass.cli.pool:pool", "Show pools, override their size, change their settings and simulate them."),
     "breaker": ("windlass.cli.breaker:breaker", "Show and control the circuit breakers of downstreams."),
     "top": ("windlass.cli.top:top", "Watch and control tasks, queues, pools and nodes in the terminal."),
-    "server": ("windlass.cli.server:server", "Serve the HTTP API until SIGTERM or Ctrl-C."),
+    "server": ("windlass.cli.server:server", "Serve the dashboard and the HTTP API until SIGTERM or Ctrl-C."),
     "openapi": ("windlass.cli.server:openapi", "Print the OpenAPI document of the HTTP API."),
     "token": ("windlass.cli.token:token", "Manage API tokens."),
     "db": ("windlass.cli.db:db", "Show, migrate, check, back up and copy the database."),

@@ -170,12 +170,6 @@ def format_count(count: int, noun: str = "task") -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def format_few(names: Sequence[str], limit: int = 5) -> str:
-    """Join the first names, and say how many more there are."""
-    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
-
-
 def format_pause(by: str | None, why: str | None, until: str | None = None) -> str:
     """Format who paused something, until when and why, for a table."""
     return "PAUSED" + (f" by {by}" if by else "") + (f" until {until}" if until else "") + (f' "{why}"' if why else "")

@@ -1,4 +1,4 @@
-"""`windlass server`: serve the HTTP API; `windlass openapi`: print its OpenAPI document."""
+"""`windlass server`: serve the dashboard and the HTTP API; `windlass openapi`: print its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -41,13 +41,16 @@ def server(
     tls_cert: str | None,
     tls_key: str | None,
 ) -> None:
-    """Serve the HTTP API until SIGTERM or Ctrl-C.
+    """Serve the dashboard and the HTTP API until SIGTERM or Ctrl-C.
 
     Without tokens, only this machine has access.
     """
+    from windlass.dashboard.app import dashboard_routes
     from windlass.server.http.serving import serve
     from windlass.server.settings import ServerSettings
 
+    log_to_stderr([logging.getLogger("windlass"), logging.getLogger("uvicorn.error")], logging.WARNING)
+    store, choice = open_chosen(store_url, create=True), choose(store_url)
     settings = ServerSettings(
         host=host,
         port=port,
@@ -57,15 +60,14 @@ def server(
         behind_proxy=behind_proxy,
         tls_cert=tls_cert,
         tls_key=tls_key,
+        store_name=choice.name,
     )
-    log_to_stderr([logging.getLogger("windlass"), logging.getLogger("uvicorn.error")], logging.WARNING)
-    store, choice = open_chosen(store_url, create=True), choose(store_url)
     protect_process(choice.url)
 
     def announce(address: str) -> None:
         click.echo(f"windlass: listening on {address} (store {choice})", err=True)
 
-    serve(store, settings, announce)
+    serve(store, settings, announce, dashboard_routes)
 
 
 @click.command()

@@ -15,7 +15,7 @@ from windlass.cli.options import (
     store_option,
     tz_option,
 )
-from windlass.cli.output import STATES, echo, format_few, format_pause, print_json, print_note, print_table
+from windlass.cli.output import STATES, echo, format_pause, print_json, print_note, print_table
 from windlass.core.fairness import SetBy
 from windlass.core.lifecycle import State
 from windlass.core.limit_text import describe_amounts, describe_scope
@@ -27,7 +27,7 @@ from windlass.operations import limits as limit_operations
 from windlass.operations import tenants as operations
 from windlass.operations.access import Access
 from windlass.operations.author import Author
-from windlass.operations.presentation import Times, format_span
+from windlass.operations.presentation import Times, format_few, format_span
 from windlass.operations.shares import TenantShare
 from windlass.operations.tenants import TenantView
 from windlass.wire.limits import limit_shape

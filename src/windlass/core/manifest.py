@@ -16,7 +16,7 @@ from windlass.core.limit_keys import fill_key
 from windlass.core.names import check_name, check_text
 from windlass.core.retry import storable
 from windlass.core.task import NewTask
-from windlass.core.times import Micros
+from windlass.core.times import Micros, to_datetime
 
 
 class HandlerInfo(Struct, frozen=True, kw_only=True):
@@ -76,6 +76,11 @@ class CronState(Struct, frozen=True, kw_only=True):
     paused: bool = False
     paused_by: str | None = None
     paused_why: str | None = None
+
+
+def cron_key(name: str, nominal: Micros) -> str:
+    """Return the key of the task that a cron submits for one of its times."""
+    return f"cron:{name}:{to_datetime(nominal).isoformat()}"
 
 
 class Manifest(Struct, frozen=True, kw_only=True):

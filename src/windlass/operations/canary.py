@@ -2,25 +2,64 @@
 
 A task counts as fixed when it has completed. If one fails again, or waits for its next attempt after the same error,
 the canary stops, and the tasks that were not retried yet stay as they are.
+
+After every step, the store has a control that says how far the canary is, so that every interface can show it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+from msgspec import Struct
+
 from windlass.clock import monotonic, sleep
 from windlass.core.fingerprint import fingerprint
 from windlass.core.lifecycle import State
 from windlass.core.task import Task, TaskId
-from windlass.core.times import format_duration
+from windlass.core.times import Micros, format_duration
 from windlass.operations.access import Access
 from windlass.operations.author import Author
+from windlass.operations.caller import Caller
+from windlass.operations.conflicts import find_control, retry_on_conflict, write_control
 from windlass.operations.dead_letters import GroupRetried, get_ids, group_entry
 from windlass.redaction import redact_text
 from windlass.stores.dead_letters import DeadGroup
+from windlass.stores.protocol import Store
 
 STEPS = (1, 10)
 POLL_SECONDS = 0.2
+KIND = "canary"
+"""The kind of the controls that say how far canaries are."""
+KEPT: Micros = 24 * 3_600 * 1_000_000
+"""How long the end of a canary can be read. The next canary removes what is older."""
+
+
+class CanaryRun(Struct, frozen=True, kw_only=True):
+    """How far a canary is: who started it, and its latest step."""
+
+    by: str
+    started: Micros
+    at: Micros
+    """When the latest step was made."""
+    patience: float
+    """How many seconds a step may take."""
+    progress: GroupRetried
+
+    @property
+    def ended(self) -> bool:
+        """True if nothing will be retried any more."""
+        return self.progress.fixed is not None
+
+    def is_running(self, now: Micros) -> bool:
+        """Return True unless it has ended, or the process that ran it is gone."""
+        return not self.ended and now < self.at + int((self.patience + 10) * 1e6)
+
+
+def find_run(access: Access, group: DeadGroup) -> CanaryRun | None:
+    """Return the latest canary of a group that a caller with the same limits started, if it is not too old."""
+    control = find_control(access.store, KIND, _name(group, access.caller))
+    return None if control is None else msgspec.json.decode(control.value, type=CanaryRun)
 
 
 class Canary:
@@ -29,6 +68,7 @@ class Canary:
     def __init__(self, access: Access, group: DeadGroup, patience: float, author: Author) -> None:
         """`patience` is how many seconds a step may take."""
         self.ended = False
+        self._access, self._started = access, access.now
         self._store, self._group, self._patience, self._author = access.store, group, patience, author
         self._left, self._steps, self._retried = get_ids(access, group), list(STEPS), 0
         self._watched: Sequence[Task] = ()
@@ -78,7 +118,20 @@ class Canary:
 
     def _progress(self, text: str, *, fixed: bool | None) -> GroupRetried:
         self.ended = fixed is not None
-        return GroupRetried(group=self._group.id, retried=self._retried, left=len(self._left), fixed=fixed, text=text)
+        progress = GroupRetried(
+            group=self._group.id, retried=self._retried, left=len(self._left), fixed=fixed, text=text
+        )
+        self._save(progress)
+        return progress
+
+    def _save(self, progress: GroupRetried) -> None:
+        """Let everybody see how far it is. What older canaries left is removed at its end."""
+        now, name = self._access.now, _name(self._group, self._access.caller)
+        run = CanaryRun(by=self._author.by, started=self._started, at=now, patience=self._patience, progress=progress)
+        _write(self._store, name, msgspec.json.encode(run).decode())
+        for control in self._store.controls(KIND) if self.ended else ():
+            if control.name != name and msgspec.json.decode(control.value, type=CanaryRun).at < now - KEPT:
+                _write(self._store, control.name, None)
 
     def _find_problem(self, before: Task) -> str | None:
         """Return what is wrong with a retried task: nothing if it has completed, None while that is unknown."""
@@ -95,6 +148,21 @@ class Canary:
         if task.state.final:
             return f"another problem: {task.id} is {task.state.value}: {redact_text(task.reason or '')}"
         return None
+
+
+def _name(group: DeadGroup, caller: Caller) -> str:
+    """Return the name of a canary's control. Callers with different limits retry different tasks of a group."""
+    limits = [f" {field}={value}" for field, value in (("tenant", caller.tenant), ("queue", caller.queue)) if value]
+    return group.id + "".join(limits)
+
+
+def _write(store: Store, name: str, value: str | None) -> None:
+    def attempt() -> None:
+        found = find_control(store, KIND, name)
+        if found is not None or value is not None:
+            write_control(store, KIND, name, value, version=0 if found is None else found.version, entries=[])
+
+    retry_on_conflict(f"canary {name}", attempt)
 
 
 def run_canary(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from msgspec import Struct
@@ -41,6 +42,17 @@ def read_capacity(store: Store, queue: str) -> Capacity:
         seconds=_run_time(pools),
         others={other.queue: other.runnable for other in others if not other.paused},
     )
+
+
+def estimate_added_seconds(store: Store, tasks: Mapping[str, int]) -> float | None:
+    """Return how long the present workers need for this many more tasks of each queue; None if that is not known."""
+    found: list[float] = []
+    for queue, number in tasks.items():
+        here = read_capacity(store, queue)
+        if not here.slots or here.seconds is None:
+            return None
+        found.append(number * here.seconds / here.slots)
+    return max(found, default=None)
 
 
 def _run_time(pools: list[PoolReport]) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
 from zoneinfo import ZoneInfo
@@ -12,14 +13,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass.clock import entropy
-from windlass.core.ids import fresh_id
-from windlass.core.manifest import CronState
+from windlass.core.ids import fresh_id, keyed_id
+from windlass.core.manifest import CronState, cron_key
+from windlass.core.task import Task, TaskId
 from windlass.core.times import to_datetime
 from windlass.errors import UnknownCron
 from windlass.operations.access import Access
 from windlass.operations.author import Author
+from windlass.operations.handler_catalog import UnknownHandler
 from windlass.operations.node_about import published_crons
-from windlass.operations.redact import redact_cron
+from windlass.operations.redact import redact_cron, redact_task
 from windlass.stores.protocol import Receipt
 
 
@@ -47,6 +50,13 @@ def get(access: Access, name: str) -> CronView:
 def next_times(access: Access, name: str, number: int) -> list[datetime]:
     """Return the next times at which a cron runs, or would run if it were not paused."""
     return _next_times(access, _find(access, name), number)
+
+
+def find_last_runs(access: Access, views: Sequence[CronView]) -> dict[str, Task]:
+    """Return the task of each cron's latest scheduled run, by the cron's name. Runs that were skipped have none."""
+    ids = {view.state.info.name: id for view in views if (id := _last_run_id(access, view.state)) is not None}
+    found = access.whole_store.get(list(ids.values())) if ids else []
+    return {name: redact_task(task, access.catalog) for name, task in zip(ids, found, strict=True) if task is not None}
 
 
 def run(access: Access, name: str, author: Author) -> Receipt:
@@ -86,6 +96,17 @@ def _find(access: Access, name: str) -> CronState:
     if found is None:
         raise UnknownCron(name)
     return found
+
+
+def _last_run_id(access: Access, cron: CronState) -> TaskId | None:
+    """Return the id of the task that was submitted for the latest scheduled time; None if that is unknown."""
+    if cron.fired is None:
+        return None
+    try:
+        template = access.catalog.info(cron.info.handler).new_task_template()
+    except UnknownHandler:
+        return None
+    return keyed_id(template.tenant, template.workflow, cron_key(cron.info.name, cron.fired))
 
 
 def _published(access: Access) -> frozenset[str] | None:

@@ -35,6 +35,11 @@ class CursorKey:
         self._lock = Lock()
         self._key: bytes | None = None
 
+    @property
+    def is_read(self) -> bool:
+        """Return True if `get` will not ask the store."""
+        return self._key is not None
+
     def get(self) -> bytes:
         """Return the key."""
         with self._lock:

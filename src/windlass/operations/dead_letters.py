@@ -5,23 +5,29 @@ A group is every failed task that ended with the same error. Stores keep the gro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import chain, islice
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.core.task import Task, TaskId
-from windlass.errors import WindlassError
+from windlass.core.lifecycle import State
+from windlass.core.payload import encode_args
+from windlass.core.task import NewTask, Task, TaskId
+from windlass.errors import InvalidTask, WindlassError
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.paging import pages
 from windlass.operations.redact import redact_error, redact_task
+from windlass.operations.tasks import make_successor
 from windlass.stores.coordination import Entry
 from windlass.stores.dead_letters import DeadGroup
 from windlass.stores.protocol import Filter
 from windlass.stores.totals import COUNTED
 
 PAGE = 500
+EXAMPLES = 3
 MIN_DIGITS = 2
 """How many digits of a group's id must be given at least."""
 
@@ -40,6 +46,22 @@ class GroupRetried(Struct, frozen=True, kw_only=True):
     left: int
     fixed: bool | None
     text: str
+
+
+class EditedTask(Struct, frozen=True, kw_only=True):
+    """The arguments of a task before and after an edit, as JSON text without secrets."""
+
+    id: TaskId
+    handler: str
+    before: str
+    after: str
+
+
+class Edit(Struct, frozen=True, kw_only=True):
+    """What an edit of a group does: how many tasks it submits again, and some of them."""
+
+    total: int
+    examples: list[EditedTask]
 
 
 def get_all(
@@ -92,6 +114,36 @@ def retry(access: Access, group: DeadGroup, author: Author) -> GroupRetried:
     return GroupRetried(group=group.id, retried=number, left=0, fixed=None, text=text)
 
 
+def preview_edit(access: Access, group: DeadGroup, changes: Mapping[str, Any]) -> Edit:
+    """Return what `edit` would do. Raise `InvalidTask` if the changed arguments of a task do not fit its handler."""
+    made = _successors(access, group, changes)
+
+    def show(task: Task) -> str:
+        return redact_task(task, access.catalog).args
+
+    examples = [
+        EditedTask(
+            id=old.id, handler=old.handler, before=show(old), after=show(replace(old, args=encode_args(new.args)))
+        )
+        for old, new in made[:EXAMPLES]
+    ]
+    return Edit(total=len(made), examples=examples)
+
+
+def edit(access: Access, group: DeadGroup, changes: Mapping[str, Any], author: Author) -> int:
+    """Submit every task of a group again, with some arguments changed. Return how many were new; the old ones stay.
+
+    Nothing is submitted if one of them would be refused. A repeated edit with the same changes submits nothing new.
+    """
+    made, created = _successors(access, group, changes), 0
+    for start in range(0, len(made), PAGE):
+        batch = [new for _, new in made[start : start + PAGE]]
+        text = f"submitted the tasks of {group.id} again with other values of {', '.join(sorted(changes))}"
+        receipts = access.store.submit(batch, entries=[group_entry(group, "edited", text, len(batch), author)])
+        created += sum(receipt.created for receipt in receipts)
+    return created
+
+
 def drop(access: Access, group: DeadGroup, author: Author) -> int:
     """Remove every task of a group for good, in batches with one audit entry each. Return how many were removed."""
     chosen, dropped = get_ids(access, group), 0
@@ -100,6 +152,16 @@ def drop(access: Access, group: DeadGroup, author: Author) -> int:
         entry = group_entry(group, "dropped", f"dropped {group.id}", len(batch), author)
         dropped += access.store.purge(batch, entries=[entry])
     return dropped
+
+
+def _successors(access: Access, group: DeadGroup, changes: Mapping[str, Any]) -> list[tuple[Task, NewTask]]:
+    """Return the stored tasks of a group, with the tasks that would replace them."""
+    if not changes:
+        raise InvalidTask('changes={} changes nothing. Name arguments and their new values, as in {"total": 1}.')
+    ids = get_ids(access, group)
+    found = chain.from_iterable(access.store.get(ids[start : start + PAGE]) for start in range(0, len(ids), PAGE))
+    stored = [task for task in found if task is not None and task.state is State.FAILED]
+    return [(task, make_successor(access, task, changes)) for task in stored]
 
 
 def group_entry(group: DeadGroup, action: str, text: str, count: int, author: Author) -> Entry:

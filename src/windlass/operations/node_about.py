@@ -24,6 +24,8 @@ class About(msgspec.Struct):
     tags: frozenset[str] | None = None
     handlers: frozenset[str] | None = None
     crons: frozenset[str] | None = None
+    retention: float | None = None
+    """How many seconds it keeps finished tasks."""
     slots: int = 1
     """For workers over HTTP, which have no pools."""
     memory: int | None = None

@@ -7,7 +7,7 @@ as an age. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 
 from msgspec import Struct
@@ -148,6 +148,12 @@ def format_attempts(task: Task) -> str:
         if number
     ]
     return f"{task.attempts}" + (f", plus {' and '.join(parts)}" if parts else "")
+
+
+def format_few(names: Sequence[str], limit: int = 5) -> str:
+    """Join the first names, and say how many more there are."""
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
 
 
 def draw_sparkline(values: list[float]) -> str:

@@ -60,6 +60,15 @@ def get_all(access: Access) -> list[QueueView]:
     ]
 
 
+def get_paused(access: Access) -> list[Queue]:
+    """Return the settings of the paused queues, by name. It reads no numbers of tasks, so it is cheap."""
+    found = [queue for queue in access.store.queues() if queue.paused and access.caller.queue in (None, queue.name)]
+    if not found:
+        return []
+    now = access.store.look([], ahead=timedelta(0)).now
+    return [redact_queue(queue) for each in found if (queue := each.at(now)).paused]
+
+
 def get(access: Access, name: str) -> QueueView:
     """Return one queue. Raise `UnknownQueue` if it was never configured and has no tasks."""
     found = next((view for view in get_all(access) if view.name == name), None)

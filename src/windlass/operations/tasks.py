@@ -247,10 +247,7 @@ def cancel_reason(author: Author) -> str:
 
 def edit_and_retry(access: Access, id: TaskId, changes: Mapping[str, Any], author: Author) -> Receipt:
     """Submit a task that ended badly again, with other arguments. The old task stays as it is."""
-    old = access.task(id)
-    new = edit_task(old, changes, access.catalog.parameters(old.handler), access.catalog.key_template(old.handler))
-    kept = referenced_ids(old.args)
-    _check_prerequisites(access, [replace(new, prerequisites=tuple(set(new.prerequisites) - set(kept)))])
+    new = make_successor(access, access.task(id), changes)
     new_id = keyed_id(new.tenant, new.workflow, new.key or "")
     entry = author.entry(
         f"task/{id}",
@@ -261,6 +258,14 @@ def edit_and_retry(access: Access, id: TaskId, changes: Mapping[str, Any], autho
     )
     [receipt] = access.store.submit([new], entries=[entry])
     return receipt
+
+
+def make_successor(access: Access, old: Task, changes: Mapping[str, Any]) -> NewTask:
+    """Return the task that replaces a stored one, with other arguments. Raise `InvalidTask` if they do not fit."""
+    new = edit_task(old, changes, access.catalog.parameters(old.handler), access.catalog.key_template(old.handler))
+    kept = referenced_ids(old.args)
+    _check_prerequisites(access, [replace(new, prerequisites=tuple(set(new.prerequisites) - set(kept)))])
+    return new
 
 
 def new_task(

@@ -86,6 +86,18 @@ def get_all_shares(access: Access) -> list[TenantShare]:
     return read_shares(store, store.counts(), _now(access))
 
 
+def get_visible_shares(access: Access, queue: str | None = None) -> list[TenantShare]:
+    """Return the shares that a caller may see, of all fair queues or one of them, by queue and tenant.
+
+    A caller who is limited to a tenant sees its run times and no shares, as `get_shares` returns them.
+    """
+    if access.caller.tenant is not None:
+        found = get_shares(access, access.caller.tenant) if is_known(access, access.caller.tenant) else []
+        return [one for one in found if queue in (None, one.queue)]
+    found = read_shares(access.store, access.store.counts(), _now(access), access.caller.queue or queue)
+    return [one for one in found if queue in (None, one.queue)]
+
+
 def get_paused(access: Access) -> dict[str, SetBy]:
     """Return the tenants that are paused, with who paused them and why."""
     found = {name: tenant.paused for name, tenant in _read_settings(access).items()}

@@ -188,6 +188,11 @@ class Keyring:
                 found = token.caller(name)
         return found
 
+    def find_token(self, name: str) -> Token | None:
+        """Return the token of this name; None if it is unknown or has expired."""
+        token = self._tokens.get(name)
+        return token if token and (token.expires is None or self._clock.now() < token.expires) else None
+
 
 def _random_words() -> list[int]:
     draw = entropy(4)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Router
 from starlette.routing import Route as PathRoute
-from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.clock import Clock
@@ -24,8 +24,13 @@ from windlass.server.routes.table import TABLE
 from windlass.server.settings import ServerSettings
 from windlass.stores.protocol import Store
 
+Pages = Callable[[Service], Sequence[BaseRoute]]
+"""Returns routes to serve in addition to the API, as the dashboard does. They come last."""
 
-def create_app(store: Store, settings: ServerSettings | None = None, clock: Clock | None = None) -> SecurityMiddleware:
+
+def create_app(
+    store: Store, settings: ServerSettings | None = None, clock: Clock | None = None, pages: Pages = lambda _: ()
+) -> SecurityMiddleware:
     """Return the server for a store. The caller closes the store."""
     settings = settings or ServerSettings()
     service = Service(store, settings, clock)
@@ -38,8 +43,9 @@ def create_app(store: Store, settings: ServerSettings | None = None, clock: Cloc
     paths: dict[str, dict[str, Route]] = {}
     for route in TABLE:
         paths.setdefault(route.path, {})[route.method] = route
-    endpoints = [PathRoute(path, Endpoint(service, routes)) for path, routes in paths.items()]
+    endpoints: list[BaseRoute] = [PathRoute(path, Endpoint(service, routes)) for path, routes in paths.items()]
     endpoints.append(PathRoute(f"{API}/openapi.json", _openapi))
+    endpoints += pages(service)
     router = Router(endpoints, redirect_slashes=False, default=_not_found, lifespan=lifespan)
     return SecurityMiddleware(router, settings, service.end_streams)
 

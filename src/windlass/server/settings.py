@@ -44,6 +44,8 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     """The time limit for reading a body, and for a store call."""
     secret: str = ""
     """While there are no tokens, local requests need this secret; if empty, they need none."""
+    store_name: str = ""
+    """A short name of the store, which the dashboard shows."""
     rate: float = 1_000.0
     """Requests per second for each token, with bursts of twice as many."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -12,7 +11,6 @@ from msgspec.structs import asdict
 
 from windlass.simulation.run import SimulationResult
 from windlass.stores.admin import Finding, Status
-from windlass.wire.fields import Moment
 from windlass.wire.tasks import ErrorShape
 
 
@@ -37,21 +35,6 @@ class ReproResult(Struct, frozen=True, kw_only=True):
     error: ErrorShape | None
     same_bug: bool | None
     """Whether the latest failed attempt ended with the same bug; null if no attempt failed."""
-
-
-class ClockChange(Struct, frozen=True, kw_only=True):
-    """`windlass cron lint`: one change of the clocks and its effect on a cron."""
-
-    day: date
-    kind: str
-    """`missing` or `twice`."""
-    changed: str
-    """The local times before and after the change."""
-    times: list[str]
-    """The local times of the schedule that do not exist or occur twice."""
-    runs: list[Moment]
-    """When the cron runs instead."""
-    text: str
 
 
 class Simulation(Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ import msgspec
 from cronsim import CronSim, CronSimError
 
 from windlass.clock import Clock
-from windlass.core.manifest import CronInfo, HandlerInfo
+from windlass.core.manifest import CronInfo, HandlerInfo, cron_key
 from windlass.core.task import NewTask
 from windlass.core.times import Micros, micros, to_datetime, to_instant
 from windlass.errors import InvalidTask, KeyConflict, QueueFull, StoreError, UnknownCron
@@ -85,7 +85,7 @@ class Crons:
         return submitted
 
     def _task(self, cron: CronInfo, nominal: Micros) -> NewTask:
-        key = f"cron:{cron.name}:{to_datetime(nominal).isoformat()}"
+        key = cron_key(cron.name, nominal)
         return self.handlers[cron.handler].new_task(msgspec.json.decode(cron.args), {"key": key})
 
 

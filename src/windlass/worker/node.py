@@ -321,6 +321,7 @@ class Node:
             "tags": self._settings.tags,
             "handlers": handlers,
             "crons": sorted(self._crons.names or ()),
+            "retention": self._settings.retention.total_seconds(),
         }
         return msgspec.json.encode(about).decode()
 

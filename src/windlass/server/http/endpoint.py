@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import Any, assert_never, get_origin
+from typing import Any, assert_never
 
 import msgspec
 from starlette.requests import Request
@@ -22,11 +22,11 @@ from windlass.refused_submits import refused_submits
 from windlass.server.http.body_budget import HeldBytes
 from windlass.server.http.call import Call
 from windlass.server.http.event_stream import EVENT_STREAM, send_events
+from windlass.server.http.parameters import parse_path, parse_query
 from windlass.server.http.request_body import NDJSON, read_json
 from windlass.server.http.routing import Mode, Route
 from windlass.server.http.service import Service
 from windlass.server.http.streaming import LineReader, Live, StreamedResponse, last_item, run_until_disconnect
-from windlass.wire.strict_json import invalid_shape
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 
@@ -89,9 +89,9 @@ async def _respond(service: Service, route: Route, request: Request, caller: Cal
 
 async def _arguments(service: Service, route: Route, request: Request, held: HeldBytes) -> dict[str, Any]:
     """Parse everything the handler takes, each part of the request once."""
-    arguments = _path_arguments(route, request)
+    arguments = parse_path(route.path_params, request)
     if route.query is not None:
-        arguments["query"] = _parse_query(route.query, request)
+        arguments["query"] = parse_query(route.query, request)
     if route.mode is Mode.LINES:
         reader: LineReader[Any] = LineReader(request, service.threads(route), service.settings.request_seconds, held)
         arguments["reader"] = reader
@@ -107,33 +107,6 @@ async def _arguments(service: Service, route: Route, request: Request, held: Hel
 
 def _live(service: Service, route: Route, request: Request) -> Live:
     return Live(service.threads(route), service.broadcaster, lambda: service.auth.admit(request, route))
-
-
-def _path_arguments(route: Route, request: Request) -> dict[str, Any]:
-    try:
-        return {
-            name: msgspec.convert(request.path_params[name], type, strict=False)
-            for name, type in route.path_params.items()
-        }
-    except msgspec.ValidationError:
-        raise Refused("not_found", "Nothing exists under this name.") from None
-
-
-def _parse_query(type: Any, request: Request) -> Any:
-    """Parse the query parameters. Only list fields may be repeated."""
-    lists = {field.name for field in msgspec.structs.fields(type) if get_origin(field.type) is list}
-    found: dict[str, Any] = {}
-    for name, value in request.query_params.multi_items():
-        if name in lists:
-            found.setdefault(name, []).append(value)
-        elif name in found:
-            raise Refused("invalid_request", f"{name}: given more than once", field=name)
-        else:
-            found[name] = value
-    try:
-        return msgspec.convert(found, type, strict=False)
-    except msgspec.ValidationError as error:
-        raise invalid_shape(error, "query") from None
 
 
 def _response(route: Route, call: Call, result: Any) -> Response:

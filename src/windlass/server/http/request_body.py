@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
+from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -18,6 +19,8 @@ from windlass.wire.strict_json import decode_json
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
+FORM = "application/x-www-form-urlencoded"
+MAX_FIELDS = 2_000
 PARSED_AT_ONCE = 8_192
 """The number of bytes above which a body is parsed in a thread, so that other requests are not delayed."""
 
@@ -31,6 +34,17 @@ async def read_json(request: Request, type: Any, seconds: float, held: HeldBytes
     if len(data) > PARSED_AT_ONCE:
         return await asyncio.to_thread(decode_json, data, type)
     return decode_json(data, type)
+
+
+async def read_form(request: Request, seconds: float, held: HeldBytes) -> list[tuple[str, str]]:
+    """Read the fields of an HTML form, in their order."""
+    check_media(request, FORM)
+    data = await _read(request, seconds, held)
+    try:
+        return parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
+    except ValueError:
+        text = f"The form is not valid URL-encoded text with at most {MAX_FIELDS:,} fields."
+        raise Refused("invalid_request", text) from None
 
 
 async def read_lines(request: Request, seconds: float) -> AsyncGenerator[list[bytes]]:

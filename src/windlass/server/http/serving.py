@@ -15,7 +15,7 @@ import uvicorn
 from windlass.config import InvalidSettings
 from windlass.metrics.calls import StoreCalls
 from windlass.operations.tokens import read_tokens
-from windlass.server.app import create_app
+from windlass.server.app import Pages, create_app
 from windlass.server.http.connection_middleware import ConnectionMiddleware
 from windlass.server.http.connections import ConnectionLimits, ConnectionProtocol, Connections
 from windlass.server.settings import MAX_HEADERS, ServerSettings
@@ -35,12 +35,16 @@ class Serving:
     """A server for a store. The caller closes the store. `windlass server` runs it, or a node in a thread."""
 
     def __init__(
-        self, store: Store, settings: ServerSettings, on_started: Callable[[str], None] = lambda _: None
+        self,
+        store: Store,
+        settings: ServerSettings,
+        on_started: Callable[[str], None] = lambda _: None,
+        pages: Pages = lambda _: (),
     ) -> None:
         settings.check(has_tokens=bool(read_tokens(store)))
         self.listener = _listen(settings)
         self.address = _address(settings, self.listener)
-        app = create_app(StoreCalls().measure(store), settings)
+        app = create_app(StoreCalls().measure(store), settings, pages=pages)
         connections = Connections(_limits(settings))
         protocol: Any = partial(ConnectionProtocol, connections)  # uvicorn calls it like a class.
         config = uvicorn.Config(
@@ -69,10 +73,12 @@ class Serving:
         self._server.should_exit = True
 
 
-def serve(store: Store, settings: ServerSettings, on_started: Callable[[str], None]) -> None:
+def serve(
+    store: Store, settings: ServerSettings, on_started: Callable[[str], None], pages: Pages = lambda _: ()
+) -> None:
     """Serve until SIGTERM or Ctrl-C. `on_started` receives the address once the server accepts requests."""
     raise_file_limit()
-    serving = Serving(store, settings, on_started)
+    serving = Serving(store, settings, on_started, pages)
     # uvicorn raises the signal again after it has stopped; ignoring it lets the process exit normally.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ignore)

@@ -7,15 +7,30 @@ library that also fires crons, so they cannot differ from what happens.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import takewhile
 
 from cronsim import CronSim
+from msgspec import Struct
 
-from windlass.cli.output import format_few
-from windlass.wire.commands import ClockChange
+from windlass.operations.presentation import format_few
 
 _DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
+
+
+class ClockChange(Struct, frozen=True, kw_only=True):
+    """One change of the clocks and its effect on a cron."""
+
+    day: date
+    kind: str
+    """`missing` or `twice`."""
+    changed: str
+    """The local times before and after the change."""
+    times: list[str]
+    """The local times of the schedule that do not exist or occur twice."""
+    runs: list[datetime]
+    """When the cron runs instead."""
+    text: str
 
 
 def find_clock_changes(schedule: str, zone: tzinfo, start: datetime, years: int) -> list[ClockChange]:

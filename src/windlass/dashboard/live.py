@@ -1,0 +1,216 @@
+"""Live updates: each open tab has one event stream, which carries the regions of its page that changed.
+
+Tabs that show the same page to people with the same rights share one view, which is drawn once for all of them: when
+what the page follows has changed, at most once a second, and never so often that drawing takes more than a small share
+of a core. A tab that is slow gets the latest state, not a backlog.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from windlass.clock import monotonic
+from windlass.dashboard.rendering import context_of, render_regions
+from windlass.dashboard.site import Found, Site
+from windlass.dashboard.visit import Looks, Place
+from windlass.errors import Refused, StoreError, WindlassError
+from windlass.operations.caller import Caller
+from windlass.server.events.broadcaster import Subscriber
+from windlass.server.events.topics import Topic
+
+T = TypeVar("T")
+
+EVERY = 1.0
+"""The shortest time in seconds between two drawings of a view."""
+CPU_SHARE = 0.02
+"""The share of a core that drawing one view may take."""
+WAIT_SHARE = 0.1
+"""The share of time that drawing one view may take, including the time in which the store works."""
+HEARTBEAT = 15.0
+RECONNECT_MS = 2_000
+OVERLOADED = ("overloaded", "timed_out")
+
+
+class ViewKey(Struct, frozen=True, kw_only=True):
+    """What decides how a page looks. The name of the caller does not."""
+
+    place: Place
+    zone: str
+    tenant: str | None
+    queue: str | None
+    scopes: frozenset[str]
+
+
+class Regions(Struct, frozen=True):
+    """The regions that a tab has not seen, and the number of the drawing that they are from."""
+
+    number: int
+    html: dict[str, str]
+
+
+class View:
+    """One page as some people see it."""
+
+    def __init__(self, site: Site, key: ViewKey, caller: Caller, found: Found) -> None:
+        self._site, self._key, self._caller, self._found = site, key, caller, found
+        self._regions: dict[str, tuple[int, str]] = {}
+        self._number = 0
+        self._changed = asyncio.Event()
+        self.followers = 0
+        self.ended = ""
+        """Why no more drawings come; empty while they do."""
+        self.stale = False
+        """True while the store does not answer."""
+        self.running = asyncio.ensure_future(self._run())
+
+    def since(self, number: int) -> Regions:
+        """Return the regions that changed after a drawing."""
+        return Regions(self._number, {id: html for id, (at, html) in self._regions.items() if at > number})
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until something changes, for some time."""
+        changed = self._changed
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await changed.wait()
+
+    async def _run(self) -> None:
+        broadcaster = self._site.service.broadcaster
+        subscriber: Subscriber | None = None
+        try:
+            topic = await self._call(self._topic)
+            subscriber = await broadcaster.join(topic)
+            while not self.ended:
+                pause = await self._draw()
+                await asyncio.sleep(pause)
+                if self.followers == 0:
+                    return
+                if await _is_over(subscriber, self._found.page.every):
+                    return
+        except WindlassError as error:
+            self.ended = error.code
+        finally:
+            if subscriber is not None:
+                broadcaster.leave(subscriber)
+            self.ended = self.ended or "closed"
+            self._notify()
+
+    async def _draw(self) -> float:
+        """Draw the regions. Return how long to wait before the next drawing."""
+        started = monotonic()
+        try:
+            regions, cpu = await self._call(self._render)
+        except (StoreError, Refused) as error:
+            if isinstance(error, Refused) and error.code not in OVERLOADED:
+                raise
+            self.stale = True
+            self._notify()
+            return EVERY
+        was_stale, self.stale = self.stale, False
+        changed = {id: html for id, html in regions.items() if self._regions.get(id, (0, ""))[1] != html}
+        if changed or was_stale:
+            self._number += 1
+            self._regions.update({id: (self._number, html) for id, html in changed.items()})
+            self._notify()
+        return max(EVERY, cpu / CPU_SHARE, (monotonic() - started) / WAIT_SHARE)
+
+    def _render(self) -> tuple[dict[str, str], float]:
+        began = time.thread_time()
+        page = self._found.page
+        visit = self._site.visit(self._caller, self._key.place, Looks(zone=self._key.zone))
+        content = page.function(visit, **self._found.arguments)
+        regions = render_regions(page.template, context_of(visit, content, self._site))
+        return regions, time.thread_time() - began
+
+    def _topic(self) -> Topic:
+        visit = self._site.visit(self._caller, self._key.place, Looks())
+        return self._found.page.follows(visit, **self._found.arguments)
+
+    async def _call(self, action: Callable[[], T]) -> T:
+        return await self._site.service.lanes.reads.run(action, reads=True)
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+
+class LiveViews:
+    """The views that somebody looks at. Use it in the event loop only."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._views: dict[ViewKey, View] = {}
+
+    async def follow(
+        self,
+        caller: Caller,
+        place: Place,
+        looks: Looks,
+        found: Found,
+        csrf: str,
+        is_allowed: Callable[[], Awaitable[bool]],
+    ) -> AsyncGenerator[bytes]:
+        """Yield the events of one tab: first the whole page, then what changes."""
+        scopes = frozenset(map(str, caller.scopes))
+        key = ViewKey(place=place, zone=looks.zone, tenant=caller.tenant, queue=caller.queue, scopes=scopes)
+        view = self._join(key, caller, found)
+        try:
+            yield f"retry: {RECONNECT_MS}\n\n".encode() + _event("hello", {"version": self._site.version})
+            async for name, data in _events(view, is_allowed):
+                yield _event(name, data).replace(self._site.csrf_mark.encode(), csrf.encode())
+        finally:
+            view.followers -= 1
+            if view.followers == 0 and self._views.get(key) is view:
+                del self._views[key]
+
+    def _join(self, key: ViewKey, caller: Caller, found: Found) -> View:
+        view = self._views.get(key)
+        if view is None or view.ended:
+            view = self._views[key] = View(self._site, key, caller, found)
+        view.followers += 1
+        return view
+
+
+async def _events(view: View, is_allowed: Callable[[], Awaitable[bool]]) -> AsyncGenerator[tuple[str, object]]:
+    number, stale, heartbeat = 0, False, monotonic() + HEARTBEAT
+    while True:
+        if view.ended:
+            yield "ended", {"why": view.ended}
+            return
+        news = view.since(number)
+        if news.html or stale != view.stale:
+            number, stale = news.number, view.stale
+            yield "regions", {"regions": news.html, "stale": stale}
+        if monotonic() >= heartbeat:
+            if not await is_allowed():
+                yield "ended", {"why": "unauthorized"}
+                return
+            heartbeat = monotonic() + HEARTBEAT
+            yield "heartbeat", {}
+        await view.wait(max(0.0, heartbeat - monotonic()))
+
+
+async def _is_over(subscriber: Subscriber, seconds: float) -> bool:
+    """Wait for an event, for some time, and drop all that are there: each only says that something changed.
+
+    Return True if the last one has come.
+    """
+    found: list[object] = []
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            found.append(await subscriber.events.get())
+    while not subscriber.events.empty():
+        found.append(subscriber.events.get_nowait())
+    return None in found
+
+
+def _event(name: str, data: object) -> bytes:
+    """Encode an event. Its JSON has no line breaks, so the data is one line."""
+    return f"event: {name}\ndata: ".encode() + msgspec.json.encode(data) + b"\n\n"

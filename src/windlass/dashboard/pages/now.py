@@ -1,0 +1,137 @@
+"""The page Now: is it healthy, and what needs a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from windlass.core.breaker import BreakerState
+from windlass.core.lifecycle import State
+from windlass.core.times import Micros
+from windlass.dashboard.page import Nav, Pages
+from windlass.dashboard.visit import Visit
+from windlass.operations import audit, breakers, dead_letters, nodes, pools, queues
+from windlass.operations.breakers import BreakerView
+from windlass.operations.pools import PoolView
+from windlass.operations.queues import QueueView
+from windlass.stores.coordination import EntrySeen
+from windlass.stores.dead_letters import DeadGroup
+from windlass.stores.series import Point, Resolution
+
+pages = Pages()
+
+RECENT = timedelta(seconds=60)
+MOST_GROUPS = 5
+MOST_QUEUES = 12
+LATEST_ENTRIES = 8
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    """What happened in the last minute."""
+
+    arrived: float
+    """Tasks per second, as are the others."""
+    completed: float
+    failed: float
+    wait: Micros | None
+    """How long a started task had waited on average."""
+    longest_wait: Micros
+
+
+class NowPage(Struct, frozen=True, kw_only=True):
+    """What the page shows. Callers with limits see neither pools nor the audit log."""
+
+    counts: Mapping[State, int]
+    pace: Pace | None
+    """None for a caller who is limited to one tenant: the series cover all of them."""
+    queues: Sequence[QueueView]
+    more_queues: int
+    oldest: Micros | None
+    """How long the oldest runnable task has waited."""
+    groups: Sequence[DeadGroup]
+    pools: Sequence[PoolView] = ()
+    breakers: Sequence[BreakerView] = ()
+    entries: Sequence[EntrySeen] = ()
+    no_node: bool = False
+    """True if tasks are runnable and no node is alive."""
+
+    @property
+    def workers(self) -> int:
+        """Return how many workers there are."""
+        return sum(pool.live for pool in self.pools)
+
+    @property
+    def ceiling(self) -> int:
+        """Return how many workers there may be."""
+        return sum(pool.max for pool in self.pools)
+
+    @property
+    def total(self) -> int:
+        """Return the number of tasks."""
+        return sum(self.counts.values())
+
+    @property
+    def needs_you(self) -> bool:
+        """Return True if a person should look at something."""
+        alerts = any(pool.alerts or pool.degraded for pool in self.pools)
+        return bool(self.groups or self.breakers or alerts or self.no_node)
+
+
+@pages.show("/", "now.html", title="Now", nav=Nav("Now", "n"), every=5)
+def show_now(visit: Visit) -> NowPage:
+    """Show whether all is well."""
+    access = visit.access
+    counts = dict.fromkeys(State, 0)
+    for count in access.counts():
+        counts[count.state] += max(0, count.tasks)
+    found = sorted(queues.get_all(access), key=_work_to_do)
+    waits = [visit.now - queue.oldest for queue in found if queue.oldest is not None]
+    shared = NowPage(
+        counts=counts,
+        pace=_pace(visit),
+        queues=found[:MOST_QUEUES],
+        more_queues=max(0, len(found) - MOST_QUEUES),
+        oldest=max(waits, default=None),
+        groups=dead_letters.get_all(access)[:MOST_GROUPS] if counts[State.FAILED] else [],
+    )
+    return shared if visit.caller.limited else _with_whole_store(visit, shared)
+
+
+def _with_whole_store(visit: Visit, page: NowPage) -> NowPage:
+    access = visit.access
+    alive = any(node.report for node in nodes.get_all(access))
+    return replace(
+        page,
+        pools=pools.get_all(access),
+        breakers=[each for each in breakers.get_all(access) if each.breaker.state is not BreakerState.CLOSED],
+        entries=audit.find(access, limit=LATEST_ENTRIES).entries,
+        no_node=page.counts[State.RUNNABLE] > 0 and not alive,
+    )
+
+
+def _pace(visit: Visit) -> Pace | None:
+    caller = visit.caller
+    if caller.tenant is not None:
+        return None
+    if caller.queue is not None and all(queue.name != caller.queue for queue in queues.get_all(visit.access)):
+        return None
+    points = queues.series(visit.access, caller.queue, Resolution.SECOND, RECENT)
+    total = Point(at=0)
+    for point in points:
+        total.add(point)
+    seconds = RECENT.total_seconds()
+    return Pace(
+        arrived=total.arrived / seconds,
+        completed=total.completed / seconds,
+        failed=total.failed / seconds,
+        wait=total.mean_wait,
+        longest_wait=total.longest_wait,
+    )
+
+
+def _work_to_do(queue: QueueView) -> tuple[int, str]:
+    busy = sum(queue.tasks.get(state, 0) for state in (State.RUNNABLE, State.LEASED, State.RETRYING))
+    return -busy, queue.name

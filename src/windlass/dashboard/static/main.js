@@ -1,0 +1,17 @@
+// @ts-check
+/** Starts what the page needs: live updates, ages of times, keys, the palette, and the switches in the header. */
+
+import { followPage } from "./live.js";
+import { bindKeys } from "./keys.js";
+import { bindPalette } from "./palette.js";
+import { bindPreferences } from "./preferences.js";
+import { keepAges } from "./times.js";
+import { bindTables } from "./tables.js";
+
+document.documentElement.classList.add("js");
+keepAges();
+bindPreferences();
+bindTables();
+bindPalette();
+bindKeys();
+followPage();
