@@ -21,7 +21,7 @@ from windlass.stores.protocol import Filter, Store
 from windlass.stores.sql import submit as sql_submit
 from windlass.stores.sqlite import SQLiteStore
 
-TASKS = 8_000
+TASKS = 20_000
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
