@@ -13,7 +13,7 @@ RENAMED := @$(PIP) uninstall --quiet --yes windlass 2>/dev/null || true
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .DEFAULT_GOAL := help
-.PHONY: help demo wheel docs test check format bench bench-autoscale compare soak model postgres-versions lock clean
+.PHONY: help demo wheel docs test check format bench bench-autoscale bench-recovery compare soak chaos model postgres-versions lock clean
 
 help: ## Print this list.
 	@echo 'make TARGET [ARGS="..."] [PYTHON=python3.12] [VENV=.venv] [WORKERS=3]'
@@ -48,11 +48,17 @@ bench: $(VENV)/.dev ## Measure CPU time per task of the stores alone; ARGS go to
 bench-autoscale: $(VENV)/.dev ## Compare the autoscaler with models of others in simulated time; ARGS="--traces FOLDER".
 	$(BIN)/python -m benchmarks.autoscale --deciders all --jobs $(WORKERS) $(ARGS)
 
+bench-recovery: $(VENV)/.dev ## Measure how long tasks wait after a worker, a node or PostgreSQL dies; ARGS="--trials 50".
+	$(BIN)/python -m benchmarks.recovery $(ARGS)
+
 compare: $(VENV)/.dev ## Compare Windlass with the peers that are installed (requirements/peers.txt): CPU time per task, rates, times.
 	$(BIN)/python -m benchmarks.cpu $(ARGS)
 
 soak: $(VENV)/.dev ## Run the long tests, which `make test` leaves out.
 	$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
+
+chaos: $(VENV)/.dev ## Break a real cluster on a seeded schedule and judge it; ARGS="--seconds 120 --seed 7 --store sqlite".
+	$(BIN)/python -m tests.chaos $(ARGS)
 
 model: $(VENV)/.dev ## Explore the model of leases, fences and fan-in with Spin, which must be installed.
 	$(BIN)/python -m tests.formal
