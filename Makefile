@@ -54,7 +54,7 @@ bench-recovery: $(VENV)/.dev ## Measure how long tasks wait after a worker, a no
 compare: $(VENV)/.dev ## Compare Windlass with the peers that are installed (requirements/peers.txt): CPU time per task, rates, times.
 	$(BIN)/python -m benchmarks.cpu $(ARGS)
 
-soak: $(VENV)/.dev ## Run the long tests, which `make test` leaves out.
+soak: $(VENV)/.dev ## Run the long tests, which `make test` leaves out; the simulation for WINDLASS_SOAK_SECONDS (an hour).
 	$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
 
 chaos: $(VENV)/.dev ## Break a real cluster on a seeded schedule and judge it; ARGS="--seconds 120 --seed 7 --store sqlite".

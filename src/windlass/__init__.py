@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from windlass.client.context import Cancelled, Context, GiveUp, RetryIn, SoftTimeout, current
     from windlass.client.handle import Handle
     from windlass.client.handlers import Handler
-    from windlass.client.task_view import Task
+    from windlass.client.inspection_views import DeadGroup, PoolInfo, QueueInfo
+    from windlass.client.schedules import Schedule
+    from windlass.client.task_view import Attempt, Progress, Task
     from windlass.client.workflow import Step, Workflow
     from windlass.core.lifecycle import State
     from windlass.core.ordering import Queue, Strategy
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from windlass.core.why import Why
     from windlass.custom_decider import PoolSituation
     from windlass.errors import (
+        Conflict,
+        CronExists,
         CycleFound,
         DeadlineUnreachable,
         DuplicateTask,
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
         TaskCancelled,
         TaskExpired,
         TaskFailed,
+        UnknownCron,
         UnknownPrerequisite,
         UnknownTask,
         WindlassError,
@@ -62,9 +67,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App",
+    "Attempt",
     "Cancelled",
+    "Conflict",
     "Context",
+    "CronExists",
     "CycleFound",
+    "DeadGroup",
     "DeadlineUnreachable",
     "DuplicateTask",
     "EndedBadly",
@@ -79,12 +88,16 @@ __all__ = [
     "NewTask",
     "NotAllowed",
     "OnFailure",
+    "PoolInfo",
     "PoolSituation",
+    "Progress",
     "Queue",
     "QueueFull",
+    "QueueInfo",
     "Rate",
     "Retry",
     "RetryIn",
+    "Schedule",
     "Scheduler",
     "Secret",
     "SessionLost",
@@ -101,6 +114,7 @@ __all__ = [
     "TaskCancelled",
     "TaskExpired",
     "TaskFailed",
+    "UnknownCron",
     "UnknownPrerequisite",
     "UnknownTask",
     "Why",
@@ -120,7 +134,7 @@ _MODULES = (
     "windlass.core.lifecycle",
     "windlass.core.ordering",
     "windlass.core.retry",
-    "windlass.client.task_view",  # Its `Task` is the public one, not that of the next module.
+    "windlass.client.task_view",  # Its `Task`, `Attempt` and `Progress` are the public ones, not those of `core.task`.
     "windlass.core.task",
     "windlass.core.scheduler",
     "windlass.core.why",
@@ -128,8 +142,10 @@ _MODULES = (
     "windlass.client.context",
     "windlass.client.handle",
     "windlass.client.handlers",
+    "windlass.client.schedules",
     "windlass.client.workflow",
     "windlass.client.app",
+    "windlass.client.inspection_views",
     "windlass.worker_node",
     "windlass.custom_decider",
     "windlass.simulation.run",

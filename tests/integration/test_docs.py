@@ -23,7 +23,7 @@ BLOCKS = [
     pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
     for page in PAGES
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL), 1)
-    if not block.startswith(">>>")
+    if not block.startswith(">>>") and not re.match(r"# \S+/\S+\.py\n", block)  # those of projects: tests/integrations
 ]
 
 

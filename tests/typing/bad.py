@@ -34,6 +34,12 @@ def calls() -> None:
     number: int = asynchronous.enqueue(1).result()  # wrong
     app.enqueue_many([plain])  # wrong
     plain.enqueue("a").update(colour="red")  # wrong
+    app.handle("0193", len)  # wrong
+    other: str = app.handle("0193", plain).result()  # wrong
+    assert other
+    app.queues.set("mail", colour="red")  # wrong
+    app.queues.set("mail", strategy="red")  # wrong
+    app.pools.set("mail", "two")  # wrong
     micros: int = plain.enqueue("a").task().due  # wrong
     assert micros
     assert text

@@ -7,7 +7,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
 import windlass
-from windlass import Handle, Handler, Retry, State, Step, Task
+from windlass import (
+    Attempt,
+    DeadGroup,
+    Handle,
+    Handler,
+    PoolInfo,
+    Progress,
+    QueueInfo,
+    Retry,
+    State,
+    Step,
+    Task,
+)
 from windlass.testing import assert_enqueued, drain, immediate
 
 app = windlass.App("memory:")
@@ -72,12 +84,32 @@ def options() -> None:
     assert other.cancel()
 
 
+def inspection() -> None:
+    assert_type(app.handle("0193", plain), Handle[int])
+    assert_type(app.handle("0193", asynchronous).result(), str)
+    assert_type(app.handle("0193"), Handle[Any])
+    handle = plain.enqueue("a")
+    assert_type(handle.progress(), Progress | None)
+    assert_type(handle.attempts(), list[Attempt])
+    assert_type(handle.logs(), list[str])
+    assert_type(handle.retry(why="fixed"), bool)
+    found = app.tasks.find("state:failed error~timeout", handler=plain)
+    assert_type(list(found), list[Task])
+    assert_type((found.count(), found.retry(why="fixed")), tuple[int, int])
+    assert_type(app.dead.groups(), list[DeadGroup])
+    assert_type(app.queues.set("mail", max_waiting=5, strategy="aging", create=True), QueueInfo)
+    assert_type(app.pools.set("mail", 2, 8, lasts="1h").decided_at, datetime | None)
+    assert_type(list(app.pools), list[PoolInfo])
+
+
 async def coroutines() -> None:
     assert_type(await asynchronous(3), str)
     handle = await asynchronous.aenqueue(3)
     assert_type(await handle, str)
     assert_type(await handle.aresult(timeout="1s"), str)
     assert_type(await handle.astate(), State)
+    assert_type(await handle.aprogress(), Progress | None)
+    assert_type([task async for task in app.tasks.find("queue:mail")], list[Task])
     assert_type(await plain.using(priority=1).aenqueue("a"), Handle[int])
 
 

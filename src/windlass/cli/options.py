@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ from windlass.core.task import TaskId
 from windlass.core.times import Micros, duration, to_instant
 from windlass.errors import InvalidTask
 from windlass.operations.access import Access
-from windlass.operations.author import Author
+from windlass.operations.author import Author, user_name
 from windlass.operations.presentation import Times
 from windlass.store_choice import HOW_TO_CHOOSE, StoreChoice, choose_store
 from windlass.stores.admin import DatabaseMissing
@@ -163,14 +162,6 @@ config_option: Decorator = click.option(
 
 
 # Changes: who, why, and whether to ask
-
-
-def user_name() -> str:
-    """Return the name of the account that runs the command."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # An account without a name, as in some containers.
-        return "local"
 
 
 by_option: Decorator = click.option("--by", help="Your name for the audit log.  [default: your account name]")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from windlass.cli.options import by_option, choose_url, read_only_option, test_clock, url_option, user_name
+from windlass.cli.options import by_option, choose_url, read_only_option, test_clock, url_option
 from windlass.distribution import install_hint
+from windlass.operations.author import user_name
 from windlass.wiring import open_store
 
 

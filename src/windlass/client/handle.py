@@ -13,14 +13,24 @@ from msgspec import UNSET, UnsetType
 
 from windlass.client.app_store import AppStore, is_worker
 from windlass.client.async_bridge import in_thread
+from windlass.client.notebook import html_table
 from windlass.client.options import When
-from windlass.client.task_view import Task, view_task
+from windlass.client.task_view import Attempt, Progress, Task, view_attempt, view_progress, view_task
 from windlass.core.lifecycle import State
 from windlass.core.task import Change, TaskId
 from windlass.core.task import Task as StoredTask
 from windlass.core.times import Duration, duration, moment
 from windlass.core.why import Why
-from windlass.errors import EndedBadly, StillUnfinished, TaskCancelled, TaskExpired, TaskFailed, UnknownTask
+from windlass.errors import (
+    EndedBadly,
+    InvalidTask,
+    StillUnfinished,
+    TaskCancelled,
+    TaskExpired,
+    TaskFailed,
+    UnknownTask,
+    WindlassError,
+)
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -34,10 +44,11 @@ _ERRORS: dict[State, type[EndedBadly]] = {
 class Handle(Generic[R_co]):
     """One task. `await handle` returns its result."""
 
-    __slots__ = ("_app_store", "id")
+    __slots__ = ("_app_store", "_handler", "id")
 
-    def __init__(self, app_store: AppStore, id: UUID) -> None:
+    def __init__(self, app_store: AppStore, id: UUID, handler: str | None = None) -> None:
         self._app_store = app_store
+        self._handler = handler
         self.id = TaskId(id)
 
     def __repr__(self) -> str:
@@ -81,6 +92,28 @@ class Handle(Generic[R_co]):
         )
         return view_task(self._app_store.store.update(self.id, change))
 
+    def retry(self, *, why: str = "", by: str | None = None) -> bool:
+        """Run the task again with fresh counters, and return whether it had failed, expired or been cancelled."""
+        from windlass.client.inspection import retry_task  # A large import that few programs need.
+
+        return retry_task(self._app_store, self.id, why, by)
+
+    def progress(self) -> Progress | None:
+        """Return what the handler reported last with `current().progress(...)`; None if it reported nothing."""
+        self._stored()
+        [seen] = self._app_store.store.progress_of([self.id])
+        return None if seen is None else view_progress(seen)
+
+    def attempts(self) -> list[Attempt]:
+        """Return the attempts that have ended with their errors, oldest first."""
+        self._stored()
+        return [view_attempt(each, number) for number, each in enumerate(self._app_store.store.attempts(self.id), 1)]
+
+    def logs(self) -> list[str]:
+        """Return what each attempt that has ended printed and logged, oldest first."""
+        self._stored()
+        return [log.text for log in self._app_store.store.logs(self.id)]
+
     def why(self) -> Why:
         """Explain why the task is not running: every condition, the first one that fails, and what would fix it."""
         store: Any = self._app_store.store
@@ -121,6 +154,22 @@ class Handle(Generic[R_co]):
         """Async version of `update`."""
         return await in_thread(self.update, priority=priority, deadline=deadline, at=at, expires=expires)
 
+    async def aretry(self, *, why: str = "", by: str | None = None) -> bool:
+        """Async version of `retry`."""
+        return await in_thread(self.retry, why=why, by=by)
+
+    async def aprogress(self) -> Progress | None:
+        """Async version of `progress`."""
+        return await in_thread(self.progress)
+
+    async def aattempts(self) -> list[Attempt]:
+        """Async version of `attempts`."""
+        return await in_thread(self.attempts)
+
+    async def alogs(self) -> list[str]:
+        """Async version of `logs`."""
+        return await in_thread(self.logs)
+
     async def awhy(self) -> Why:
         """Async version of `why`."""
         return await in_thread(self.why)
@@ -132,7 +181,20 @@ class Handle(Generic[R_co]):
         [task] = self._app_store.store.get([self.id])
         if task is None:
             raise UnknownTask(self.id)
+        self._check_handler(task)
         return task
+
+    def _check_handler(self, task: StoredTask) -> None:
+        """Refuse a task of another handler than `app.handle(id, handler)` named: its result has another type."""
+        if self._handler not in (None, task.handler):
+            raise InvalidTask(f"Task {task.id} is of the handler {task.handler!r}, not of {self._handler!r}.")
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks: the task as it is now."""
+        try:
+            return self.task()._repr_html_()  # pyright: ignore[reportPrivateUsage]
+        except WindlassError as error:
+            return html_table("Handle", [("id", self.id), ("error", error)])
 
     def _wait(self, timeout: Duration | None) -> StoredTask:
         limit = _seconds(timeout)
@@ -158,6 +220,7 @@ class Handle(Generic[R_co]):
             raise StillUnfinished(self.id, limit or 0) from None
 
     def _result_of(self, task: StoredTask) -> R_co:
+        self._check_handler(task)
         error = _ERRORS.get(task.state)
         if error is not None:
             raise error(task.id, task.state.value, task.reason, view_task(task))

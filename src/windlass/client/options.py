@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias, TypedDict, cast, get_args
+from datetime import datetime
+from typing import Any, Literal, TypeAlias, TypedDict, cast
 from uuid import UUID
 
 from msgspec.structs import replace
 
 from windlass.core.limits import parse_rate
-from windlass.core.names import check_text, shorten
+from windlass.core.names import shorten
 from windlass.core.retry import Retry
 from windlass.core.task import NewTask, OnFailure, Rate
 from windlass.core.times import Duration, duration, moment
@@ -149,24 +149,3 @@ def check_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields, or raise `InvalidTask` now if a store would later."""
     check_task(NewTask(**fields))
     return fields
-
-
-def check_schedule(schedule: str, tz: str, misfire: str) -> None:
-    """Raise `InvalidTask` if the schedule, the time zone or the misfire policy is invalid."""
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-    from cronsim import CronSim, CronSimError
-
-    check_text("schedule", schedule)
-    check_text("tz", tz)
-    if misfire not in get_args(Misfire):
-        raise InvalidTask(f"misfire={shorten(misfire)} is unknown. Use last, skip or all.")
-    try:
-        next(CronSim(schedule, datetime(2026, 1, 1, tzinfo=UTC)))
-    except (CronSimError, StopIteration) as error:
-        reason = str(error) or "it never fires"
-        raise InvalidTask(f"schedule={schedule!r} is not a cron expression ({reason}). Give five fields.") from None
-    try:
-        ZoneInfo(tz)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InvalidTask(f"tz={tz!r} is not a time zone. Give a name such as Europe/Berlin.") from None

@@ -19,6 +19,7 @@ from windlass.client.async_bridge import in_thread
 from windlass.client.context import current_assignment
 from windlass.client.handle import Handle
 from windlass.client.handlers import Using
+from windlass.client.notebook import html_list
 from windlass.client.options import prerequisites
 from windlass.clock import SystemClock, entropy
 from windlass.core.ids import fresh_id, keyed_id
@@ -32,6 +33,8 @@ from windlass.stores.protocol import Filter
 
 R_co = TypeVar("R_co", covariant=True)
 
+_SHOWN = 50
+"""How many steps a notebook shows."""
 _PART = 10_000
 """Tasks per submit when a workflow is too large for one batch."""
 
@@ -90,6 +93,17 @@ class Workflow:
         self._tasks.append(task if task.key is not None else replace(task, id=step.id))
         self.steps.append(step)
         return step
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks: the first steps and their states now."""
+        heads, shown = ("step", "handler", "state"), list(zip(self.steps, self._tasks, strict=True))[:_SHOWN]
+        found = self._app_store.store.get([step.id for step, _ in shown])
+        rows = [
+            (new.key or step.id, new.handler, "not submitted" if task is None else task.state.value)
+            for (step, new), task in zip(shown, found, strict=True)
+        ]
+        more = f", the first {_SHOWN}" if len(self.steps) > _SHOWN else ""
+        return html_list(f"Workflow {self.name}: {len(self.steps):,} steps{more}", heads, rows)
 
     def __enter__(self) -> Workflow:
         return self

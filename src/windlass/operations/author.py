@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -11,6 +13,14 @@ from windlass.core.names import MAX_AUTHOR, check_author
 from windlass.core.times import Duration, Micros, duration, span
 from windlass.redaction import redact_text
 from windlass.stores.coordination import MAX_TEXT, Entry
+
+
+def user_name() -> str:
+    """Return the name of the account that runs this process."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # An account without a name, as in some containers.
+        return "local"
 
 
 class Author(Struct, frozen=True):

@@ -65,13 +65,23 @@ class MemorySubmit(MemoryBase):
             new = {one.id for one in fresh}
             return [Receipt(one.id, one.id in new, self._tables.tasks[one.id].state) for one in drafts]
 
-    def fire(self, cron: str, nominal: Micros, tasks: Sequence[NewTask]) -> list[Receipt] | None:
+    def fire(
+        self,
+        cron: str,
+        nominal: Micros,
+        tasks: Sequence[NewTask],
+        *,
+        version: int | None = None,
+        due: Micros | None = None,
+    ) -> list[Receipt] | None:
         with self._lock:
             known = self._tables.cron(cron)
             if known.paused or (known.fired is not None and known.fired >= nominal):
                 return None
+            if version not in (None, known.version):
+                return None
             receipts = self.submit(tasks)
-            self._tables.crons[cron] = replace(known, fired=nominal)
+            self._tables.crons[cron] = replace(known, fired=nominal, due=due)
             return receipts
 
     def _check_prerequisites(self, fresh: Sequence[Draft], now: Micros) -> dict[TaskId, Placeholder]:

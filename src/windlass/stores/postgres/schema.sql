@@ -332,7 +332,8 @@ CREATE TABLE windlass.handler (
     seen       bigint NOT NULL
 );
 
--- `fired` is the latest nominal time that fired or was skipped. The node that moves it forward fires the cron.
+-- `fired` is the latest nominal time that fired or was skipped. The node that moves it forward fires the cron. `due` is when
+-- a cron that was created at run time fires next; crons in code have none. `version` grows with every change.
 CREATE TABLE windlass.cron (
     name       text COLLATE "C" PRIMARY KEY,
     handler    text COLLATE "C" NOT NULL,
@@ -343,8 +344,17 @@ CREATE TABLE windlass.cron (
     fired      bigint,
     paused     boolean NOT NULL DEFAULT false,
     paused_by  text,
-    paused_why text
+    paused_why text,
+    queue       text COLLATE "C",
+    tenant      text COLLATE "C",
+    priority    integer,
+    starts      bigint,
+    ends        bigint,
+    at_run_time boolean NOT NULL DEFAULT false,
+    version     bigint NOT NULL DEFAULT 0,
+    due         bigint
 );
+CREATE INDEX cron_due ON windlass.cron (due) WHERE at_run_time AND NOT paused;
 
 -- Small documents, updated in place (HOT updates). A removed one has no value and keeps its version. `mark` identifies the
 -- last write, so that a writer whose answer was lost can find out whether it was committed.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from msgspec import Struct
@@ -106,8 +106,16 @@ class SqlSubmit(SqlBase):
         """Write a checked batch in a transaction of its own. A database may override this with a faster path."""
         return self._db.transact(Submit(self._db, drafts, joined=False, lease=lease, notes=notes))
 
-    def fire(self, cron: str, nominal: Micros, tasks: Sequence[NewTask]) -> list[Receipt] | None:
-        fired = self._db.transact(Fire(self._db, self._drafts(tasks), cron, nominal))
+    def fire(
+        self,
+        cron: str,
+        nominal: Micros,
+        tasks: Sequence[NewTask],
+        *,
+        version: int | None = None,
+        due: Micros | None = None,
+    ) -> list[Receipt] | None:
+        fired = self._db.transact(Fire(self._db, self._drafts(tasks), cron, nominal, version, due))
         return None if fired is None else self._after(fired)
 
     def _drafts(self, tasks: Sequence[NewTask]) -> list[Draft]:
@@ -384,20 +392,31 @@ class Submit:
 class Fire:
     """The transaction that submits a cron's batch, if it is the first to move the cron to its nominal time.
 
-    It returns None if the cron is paused or has already fired for that time.
+    It returns None if the cron is paused, has already fired for that time, or is in another version.
     """
 
-    def __init__(self, db: Dialect, drafts: Sequence[Draft], cron: str, nominal: Micros) -> None:
+    def __init__(
+        self,
+        db: Dialect,
+        drafts: Sequence[Draft],
+        cron: str,
+        nominal: Micros,
+        version: int | None,
+        due: Micros | None,
+    ) -> None:
         self._db = db
         self._drafts = drafts
         self._cron = cron
         self._nominal = nominal
+        self._version = version
+        self._due = due
         self._submit = Submit(db, drafts, joined=False)
         self._tried = self._again = False
 
     def __call__(self, tx: Transaction) -> Submitted | None:
         self._again, self._tried = self._tried, True
-        moved = tx.query("fire", name=self._cron, nominal=self._nominal).rows()
+        place: dict[str, Any] = {"nominal": self._nominal, "version": self._version, "due": self._due}
+        moved = tx.query("fire", name=self._cron, **place).rows()
         if not moved and not tx.query("cron_is_known", name=self._cron).rows():
             raise UnknownCron(self._cron)
         if not moved and not self._was_committed(tx):
