@@ -22,7 +22,7 @@ def pack(order: int) -> str:
 
 @app.task
 def notify(order: int, cents: int, parcel: str) -> str:
-    """Tell the customer."""
+    """Return what the customer is going to read."""
     return f"order {order}: {cents} cents paid, {parcel} is on its way"
 
 

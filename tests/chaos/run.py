@@ -24,7 +24,7 @@ from windlass.stores.protocol import Store
 PRODUCERS = 2
 RECOVERY_SECONDS = 120.0
 BOUNDS = {"recovery": 6.0, "notice": 15.0, "clock": 0.1, "call": 90.0}
-"""Wider than the promises, because a machine with few cores starts nodes and databases beside the measurements."""
+"""Wider than the promises, because a machine with few cores starts nodes and databases during the measurements."""
 
 
 class Verdict(Struct, kw_only=True):

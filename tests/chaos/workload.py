@@ -96,7 +96,7 @@ def cancel(history: History, rng: Random, stop: threading.Event) -> None:
 
 
 def submit(workflow: str, graph: list[Planned]) -> None:
-    """Submit a graph as one workflow: all of it or nothing."""
+    """Submit a graph as one workflow, in one transaction."""
     with app.workflow(workflow) as wf:
         steps: list[Any] = []
         for each in graph:

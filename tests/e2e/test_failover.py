@@ -23,7 +23,7 @@ from windlass.wiring import open_store
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not (find_postgres() / "pg_basebackup").exists(), reason="there is no pg_basebackup here"),
+    pytest.mark.skipif(not (find_postgres() / "pg_basebackup").exists(), reason="pg_basebackup is not installed"),
 ]
 REPLICATION = {"wal_level": "replica", "max_wal_senders": "4", "max_connections": "100"}
 

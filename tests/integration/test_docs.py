@@ -70,7 +70,7 @@ def test_the_code_of_other_libraries_is_valid_and_runs_where_they_are_installed(
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in WITH_COMMANDS])
 def test_the_commands_of_the_page_do_what_it_says(page: Path, tmp_path: Path) -> None:
-    """Run all console blocks of a page in one shell, beside the file that the page shows."""
+    """Run all console blocks of a page in one shell, in the folder of the file that the page shows."""
     write_the_shop(tmp_path, page)
     console = "".join(re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL))
     commands = [line.removeprefix("$ ") for line in console.splitlines() if line.startswith("$ ")]
