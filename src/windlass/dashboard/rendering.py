@@ -52,7 +52,7 @@ def environment() -> Environment:
     names |= {"describe_scope": describe_scope, "describe_amounts": describe_amounts}
     found.globals.update(names)
     filters: dict[str, Any] = {"span": span, "number": format_number, "time": format_time, "plain": plain}
-    found.filters.update({**filters, "seconds": format_seconds, "percent": format_percent})
+    found.filters.update({**filters, "seconds": format_seconds, "percent": format_percent, "handler": short_handler})
     # Regions are rendered alone, without the imports of their template, so the macros are known everywhere.
     found.globals.update(
         (name, value)
@@ -130,6 +130,16 @@ def duration(value: timedelta) -> str:
 def format_percent(value: float | None) -> str:
     """Return a share as a percentage."""
     return "–" if value is None else f"{value:.0%}"
+
+
+def short_handler(name: str) -> str:
+    """Return the end of a handler's name, which says the most: its module and function.
+
+    >>> short_handler("shop.tasks.mail.send")
+    '…mail.send'
+    """
+    parts = name.split(".")
+    return name if len(parts) < 3 else f"…{'.'.join(parts[-2:])}"
 
 
 def plain(text: object) -> Markup:
