@@ -21,7 +21,7 @@ from windlass.core.times import Micros, format_duration, micros, to_datetime
 from windlass.dashboard.svg.bars import draw_share, draw_sparkline
 from windlass.dashboard.svg.timeline import draw_timeline
 from windlass.dashboard.visit import Visit
-from windlass.operations.presentation import escape_controls, format_attempts, format_few, format_span
+from windlass.operations.presentation import escape_controls, format_attempts, format_few, format_span, shorten_handler
 
 LIVE = "live_"
 _ICON = Markup('<svg class="icon" aria-hidden="true"><use href="#i-{}"/></svg>')
@@ -45,6 +45,7 @@ def environment() -> Environment:
     names |= {
         "few": format_few,
         "duration": duration,
+        "iso": format_iso,
         "pace": format_pace,
         "draw_share": draw_share,
         "draw_sparkline": draw_sparkline,
@@ -52,7 +53,7 @@ def environment() -> Environment:
     names |= {"describe_scope": describe_scope, "describe_amounts": describe_amounts}
     found.globals.update(names)
     filters: dict[str, Any] = {"span": span, "number": format_number, "time": format_time, "plain": plain}
-    found.filters.update({**filters, "seconds": format_seconds, "percent": format_percent, "handler": short_handler})
+    found.filters.update({**filters, "seconds": format_seconds, "percent": format_percent, "short": shorten_handler})
     # Regions are rendered alone, without the imports of their template, so the macros are known everywhere.
     found.globals.update(
         (name, value)
@@ -122,6 +123,11 @@ def format_pace(rate: float) -> str:
     return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.0f}/min"
 
 
+def format_iso(at: Micros) -> str:
+    """Return a moment as forms take it."""
+    return to_datetime(at).isoformat(sep=" ", timespec="seconds")
+
+
 def duration(value: timedelta) -> str:
     """Return a duration as forms take it, such as 1h30m."""
     return format_duration(micros(value))
@@ -130,16 +136,6 @@ def duration(value: timedelta) -> str:
 def format_percent(value: float | None) -> str:
     """Return a share as a percentage."""
     return "–" if value is None else f"{value:.0%}"
-
-
-def short_handler(name: str) -> str:
-    """Return the end of a handler's name, which says the most: its module and function.
-
-    >>> short_handler("shop.tasks.mail.send")
-    '…mail.send'
-    """
-    parts = name.split(".")
-    return name if len(parts) < 3 else f"…{'.'.join(parts[-2:])}"
 
 
 def plain(text: object) -> Markup:
