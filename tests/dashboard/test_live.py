@@ -108,7 +108,7 @@ async def test_tabs_with_equal_rights_share_one_view_and_have_their_own_form_tok
         _, seen = await read(three, lambda name, _: name == "regions")
 
         assert len(views._views) == 2  # pyright: ignore[reportPrivateUsage]
-        assert "of-eve" not in json.dumps(seen), "without the scope operate there is no form"
+        assert "of-eve" not in json.dumps(seen), "without the scope operate nobody gets a form"
     assert not views._views, "nobody looks any more"  # pyright: ignore[reportPrivateUsage]
 
 
