@@ -32,8 +32,8 @@ EXAMPLES: Mapping[str, Example] = {
     "/audit": lambda site: ["audit", "audit?subject=queue%2F&by=ops&text=paused", "audit?text=nothing-like-this"],
     "/pool": lambda site: ["pool", f"pool?name={POOL}"],
     "/workflows/view": lambda site: [
-        f"workflows/view?{urlencode({'name': WORKFLOW, 'tenant': 'acme', 'view': view})}"
-        for view in ("graph", "gantt", "table")
+        f"workflows/view?{urlencode({'name': WORKFLOW, 'tenant': 'acme', 'show': show})}"
+        for show in ("graph", "gantt", "table")
     ],
 }
 
