@@ -45,6 +45,7 @@ def environment() -> Environment:
     names |= {
         "few": format_few,
         "duration": duration,
+        "iso": format_iso,
         "pace": format_pace,
         "draw_share": draw_share,
         "draw_sparkline": draw_sparkline,
@@ -120,6 +121,11 @@ def format_number(value: float | None) -> str:
 def format_pace(rate: float) -> str:
     """Return tasks per second, or per minute if they are few."""
     return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.0f}/min"
+
+
+def format_iso(at: Micros) -> str:
+    """Return a moment as forms take it."""
+    return to_datetime(at).isoformat(sep=" ", timespec="seconds")
 
 
 def duration(value: timedelta) -> str:
