@@ -15,7 +15,7 @@ from windlass.dashboard.load_chart import Span, draw_load
 from windlass.dashboard.page import Nav, Pages
 from windlass.dashboard.svg.elements import Markup
 from windlass.dashboard.visit import Visit
-from windlass.operations import audit, breakers, dead_letters, nodes, pools, queues
+from windlass.operations import audit, breakers, dead_letters, nodes, pool_history, pools, queues
 from windlass.operations.breakers import BreakerView
 from windlass.operations.pools import PoolView
 from windlass.operations.queues import QueueView
@@ -147,7 +147,8 @@ def _series_of(visit: Visit, known: Sequence[QueueView]) -> _Series | None:
 
 def _chart(visit: Visit, queue: str | None, span: Span) -> Markup:
     points = queues.series(visit.access, queue, span.resolution, span.length + timedelta(microseconds=span.bucket))
-    return draw_load(points, span, visit.now, zone=visit.times.zone)
+    sizes = [] if visit.caller.limited else pool_history.read_total_size(visit.access, last=span.length)
+    return draw_load(points, span, visit.now, zone=visit.times.zone, sizes=sizes)
 
 
 def _pace(visit: Visit, queue: str | None) -> Pace:
