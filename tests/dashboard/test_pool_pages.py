@@ -267,18 +267,3 @@ async def test_limited_tokens_see_no_pools_and_readers_no_buttons(
     assert "Pause" not in page
     assert (await reader.post("/pool/pause", name="mail")).status_code == 403
     assert store.controls(OVERRIDES) == []
-
-
-@pytest.mark.usefixtures("session")
-async def test_the_sizes_of_all_pools_are_added_up(store: MemoryStore, clock: ManualClock) -> None:
-    note(store, "grew", 1, 2, 1.7)
-    first = clock.now()
-    report = NodeReport(pools={"other": PoolReport(queues=("other",), max=8, target=5)})
-    store.report(a_session(store, ttl=timedelta(hours=1)), msgspec.json.encode(report).decode())
-    clock.advance(timedelta(minutes=1))
-    note(store, "shrank", 2, 1, 0.5)
-
-    found = pool_history.read_total_size(Access(store, clock=clock), last=timedelta(hours=1))
-
-    # The other pool has no ledger, so it always had the size it has.
-    assert found == [(clock.now() - 3_600_000_000, 5.0), (first, 7.0), (clock.now(), 6.0)]

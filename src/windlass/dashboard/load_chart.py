@@ -117,3 +117,18 @@ def _join(points: Sequence[Point], bucket: Micros, start: Micros, end: Micros) -
         if at in found:
             found[at].add(point)
     return list(found.items())
+
+
+def add_steps(histories: Sequence[Sequence[tuple[Micros, float | None]]]) -> list[tuple[Micros, float | None]]:
+    """Add up the sizes of several pools, each as steps, into those of all of them. None is an unknown size."""
+    changes = sorted(
+        ((at, number, value) for number, steps in enumerate(histories) for at, value in steps),
+        key=lambda change: change[0],
+    )
+    sizes: list[float | None] = [None] * len(histories)
+    found: dict[Micros, float | None] = {}
+    for at, number, value in changes:
+        sizes[number] = value
+        known = [size for size in sizes if size is not None]
+        found[at] = sum(known) if len(known) == len(sizes) else None
+    return list(found.items())

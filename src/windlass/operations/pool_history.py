@@ -15,15 +15,13 @@ from windlass.autoscale.observe import select_members
 from windlass.core.times import Micros, micros
 from windlass.operations import audit
 from windlass.operations.access import Access
-from windlass.operations.pools import check_pool, describe, describe_all, look_at
+from windlass.operations.pools import check_pool, describe, look_at
 from windlass.stores.coordination import EntrySeen, Look
 from windlass.stores.series import Point, Resolution, join_points
 
 DECIDED = ("grew", "shrank", "held", "alert")
 """The actions of the autoscaler in the audit log. All others are changes by people."""
 MAX_ENTRIES = 2_000
-MAX_POOLS = 20
-"""Of how many pools the sizes are added up."""
 MAX_LOADS = 50
 """Of how many queues the load is read."""
 SURE = 2.0
@@ -107,21 +105,6 @@ def read_history(access: Access, name: str, *, last: timedelta) -> PoolHistory:
         needs=view.needs,
         forecast=_forecast(look, name, view.threads),
     )
-
-
-def read_total_size(access: Access, *, last: timedelta) -> list[tuple[Micros, float | None]]:
-    """Return how many workers all pools together had since `last` ago, as steps."""
-    changes: list[tuple[Micros, str, float]] = []
-    look = look_at(access.whole_store)
-    for view in describe_all(look)[:MAX_POOLS]:
-        sizes = read_history(access, view.name, last=last).sizes
-        changes += [(at, view.name, value or 0.0) for at, value in sizes]
-    current: dict[str, float] = {}
-    found: dict[Micros, float | None] = {}
-    for at, name, value in sorted(changes, key=lambda change: change[0]):
-        current[name] = value
-        found[at] = sum(current.values())
-    return list(found.items())
 
 
 def read_load(access: Access, queues: Sequence[str], resolution: Resolution, *, last: timedelta) -> list[Point]:
