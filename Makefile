@@ -47,7 +47,7 @@ bench-autoscale: $(VENV)/.dev ## Compare the autoscaler with models of others in
 compare: $(VENV)/.dev ## Compare Windlass with the peers that are installed (requirements/peers.txt): CPU time per task, rates, times.
 	$(BIN)/python -m benchmarks.cpu $(ARGS)
 
-soak: $(VENV)/.dev ## Run the long tests, which `make test` leaves out.
+soak: $(VENV)/.dev ## Run the long tests, which `make test` leaves out; the simulation for WINDLASS_SOAK_SECONDS (an hour).
 	$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
 
 lock: $(VENV)/.dev ## Regenerate requirements/*.txt from pyproject.toml; ARGS="--upgrade" takes newer releases.

@@ -89,3 +89,18 @@ def _join(points: Sequence[Point], bucket: Micros, start: Micros, end: Micros) -
         if at in found:
             found[at].add(point)
     return list(found.items())
+
+
+def add_steps(histories: Sequence[Sequence[tuple[Micros, float | None]]]) -> list[tuple[Micros, float | None]]:
+    """Add up the sizes of several pools, each as steps, into those of all of them. None is an unknown size."""
+    moments = sorted({at for steps in histories for at, _ in steps})
+    found: list[tuple[Micros, float | None]] = []
+    for moment in moments:
+        sizes = [_value_at(steps, moment) for steps in histories]
+        known = [size for size in sizes if size is not None]
+        found.append((moment, sum(known) if len(known) == len(sizes) else None))
+    return found
+
+
+def _value_at(steps: Sequence[tuple[Micros, float | None]], moment: Micros) -> float | None:
+    return next((value for at, value in reversed(steps) if at <= moment), None)
