@@ -54,8 +54,9 @@ def main() -> None:
                 running(store, dashboard=True, store_name="shop") as address,
                 launch_browser(find_browser()) as browser,
             ):
-                page = browser.new_page(viewport=SIZE, reduced_motion="reduce")
-                take(page, address, access, options.to)
+                context = browser.new_context(viewport=SIZE, reduced_motion="reduce")
+                take(context.new_page(), address, access, options.to)
+                context.close()
         finally:
             demo.terminate()
             demo.wait(60)
