@@ -425,8 +425,8 @@ class Fire:
         drafts: Sequence[Draft],
         cron: str,
         nominal: Micros,
-        version: int | None,
-        due: Micros | None,
+        version: int | None = None,
+        due: Micros | None = None,
     ) -> None:
         self._db = db
         self._drafts = drafts
