@@ -19,6 +19,7 @@ from windlass.core.task import TaskId
 from windlass.operations import breakers, crons, dead_letters, limits, pools, queues, tenants
 from windlass.operations.access import Access
 from windlass.operations.author import Author
+from windlass.operations.crons import NewCron
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.dead_letters import DeadGroup
 from windlass.stores.protocol import Filter, Store
@@ -38,7 +39,7 @@ class Site:
 
     def __init__(self, address: str, store: Store, folder: Path) -> None:
         self.address, self.store, self._folder = address, store, folder
-        self.access = Access(store)
+        self.access, self.author = Access(store), OPS
 
     def audit(self, subject: str) -> list[EntrySeen]:
         """Return the audit entries about a subject, newest first."""
@@ -92,6 +93,8 @@ def seed(store: Store, log: Callable[[], str]) -> None:
 
     until(is_ready, f"one task in every state: {count_states(store)}\n{log()[-2_000:]}")
     pools.tune(access, POOL, {"wait": 2.0}, author=OPS)
+    created = NewCron(name="created at run time", handler="charge", schedule="every 15m", args={"order": 1})
+    crons.create(access, created, OPS)
 
 
 def seed_tasks(store: Store) -> None:

@@ -294,6 +294,23 @@ class App:
         if not is_importing():
             self.worker(**options).run()
 
+    def dashboard(
+        self, *, user: Callable[[Mapping[str, Any]], str | None] | None = None, read_only: bool = False
+    ) -> Callable[..., Coroutine[Any, Any, None]]:
+        """Return the dashboard as an ASGI app, to mount under any path in FastAPI, Starlette or Django.
+
+        >>> api.mount("/windlass", app.dashboard())
+
+        People log in with a token. With `user`, they do not: it takes the ASGI scope of a request and returns the name
+        of the person whom the program has logged in, who may then do everything that the scope `operate` allows; None
+        refuses the request.
+        """
+        dashboard = import_module("windlass.dashboard.app")
+        return cast(
+            "Callable[..., Coroutine[Any, Any, None]]",
+            dashboard.EmbeddedDashboard(self, user=user, read_only=read_only),
+        )
+
     def manifest(self) -> Manifest:
         """Return the app's handlers and crons, for processes that do not import the app."""
         handlers = tuple(handler.info() for handler in self._handlers.values())

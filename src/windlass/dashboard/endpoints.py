@@ -40,6 +40,8 @@ HEADERS: Mapping[str, str] = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     ),
+    # Under the server's own no-referrer, browsers send forms with `Origin: null`, which is refused.
+    "Referrer-Policy": "same-origin",
     "Vary": "Cookie",
 }
 
@@ -232,8 +234,14 @@ class Endpoints:
 
     async def _session(self, request: Request) -> Session | None:
         await self._ready()
-        sessions = self._site.sessions
-        return sessions.find(request.cookies.get(sessions.cookie_name), self._service.clock.now())
+        sessions, now = self._site.sessions, self._service.clock.now()
+        cookie = request.cookies.get(sessions.cookie_name)
+        if self._site.user is None:
+            return sessions.find(cookie, now)
+        name = self._site.user(request.scope)
+        if not name:
+            raise Refused("forbidden", "You may not use this dashboard.")
+        return sessions.find_person(name, cookie, now)
 
     async def _form(self, request: Request, session: Session) -> Sequence[tuple[str, str]]:
         """Read a form and check that it comes from a page of this session."""

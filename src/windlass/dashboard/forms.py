@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from windlass.core.names import shorten
@@ -47,3 +49,28 @@ def read_number(field: str, text: str) -> int | None:
 def read_duration(field: str, text: str) -> timedelta | None:
     """Return a duration such as 30s, 10m or 2h; None for an empty field."""
     return duration(text.strip(), field) if text.strip() else None
+
+
+def read_moment(field: str, text: str, zone: tzinfo | None) -> datetime | timedelta | None:
+    """Return a date and time, in a zone if it names none, or a duration from now; None for an empty field."""
+    text = text.strip()
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return duration(text, field)
+        except InvalidTask:
+            right = "Use a date and time such as 2027-01-31 06:00, or a duration from now such as 2h."
+            raise InvalidTask(f"{field}={shorten(text)} is not a time. {right}") from None
+    return moment.replace(tzinfo=zone) if moment.tzinfo is None and zone else moment.astimezone()
+
+
+def read_object(field: str, text: str) -> dict[str, Any]:
+    """Return a JSON object; an empty one for an empty field."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any]) if text.strip() else {}
+    except msgspec.MsgspecError as error:
+        right = 'Use one such as {"total": 1}.'
+        raise InvalidTask(f"{field}={shorten(text)} is not a JSON object ({error}). {right}") from None

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
-from itertools import takewhile
+from itertools import islice, takewhile
+from typing import Any
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim
 from msgspec import Struct
 
+from windlass.core.payload import json_object
+from windlass.core.schedule import MISFIRES, explain, find_times, parse
 from windlass.core.task import Task
-from windlass.core.times import Micros, to_datetime, to_instant
-from windlass.dashboard.forms import Named
+from windlass.core.times import Micros, micros, to_datetime, to_instant
+from windlass.dashboard.forms import Named, read_moment, read_number, read_object
 from windlass.dashboard.page import Goto, Nav, Pages
 from windlass.dashboard.svg.elements import Markup, element
 from windlass.dashboard.visit import Visit
-from windlass.operations import crons
+from windlass.operations import crons, manifest
+from windlass.operations.caller import Scope
 from windlass.operations.clock_changes import ClockChange, find_clock_changes
-from windlass.operations.crons import CronView
+from windlass.operations.crons import CronView, NewCron
 from windlass.stores.series import Resolution
 
 SHOWN = 5
@@ -63,9 +66,27 @@ class CronPage(Struct, frozen=True, kw_only=True):
     rows: list[CronRow]
     hours: list[str]
     """The hours at the quarters of the next 24 hours, in the visitor's zone."""
+    can_create: bool
+    handlers: list[str]
+    misfires: tuple[str, ...] = MISFIRES
 
 
-@pages.show("/cron", "cron.html", title="Cron", nav=Nav("Cron", "c"), unrestricted=True)
+class CronForm(Named, frozen=True, kw_only=True):
+    """A cron to create or change. Empty fields are those of the handler."""
+
+    handler: str
+    schedule: str
+    args: str = ""
+    timezone: str = ""
+    misfire: str = "last"
+    queue: str = ""
+    tenant: str = ""
+    priority: str = ""
+    start: str = ""
+    end: str = ""
+
+
+@pages.show("/cron", "cron.html", title="Cron", nav=Nav("Cron", "c"))
 def show_crons(visit: Visit) -> CronPage:
     """Show all crons with their next and last runs."""
     found = crons.get_all(visit.access)
@@ -73,12 +94,31 @@ def show_crons(visit: Visit) -> CronPage:
     now = to_datetime(visit.now)
     quarters = [(now + DAY * part / 4).astimezone(visit.times.zone) for part in range(5)]
     return CronPage(
-        rows=[_row(visit, view, now, last.get(view.state.info.name)) for view in found],
+        rows=[_row(visit, view, last.get(view.state.info.name)) for view in found],
         hours=[f"{moment:%H:%M}" for moment in quarters],
+        can_create=visit.can_operate and visit.may(Scope.SUBMIT),
+        handlers=sorted(handler.name for handler in manifest.handlers(visit.access)),
     )
 
 
-@pages.act("/cron/run", unrestricted=True)
+@pages.act("/cron/create")
+def create(visit: Visit, form: CronForm) -> Goto:
+    """Create a cron at run time."""
+    crons.create(visit.access, NewCron(name=form.name.strip(), **_read(visit, form)), visit.author(form.why))
+    return Goto(path="cron", text=f"Cron {form.name} is created.")
+
+
+@pages.act("/cron/change")
+def change(visit: Visit, form: CronForm) -> Goto:
+    """Change a cron that was created at run time."""
+    before, given = crons.get(visit.access, form.name).state.info, _read(visit, form)
+    if given["args"] == json_object(before.args):
+        del given["args"]  # What the form shows may be redacted, and must not replace what is stored.
+    crons.change(visit.access, form.name, given, visit.author(form.why))
+    return Goto(path="cron", text=f"Cron {form.name} is changed.")
+
+
+@pages.act("/cron/run")
 def run(visit: Visit, form: Named) -> Goto:
     """Submit the task of a cron now."""
     receipt = crons.run(visit.access, form.name, visit.author(form.why))
@@ -87,14 +127,14 @@ def run(visit: Visit, form: Named) -> Goto:
     )
 
 
-@pages.act("/cron/pause", unrestricted=True)
+@pages.act("/cron/pause")
 def pause(visit: Visit, form: Named) -> Goto:
     """Pause a cron."""
     crons.pause(visit.access, form.name, visit.author(form.why))
     return Goto(path="cron", text=f"Cron {form.name} is paused until it is resumed.")
 
 
-@pages.act("/cron/resume", unrestricted=True)
+@pages.act("/cron/resume")
 def resume(visit: Visit, form: Named) -> Goto:
     """Resume a cron."""
     found = crons.resume(visit.access, form.name, visit.author(form.why))
@@ -102,7 +142,7 @@ def resume(visit: Visit, form: Named) -> Goto:
     return Goto(path="cron", text=f"Cron {form.name} is resumed. Misfire policy for missed runs: {misfire}.")
 
 
-@pages.act("/cron/remove", unrestricted=True)
+@pages.act("/cron/remove")
 def remove(visit: Visit, form: Named) -> Goto:
     """Remove a cron."""
     found = crons.remove(visit.access, form.name, visit.author(form.why))
@@ -110,20 +150,37 @@ def remove(visit: Visit, form: Named) -> Goto:
     return Goto(path="cron", text=f"Cron {form.name} is removed.{again}")
 
 
-def _row(visit: Visit, view: CronView, now: datetime, last: Task | None) -> CronRow:
+def _read(visit: Visit, form: CronForm) -> dict[str, Any]:
+    return {
+        "handler": form.handler.strip(),
+        "schedule": form.schedule.strip(),
+        "args": read_object("args", form.args),
+        "timezone": form.timezone.strip() or "UTC",
+        "misfire": form.misfire,
+        "queue": form.queue.strip() or None,
+        "tenant": form.tenant.strip() or None,
+        "priority": read_number("priority", form.priority),
+        "start": read_moment("start", form.start, visit.times.zone),
+        "end": read_moment("end", form.end, visit.times.zone),
+    }
+
+
+def _row(visit: Visit, view: CronView, last: Task | None) -> CronRow:
     info = view.state.info
-    here = now.astimezone(ZoneInfo(info.timezone))
-    soon = list(takewhile(lambda moment: moment < now + DAY, _first_runs(info.schedule, here, MOST_TICKS + 1)))
+    zone, day = ZoneInfo(info.timezone), micros(DAY)
+    soon = list(takewhile(lambda at: at < visit.now + day, islice(find_times(info, visit.now), MOST_TICKS + 1)))
+    following = [to_datetime(at).astimezone(zone) for at in islice(find_times(info, visit.now), SHOWN)]
     took = None if last is None or last.finished is None or last.claimed is None else last.finished - last.claimed
     return CronRow(
         view=view,
-        words=CronSim(info.schedule, here).explain(),
-        next=[_next_run(moment, visit.times.zone) for moment in _first_runs(info.schedule, here, SHOWN)],
-        day=draw_day([(moment - now) / DAY for moment in soon]),
+        words=explain(info.schedule),
+        next=[_next_run(moment, visit.times.zone) for moment in following],
+        day=draw_day([(at - visit.now) / day for at in soon]),
         last=last,
         took=took,
-        has_run=view.state.fired is not None and view.state.fired % Resolution.MINUTE == 0,
-        warnings=_find_warnings(info.schedule, info.timezone, here.date()),
+        # Scheduled times are whole seconds; the time at which it was published or created is not.
+        has_run=view.state.fired is not None and view.state.fired % Resolution.SECOND == 0,
+        warnings=_find_warnings(info.schedule, info.timezone, to_datetime(visit.now).astimezone(zone).date()),
     )
 
 
@@ -150,13 +207,9 @@ def draw_day(shares: Sequence[float]) -> Markup:
     )
 
 
-def _first_runs(schedule: str, after: datetime, number: int) -> list[datetime]:
-    runs = CronSim(schedule, after)
-    return [moment for _, moment in zip(range(number), runs, strict=False)]
-
-
 @lru_cache(maxsize=1_000)
 def _find_warnings(schedule: str, zone: str, day: date) -> list[ClockChange]:
     """Return what the clocks do to a cron within a year. Cached, because it looks at every day."""
+    expression = parse(schedule)
     start = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    return find_clock_changes(schedule, ZoneInfo(zone), start, 1)
+    return find_clock_changes(expression, ZoneInfo(zone), start, 1) if isinstance(expression, str) else []

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
 from msgspec import Struct
 
-from windlass.core.names import shorten
 from windlass.core.task import Task
 from windlass.core.times import Micros
 from windlass.dashboard.canary_threads import MAX_PATIENCE, run_in_background
-from windlass.dashboard.forms import Reason, read_duration
+from windlass.dashboard.forms import Reason, read_duration, read_object
 from windlass.dashboard.page import Goto, Nav, Pages
 from windlass.dashboard.visit import Visit
 from windlass.errors import InvalidTask, NotAllowed, WindlassError
@@ -128,7 +124,7 @@ def start_canary(visit: Visit, group: str, form: StartCanary) -> Goto:
 def edit(visit: Visit, group: str, form: EditGroup) -> Goto:
     """Submit every task of a bug again, with other values of some arguments."""
     found = dead_letters.get(visit.access, group)
-    number = dead_letters.edit(visit.access, found, parse_changes(form.changes), visit.author(form.why))
+    number = dead_letters.edit(visit.access, found, read_object("changes", form.changes), visit.author(form.why))
     text = f"Submitted {number:,} task{'s' * (number != 1)} with other arguments. The failed ones stay."
     return Goto(path=f"dead/{found.id}", text=text)
 
@@ -141,20 +137,12 @@ def drop(visit: Visit, group: str, form: Reason) -> Goto:
     return Goto(path="dead", text=f"Dropped {number:,} task{'s' * (number != 1)} of bug {found.id} for good.")
 
 
-def parse_changes(text: str) -> Mapping[str, Any]:
-    """Parse new values of arguments. Raise `InvalidTask` unless they are a JSON object."""
-    try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        raise InvalidTask(f'changes={shorten(text)} is not a JSON object such as {{"total": 1}}: {error}') from None
-
-
 def _preview(visit: Visit, group: DeadGroup, text: str) -> tuple[Edit | None, str]:
     """Return what an edit would do, or what is wrong with it."""
     if not text.strip() or not visit.can_operate:
         return None, ""
     try:
-        return dead_letters.preview_edit(visit.access, group, parse_changes(text)), ""
+        return dead_letters.preview_edit(visit.access, group, read_object("changes", text)), ""
     except WindlassError as error:
         return None, str(error)
 
