@@ -3,7 +3,7 @@
 Two tasks are equal if they have the same tenant, queue and handler, and the same unique key, or without one the same
 arguments. A store keeps a lock for each such group: the task that holds it, and until when it counts although it has
 left the queue. A task that failed, expired or was cancelled never counts. With `debounce`, an equal task that is queued
-starts later instead (docs/decisions/0024-unique-tasks.md).
+starts later instead (docs/decisions/0025-unique-tasks.md).
 """
 
 from __future__ import annotations

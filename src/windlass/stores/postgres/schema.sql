@@ -468,7 +468,7 @@ BEGIN
                 ELSE coalesce((SELECT max(number) FROM windlass.lot WHERE queue = of_queue), 0) END;
 END $$;
 
--- Locks of unique tasks (docs/decisions/0024-unique-tasks.md): the task that holds each, and until when it counts after it has
+-- Locks of unique tasks (docs/decisions/0025-unique-tasks.md): the task that holds each, and until when it counts after it has
 -- started. From `look` on the sweep deletes a lock whose task is not queued.
 CREATE TABLE windlass.unique_lock (
     id    uuid PRIMARY KEY,

@@ -403,7 +403,7 @@ CREATE TABLE bucket (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX bucket_full ON bucket (full_at);
 
--- Locks of unique tasks (docs/decisions/0024-unique-tasks.md): the task that holds each, and until when it counts after it has
+-- Locks of unique tasks (docs/decisions/0025-unique-tasks.md): the task that holds each, and until when it counts after it has
 -- started. From `look` on the sweep deletes a lock whose task is not queued.
 CREATE TABLE unique_lock (
     id    BLOB PRIMARY KEY,

@@ -1,6 +1,6 @@
 -- Unique tasks. Safe to run twice.
 
--- Locks of unique tasks (docs/decisions/0024-unique-tasks.md): the task that holds each, and until when it counts after it has
+-- Locks of unique tasks (docs/decisions/0025-unique-tasks.md): the task that holds each, and until when it counts after it has
 -- started. From `look` on the sweep deletes a lock whose task is not queued.
 CREATE TABLE IF NOT EXISTS windlass.unique_lock (
     id    uuid PRIMARY KEY,
