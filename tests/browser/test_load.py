@@ -30,17 +30,6 @@ MOST_PER_TAB = 0.02
 """The share of a core that one open tab may cost the server."""
 PAGES = ("", "tasks", "tasks?q=state%3Acompleted", "queues", "queues/default")
 """Pages that change with every task."""
-    "",
-    "tasks",
-    "tasks?q=state%3Acompleted",
-    "queues",
-    "queues/default",
-    "workflows",
-    "pool",
-    "dead",
-    "cron",
-    "audit",
-)
 
 
 @pytest.mark.soak
