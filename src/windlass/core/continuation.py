@@ -90,7 +90,7 @@ def check_added(parent: Task, added: Added, now: Micros, entropy: Callable[[int]
         raise InvalidTask(f"key={parent.key!r} is that of the running task itself. Use another key.")
     if added.then is None:
         return AddedDrafts(steps, None)
-    then = replace(_adopt(parent, added.then, parent.rules.origin), key=None, id=None, wait=None)
+    then = replace(_adopt(parent, added.then, parent.rules.origin), key=None, id=None, wait=None, unique=None)
     [continuation] = draft([then], now, entropy)
     _check_references(continuation)
     if parent.id in continuation.prerequisites or any(parent.id in one.prerequisites for one in steps):
