@@ -101,11 +101,11 @@ class ClosedDropsAll(SharedStore):
 class FiresAgain(SharedStore):
     """M12: a cron fires whatever fired before."""
 
-    def fire(self, cron: str, nominal: Micros, tasks: Sequence[NewTask]) -> list[Receipt] | None:
+    def fire(self, cron: str, nominal: Micros, *args: Any, **options: Any) -> list[Receipt] | None:
         known = self.tables.cron(cron)
         if not known.paused and known.fired is not None:
             self.tables.crons[cron] = replace(known, fired=min(known.fired, nominal - 1))
-        return super().fire(cron, nominal, tasks)
+        return super().fire(cron, nominal, *args, **options)
 
 
 class AuditOutside(SharedStore):

@@ -99,6 +99,8 @@ class _Simulation:
         self.bounds = Bounds(
             session_ttl=ttl.total_seconds(), recovery=2.0, notice=ttl.total_seconds() + 1.0, call=30.0, clock=0.0
         )
+        if "clock_jumps" in world.faults.kinds:
+            self.bounds.notice += MOST_SECONDS  # A node measures what is left of an expiry on its own clock.
         autoscaled, threads = draw.random() < 0.3, draw.choice((1, 1, 2, 3))
         for number in range(draw.choice((1, 2, 2, 3))):
             size = {"min": 1, "max": 3} if autoscaled else {"size": draw.randint(1, 3)}
@@ -135,7 +137,7 @@ class _Simulation:
             for node in world.nodes:
                 if node.host is not None:
                     scheduler.kill(node.host)
-        return [Finding("R5", problem) for problem in world.problems]
+        return [Finding("node", problem) for problem in world.problems]
 
     def _heal(self) -> None:
         self._world.heal()
