@@ -107,7 +107,7 @@ def _is_excused(recording: Recording, kill: Fault, until: float) -> bool:
     broken: set[str] = set()
     for fault in recording.faults:
         if fault is not kill and fault.start <= until and (fault.end is None or fault.end >= kill.start):
-            if fault.kind == "outage":
+            if not fault.node:  # The store was away, or its clock jumped.
                 return True
             broken.add(fault.node)
     return not others - broken
