@@ -26,7 +26,7 @@ from tests.simulation.workers import NodeHost, Plan, SimulatedHub
 from windlass.config import NodeSettings
 from windlass.core.manifest import Manifest
 from windlass.core.task import Claim
-from windlass.events import ControllerFailed, DutyFailed, Event, Events, StoreCallFailed
+from windlass.events import ControllerFailed, DutyFailed, Event, Events, SessionEnded, StoreCallFailed
 from windlass.stores.memory import sessions as memory_sessions
 from windlass.stores.memory import submit as memory_submit
 from windlass.worker import (
@@ -87,13 +87,15 @@ class World:
         submits = bool(args.get("submits"))
         return Plan(seconds, end, stops=not happens("stubborn"), submits=submits)
 
-    def begin_call(self, call: str, what: str, tenant: str, tasks: tuple[str, ...]) -> None:
-        """Record that a handler calls the store."""
+    def begin_call(self, call: str, what: str, tenant: str, tasks: tuple[str, ...], node: str = "") -> None:
+        """Record that a handler or an operator calls."""
         now = self.store.clock.now() / 1e6
-        self.store.records.append(Invoke(call=call, process=call, what=what, at=now, tenant=tenant, tasks=tasks))
+        self.store.records.append(
+            Invoke(call=call, process=call, what=what, at=now, tenant=tenant, tasks=tasks, node=node)
+        )
 
     def end_call(self, call: str, *, refused: bool) -> None:
-        """Record the answer to a handler. A refusal may be one of an unknown outcome."""
+        """Record the answer. A refusal may be one of an unknown outcome."""
         now = self.store.clock.now() / 1e6
         self.store.records.append(End(call=call, status="unknown" if refused else "ok", at=now))
 
@@ -222,18 +224,21 @@ class SimulatedNode:
         if whole_machine:
             self.host.machine_paused_until = self.host.paused_until
 
-    def drain(self, *, then_start: bool, done: Callable[[bool], None] = lambda _clean: None) -> None:
-        """Drain the node. `done` is called when it has ended: True if the store took every call meanwhile."""
+    def drain(self, *, then_start: bool, done: Callable[[], None] = lambda: None) -> None:
+        """Drain the node, and record it: as `ok` if no call failed and no session was lost. At the end, call `done`."""
         host, real = self.host, self.real
         if host is None or real is None or self._draining is not None:
             return
         ended = self._draining = SimulatedEvent(self.world.scheduler)
         failures = self._store_failures
         self.world.say(self.name, "drains")
+        call = f"drain:{self.name}:{self._boots}"
+        self.world.begin_call(call, "drain", "", (), node=self.name)
 
         def wait() -> None:
             ended.wait()
-            done(self._store_failures == failures)
+            self.world.end_call(call, refused=self._store_failures != failures)
+            done()
             if then_start:
                 self.start()
 
@@ -287,7 +292,7 @@ class SimulatedNode:
     def _on_event(self, event: Event) -> None:
         if isinstance(event, DutyFailed | ControllerFailed):
             self.world.problems.append(f"{self.name}: {event}")
-        if isinstance(event, StoreCallFailed):
+        if isinstance(event, StoreCallFailed) or (isinstance(event, SessionEnded) and event.why != "closed"):
             self._store_failures += 1
         if self.world.trace is not None:
             self.world.say(self.name, repr(event))

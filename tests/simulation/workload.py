@@ -97,6 +97,7 @@ class Producer:
         self._random = random
         self._style = style
         self._graphs = 0
+        self._poisoned = False
         self._stored_keys: list[tuple[str, list[str]]] = []
         """The latest workflows that are in the store, each with the keys of its tasks."""
 
@@ -241,7 +242,10 @@ class Producer:
 
     def _draw_args(self) -> dict[str, bool]:
         options = self._style.options
-        drawn = (option for option in ("poison", "submits") if option in options and self._random.random() < 0.15)
+        drawn = [option for option in ("poison", "submits") if option in options and self._random.random() < 0.15]
+        if "poison" in drawn and self._poisoned:  # A pool that only dies waits longer and longer, on purpose.
+            drawn.remove("poison")
+        self._poisoned |= "poison" in drawn
         return dict.fromkeys(drawn, True)
 
 
