@@ -15,7 +15,7 @@ EDIT = urlencode({"changes": '{"note": "x"}'})
 
 EXAMPLES: Mapping[str, Example] = {
     "/tasks": lambda site: ["tasks", "tasks?q=state%3Afailed", "tasks?q=nonsense%3A"],
-    "/tasks/bulk": lambda site: ["tasks/bulk?verb=retry&q=state%3Afailed"],
+    "/tasks/bulk": lambda site: ["tasks/bulk?verb=retry&all=1&q=state%3Afailed"],
     "/tasks/{id}": lambda site: [
         f"tasks/{site.one(State.FAILED)}",
         f"tasks/{site.one(State.LEASED, 'hold')}",
@@ -32,7 +32,7 @@ EXAMPLES: Mapping[str, Example] = {
     "/audit": lambda site: ["audit", "audit?subject=queue%2F&by=ops&text=paused", "audit?text=nothing-like-this"],
     "/pool": lambda site: ["pool", f"pool?name={POOL}"],
     "/workflows/view": lambda site: [
-        f"workflows/view?{urlencode({'name': WORKFLOW, 'tenant': 'acme', 'view': view})}"
+        f"workflows/view?{urlencode({'name': WORKFLOW, 'tenant': 'acme', 'show': view})}"
         for view in ("graph", "gantt", "table")
     ],
 }

@@ -39,7 +39,7 @@ class Site:
 
     def __init__(self, address: str, store: Store, folder: Path) -> None:
         self.address, self.store, self._folder = address, store, folder
-        self.access = Access(store)
+        self.access, self.author = Access(store), OPS
 
     def audit(self, subject: str) -> list[EntrySeen]:
         """Return the audit entries about a subject, newest first."""

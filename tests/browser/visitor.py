@@ -55,12 +55,14 @@ class Visitor:
 
     def submit(self, form: str, **fields: str) -> None:
         """Fill in a form, open what it is folded into, and send it."""
-        folded = self.page.locator(f"details:not([open]):has({form}) > summary")
+        here = self.page.locator(form).first
+        folded = here.locator("xpath=ancestor::details[not(@open)]/summary")
         if folded.count():
             folded.first.click()
         for field, value in fields.items():
-            self.page.fill(f"{form} [name={field}]", value)
-        self.press(f"{form} button:not([type=button])")
+            here.locator(f"[name={field}]").fill(value)
+        with self.page.expect_navigation():
+            here.locator("button:not([type=button])").click()
 
     def check(self, where: str, looks: Sequence[tuple[Theme, int]] = ALL_LOOKS) -> list[str]:
         """Return what is wrong with the open page in each theme at each width, and what went wrong before."""

@@ -14,6 +14,7 @@ from windlass.core.lifecycle import State
 from windlass.core.retry import Error
 from windlass.core.settlement import Raised, Returned
 from windlass.core.task import NewTask
+from windlass.dashboard.load_chart import add_steps
 from windlass.dashboard.svg.timeline import find_segments
 from windlass.dashboard.tracebacks import split_traceback
 from windlass.stores.memory import MemoryStore
@@ -167,6 +168,11 @@ def test_waiting_and_working_are_apart_in_the_timeline(store: MemoryStore, clock
 def test_text_that_is_no_traceback_is_kept_whole() -> None:
     assert [part.text for part in split_traceback("boom\n  at x")] == ["boom\n  at x"]
     assert split_traceback("") == []
+
+
+def test_the_workers_of_several_pools_add_up() -> None:
+    assert add_steps([[(0, 1.0), (10, 3.0)], [(0, None), (5, 2.0)]]) == [(0, None), (5, 3.0), (10, 5.0)]
+    assert add_steps([]) == []
 
 
 async def test_a_store_with_nothing_in_it_has_friendly_pages(browser: Browser) -> None:

@@ -9,6 +9,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,19 @@ class DjangoProject:
         if django.VERSION < (6, 0):
             for file in (folder / "orders").glob("*.py"):
                 file.write_text(file.read_text().replace("from django.tasks import", "from django_tasks import"))
+
+        with (folder / "shop" / "settings.py").open("a") as settings:
+            settings.write("\nWINDLASS = {'MODULES': ['tasks', 'more_tasks']}\n")
+
+    @contextmanager
+    def changing(self, path: str) -> Iterator[Path]:
+        """Restore a file of the project after the block."""
+        file = self.folder / path
+        before = file.read_text()
+        try:
+            yield file
+        finally:
+            file.write_text(before)
 
     def manage(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run `manage.py` with arguments."""

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def project(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DjangoProject]:
-    """A project whose own tables exist, and those of Windlass do not."""
+    """A project whose own tables exist."""
     name = postgres_server.create_database()
     project = DjangoProject(tmp_path_factory.mktemp("django"), postgres_server.url(name))
     migrated = project.manage("migrate", "--run-syncdb")
@@ -26,16 +26,18 @@ def project(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFa
     postgres_server.drop_database(name)
 
 
-def test_the_project_is_checked_migrated_served_and_stopped(project: DjangoProject) -> None:
-    before = project.manage("check", "--database", "default")
+def test_the_store_is_checked_and_migrated(project: DjangoProject, postgres_url: str) -> None:
+    before = project.manage("check", "--database", "default", DATABASE_URL=postgres_url)
+    migrated = project.manage("windlass", "db", "migrate", DATABASE_URL=postgres_url)
+    after = project.manage("check", "--database", "default", DATABASE_URL=postgres_url)
+
     assert before.returncode == 0, before.stderr
     assert "(windlass.W002) The store of Windlass has no tables yet." in before.stderr
-    migrated = project.manage("windlass", "db", "migrate")
     assert "Schema 0 → " in migrated.stdout, migrated.stderr
-    assert "no issues" in project.manage("check", "--database", "default").stdout
+    assert "no issues" in after.stdout
 
-    with (project.folder / "shop" / "settings.py").open("a") as settings:
-        settings.write("\nWINDLASS = {'MODULES': ['tasks', 'more_tasks']}\n")
+
+def test_a_worker_runs_the_tasks_of_the_project(project: DjangoProject) -> None:
     with DjangoNode(project, "-Q", "mail,default,reports", "-n", "2") as node:
         node.await_workers()
         assert project.scenario("invoices") == {
@@ -76,12 +78,11 @@ def test_the_tests_of_the_guide_pass(project: DjangoProject) -> None:
     run = project.manage("test", "orders")
 
     assert run.returncode == 0, run.stderr
-    assert "Ran 3 tests" in run.stderr
+    assert "Ran 4 tests" in run.stderr
 
 
 def test_a_worker_serves_all_queues_of_its_backend_and_reloads(project: DjangoProject) -> None:
-    module = project.folder / "orders" / "more_tasks.py"
-    with DjangoNode(project, "--reload", "-n", "1") as node:
+    with project.changing("orders/more_tasks.py") as module, DjangoNode(project, "--reload", "-n", "1") as node:
         [started] = node.await_event("NodeStarted")
         assert "for default, reports" in started["pools"]
         node.await_workers()
@@ -95,18 +96,14 @@ def test_a_worker_serves_all_queues_of_its_backend_and_reloads(project: DjangoPr
 
 
 def test_a_broken_module_and_a_wrong_option_end_with_the_statuses_of_windlass_worker(project: DjangoProject) -> None:
-    module = project.folder / "orders" / "more_tasks.py"
-    module.write_text("1 / 0")
-    broken = project.manage("windlass_worker")
-    module.write_text("")
+    with project.changing("orders/more_tasks.py") as module:
+        module.write_text("1 / 0")
+        broken = project.manage("windlass_worker")
 
     assert (broken.returncode, "ZeroDivisionError" in broken.stderr) == (3, True)
     assert project.manage("windlass_worker", "--sise", "3").returncode == 2
-    other = project.manage("windlass_worker", "--store", "sqlite:///other.db")
-    assert (other.returncode, "two stores" in other.stderr) == (2, True), other.stderr
     shown = project.manage("windlass_worker", "--help")
     assert "manage.py windlass_worker [OPTIONS]" in shown.stdout
-    assert project.manage("windlass", "tasks", "show", "nonsense").returncode == 2
 
 
 def test_settings_are_checked_and_lead_to_the_store(project: DjangoProject) -> None:

@@ -100,6 +100,7 @@ def test_the_program_of_the_guide_serves_runs_and_stops(project: Path, postgres_
         assert server.client.get(path).status_code == 401
         listed = server.client.get(path, headers={"Authorization": f"Bearer {token}", "Host": "shop.example"})
         assert len(listed.json()["tasks"]) == 2, "the refused order has left no task"
+        assert "/ops/login" in str(server.client.get("/ops/", follow_redirects=True).url)
 
         children = psutil.Process(server.process.pid).children(recursive=True)
         server.process.send_signal(signal.SIGTERM)

@@ -114,7 +114,8 @@ class View:
             self._notify()
             return EVERY
         was_stale, self.stale = self.stale, False
-        changed = {id: html for id, html in regions.items() if self._regions.get(id, (0, ""))[1] != html}
+        known = {id: html for id, (_, html) in self._regions.items()}
+        changed = {id: html for id, html in regions.items() if known.get(id) != html}
         if changed or was_stale:
             self._number += 1
             self._regions.update({id: (self._number, html) for id, html in changed.items()})

@@ -1,4 +1,4 @@
-"""The chart of the page Now: arrivals, completions, failures and workers on one clock."""
+"""Charts of the load: arrivals, completions, failures and workers on one clock, and how long tasks waited."""
 
 from __future__ import annotations
 
@@ -54,8 +54,7 @@ def draw_load(
     sizes: Sequence[tuple[Micros, float | None]] = (),
 ) -> Markup:
     """Draw what happened in a span. `sizes` are the workers of all pools, as steps."""
-    end = now // span.bucket * span.bucket
-    start = end - micros(span.length)
+    start, end = find_ends(span, now)
     buckets = _join(points, span.bucket, start, end)
     seconds = span.bucket / SECOND
     layers: list[Layer] = [
@@ -81,6 +80,35 @@ def draw_load(
     )
 
 
+def draw_waits(points: Sequence[Point], span: Span, now: Micros, *, zone: tzinfo | None, goal: float) -> Markup:
+    """Draw how long tasks waited before they started, and the goal in seconds if it fits on the scale."""
+    start, end = find_ends(span, now)
+    started = [(at, found if found.started else None) for at, found in _join(points, span.bucket, start, end)]
+    longest = [(at, None if found is None else found.longest_wait / SECOND) for at, found in started]
+    mean = [(at, None if found is None else (found.mean_wait or 0) / SECOND) for at, found in started]
+    near = max((value or 0.0 for _, value in longest), default=0.0) >= goal / 4
+    return draw_time_chart(
+        TimeChart(
+            title=f"How long do tasks wait? The goal is {goal:g} s",
+            start=start,
+            end=end,
+            layers=[
+                Line(label="longest wait", look="waits", points=longest, unit="s"),
+                Line(label="mean wait", look="before", points=mean, unit="s"),
+            ],
+            zone=zone,
+            goal=goal if near else None,
+            goal_label=f"goal {goal:g} s",
+        )
+    )
+
+
+def find_ends(span: Span, now: Micros) -> tuple[Micros, Micros]:
+    """Return the start and the end of a chart. A bucket that is not over would look too low, so it is left out."""
+    end = now // span.bucket * span.bucket
+    return end - micros(span.length), end
+
+
 def _join(points: Sequence[Point], bucket: Micros, start: Micros, end: Micros) -> list[tuple[Micros, Point]]:
     """Return every bucket between the two moments with what happened in it. The store leaves out empty points."""
     found = {at: Point(at=at) for at in range(start, end, bucket)}
@@ -88,4 +116,19 @@ def _join(points: Sequence[Point], bucket: Micros, start: Micros, end: Micros) -
         at = point.at // bucket * bucket
         if at in found:
             found[at].add(point)
+    return list(found.items())
+
+
+def add_steps(histories: Sequence[Sequence[tuple[Micros, float | None]]]) -> list[tuple[Micros, float | None]]:
+    """Add up the sizes of several pools, each as steps, into those of all of them. None is an unknown size."""
+    changes = sorted(
+        ((at, number, value) for number, steps in enumerate(histories) for at, value in steps),
+        key=lambda change: change[0],
+    )
+    sizes: list[float | None] = [None] * len(histories)
+    found: dict[Micros, float | None] = {}
+    for at, number, value in changes:
+        sizes[number] = value
+        known = [size for size in sizes if size is not None]
+        found[at] = sum(known) if len(known) == len(sizes) else None
     return list(found.items())

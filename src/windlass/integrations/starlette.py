@@ -142,19 +142,13 @@ def get_app(request: HTTPConnection) -> App:
     return background(request).app
 
 
-class _MountedSettings(ServerSettings, frozen=True, kw_only=True):
-    """Settings of an API inside another program, which decides which host names it accepts. Tokens are required."""
-
-    def accepts_host(self, name: str) -> bool:
-        return True
-
-
 class HttpApi:
     """The HTTP API of an app inside another ASGI program. The store is opened with the first request."""
 
     def __init__(self, app: App, *, read_only: bool = False) -> None:
-        # An address that other machines reach: then no request is accepted without a token.
-        self._settings = _MountedSettings(host="0.0.0.0", read_only=read_only)
+        # An address that other machines reach, so that no request is accepted without a token. The program around it
+        # decides which host names it accepts.
+        self._settings = ServerSettings(host="0.0.0.0", any_host=True, read_only=read_only)
         self.app = app
         self._served: tuple[Store, SecurityMiddleware] | None = None
         _mounted.add(self)

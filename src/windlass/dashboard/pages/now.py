@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros
-from windlass.dashboard.load_chart import Span, draw_load
+from windlass.dashboard.load_chart import Span, add_steps, draw_load
 from windlass.dashboard.page import Nav, Pages
 from windlass.dashboard.svg.elements import Markup
 from windlass.dashboard.visit import Visit
 from windlass.operations import audit, breakers, dead_letters, nodes, pools, queues
 from windlass.operations.breakers import BreakerView
+from windlass.operations.pool_history import read_history
 from windlass.operations.pools import PoolView
 from windlass.operations.queues import QueueView
 from windlass.stores.coordination import EntrySeen
@@ -28,6 +29,7 @@ pages = Pages()
 RECENT = timedelta(seconds=60)
 MOST_GROUPS = 5
 MOST_QUEUES = 12
+MOST_POOLS = 8
 LATEST_ENTRIES = 8
 
 
@@ -147,7 +149,15 @@ def _series_of(visit: Visit, known: Sequence[QueueView]) -> _Series | None:
 
 def _chart(visit: Visit, queue: str | None, span: Span) -> Markup:
     points = queues.series(visit.access, queue, span.resolution, span.length + timedelta(microseconds=span.bucket))
-    return draw_load(points, span, visit.now, zone=visit.times.zone)
+    return draw_load(points, span, visit.now, zone=visit.times.zone, sizes=_sizes(visit, span))
+
+
+def _sizes(visit: Visit, span: Span) -> list[tuple[Micros, float | None]]:
+    """Return how many workers all pools had together, as steps. Callers with limits do not see pools."""
+    if visit.caller.limited:
+        return []
+    names = [pool.name for pool in pools.get_all(visit.access)][:MOST_POOLS]
+    return add_steps([read_history(visit.access, name, last=span.length).sizes for name in names])
 
 
 def _pace(visit: Visit, queue: str | None) -> Pace:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from windlass.core.times import Micros
 from windlass.core.worker_list import WorkerProcess
-from windlass.dashboard.charts import Buckets, choose_resolution, rate_layers, wait_layers
 from windlass.dashboard.forms import read_number
+from windlass.dashboard.load_chart import Span, draw_load, draw_waits
 from windlass.dashboard.page import Goto, Nav, Pages
 from windlass.dashboard.svg.elements import Markup
 from windlass.dashboard.svg.time_chart import Band, Line, Marker, TimeChart, draw_time_chart
@@ -25,13 +24,6 @@ from windlass.stores.coordination import EntrySeen
 
 pages = Pages()
 
-SPANS = {
-    "15m": timedelta(minutes=15),
-    "1h": timedelta(hours=1),
-    "6h": timedelta(hours=6),
-    "1d": timedelta(days=1),
-}
-"""The times that the charts can cover."""
 LEDGER = 30
 ICONS = {"grew": "up", "shrank": "down", "held": "hold", "alert": "warning", "paused": "paused"}
 """The icons of the ledger by action; people's changes have an anchor."""
@@ -45,7 +37,7 @@ class PoolQuery(Struct, frozen=True, kw_only=True):
     """Which pool, for how long, and which page of its ledger."""
 
     name: Text = ""
-    last: Text = "15m"
+    span: Span = Span.QUARTER
     before: int | None = None
 
 
@@ -73,8 +65,8 @@ class PoolPage(Struct, frozen=True, kw_only=True):
     pools: Sequence[PoolView]
     view: PoolView | None
     """None before the first pool exists."""
-    last: str = ""
-    spans: Sequence[str] = tuple(SPANS)
+    span: Span = Span.QUARTER
+    spans: Sequence[Span] = tuple(Span)
     sizes: Markup = Markup("")
     load: Markup = Markup("")
     history: PoolHistory | None = None
@@ -116,16 +108,15 @@ def show_pool(visit: Visit, query: PoolQuery) -> PoolPage:
         if name:
             raise UnknownPool(name, [each.name for each in found])
         return PoolPage(pools=found, view=None)
-    last = query.last if query.last in SPANS else "15m"
-    history = pool_history.read_history(access, name, last=SPANS[last])
+    history = pool_history.read_history(access, name, last=query.span.length)
     ledger = pools.history(access, name, limit=LEDGER, before=query.before)
     workers, more = _workers(visit, name)
     return PoolPage(
         pools=found,
         view=view,
-        last=last,
+        span=query.span,
         sizes=_draw_sizes(visit, view, history),
-        load=_draw_load(visit, view, history, SPANS[last]),
+        load=_draw_load(visit, view, query.span),
         history=history,
         ledger=[_line(entry) for entry in ledger.entries],
         older=ledger.after,
@@ -168,36 +159,11 @@ def _draw_sizes(visit: Visit, view: PoolView, history: PoolHistory) -> Markup:
     )
 
 
-def _draw_load(visit: Visit, view: PoolView, history: PoolHistory, last: timedelta) -> Markup:
-    resolution = choose_resolution(last)
-    points = pool_history.read_load(visit.access, view.queues, resolution, last=last)
-    buckets = Buckets(points, resolution, history.since, history.now)
+def _draw_load(visit: Visit, view: PoolView, span: Span) -> Markup:
+    points = pool_history.read_load(visit.access, view.queues, span.resolution, last=span.length)
     zone = visit.times.zone
-    rates = TimeChart(
-        title="What arrives and what gets done",
-        start=history.since,
-        end=history.now,
-        layers=rate_layers(buckets),
-        zone=zone,
-        height=160,
-    )
-    waits = TimeChart(
-        title=f"How long tasks wait; the goal is {view.wait:g} s",
-        start=history.since,
-        end=history.now,
-        layers=wait_layers(buckets),
-        zone=zone,
-        height=160,
-        goal=view.wait if _is_near(buckets, view.wait) else None,
-        goal_label=f"goal {view.wait:g} s",
-    )
-    return Markup(draw_time_chart(rates) + draw_time_chart(waits))
-
-
-def _is_near(buckets: Buckets, goal: float) -> bool:
-    """Return True if the goal fits on the scale of the waits without squeezing them."""
-    longest = max((value or 0.0 for _, value in buckets.waits(lambda each: each.longest_wait)), default=0.0)
-    return longest >= goal / 4
+    load = draw_load(points, span, visit.now, zone=zone)
+    return Markup(load + draw_waits(points, span, visit.now, zone=zone, goal=view.wait))
 
 
 def _line(entry: EntrySeen) -> LedgerLine:

@@ -170,7 +170,9 @@ class _Drawing:
         most = max(found)
         if axis == "left" and self._chart.cap is not None:
             most = min(most, self._chart.cap)
-        return find_ticks(most, count=4, whole=self._chart.whole or axis == "right")
+        if axis == "right":  # Steps at the very top would cross the labels.
+            return find_ticks(most * 1.1, count=4, whole=True)
+        return find_ticks(most, count=4, whole=self._chart.whole)
 
     def _x(self, at: Micros) -> float:
         return min(1.0, max(0.0, (at - self._chart.start) / self._span)) * WIDTH

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from windlass.config import read_settings
 from windlass.integrations.django.management.arguments import PassThroughCommand, project_path
@@ -23,7 +24,8 @@ class WorkerCommand(PassThroughCommand):
 
             worker.main(["--help"], prog_name="manage.py windlass_worker")
         os.environ["PYTHONPATH"] = project_path()
-        command = [sys.executable, "-m", "windlass", "worker", APP_PATH, *default_queues(arguments), *arguments]
+        defaults = [*default_queues(arguments), *default_folders(arguments)]
+        command = [sys.executable, "-m", "windlass", "worker", APP_PATH, *defaults, *arguments]
         sys.stdout.flush()
         sys.stderr.flush()
         os.execv(sys.executable, command)
@@ -41,3 +43,8 @@ def default_queues(arguments: Sequence[str]) -> list[str]:
     if named or queues <= {"default"} or read_settings().pools:
         return []
     return ["-Q", ",".join(sorted(queues | {"default"}))]
+
+
+def default_folders(arguments: Sequence[str]) -> list[str]:
+    """Return the option that makes --reload watch the folder of manage.py, which need not be the current one."""
+    return ["--reload-dir", str(Path(sys.argv[0]).resolve().parent)] if "--reload" in arguments else []
