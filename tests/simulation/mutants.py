@@ -18,11 +18,11 @@ from tests.simulation.run import Mutant
 from tests.simulation.scheduler import SimulatedClock
 from tests.simulation.store import Connection, SharedStore
 from windlass.core.ids import fresh_id
-from windlass.core.settlement import RELEASED, Settlement
+from windlass.core.settlement import Settlement, lost
 from windlass.core.task import Lease, NewTask, SessionId
 from windlass.core.times import Micros
 from windlass.stores.memory import MemoryStore
-from windlass.stores.memory import sessions as memory_sessions
+from windlass.stores.memory import sweep as memory_sweep
 from windlass.stores.operator import Filter
 from windlass.stores.protocol import Receipt, Verdict
 from windlass.worker.crons import Crons
@@ -233,8 +233,8 @@ MUTANTS = {
             planted=_planted((Dispatcher, "process_exited", _charge_all)),
         ),
         Mutant(
-            "N4 at_most_once forgotten when a session is closed",
-            planted=_planted((memory_sessions, "let_go", lambda *, at_most_once=False: RELEASED)),
+            "N4 at_most_once forgotten when a node is lost",
+            planted=_planted((memory_sweep, "lost", lambda losses, *, at_most_once=False: lost(losses))),
         ),
         Mutant("N3 nobody sweeps", planted=_planted((Sweeper, "step", lambda self: self._clock.sleep(1.0)))),
     )
