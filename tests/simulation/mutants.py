@@ -196,6 +196,10 @@ def _drain_and_drop(self: Dispatcher, now: float) -> None:
             worker.forget([one for one in worker.running.values() if one.started_at is None])
 
 
+def _lose_as_any_other(losses: int, *, at_most_once: bool = False) -> Settlement:
+    return lost(losses)
+
+
 def _ignore(*_args: object, **_options: object) -> None: ...
 
 
@@ -234,7 +238,7 @@ MUTANTS = {
         ),
         Mutant(
             "N4 at_most_once forgotten when a node is lost",
-            planted=_planted((memory_sweep, "lost", lambda losses, *, at_most_once=False: lost(losses))),
+            planted=_planted((memory_sweep, "lost", _lose_as_any_other)),
         ),
         Mutant("N3 nobody sweeps", planted=_planted((Sweeper, "step", lambda self: self._clock.sleep(1.0)))),
     )
