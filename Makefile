@@ -13,7 +13,7 @@ RENAMED := @$(PIP) uninstall --quiet --yes windlass 2>/dev/null || true
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .DEFAULT_GOAL := help
-.PHONY: help demo wheel test check format bench bench-autoscale compare soak lock clean
+.PHONY: help demo wheel docs test check format bench bench-autoscale bench-recovery compare soak chaos model postgres-versions lock clean
 
 help: ## Print this list.
 	@echo 'make TARGET [ARGS="..."] [PYTHON=python3.12] [VENV=.venv] [WORKERS=3]'
@@ -24,6 +24,10 @@ demo: $(VENV)/.runtime ## Run the demonstration on SQLite; installs the runtime 
 
 wheel: $(VENV)/.runtime ## Build the wheel of windlass-tasks in dist/, without fetching anything.
 	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist $(ARGS) .
+
+docs: $(VENV)/.docs ## Build the documentation site in build/docs; a broken link fails.
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs $(ARGS)
+	@echo "open build/docs/index.html"
 
 test: $(VENV)/.dev ## Run the tests; ARGS go to pytest, as in ARGS="-n0 -k lease".
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
@@ -44,11 +48,23 @@ bench: $(VENV)/.dev ## Measure CPU time per task of the stores alone; ARGS go to
 bench-autoscale: $(VENV)/.dev ## Compare the autoscaler with models of others in simulated time; ARGS="--traces FOLDER".
 	$(BIN)/python -m benchmarks.autoscale --deciders all --jobs $(WORKERS) $(ARGS)
 
+bench-recovery: $(VENV)/.dev ## Measure how long tasks wait after a worker, a node or PostgreSQL dies; ARGS="--trials 50".
+	$(BIN)/python -m benchmarks.recovery $(ARGS)
+
 compare: $(VENV)/.dev ## Compare Windlass with the peers that are installed (requirements/peers.txt): CPU time per task, rates, times.
 	$(BIN)/python -m benchmarks.cpu $(ARGS)
 
-soak: $(VENV)/.dev ## Run the long tests, which `make test` leaves out.
+soak: $(VENV)/.dev ## Run the long tests, which `make test` leaves out; the simulation for WINDLASS_SOAK_SECONDS (an hour).
 	$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
+
+chaos: $(VENV)/.dev ## Break a real cluster on a seeded schedule and judge it; ARGS="--seconds 120 --seed 7 --store sqlite".
+	$(BIN)/python -m tests.chaos $(ARGS)
+
+model: $(VENV)/.dev ## Explore the model of leases, fences and fan-in with Spin, which must be installed.
+	$(BIN)/python -m tests.formal
+
+postgres-versions: $(VENV)/.dev ## Run the suites of the stores on PostgreSQL 14 to 18; needs npm.
+	$(BIN)/python -m tests.support.postgres_versions --keep build/postgres $(ARGS)
 
 lock: $(VENV)/.dev ## Regenerate requirements/*.txt from pyproject.toml; ARGS="--upgrade" takes newer releases.
 	$(COMPILE) $(ARGS) --extra postgres --group dev --output-file requirements/dev.txt pyproject.toml
@@ -70,6 +86,11 @@ $(VENV)/.runtime: requirements/runtime.txt pyproject.toml | $(BIN)/python
 	$(PIP) install --quiet --no-deps --require-hashes -r requirements/runtime.txt
 	$(RENAMED)
 	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Compiled against the development lock, so one environment can hold both.
+$(VENV)/.docs: requirements/docs.txt $(VENV)/.dev
+	$(PIP) install --quiet --no-deps --require-hashes -r requirements/docs.txt
 	@touch $@
 
 # The development lock contains the runtime one, version for version.

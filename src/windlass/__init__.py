@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from windlass.client.handle import Handle
     from windlass.client.handlers import Handler
     from windlass.client.inspection_views import DeadGroup, PoolInfo, QueueInfo
+    from windlass.client.schedules import Schedule
     from windlass.client.task_view import Attempt, Progress, Task
     from windlass.client.workflow import Step, Workflow
     from windlass.core.lifecycle import State
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from windlass.core.why import Why
     from windlass.custom_decider import PoolSituation
     from windlass.errors import (
+        Conflict,
+        CronExists,
         CycleFound,
         DeadlineUnreachable,
         DuplicateTask,
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
         TaskCancelled,
         TaskExpired,
         TaskFailed,
+        UnknownCron,
         UnknownPrerequisite,
         UnknownTask,
         WindlassError,
@@ -65,7 +69,9 @@ __all__ = [
     "App",
     "Attempt",
     "Cancelled",
+    "Conflict",
     "Context",
+    "CronExists",
     "CycleFound",
     "DeadGroup",
     "DeadlineUnreachable",
@@ -91,6 +97,7 @@ __all__ = [
     "Rate",
     "Retry",
     "RetryIn",
+    "Schedule",
     "Scheduler",
     "Secret",
     "SessionLost",
@@ -107,6 +114,7 @@ __all__ = [
     "TaskCancelled",
     "TaskExpired",
     "TaskFailed",
+    "UnknownCron",
     "UnknownPrerequisite",
     "UnknownTask",
     "Why",
@@ -134,6 +142,7 @@ _MODULES = (
     "windlass.client.context",
     "windlass.client.handle",
     "windlass.client.handlers",
+    "windlass.client.schedules",
     "windlass.client.workflow",
     "windlass.client.app",
     "windlass.client.inspection_views",

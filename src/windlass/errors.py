@@ -245,6 +245,16 @@ class UnknownCron(WindlassError, LookupError):
         super().__init__(f"Unknown cron: {name!r}.")
 
 
+class CronExists(WindlassError, ValueError):
+    """A cron of this name exists. Nothing was written."""
+
+    code = "cron_exists"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"Cron {name!r} exists. Use another name, change it, or pass replace.")
+
+
 class UnknownQueue(WindlassError, LookupError):
     """No queue of this name was configured or has tasks."""
 

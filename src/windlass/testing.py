@@ -31,7 +31,7 @@ from windlass.errors import InvalidPayload, NotAllowed
 from windlass.stores.protocol import Cursor, Filter, Receipt, Store, Swept
 from windlass.wiring import open_store
 
-__all__ = ["ManualClock", "TickingClock", "assert_enqueued", "drain", "immediate"]
+__all__ = ["ManualClock", "TickingClock", "assert_enqueued", "drain", "immediate", "memory_store"]
 
 
 class TickingClock(ManualClock):
@@ -53,6 +53,20 @@ def drain(app: App, *, clock: ManualClock | None = None, advance: bool = False, 
     Retries have no jitter. More than `limit` attempts raise `AssertionError`, in case a task keeps enqueuing itself.
     """
     return _Drain(app, app.store, clock if advance else None, limit).run()
+
+
+@contextmanager
+def memory_store(app: App, *, clock: ManualClock | None = None) -> Generator[Store]:
+    """Give the app an empty memory store inside the block, for `drain` and `assert_enqueued`.
+
+    `conn=` has no effect in it: the task is stored at once, whatever happens to the caller's transaction.
+    """
+    store = open_store("memory:", clock=clock)
+    try:
+        with app.app_store.replaced_by(cast("Store", _UnjoinedStore(store)), direct=True):
+            yield store
+    finally:
+        store.close()
 
 
 @contextmanager
@@ -184,6 +198,21 @@ class _RunningStore:
         receipts = self._store.submit(tasks)
         _Drain(self._app, self._store, self._clock, 100_000, retries=False).run()
         return receipts
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+class _UnjoinedStore:
+    """A store that ignores the caller's connection."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def submit(
+        self, tasks: Sequence[NewTask], *, conn: object | None = None, lease: Lease | None = None
+    ) -> list[Receipt]:
+        return self._store.submit(tasks, lease=lease)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

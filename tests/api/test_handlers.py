@@ -229,7 +229,7 @@ def test_a_cron_is_checked_when_it_is_registered(app: App) -> None:
     assert crons[daily.name].timezone == "Europe/Berlin"
     assert (crons["often"].handler, crons["often"].args, crons["often"].misfire) == (work.name, '{"n":2}', "skip")
     for bad in ("61 * * * *", "* * *", "0 0 30 2 *"):
-        with pytest.raises(InvalidTask, match="is not a cron expression"):
+        with pytest.raises(InvalidTask, match="is not a schedule"):
             app.cron(bad, name="bad")(lambda: None)
     with pytest.raises(InvalidTask, match="tz='Mars/Base' is not a time zone"):
         app.cron("* * * * *", tz="Mars/Base", name="mars")(work)

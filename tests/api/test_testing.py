@@ -14,7 +14,7 @@ import pytest
 from windlass import App, NotAllowed, RetryIn, State, TaskFailed, current
 from windlass.clock import ManualClock
 from windlass.stores.protocol import Filter
-from windlass.testing import assert_enqueued, drain, immediate
+from windlass.testing import assert_enqueued, drain, immediate, memory_store
 
 
 def test_drain_runs_delayed_and_retried_tasks_when_it_may_advance_the_clock(app: App, clock: ManualClock) -> None:
@@ -37,6 +37,23 @@ def test_drain_runs_delayed_and_retried_tasks_when_it_may_advance_the_clock(app:
     assert attempts == [1, 2, 3]
     assert handle.result(0) == "done"
     assert clock.now() - began > timedelta(days=1, hours=1) // timedelta(microseconds=1)
+
+
+def test_a_memory_store_replaces_the_apps_own_and_ignores_connections() -> None:
+    app = App(lambda: "postgresql://127.0.0.1:1/nowhere")
+
+    @app.task
+    def send(to: str) -> int:
+        return len(to)
+
+    with memory_store(app) as store:
+        handles = [send.using(conn=object()).enqueue("a"), asyncio.run(send.using(conn=object()).aenqueue("ab"))]
+        assert drain(app) == 2
+        assert [handle.result(0) for handle in handles] == [1, 2]
+        assert len(store.find(Filter()).tasks) == 2
+    with memory_store(app):
+        assert_enqueued(app, send, times=0)
+    assert app.app_store.own_url == "postgresql://127.0.0.1:1/nowhere"
 
 
 def test_drain_runs_async_handlers_inside_a_running_loop(app: App) -> None:

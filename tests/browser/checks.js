@@ -43,7 +43,7 @@
   for (const element of document.querySelectorAll("button, a[href], summary, [role=button]")) {
     if (!labelled(element) && !clean(element.textContent) && !clean(element.getAttribute("title"))) problems.push(`no name: ${name(element)} ${element.outerHTML.slice(0, 120)}`);
   }
-  for (const element of document.querySelectorAll("input:not([type=hidden]), select, textarea")) {
+  for (const element of document.querySelectorAll("input:not([type=hidden], [hidden]), select:not([hidden]), textarea:not([hidden])")) {
     const label = labelled(element) || clean([...(element.labels ?? [])].map((each) => each.textContent).join(" "));
     if (!label) problems.push(`no label: ${element.outerHTML.slice(0, 120)}`);
   }

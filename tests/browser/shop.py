@@ -50,6 +50,12 @@ def render_invoice(order: int, note: str, token: str = "") -> str:
     return f"{order}{note}{len(token)}"
 
 
+@app.task(name="break_label", queue="invoices", retries=0)
+def break_label(order: int) -> int:
+    """Fail, except for a negative order."""
+    return [order][0 if order < 0 else 1]
+
+
 @app.task(name="send_mail", queue="mail", retry=LATER, downstream="bank")
 def send_mail(to: str) -> None:
     """Fail at first, so that the task waits for its next attempt."""

@@ -19,6 +19,7 @@ from windlass.core.task import TaskId
 from windlass.operations import breakers, crons, dead_letters, limits, pools, queues, tenants
 from windlass.operations.access import Access
 from windlass.operations.author import Author
+from windlass.operations.crons import NewCron
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.dead_letters import DeadGroup
 from windlass.stores.protocol import Filter, Store
@@ -38,7 +39,7 @@ class Site:
 
     def __init__(self, address: str, store: Store, folder: Path) -> None:
         self.address, self.store, self._folder = address, store, folder
-        self.access = Access(store)
+        self.access, self.author = Access(store), OPS
 
     def audit(self, subject: str) -> list[EntrySeen]:
         """Return the audit entries about a subject, newest first."""
@@ -72,7 +73,7 @@ def open_site(url: str, folder: Path, *, root_path: str = "") -> Iterator[Site]:
     try:
         with NodeProcess(url, folder / "effects", *flags, app="tests.browser.shop:app") as node:
             seed(store, lambda: node.log)
-            with running(store, root_path=root_path) as address:
+            with running(store, dashboard=True, root_path=root_path) as address:
                 yield Site(address, store, folder)
     finally:
         shop.app.use_store(None)
@@ -92,6 +93,8 @@ def seed(store: Store, log: Callable[[], str]) -> None:
 
     until(is_ready, f"one task in every state: {count_states(store)}\n{log()[-2_000:]}")
     pools.tune(access, POOL, {"wait": 2.0}, author=OPS)
+    created = NewCron(name="created at run time", handler="charge", schedule="every 15m", args={"order": 1})
+    crons.create(access, created, OPS)
 
 
 def seed_tasks(store: Store) -> None:
@@ -120,14 +123,14 @@ def seed_tasks(store: Store) -> None:
 
 def seed_settings(access: Access) -> None:
     """Set weights, limits, pauses, a breaker, and a cron that no app has."""
-    queues.change(access, "fair", {"fair": True}, OPS)
-    queues.pause(access, "paused", OPS)
+    queues.change(access, "fair", {"fair": True}, OPS, create=True)
+    queues.pause(access, "paused", OPS, create=True)
     tenants.set_weight(access, "acme", 3, OPS, create=True)
     tenants.pause(access, "dora", OPS, create=True)
     limits.put(access, Limit(queue="orders", max_running=8), OPS, create=True)
     limits.put(access, Limit(tenant="beta", rate=parse_rate("100/1m")), OPS, create=True)
     limits.put(access, Limit(key=f"customer {shop.SCRIPT}", max_running=1), OPS, create=True)
-    breakers.hold(access, "bank", BreakerState.CLOSED, author=OPS)
+    breakers.hold(access, "bank", BreakerState.CLOSED, author=OPS, create=True)
     access.store.publish(Manifest(crons=(CronInfo(name=OLD_CRON, handler="charge", schedule="0 4 * * *"),)))
     crons.pause(access, OLD_CRON, OPS)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Response
 
 CHECKS = Path(__file__).with_name("checks.js").read_text()
-THEMES = ("light", "dark")
-WIDTHS = (360, 1440)
+Theme: TypeAlias = Literal["light", "dark"]
+ALL_LOOKS: Sequence[tuple[Theme, int]] = (("light", 1440), ("dark", 1440), ("dark", 360), ("light", 360))
+SOME_LOOKS: Sequence[tuple[Theme, int]] = (("light", 360), ("dark", 1440))
 HEIGHT = 900
 
 
@@ -45,13 +48,28 @@ class Visitor:
         assert answer is not None
         assert answer.ok, f"{path}: {answer.status} {self.page.inner_text('body')[:500]}"
 
-    def check(self, where: str) -> list[str]:
-        """Return what is wrong with the open page in both themes and at both widths, and what went wrong before."""
-        for width in WIDTHS:
+    def press(self, selector: str) -> None:
+        """Press a button that leads to another page, and wait for that page."""
+        with self.page.expect_navigation():
+            self.page.click(selector)
+
+    def submit(self, form: str, **fields: str) -> None:
+        """Fill in a form, open what it is folded into, and send it."""
+        here = self.page.locator(form).first
+        folded = here.locator("xpath=ancestor::details[not(@open)]/summary")
+        if folded.count():
+            folded.first.click()
+        for field, value in fields.items():
+            here.locator(f"[name={field}]").fill(value)
+        with self.page.expect_navigation():
+            here.locator("button:not([type=button])").click()
+
+    def check(self, where: str, looks: Sequence[tuple[Theme, int]] = ALL_LOOKS) -> list[str]:
+        """Return what is wrong with the open page in each theme at each width, and what went wrong before."""
+        for theme, width in looks:
             self.page.set_viewport_size({"width": width, "height": HEIGHT})
-            for theme in THEMES:
-                self.page.emulate_media(color_scheme="light" if theme == "light" else "dark")
-                self.problems += [f"{theme}, {width} px: {problem}" for problem in self.page.evaluate(CHECKS)]
+            self.page.emulate_media(color_scheme=theme)
+            self.problems += [f"{theme}, {width} px: {problem}" for problem in self.page.evaluate(CHECKS)]
         return self.take_problems(where)
 
     def take_problems(self, where: str) -> list[str]:

@@ -120,3 +120,47 @@ def test_a_change_of_half_an_hour_is_found() -> None:
 
     assert (autumn.kind, autumn.changed, autumn.day.isoformat()) == ("twice", "02:00 → 01:30", "2027-04-04")
     assert (spring.kind, spring.changed, spring.day.isoformat()) == ("missing", "02:00 → 02:30", "2027-10-03")
+
+
+def test_a_cron_is_created_changed_shown_and_removed(windlass: Windlass, store: Store) -> None:
+    created = windlass(
+        "cron", "create", "soon", "every 2h", "mail", "to=ann", "--queue", "q", "--start", "5m", "--by", "ann"
+    )
+    changed = windlass("cron", "set", "soon", "to=bob", "copies:=2", "--schedule", "@daily", "--unset", "queue")
+    shown = windlass("cron", "show", "soon").stdout.splitlines()
+    [_, listed] = windlass("cron", "ls").stdout.splitlines()[1:]
+
+    assert created.stderr == "Cron soon is created. Next run: 2027-01-15 12:05:00+00:00.\n"
+    assert changed.stderr == "Cron soon is changed. Next run: 2027-01-16 00:00:00+00:00.\n"
+    assert shown[0] == "cron       soon (created at run time)"
+    assert 'arguments  {"to":"bob","copies":2}' in shown
+    assert listed.split()[:3] == ["soon", "mail", "@daily"]
+    assert windlass("cron", "rm", "soon").exit_code == 0
+    assert [cron.info.name for cron in store.crons()] == ["nightly"]
+    assert [entry.by for entry in store.audit("cron/soon")][-1] == "ann"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "named"),
+    [
+        (["create", "nightly", "@daily", "mail", "to=ann"], 5, "exists"),
+        (["create", "x", "@daily", "mail"], 2, "Missing: to"),
+        (["create", "x", "every blue moon", "mail", "to=a"], 2, "schedule="),
+        (["set", "nightly", "--schedule", "@daily"], 5, "in the code"),
+        (["set", "none", "--schedule", "@daily"], 4, "'none'"),
+        (["set", "nightly"], 2, "nothing to change"),
+        (["show", "none"], 4, "'none'"),
+    ],
+)
+def test_a_change_that_is_not_possible_is_refused(
+    windlass: Windlass, words: list[str], status: int, named: str
+) -> None:
+    result = windlass("cron", *words)
+
+    assert (result.exit_code, named in result.stderr) == (status, True), result.output
+
+
+def test_intervals_and_aliases_have_next_runs_and_no_clock_changes(windlass: Windlass) -> None:
+    assert windlass("cron", "next", "@daily", "--limit", "1").stdout.startswith("Sat 2027-01-16 00:00:00")
+    assert windlass("cron", "next", "every 90s", "--limit", "1").stdout.startswith("Fri 12:01:30")
+    assert "No run is skipped" in windlass("cron", "lint", "every 1d", "--tz", "Europe/Berlin").stdout

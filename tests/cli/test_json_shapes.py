@@ -30,7 +30,7 @@ from windlass.core.ordering import Queue
 from windlass.core.settlement import Settlement
 from windlass.core.task import Progress, Rate
 from windlass.core.worker_list import RunningTask, WorkerList, WorkerProcess, encode_workers
-from windlass.operations import breakers, dead_letters, pools, tokens
+from windlass.operations import breakers, crons, dead_letters, pools, tokens
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.caller import Scope
@@ -97,6 +97,9 @@ CASES: list[tuple[str, str, Any]] = [
     ("dead edit", "{failed} to=bob", "POST /tasks/{id}/edit-and-retry"),
     ("dead drop", "{group} --yes", "POST /dead/{group}/drop"),
     ("cron ls", "", "GET /crons"),
+    ("cron show", "nightly", "GET /crons/{name}"),
+    ("cron create", "weekly @weekly mail to=ann", "POST /crons"),
+    ("cron set", "monthly --tz Europe/Berlin", "PATCH /crons/{name}"),
     ("cron next", "nightly", "GET /crons/{name}/next"),
     ("cron run", "nightly", "POST /tasks"),
     ("cron pause", "nightly --why import", "POST /crons/{name}/pause"),
@@ -187,6 +190,7 @@ def names(
     pools.set_size(access, "mail", 2, 6, author=AUTHOR)
     pools.pause(access, "mail", author=AUTHOR)
     breakers.hold(access, "bank", BreakerState.OPEN, author=AUTHOR, lasts="1h", create=True)
+    crons.create(access, crons.NewCron(name="monthly", handler="mail", schedule="@monthly", args={"to": "a"}), AUTHOR)
     tokens.create(access, "old", [Scope.READ], AUTHOR, tenant="acme")
     group = next(each for each in dead_letters.get_all(access) if failed in each.newest)
     file = tmp_path / "tasks.ndjson"

@@ -48,7 +48,7 @@ def test_what_was_read_can_be_published_again(store: Store, clock: ManualClock) 
     assert [one.seen for one in store.handlers()] == [clock.now()]
 
 
-def test_a_cron_keeps_its_pause_and_what_it_fired_when_its_schedule_changes(store: Store) -> None:
+def test_a_cron_keeps_its_pause_and_what_it_fired_when_its_schedule_changes(store: Store, clock: ManualClock) -> None:
     store.publish(Manifest(crons=(DAILY,)))
     store.fire("daily", 1_000, [])
     store.pause_cron("daily", True, by="ann", why="holidays")
@@ -56,13 +56,14 @@ def test_a_cron_keeps_its_pause_and_what_it_fired_when_its_schedule_changes(stor
 
     store.publish(Manifest(crons=(changed, CronInfo(name="b", handler="b", schedule="* * * * *"))))
 
+    now = clock.now()
     assert store.crons() == [
-        CronState(info=CronInfo(name="b", handler="b", schedule="* * * * *")),
-        CronState(info=changed, fired=1_000, paused=True, paused_by="ann", paused_why="holidays"),
+        CronState(info=CronInfo(name="b", handler="b", schedule="* * * * *"), version=now),
+        CronState(info=changed, fired=1_000, paused=True, paused_by="ann", paused_why="holidays", version=now + 2),
     ]
 
 
-def test_a_pause_is_undone_whole(store: Store) -> None:
+def test_a_pause_is_undone_whole(store: Store, clock: ManualClock) -> None:
     store.publish(Manifest(crons=(DAILY,)))
     store.pause_cron("daily", True, by="ann")
     paused = store.crons()
@@ -70,8 +71,9 @@ def test_a_pause_is_undone_whole(store: Store) -> None:
     for _ in range(2):
         store.pause_cron("daily", False, by="bob", why="back")
 
-    assert paused == [CronState(info=DAILY, paused=True, paused_by="ann", paused_why="")]
-    assert store.crons() == [CronState(info=DAILY)]
+    now = clock.now()
+    assert paused == [CronState(info=DAILY, paused=True, paused_by="ann", paused_why="", version=now + 1)]
+    assert store.crons() == [CronState(info=DAILY, version=now + 2)]
 
 
 def test_a_cron_that_is_unknown_cannot_be_paused(store: Store) -> None:

@@ -44,6 +44,7 @@ def test_the_demo_shows_its_features_and_loses_nothing(
     assert run.returncode == 0, run.stdout + run.stderr
     for expected in (
         "✓ workers",
+        "✓ dashboard  http://127.0.0.1:",
         "▲ pool 2→",
         "✓ fulfil-",
         "critical path reserve",

@@ -229,7 +229,7 @@ def test_a_node_that_joins_and_leaves_does_not_make_the_other_flap(
     assert charges([task for task in tasks if task is not None]) <= {(0, 0, 0), (1, 0, 0)}
 
 
-@pytest.mark.parametrize("seconds", [30, pytest.param(600, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seconds", [12, pytest.param(600, marks=pytest.mark.soak)])
 def test_no_resize_loses_a_task_or_runs_it_twice(
     node: Callable[..., NodeProcess], shop_store: Store, effects: Path, seconds: int
 ) -> None:

@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.support.nodes import NodeProcess, gone
@@ -134,8 +136,13 @@ def test_it_ends_with_its_signals_and_its_parent(project: Project) -> None:
     with ReloadingNode(project) as node:
         node.await_workers()
         processes = node.descendants()
-        node.kill()
-        until(lambda: all(gone(process.pid) for process in processes), "nothing outlives the parent")
+        try:
+            node.kill()
+            until(lambda: all(gone(process.pid) for process in processes), "nothing outlives the parent")
+        finally:
+            for process in processes:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
 
 
 def test_without_watchfiles_it_says_what_to_install(project: Project, tmp_path: Path) -> None:

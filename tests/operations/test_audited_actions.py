@@ -72,6 +72,13 @@ def a_paused_cron(store: Store) -> object:
     return crons.pause(Access(store), "daily", ANN)
 
 
+A_CRON = crons.NewCron(name="new", handler="work", schedule="every 1h")
+
+
+def a_created_cron(store: Store) -> object:
+    return crons.create(Access(store), A_CRON, Author("bob"))
+
+
 def a_paused_pool(store: Store) -> object:
     return pools.pause(Access(store), "mail", author=ANN)
 
@@ -156,6 +163,8 @@ ACTIONS: dict[str, tuple[Callable[[Store], object], Run, str]] = {
     ),
     "breakers.close": (an_open_breaker, lambda access, _: breakers.close(access, "bank", author=ANN), "closed"),
     "breakers.remove": (an_open_breaker, lambda access, _: breakers.remove(access, "bank", author=ANN), "removed"),
+    "crons.create": (nothing, lambda access, _: crons.create(access, A_CRON, ANN), "created"),
+    "crons.change": (a_created_cron, lambda access, _: crons.change(access, "new", {"priority": 1}, ANN), "changed"),
     "crons.run": (nothing, lambda access, _: crons.run(access, "daily", ANN), "ran"),
     "crons.pause": (nothing, lambda access, _: crons.pause(access, "daily", ANN), "paused"),
     "crons.resume": (a_paused_cron, lambda access, _: crons.resume(access, "daily", ANN), "resumed"),

@@ -211,3 +211,39 @@ def test_a_step_is_found_by_id_key_or_shown_name(store: MemoryStore) -> None:
             found(text)
     with pytest.raises(UnknownWorkflow):
         workflows.find_step(Access(store), "none", "k", tenant="default")
+
+
+def test_a_search_finds_by_name_and_stage_and_continues_where_it_ended(store: MemoryStore, clock: ManualClock) -> None:
+    for number in range(6):
+        clock.advance(SECOND)
+        submit_one(store, workflow=f"run-{number}", tenant="acme" if number % 2 else "beta")
+    complete(store, claim_all(store)[0])
+    access = Access(store)
+
+    def found(**options: Any) -> list[str]:
+        return [each.name for each in workflows.search(access, **options).workflows]
+
+    assert found(name="RUN-3") == ["run-3"]
+    assert found(tenant="beta") == ["run-4", "run-2", "run-0"]
+    assert found(stage=workflows.Stage.COMPLETED) == ["run-0"]
+    assert found(stage=workflows.Stage.UNFINISHED, limit=2) == ["run-5", "run-4"]
+    assert found(stage=workflows.Stage.FAILING) == []
+    first = workflows.search(access, limit=4)
+    second = workflows.search(access, limit=4, after=first.after)
+    assert [each.name for each in [*first.workflows, *second.workflows]] == [f"run-{n}" for n in range(5, -1, -1)]
+    assert second.after is None
+    assert workflows.search(access, limit=6).after is None
+
+
+def test_the_deadline_of_a_workflow_is_that_of_its_last_steps(store: MemoryStore) -> None:
+    submit(store, a_task(key="a", workflow="w", deadline=SECOND))
+    submit(store, a_task(key="b", workflow="w", prerequisites=["a"], deadline=9 * SECOND))
+    submit(store, a_task(key="c", workflow="w", prerequisites=["a"], deadline=5 * SECOND))
+    submit_one(store, key="x", workflow="none")
+
+    found, none = whole(store), whole(store, "none")
+
+    [last] = store.get([keyed_id("default", "w", "c")])
+    assert last is not None
+    assert workflows.find_deadline(Access(store), found) == last.deadline
+    assert workflows.find_deadline(Access(store), none) is None

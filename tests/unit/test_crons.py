@@ -7,12 +7,13 @@ import pytest
 from windlass.clock import ManualClock
 from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
 from windlass.core.ordering import Queue
+from windlass.core.schedule import find_missed
 from windlass.core.task import NewTask
 from windlass.core.times import micros, to_datetime, to_instant
 from windlass.events import Event, Events, StoreCallFailed
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
-from windlass.worker.crons import MAX_MISSED, Crons, apply_misfire, find_nominal_times
+from windlass.worker.crons import MAX_MISSED, Crons, apply_misfire
 
 NOON = to_instant(datetime(2026, 11, 16, 12, 0, tzinfo=UTC))
 MINUTE = micros(timedelta(minutes=1))
@@ -24,12 +25,12 @@ def a_cron(schedule: str = "* * * * *", **changes: object) -> CronInfo:
 
 
 def times(cron: CronInfo, after: datetime, until: datetime) -> list[str]:
-    found = find_nominal_times(cron, to_instant(after), to_instant(until))
+    found = find_missed(cron, to_instant(after), to_instant(until), 1_000)
     return [f"{to_datetime(moment).astimezone(UTC):%m-%d %H:%M}" for moment in found]
 
 
 def test_times_are_later_than_the_last_and_not_later_than_now() -> None:
-    found = list(find_nominal_times(a_cron(), NOON, NOON + 3 * MINUTE))
+    found = find_missed(a_cron(), NOON, NOON + 3 * MINUTE, 10)
 
     assert found == [NOON + MINUTE, NOON + 2 * MINUTE, NOON + 3 * MINUTE]
 

@@ -105,7 +105,7 @@ def test_lines_have_gaps_and_steps_hold_until_the_end() -> None:
     [line] = find(find(tree, "chart-plot")[0], "arrivals")
     [step] = find(find(tree, "chart-plot")[0], "workers")
     assert line.get("d") == "M0 50h0.1M500 0h0.1"
-    assert step.get("d") == "M0 50H500V0H1000"
+    assert step.get("d") == "M0 66.7H500V33.3H1000"
 
 
 def test_a_chart_says_its_values_in_words_and_as_a_table() -> None:

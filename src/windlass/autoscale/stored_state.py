@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from windlass.autoscale.controller import ControllerState, Override
 from windlass.autoscale.observe import Baseline
@@ -39,8 +39,7 @@ class PoolOverrides(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def tune(self, settings: Settings) -> Settings:
         """Return the settings with the tuned values. Names that this version does not know are ignored."""
-        known = {field.name for field in fields(Settings)}
-        changes = {name: value for name, value in self.tuned.items() if name in known}
+        changes = {name: value for name, value in self.tuned.items() if name in Settings.__struct_fields__}
         return msgspec.convert({**msgspec.to_builtins(settings), **changes}, Settings) if changes else settings
 
 

@@ -20,7 +20,8 @@ import msgspec
 from windlass.client.app_store import AppStore, bind_all, forbid_stores, is_importing
 from windlass.client.handle import Handle
 from windlass.client.handlers import Bound, Handler, aenqueue_many, enqueue_many
-from windlass.client.options import Misfire, TaskOptions, check_schedule
+from windlass.client.options import Misfire, TaskOptions
+from windlass.client.schedules import Schedules
 from windlass.client.task_hooks import TaskHooks
 from windlass.client.workflow import Workflow
 from windlass.core.manifest import CronInfo, Manifest
@@ -63,11 +64,16 @@ class App:
     >>> handle = send.enqueue("a@b.c")
 
     Without a URL, the store is `$WINDLASS_URL`, then that of `windlass.yaml`, then `sqlite:///windlass.db`, all in the
-    current directory. A node with another explicit store than that of its app does not start.
+    current directory. A node with another explicit store than that of its app does not start. `url` may be a function
+    that returns the URL or None, for settings that are not known yet when the module is imported.
     """
 
     def __init__(
-        self, url: str | None = None, *, store: Store | None = None, max_result_bytes: int = MAX_BYTES
+        self,
+        url: str | Callable[[], str | None] | None = None,
+        *,
+        store: Store | None = None,
+        max_result_bytes: int = MAX_BYTES,
     ) -> None:
         self.max_result_bytes = max_result_bytes
         self.start_hooks: list[Callable[[], object]] = []
@@ -82,6 +88,8 @@ class App:
         self.handlers: Mapping[str, Handler[..., Any, Any]] = MappingProxyType(self._handlers)
         """The registered handlers by name."""
         self._crons: dict[str, CronInfo] = {}
+        self.schedules = Schedules(lambda: self.store, self.manifest)
+        """Crons that are created, changed and removed at run time."""
         self.app_store = AppStore(url, store, self._result_of)
 
     @property
@@ -126,10 +134,12 @@ class App:
         args: Mapping[str, Any] | None = None,
         **options: Unpack[TaskOptions],
     ) -> Decorator:
-        """Run a function on a schedule: a cron expression of five fields, in a time zone.
+        """Run a function on a schedule: a cron expression in a time zone, "@daily", or an interval as "every 90s".
 
         A plain function becomes a handler with these options. A handler gets one more schedule.
         """
+        from windlass.core.schedule import check_schedule  # It imports cronsim, which few programs need.
+
         check_schedule(schedule, tz, misfire)
         if name is not None:
             check_text("name", name)
@@ -283,6 +293,23 @@ class App:
         """
         if not is_importing():
             self.worker(**options).run()
+
+    def dashboard(
+        self, *, user: Callable[[Mapping[str, Any]], str | None] | None = None, read_only: bool = False
+    ) -> Callable[..., Coroutine[Any, Any, None]]:
+        """Return the dashboard as an ASGI app, to mount under any path in FastAPI, Starlette or Django.
+
+        >>> api.mount("/windlass", app.dashboard())
+
+        People log in with a token. With `user`, they do not: it takes the ASGI scope of a request and returns the name
+        of the person whom the program has logged in, who may then do everything that the scope `operate` allows; None
+        refuses the request.
+        """
+        dashboard = import_module("windlass.dashboard.app")
+        return cast(
+            "Callable[..., Coroutine[Any, Any, None]]",
+            dashboard.EmbeddedDashboard(self, user=user, read_only=read_only),
+        )
 
     def manifest(self) -> Manifest:
         """Return the app's handlers and crons, for processes that do not import the app."""

@@ -68,8 +68,10 @@ def is_worker() -> bool:
 class AppStore:
     """The store of one app, with the group commit and the result waiter that its handlers and handles share."""
 
-    def __init__(self, url: str | None, store: Store | None, decode: Callable[[Task], Any]) -> None:
-        self._url = url
+    def __init__(
+        self, url: str | Callable[[], str | None] | None, store: Store | None, decode: Callable[[Task], Any]
+    ) -> None:
+        self._named = url
         self._given = store
         self.decode = decode
         """Decodes a finished task's result by its handler's return annotation."""
@@ -94,8 +96,15 @@ class AppStore:
         return store
 
     @property
+    def _url(self) -> str | None:
+        return self._named() if callable(self._named) else self._named
+
+    @property
     def own_url(self) -> str | None:
-        """The URL that the app itself names; None if it follows the environment and the settings file."""
+        """The URL that the app itself names; None if it follows the environment and the settings file.
+
+        If the app has a function for it, the function is called every time: settings may change until the first use.
+        """
         return self._url if self._given is None else None
 
     def opener(self, retention: timedelta = RETENTION) -> tuple[Callable[[], Store], str]:

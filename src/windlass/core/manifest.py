@@ -65,6 +65,19 @@ class CronInfo(Struct, frozen=True, kw_only=True):
     misfire: str = "last"
     """What to do about times that passed while no node was running."""
     args: str = "{}"
+    queue: str | None = None
+    """The queue of its tasks; None for that of the handler. This and what follows are only set at run time."""
+    tenant: str | None = None
+    priority: int | None = None
+    start: Micros | None = None
+    """Its first possible time, and the anchor of an interval."""
+    end: Micros | None = None
+    """Its last possible time."""
+
+    def task_fields(self) -> dict[str, Any]:
+        """Return the fields of its tasks that differ from those of the handler."""
+        fields = {"queue": self.queue, "tenant": self.tenant, "priority": self.priority}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 class CronState(Struct, frozen=True, kw_only=True):
@@ -76,6 +89,12 @@ class CronState(Struct, frozen=True, kw_only=True):
     paused: bool = False
     paused_by: str | None = None
     paused_why: str | None = None
+    at_run_time: bool = False
+    """Whether it was created at run time, not in the code of an app."""
+    version: int = 0
+    """Grows with every change. A cron that is created again never has a version that it had before."""
+    due: Micros | None = None
+    """Of a cron created at run time: when it fires next, unless it is paused; None if never."""
 
 
 def cron_key(name: str, nominal: Micros) -> str:

@@ -9,13 +9,14 @@ from urllib.parse import parse_qsl, quote, unquote
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.clock import entropy
 from windlass.dashboard.live import LiveViews
-from windlass.dashboard.page import Action, Goto
+from windlass.dashboard.page import Action, Goto, Shown
 from windlass.dashboard.rendering import context_of, render_page
 from windlass.dashboard.sessions import LASTS, Session
 from windlass.dashboard.site import FLASH, THEME, ZONE, Found, Site, is_zone, looks_of, place_of, route_path
@@ -39,6 +40,8 @@ HEADERS: Mapping[str, str] = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     ),
+    # Under the server's own no-referrer, browsers send forms with `Origin: null`, which is refused.
+    "Referrer-Policy": "same-origin",
     "Vary": "Cookie",
 }
 
@@ -99,7 +102,13 @@ class Endpoints:
                 arguments["form"] = convert_fields(action.form, fields, "form")
             with self._service.concurrency.running(session.caller):
                 self._service.rate_limiter.take(session.caller)
-                goto: Goto = await self._service.lanes.operators.run(lambda: action.function(visit, **arguments))
+                goto: Goto | Shown = await self._service.lanes.operators.run(
+                    lambda: action.function(visit, **arguments)
+                )
+            if isinstance(goto, Shown):
+                visit.place = replace(visit.place, path=goto.parent, query="")
+                context = context_of(visit, goto.page, self._site, title=goto.title, session=session, flash=None)
+                return self._html(render_page(goto.template, context), session)
             back = None if goto.back is None else _up(visit.place) + _local(goto.back)
             response = _redirect(visit.url(goto.path, **goto.params) if back is None else back)
             if goto.text:
@@ -225,8 +234,14 @@ class Endpoints:
 
     async def _session(self, request: Request) -> Session | None:
         await self._ready()
-        sessions = self._site.sessions
-        return sessions.find(request.cookies.get(sessions.cookie_name), self._service.clock.now())
+        sessions, now = self._site.sessions, self._service.clock.now()
+        cookie = request.cookies.get(sessions.cookie_name)
+        if self._site.user is None:
+            return sessions.find(cookie, now)
+        name = self._site.user(request.scope)
+        if not name:
+            raise Refused("forbidden", "You may not use this dashboard.")
+        return sessions.find_person(name, cookie, now)
 
     async def _form(self, request: Request, session: Session) -> Sequence[tuple[str, str]]:
         """Read a form and check that it comes from a page of this session."""

@@ -114,7 +114,8 @@ class View:
             self._notify()
             return EVERY
         was_stale, self.stale = self.stale, False
-        changed = {id: html for id, html in regions.items() if self._regions.get(id, (0, ""))[1] != html}
+        known = {id: html for id, (_, html) in self._regions.items()}
+        changed = {id: html for id, html in regions.items() if known.get(id) != html}
         if changed or was_stale:
             self._number += 1
             self._regions.update({id: (self._number, html) for id, html in changed.items()})
@@ -163,7 +164,7 @@ class LiveViews:
         view = self._join(key, caller, found)
         try:
             yield f"retry: {RECONNECT_MS}\n\n".encode() + _event("hello", {"version": self._site.version})
-            async for name, data in _events(view, is_allowed):
+            async for name, data in _events(view, is_allowed, self._site.stream_seconds):
                 yield _event(name, data).replace(self._site.csrf_mark.encode(), csrf.encode())
         finally:
             view.followers -= 1
@@ -178,11 +179,14 @@ class LiveViews:
         return view
 
 
-async def _events(view: View, is_allowed: Callable[[], Awaitable[bool]]) -> AsyncGenerator[tuple[str, object]]:
+async def _events(
+    view: View, is_allowed: Callable[[], Awaitable[bool]], seconds: float | None
+) -> AsyncGenerator[tuple[str, object]]:
     number, stale, heartbeat = 0, False, monotonic() + HEARTBEAT
+    end = float("inf") if seconds is None else monotonic() + seconds
     while True:
-        if view.ended:
-            yield "ended", {"why": view.ended}
+        if view.ended or monotonic() >= end:
+            yield "ended", {"why": view.ended or "closed"}
             return
         news = view.since(number)
         if news.html or stale != view.stale:
@@ -194,7 +198,7 @@ async def _events(view: View, is_allowed: Callable[[], Awaitable[bool]]) -> Asyn
                 return
             heartbeat = monotonic() + HEARTBEAT
             yield "heartbeat", {}
-        await view.wait(max(0.0, heartbeat - monotonic()))
+        await view.wait(max(0.0, min(heartbeat, end) - monotonic()))
 
 
 async def _is_over(subscriber: Subscriber, seconds: float) -> bool:

@@ -11,8 +11,8 @@
         "Pause a queue."
 
 The function of a page reads the store and returns what its template shows as `page`. It feeds the whole page and its
-live updates alike. The function of an action changes the store and says where to go. Both run in a thread. `query` and
-`form` are structs; other parameters come from the path.
+live updates alike. The function of an action changes the store and says where to go (`Goto`), or what to show once
+(`Shown`). Both run in a thread. `query` and `form` are structs; other parameters come from the path.
 """
 
 from __future__ import annotations
@@ -46,6 +46,16 @@ class Goto(Struct, frozen=True, kw_only=True):
     """Goes back to this page instead: what a form sent as `back`, from `visit.place.back`."""
     text: str = ""
     failed: bool = False
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """A page that an action shows at once, for what must not be stored anywhere, such as a new token."""
+
+    template: str
+    title: str
+    page: Any
+    parent: str
+    """The page to which it belongs, as in `/settings`: the navigation shows it, and live updates are its own."""
 
 
 class Route(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ A region is a block whose name begins with `live_`, inside an element with the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC
+from datetime import UTC, timedelta
 from functools import cache
 from typing import Any
 
@@ -16,9 +16,12 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from windlass.core.lifecycle import State
-from windlass.core.times import Micros, to_datetime
+from windlass.core.limit_text import describe_amounts, describe_scope
+from windlass.core.times import Micros, format_duration, micros, to_datetime
+from windlass.dashboard.svg.bars import draw_share, draw_sparkline
+from windlass.dashboard.svg.timeline import draw_timeline
 from windlass.dashboard.visit import Visit
-from windlass.operations.presentation import escape_controls, format_span
+from windlass.operations.presentation import escape_controls, format_attempts, format_few, format_span, shorten_handler
 
 LIVE = "live_"
 _ICON = Markup('<svg class="icon" aria-hidden="true"><use href="#i-{}"/></svg>')
@@ -38,9 +41,19 @@ def environment() -> Environment:
         auto_reload=False,
     )
     names: dict[str, Any] = {"icon": icon, "state": state, "State": State, "percent": format_percent}
+    names |= {"attempts_of": format_attempts, "draw_timeline": draw_timeline}
+    names |= {
+        "few": format_few,
+        "duration": duration,
+        "iso": format_iso,
+        "pace": format_pace,
+        "draw_share": draw_share,
+        "draw_sparkline": draw_sparkline,
+    }
+    names |= {"describe_scope": describe_scope, "describe_amounts": describe_amounts}
     found.globals.update(names)
     filters: dict[str, Any] = {"span": span, "number": format_number, "time": format_time, "plain": plain}
-    found.filters.update({**filters, "seconds": format_seconds, "percent": format_percent})
+    found.filters.update({**filters, "seconds": format_seconds, "percent": format_percent, "short": shorten_handler})
     # Regions are rendered alone, without the imports of their template, so the macros are known everywhere.
     found.globals.update(
         (name, value)
@@ -103,6 +116,21 @@ def format_number(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,.1f}" if abs(value) < 10 and value % 1 else f"{value:,.0f}"
+
+
+def format_pace(rate: float) -> str:
+    """Return tasks per second, or per minute if they are few."""
+    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.0f}/min"
+
+
+def format_iso(at: Micros) -> str:
+    """Return a moment as forms take it."""
+    return to_datetime(at).isoformat(sep=" ", timespec="seconds")
+
+
+def duration(value: timedelta) -> str:
+    """Return a duration as forms take it, such as 1h30m."""
+    return format_duration(micros(value))
 
 
 def format_percent(value: float | None) -> str:

@@ -16,13 +16,15 @@ from msgspec import Struct
 
 from windlass.clock import entropy
 from windlass.core.times import Micros
-from windlass.operations.caller import LOCAL, Caller
+from windlass.operations.caller import LOCAL, Caller, Scope
 from windlass.operations.cursor_seal import CursorKey
 from windlass.server.http.auth import Authenticator
 
 LASTS: Micros = 24 * 3_600 * 1_000_000
 """How long a session is valid. Opening a page in the second half of that time starts it again."""
 MAX_COOKIE = 1_000
+PERSON = "person"
+"""What the signatures of sessions without a token depend on, in place of its hash."""
 
 
 class _Claim(Struct, array_like=True, frozen=True):
@@ -72,6 +74,14 @@ class Sessions:
         found = None if not cookie or len(cookie) > MAX_COOKIE else self._check(cookie, now)
         return self.log_in("", now) if found is None else found
 
+    def find_person(self, name: str, cookie: str | None, now: Micros) -> Session:
+        """Return the session of a person whom the program around the dashboard has identified."""
+        caller = Caller(name=name, scopes=frozenset({Scope.OPERATE}))
+        claim = None if not cookie or len(cookie) > MAX_COOKIE else self._read(cookie, PERSON)
+        if claim is None or claim.name != name or claim.expires <= now:
+            return self._start(caller, now, binding=PERSON)
+        return self._session(caller, cookie or "", claim.nonce, renew=False)
+
     def sign(self, text: str) -> str:
         """Sign a text that a cookie carries for a short time."""
         return f"{self._mac('text', text)}.{text}"
@@ -81,29 +91,32 @@ class Sessions:
         mac, _, text = signed.partition(".")
         return text if hmac.compare_digest(mac.encode(), self._mac("text", text).encode()) else None
 
-    def _start(self, caller: Caller, now: Micros, nonce: str = "") -> Session:
+    def _start(self, caller: Caller, now: Micros, nonce: str = "", binding: str | None = None) -> Session:
         """Make a cookie. A session that continues keeps its random number, so that open forms stay valid."""
         name = "" if caller is LOCAL else caller.name
         claim = _Claim(name, now + LASTS, nonce or f"{entropy(1)():016x}")
         text = base64.urlsafe_b64encode(msgspec.json.encode(claim)).decode().rstrip("=")
-        cookie = f"{text}.{self._mac('session', text + self._binding(name))}"
+        cookie = f"{text}.{self._mac('session', text + (binding or self._binding(name)))}"
         return self._session(caller, cookie, claim.nonce, renew=True)
 
     def _check(self, cookie: str, now: Micros) -> Session | None:
+        claim = self._read(cookie)
+        caller = None if claim is None or claim.expires <= now else self._caller(claim.name)
+        if claim is None or caller is None:
+            return None
+        if claim.expires - now < LASTS // 2:
+            return self._start(caller, now, claim.nonce)
+        return self._session(caller, cookie, claim.nonce, renew=False)
+
+    def _read(self, cookie: str, binding: str | None = None) -> _Claim | None:
+        """Return what a cookie says, if its signature is ours."""
         text, _, mac = cookie.partition(".")
         try:
             claim = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Claim)
         except (ValueError, msgspec.DecodeError):
             return None
-        expected = self._mac("session", text + self._binding(claim.name))
-        if not hmac.compare_digest(mac.encode(errors="replace"), expected.encode()) or claim.expires <= now:
-            return None
-        caller = self._caller(claim.name)
-        if caller is None:
-            return None
-        if claim.expires - now < LASTS // 2:
-            return self._start(caller, now, claim.nonce)
-        return self._session(caller, cookie, claim.nonce, renew=False)
+        expected = self._mac("session", text + (binding or self._binding(claim.name)))
+        return claim if hmac.compare_digest(mac.encode(errors="replace"), expected.encode()) else None
 
     def _session(self, caller: Caller, cookie: str, nonce: str, *, renew: bool) -> Session:
         is_open = caller is LOCAL and not self._auth.settings.secret

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -28,6 +28,10 @@ from windlass.server.http.service import Service
 ZONE, THEME, FLASH = "windlass_zone", "windlass_theme", "windlass_flash"
 
 
+FindUser = Callable[[Mapping[str, Any]], str | None]
+"""Takes the ASGI scope of a request and returns the name of the person, or None to refuse the request."""
+
+
 class Entry(Struct, frozen=True, kw_only=True):
     """A link in the navigation."""
 
@@ -46,9 +50,13 @@ class Found(Struct, frozen=True, kw_only=True):
 class Site:
     """What the pages of one server share."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, user: FindUser | None = None, stream_seconds: float | None = None) -> None:
         self.service = service
         self.settings = service.settings
+        self.user = user
+        """Names the person who sends a request, inside a program that logs people in itself."""
+        self.stream_seconds = stream_seconds
+        """How long an event stream may last; None for as long as the page is open."""
         self.sessions = Sessions(service.auth, service.cursor_key)
         self.pages: Sequence[Page] = [page for module in MODULES for page in module.pages]
         self.actions: Sequence[Action] = [action for module in MODULES for action in module.actions]

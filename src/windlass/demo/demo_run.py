@@ -15,9 +15,11 @@ from windlass.clock import monotonic
 from windlass.config import NodeSettings, PoolSettings
 from windlass.demo import shop
 from windlass.demo.narration import Narration
+from windlass.demo.served_dashboard import ServedDashboard
 from windlass.demo.traffic import Traffic
 from windlass.distribution import DISTRIBUTION
 from windlass.events import Event, Events, WorkerStateChanged
+from windlass.store_choice import short_name
 from windlass.stores.protocol import Store
 from windlass.worker.node import Node
 
@@ -57,6 +59,7 @@ class DemoRun:
         self._step("store", self._shown_url())
         shop.app.use_store(store)
         narration, traffic, node = Narration(store), Traffic(), self._node()
+        dashboard = ServedDashboard(self._open_store, short_name(self._url))
         node.events.listen(narration.record)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: self._over.set())
@@ -64,6 +67,7 @@ class DemoRun:
             node.start()
             self._ready.wait(30)
             self._step("workers", f"{FEWEST} started, may grow to {MOST}; goal: no task waits longer than {GOAL:g} s")
+            self._step("dashboard", dashboard.start())
             print("  A small shop is running: 3 tenants, 4 queues, orders of 5 steps, a cron, and one bug on purpose.")
             print(NEXT.format(store="" if "demo" not in self._url else f" (export WINDLASS_URL={self._url})"))
             traffic.start()
@@ -71,6 +75,7 @@ class DemoRun:
             return self._end(store, narration, traffic, node, before)
         finally:
             traffic.over.set()
+            dashboard.stop()
             node.close()
             shop.app.close()
 

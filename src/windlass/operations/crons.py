@@ -1,29 +1,75 @@
-"""Crons as people see and change them: when they run next, running one now, pausing and resuming."""
+"""Crons as people see and change them: when they run next, creating them at run time, running one now, pausing.
+
+A cron in the code of an app can be paused and run here, and is changed in the code. A caller who is limited to a tenant
+or a queue sees and changes only crons that were created at run time and whose tasks that caller may submit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 from itertools import islice
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
-from cronsim import CronSim
 from msgspec import Struct
 from msgspec.structs import replace
 
 from windlass.clock import entropy
 from windlass.core.ids import fresh_id, keyed_id
-from windlass.core.manifest import CronState, cron_key
+from windlass.core.manifest import CronInfo, CronState, cron_key
+from windlass.core.names import check_type
+from windlass.core.payload import encode_args, json_object
+from windlass.core.schedule import check_cron, find_times
 from windlass.core.task import Task, TaskId
-from windlass.core.times import to_datetime
-from windlass.errors import UnknownCron
+from windlass.core.times import to_datetime, when
+from windlass.core.validation import check_task
+from windlass.errors import InvalidTask, Refused, UnknownCron
+from windlass.operations import tasks
 from windlass.operations.access import Access
 from windlass.operations.author import Author
+from windlass.operations.caller import Scope
+from windlass.operations.conflicts import retry_on_conflict
 from windlass.operations.handler_catalog import UnknownHandler
-from windlass.operations.node_about import published_crons
+from windlass.operations.node_about import read_about
 from windlass.operations.redact import redact_cron, redact_task
 from windlass.stores.protocol import Receipt
+
+CHANGEABLE = (
+    "handler",
+    "schedule",
+    "timezone",
+    "misfire",
+    "args",
+    "queue",
+    "tenant",
+    "priority",
+    "start",
+    "end",
+)
+"""What can be changed of a cron that was created at run time."""
+
+
+class NewCron(Struct, frozen=True, kw_only=True):
+    """A cron to create at run time."""
+
+    name: str
+    handler: str
+    schedule: str
+    """A cron expression, an alias such as "@daily", or an interval such as "every 90s"."""
+    args: Mapping[str, Any] = {}
+    timezone: str = "UTC"
+    misfire: str = "last"
+    queue: str | None = None
+    """None for the queue of the handler."""
+    tenant: str | None = None
+    priority: int | None = None
+    start: datetime | timedelta | None = None
+    """The first possible time, and the anchor of an interval."""
+    end: datetime | timedelta | None = None
+    """The last possible time."""
+    paused: bool = False
 
 
 class CronView(Struct, frozen=True, kw_only=True):
@@ -31,20 +77,29 @@ class CronView(Struct, frozen=True, kw_only=True):
 
     state: CronState
     next: datetime | None
-    """In the cron's own time zone; None while it is paused, or no longer in the code."""
+    """In the cron's own time zone; None while it is paused, or if no node fires it."""
     in_code: bool | None = None
-    """Whether the app of a live node has it; None if no live node says which crons it has."""
+    """Whether the app of a live node has it; None if no live node says so, or if it was created at run time."""
+    problem: str | None = None
+    """Why no node fires it, if it is not paused."""
+
+
+class _Nodes(Struct, frozen=True):
+    """What the live nodes that fire crons have; None if there is no such node."""
+
+    crons: Collection[str] | None
+    handlers: Collection[str] | None
 
 
 def get_all(access: Access) -> list[CronView]:
-    """Return every cron that was ever published, by name."""
-    published = _published(access)
-    return [_view(access, cron, published) for cron in access.whole_store.crons()]
+    """Return the crons that the caller may see, by name."""
+    nodes = _read_nodes(access)
+    return [_view(access, cron, nodes) for cron in access.store.crons() if _can_see(access, cron)]
 
 
 def get(access: Access, name: str) -> CronView:
-    """Return one cron. Raise `UnknownCron` if it was never published."""
-    return _view(access, _find(access, name), _published(access))
+    """Return one cron. Raise `UnknownCron` if there is none that the caller may see."""
+    return _view(access, _find(access, name), _read_nodes(access))
 
 
 def next_times(access: Access, name: str, number: int) -> list[datetime]:
@@ -55,47 +110,125 @@ def next_times(access: Access, name: str, number: int) -> list[datetime]:
 def find_last_runs(access: Access, views: Sequence[CronView]) -> dict[str, Task]:
     """Return the task of each cron's latest scheduled run, by the cron's name. Runs that were skipped have none."""
     ids = {view.state.info.name: id for view in views if (id := _last_run_id(access, view.state)) is not None}
-    found = access.whole_store.get(list(ids.values())) if ids else []
+    found = access.store.get(list(ids.values())) if ids else []
     return {name: redact_task(task, access.catalog) for name, task in zip(ids, found, strict=True) if task is not None}
+
+
+def create(access: Access, new: NewCron, author: Author, *, replace: bool = False) -> CronView:
+    """Create a cron at run time. Raise `CronExists` unless `replace` allows to change the one of this name."""
+    _check_scope(access)
+    given = {name: getattr(new, name) for name in CHANGEABLE}
+    cron = _checked(access, CronInfo(name=new.name, handler="", schedule=""), given)
+
+    def attempt() -> None:
+        known = next(iter(access.store.crons(new.name)), None) if replace else None
+        if known is not None and not _can_see(access, known):
+            raise UnknownCron(new.name)
+        expect = 0 if known is None else known.version
+        action = "created" if known is None else "changed"
+        text = f"{action} cron {new.name}: {cron.schedule} ({cron.timezone}) runs {cron.handler}"
+        pause = (author.by, author.why) if new.paused else None
+        entries = [author.entry(f"cron/{new.name}", action, text)]
+        access.store.put_cron(cron, expect=expect, pause=pause, entries=entries)
+
+    retry_on_conflict(f"cron {new.name}", attempt)
+    return get(access, new.name)
+
+
+def change(
+    access: Access, name: str, changes: Mapping[str, Any], author: Author, *, expect: int | None = None
+) -> CronView:
+    """Change a cron that was created at run time. Fields that are left out stay; None removes an optional one.
+
+    With `expect`, only if it is still in that version: otherwise raise `Conflict`.
+    """
+    unknown = changes.keys() - set(CHANGEABLE)
+    if unknown or not changes:
+        what = f"{min(unknown)!r} cannot be changed" if unknown else "nothing to change was given"
+        raise InvalidTask(f"Cron {name!r}: {what}. Give some of {', '.join(CHANGEABLE)}.")
+    _check_scope(access)
+
+    def attempt() -> None:
+        known = _find(access, name)
+        version = known.version if expect is None else expect
+        cron = known.info if not known.at_run_time else _checked(access, known.info, changes)
+        shown = [f"{field}={given}" for field, given in changes.items() if field != "args"]
+        shown += ["its arguments"] if "args" in changes else []
+        entry = author.entry(f"cron/{name}", "changed", f"set {', '.join(shown)} of cron {name}")
+        access.store.put_cron(cron, expect=version, entries=[entry])
+
+    if expect is None:
+        retry_on_conflict(f"cron {name}", attempt)
+    else:
+        attempt()
+    return get(access, name)
 
 
 def run(access: Access, name: str, author: Author) -> Receipt:
     """Submit a cron's task now. Its schedule does not change."""
     info = _find(access, name).info
-    new = access.catalog.info(info.handler).new_task(msgspec.json.decode(info.args))
+    new = access.catalog.info(info.handler).new_task(msgspec.json.decode(info.args), info.task_fields())
     new = replace(new, id=fresh_id(access.now, entropy(1)()))
     entry = author.entry(f"cron/{name}", "ran", f"ran cron {name} by hand", task=new.id)
     [receipt] = access.store.submit([new], entries=[entry])
     return receipt
 
 
-def pause(access: Access, name: str, author: Author) -> CronView:
+def pause(access: Access, name: str, author: Author, *, expect: int | None = None) -> CronView:
     """Stop firing a cron until it is resumed."""
+    _find(access, name)
     entry = author.entry(f"cron/{name}", "paused", f"paused cron {name}")
-    access.whole_store.pause_cron(name, True, by=author.by, why=author.why, entries=[entry])
+    access.store.pause_cron(name, True, by=author.by, why=author.why, expect=expect, entries=[entry])
     return get(access, name)
 
 
-def resume(access: Access, name: str, author: Author) -> CronView:
+def resume(access: Access, name: str, author: Author, *, expect: int | None = None) -> CronView:
     """Fire a cron again. Its misfire policy decides about the times that it missed."""
+    _find(access, name)
     entry = author.entry(f"cron/{name}", "resumed", f"resumed cron {name}")
-    access.whole_store.pause_cron(name, False, entries=[entry])
+    access.store.pause_cron(name, False, expect=expect, entries=[entry])
     return get(access, name)
 
 
-def remove(access: Access, name: str, author: Author) -> CronView:
-    """Remove a cron. A node whose app still has it publishes it again when it starts."""
+def remove(access: Access, name: str, author: Author, *, expect: int | None = None) -> CronView:
+    """Remove a cron: it does not fire any more. A node whose app still has it publishes it again when it starts."""
     before = get(access, name)
     entry = author.entry(f"cron/{name}", "removed", f"removed cron {name}")
-    access.whole_store.remove_cron(name, entries=[entry])
+    access.store.remove_cron(name, expect=expect, entries=[entry])
     return before
 
 
+def _checked(access: Access, before: CronInfo, changes: Mapping[str, Any]) -> CronInfo:
+    """Return a cron with changes, if the caller may submit its tasks, its handler is known and takes its arguments."""
+    fields = {name: value for name, value in changes.items() if name not in ("args", "start", "end")}
+    fields |= {name: when(changes[name], access.now, name) for name in ("start", "end") if name in changes}
+    args = changes["args"] if "args" in changes else json_object(before.args)
+    check_type("args", args, Mapping, "pass a dict of arguments by name")
+    cron = check_cron(replace(before, **fields, args=encode_args(args)))
+    new = check_task(tasks.new_task(access, cron.handler, args, cron.task_fields()))
+    # The handler's own queue may change later, and is then no longer the one that the caller may use.
+    queue = cron.queue if access.caller.queue is None else new.queue
+    return replace(cron, tenant=new.tenant, queue=queue)
+
+
+def _check_scope(access: Access) -> None:
+    if not access.caller.may(Scope.SUBMIT):
+        name = access.caller.name
+        raise Refused("forbidden", f"A cron submits tasks, and token {name!r} does not have the scope submit.")
+
+
 def _find(access: Access, name: str) -> CronState:
-    found = next((cron for cron in access.whole_store.crons() if cron.info.name == name), None)
-    if found is None:
+    found = next(iter(access.store.crons(name)), None)
+    if found is None or not _can_see(access, found):
         raise UnknownCron(name)
     return found
+
+
+def _can_see(access: Access, cron: CronState) -> bool:
+    caller = access.caller
+    if not caller.limited:
+        return True
+    return cron.at_run_time and caller.tenant in (None, cron.info.tenant) and caller.queue in (None, cron.info.queue)
 
 
 def _last_run_id(access: Access, cron: CronState) -> TaskId | None:
@@ -106,23 +239,30 @@ def _last_run_id(access: Access, cron: CronState) -> TaskId | None:
         template = access.catalog.info(cron.info.handler).new_task_template()
     except UnknownHandler:
         return None
-    return keyed_id(template.tenant, template.workflow, cron_key(cron.info.name, cron.fired))
+    return keyed_id(cron.info.tenant or template.tenant, template.workflow, cron_key(cron.info.name, cron.fired))
 
 
-def _published(access: Access) -> frozenset[str] | None:
-    """Return the crons of all live nodes; None if none of them says which it has."""
-    found = [published_crons(session) for session in access.store.sessions() if not session.lost]
-    named = [names for names in found if names is not None]
-    return frozenset(name for names in named for name in names) if named else None
+def _read_nodes(access: Access) -> _Nodes:
+    about = [read_about(session) for session in access.store.sessions() if not session.lost]
+    firing = [each for each in about if each.crons is not None]  # Workers over HTTP fire none, and do not say so.
+    if not firing:
+        return _Nodes(None, None)
+    crons = {name for each in firing for name in each.crons or ()}
+    return _Nodes(crons, {name for each in firing for name in each.handlers or ()})
 
 
-def _view(access: Access, cron: CronState, published: frozenset[str] | None) -> CronView:
-    in_code = None if published is None else cron.info.name in published
-    stopped = cron.paused or in_code is False
-    following = None if stopped else next(iter(_next_times(access, cron, 1)), None)
-    return CronView(state=redact_cron(cron, access.catalog), next=following, in_code=in_code)
+def _view(access: Access, cron: CronState, nodes: _Nodes) -> CronView:
+    in_code = None if nodes.crons is None or cron.at_run_time else cron.info.name in nodes.crons
+    problem = "not in the code of any live node" if in_code is False else None
+    if cron.at_run_time and nodes.handlers is not None and cron.info.handler not in nodes.handlers:
+        problem = f"no live node has the handler {cron.info.handler}"
+    following = None if cron.paused or problem else next(iter(_next_times(access, cron, 1)), None)
+    if following is None and problem is None and not cron.paused:
+        problem = "its last time has passed"
+    shown = redact_cron(cron, access.catalog)
+    return CronView(state=shown, next=following, in_code=in_code, problem=None if cron.paused else problem)
 
 
 def _next_times(access: Access, cron: CronState, number: int) -> list[datetime]:
-    now = to_datetime(access.now).astimezone(ZoneInfo(cron.info.timezone))
-    return list(islice(CronSim(cron.info.schedule, now), number))
+    zone = ZoneInfo(cron.info.timezone)
+    return [to_datetime(moment).astimezone(zone) for moment in islice(find_times(cron.info, access.now), number)]

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from windlass.core.fingerprint import error_group
 from windlass.core.lifecycle import State
 from windlass.core.payload import encode_args
 from windlass.core.task import NewTask, Task, TaskId
@@ -85,6 +86,16 @@ def get(access: Access, id: str) -> DeadGroup:
         raise UnknownGroup(f"group={id!r} is unknown. No task has failed.")
     names, number = ", ".join(group.id for group in matching or known[:20]), len(matching) or "no"
     raise UnknownGroup(f"group={id!r} matches {number} group{'s' * (len(matching) > 1)}. The groups are: {names}.")
+
+
+def find_group(access: Access, id: TaskId) -> DeadGroup | None:
+    """Return the group of a failed task; None if it has not failed, or its group is too old to be counted."""
+    task = access.task(id)
+    if task.state is not State.FAILED:
+        return None
+    ended = access.store.attempts(id)
+    group = error_group(ended[-1].error if ended else None, task.reason)
+    return next((each for each in get_all(access) if each.id == group), None)
 
 
 def letters(access: Access, group: DeadGroup, *, limit: int = COUNTED) -> list[Task]:

@@ -37,11 +37,6 @@ def served_queues(session: Session) -> frozenset[str]:
     return read_about(session).queues or frozenset()
 
 
-def published_crons(session: Session) -> frozenset[str] | None:
-    """Return the crons of a node's app; None if the node does not say."""
-    return read_about(session).crons
-
-
 def read_about(session: Session) -> About:
     """Return what a node says about itself; nothing if it cannot be read."""
     try:

@@ -6,7 +6,8 @@ one simulation at a time, because it needs a processor and does not wait.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from threading import Lock
 from typing import Any, cast
@@ -28,11 +29,22 @@ from windlass.stores.protocol import Cursor, Filter, Page, TaskReader
 LONGEST = timedelta(hours=1)
 MAX_PAGES = 25
 """How many pages of 1,000 tasks are read from one queue."""
+MAX_TRIALS = 4
+"""How many settings are compared at once."""
 _one_at_a_time = Lock()
 
 
+class Trial(Struct, frozen=True, kw_only=True):
+    """Settings to replay a load with. What is None is as the pool has it."""
+
+    policy: str = "slo"
+    wait: Duration | None = None
+    min: int | None = None
+    max: int | None = None
+
+
 class PoolSimulation(Struct, frozen=True, kw_only=True):
-    """How each policy would have done, the best first."""
+    """How each policy would have done, the best first; or each trial, in the order given."""
 
     pool: str
     tasks: int
@@ -52,9 +64,7 @@ def simulate(
     policies: Sequence[str] = ("slo",),
 ) -> PoolSimulation:
     """Replay the recent load of a pool. What is not given is as the pool has it."""
-    length = duration(since, "since")
-    if not timedelta(0) < length <= LONGEST:
-        raise InvalidLoad(f"since={since!r} is out of range. Use up to an hour, or `windlass pool simulate`.")
+    length = _check_length(since)
     view, chosen = pools.get(access, name), find_policies(policies)
     load = adjust_load(
         _read_load(access.store, view.queues, length, access.now),
@@ -63,15 +73,54 @@ def simulate(
         max=view.max if max is None else max,
         start_delay=start_delay,
     )
+    with _running():
+        limit = compute_bound(load)
+        results = [replace(play(policy, load, limit), timeline=Timeline()) for policy in chosen]
+    results.sort(key=lambda result: result.score)
+    return PoolSimulation(pool=name, tasks=len(load.arrivals), seconds=load.length, results=results)
+
+
+def compare(access: Access, name: str, trials: Sequence[Trial], *, since: Duration = "1h") -> PoolSimulation:
+    """Replay the recent load of a pool with different settings. The results have timelines and ledgers."""
+    length = _check_length(since)
+    if not 0 < len(trials) <= MAX_TRIALS:
+        raise InvalidLoad(f"trials has {len(trials)} entries. Use 1 to {MAX_TRIALS}.")
+    view = pools.get(access, name)
+    policies = [find_policies([trial.policy])[0] for trial in trials]
+    recorded = _read_load(access.store, view.queues, length, access.now)
+    loads = [
+        adjust_load(
+            recorded,
+            wait=view.wait if trial.wait is None else trial.wait,
+            min=view.min if trial.min is None else trial.min,
+            max=view.max if trial.max is None else trial.max,
+        )
+        for trial in trials
+    ]
+    with _running():
+        results = [
+            play(policy, load, compute_bound(load), keep_timeline=True)
+            for policy, load in zip(policies, loads, strict=True)
+        ]
+    return PoolSimulation(pool=name, tasks=len(recorded.arrivals), seconds=recorded.length, results=results)
+
+
+def _check_length(since: Duration) -> timedelta:
+    length = duration(since, "since")
+    if not timedelta(0) < length <= LONGEST:
+        raise InvalidLoad(f"since={since!r} is out of range. Use up to an hour, or `windlass pool simulate`.")
+    return length
+
+
+@contextmanager
+def _running() -> Generator[None]:
+    """Run one simulation at a time. Refuse another one instead of letting it wait."""
     if not _one_at_a_time.acquire(blocking=False):
         raise Refused("overloaded", "Another simulation is running. Retry when it has ended.")
     try:
-        limit = compute_bound(load)
-        results = [replace(play(policy, load, limit), timeline=Timeline()) for policy in chosen]
+        yield
     finally:
         _one_at_a_time.release()
-    results.sort(key=lambda result: result.score)
-    return PoolSimulation(pool=name, tasks=len(load.arrivals), seconds=load.length, results=results)
 
 
 def _read_load(store: TaskReader, queues: Sequence[str], since: timedelta, now: int) -> Load:

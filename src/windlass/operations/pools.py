@@ -46,6 +46,22 @@ STALLED = 5
 """Seconds without a decision, while there is work, after which the controller counts as stalled."""
 
 
+_ALERTS = {
+    "at_max": "The goal needs more workers than the maximum allows.",
+    "cost_capped": "The goal needs more workers than the cost limit allows.",
+    "flapping": "The size goes up and down too often, so the pool changes it less.",
+    "stalled": "Tasks wait and workers are ready, but nothing completes.",
+    "crash_loop": "Workers die again and again, so the pool starts no more.",
+    "signal_stale": "The pool has no data, so it keeps the size of the last half hour.",
+    "autoscaler_stalled": "No node has decided about this pool for some seconds.",
+}
+
+
+def describe_alert(alert: str) -> str:
+    """Return an alert of a pool as a sentence."""
+    return _ALERTS.get(alert, f"Alert: {alert.replace('_', ' ')}.")
+
+
 class Desired(Struct, frozen=True, kw_only=True):
     """How large a pool should be, over all nodes."""
 

@@ -140,6 +140,15 @@ def format_span(span: Micros) -> str:
     return f"{seconds:.2g} s"
 
 
+def shorten_handler(name: str) -> str:
+    """Return the last part of a dotted name, which is what people call a handler.
+
+    >>> shorten_handler("shop.orders.pack"), shorten_handler("pack")
+    ('pack', 'pack')
+    """
+    return name.rpartition(".")[2] or name
+
+
 def format_attempts(task: Task) -> str:
     """Format how often a task ran: its attempts, and the runs that ended with a crash or a lost node, if any."""
     parts = [

@@ -7,11 +7,15 @@ from array import array
 from msgspec import Struct
 
 from windlass.core.times import Micros
-from windlass.operations.presentation import format_span
+from windlass.operations.presentation import format_span, shorten_handler
 from windlass.operations.workflow_graph import StepView, Workflow
 
 MOST_STEPS = 200
 """How many steps of the critical path are listed."""
+
+
+MOSTLY = 0.7
+"""From this share of the path on, waiting is what matters."""
 
 
 class PathPart(Struct, frozen=True, kw_only=True):
@@ -35,7 +39,7 @@ class Lever(Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """Return the gain in one sentence."""
-        share = f"{self.part.handler} is {self.part.share:.0%} of the path"
+        share = f"{shorten_handler(self.part.handler)} is {self.part.share:.0%} of the path"
         if self.saved < 1_000:
             return f"{share}; twice as fast, another path would decide, and the workflow would end no earlier."
         return f"{share}; twice as fast ends the workflow {format_span(self.saved)} earlier."
@@ -56,6 +60,15 @@ class CriticalPath(Struct, frozen=True, kw_only=True):
     """How many more steps it has."""
     lever: Lever | None
     """None if nothing on the path has worked."""
+
+    @property
+    def sentence(self) -> str:
+        """Return what would shorten the path most, in one sentence; empty if nothing is known yet."""
+        if self.waited > MOSTLY * self.length:
+            return (
+                f"Waiting for a worker is {self.waited / self.length:.0%} of the path; faster steps would gain little."
+            )
+        return "" if self.lever is None else self.lever.sentence
 
 
 def describe_path(workflow: Workflow, now: Micros) -> CriticalPath:

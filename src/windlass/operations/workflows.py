@@ -8,9 +8,10 @@ without a critical path.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from enum import StrEnum
 from itertools import islice
 from uuid import UUID
 
@@ -49,7 +50,12 @@ MAX_RETRYING = 100
 """Of how many steps that are to run again the latest attempt is read."""
 MAX_PAGES = 10
 """How many pages of workflows are searched for those in the caller's queue."""
+MAX_SEARCHED = 1_000
+"""How many workflows one search looks at."""
+MAX_LAST = 100
+"""Of how many last steps the deadline is read."""
 _PAGE = 10_000
+_SEARCH_PAGE = 100
 
 
 class UnknownWorkflow(WindlassError, LookupError):
@@ -84,6 +90,29 @@ class Listed(Struct, frozen=True, kw_only=True):
     """When its first step was submitted."""
     latest: Micros
     """When its latest step was submitted."""
+
+
+class Stage(StrEnum):
+    """How far a workflow is, to choose from a list."""
+
+    ANY = "any"
+    UNFINISHED = "unfinished"
+    FAILING = "failing"
+    """Some step failed or expired."""
+    COMPLETED = "completed"
+
+    def includes(self, tasks: Mapping[State, int]) -> bool:
+        """Return True if a workflow with these numbers of steps is at this stage."""
+        states = {state for state, number in tasks.items() if number}
+        match self:
+            case Stage.ANY:
+                return True
+            case Stage.UNFINISHED:
+                return any(not state.final for state in states)
+            case Stage.FAILING:
+                return bool(states & {State.FAILED, State.EXPIRED})
+            case Stage.COMPLETED:
+                return states == {State.COMPLETED}
 
 
 class ListPage(Struct, frozen=True):
@@ -123,6 +152,42 @@ def find(
     return ListPage(found, None)
 
 
+def search(
+    access: Access,
+    *,
+    name: str = "",
+    stage: Stage = Stage.ANY,
+    tenant: str | None = None,
+    limit: int = 50,
+    after: WorkflowCursor | None = None,
+) -> ListPage:
+    """Return a page of the workflows at a stage whose name contains a text, ignoring case.
+
+    A call looks at `MAX_SEARCHED` workflows at most, so a page may be short or empty although there are more.
+    """
+    found: list[Listed] = []
+    looked = 0
+    for page in pages(lambda cursor: find(access, tenant=tenant, limit=_SEARCH_PAGE, after=cursor), after):
+        for each in page.workflows:
+            looked += 1
+            if name.casefold() in each.name.casefold() and stage.includes(each.tasks):
+                found.append(each)
+            if len(found) == limit or looked == MAX_SEARCHED:
+                more = each is not page.workflows[-1] or page.after is not None
+                return ListPage(found, WorkflowCursor(each.latest, each.name, each.tenant) if more else None)
+    return ListPage(found, None)
+
+
+def find_deadline(access: Access, found: Workflow) -> Micros | None:
+    """Return the earliest deadline of the last steps: those for which no other step waits. None if they have none."""
+    leads = bytearray(found.tasks)
+    for _, parent in found.prerequisites.pairs:
+        leads[parent] = True
+    last = [step.id for step, inner in zip(found.steps, leads, strict=True) if not inner][:MAX_LAST]
+    deadlines = [task.deadline for task in access.store.get(last) if task is not None and task.deadline is not None]
+    return min(deadlines, default=None)
+
+
 def find_tenant(access: Access, name: str, tenant: str | None = None) -> str:
     """Return whose workflow is meant. Refuse one that the caller may not see as a whole, and an ambiguous name."""
     caller = access.caller
@@ -160,7 +225,8 @@ def page(access: Access, found: Workflow | Summary, *, limit: int, after: TaskId
     while end < len(found.steps) and end - first < limit and (end == first or links < MAX_LINKS):
         links += found.prerequisites.number(end)
         end += 1
-    steps = [found.view(place, access.now) for place in range(first, end)]
+    now = access.now  # Once: the slack of all steps is computed again for another moment.
+    steps = [found.view(place, now) for place in range(first, end)]
     return Slice(steps, steps[-1].step.id if end < len(found.steps) else None)
 
 

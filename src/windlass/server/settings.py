@@ -26,6 +26,8 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     read_only: bool = False
     hosts: tuple[str, ...] = ()
     """Other accepted host names, such as that of a proxy."""
+    any_host: bool = False
+    """True inside another program, which decides about host names itself."""
     behind_proxy: bool = False
     """True if a proxy terminates TLS."""
     tls_cert: str | None = None
@@ -79,7 +81,12 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     def accepts_host(self, name: str) -> bool:
         """Return True if a request may name this host. Web pages can point their names here, but not our addresses."""
         name = name.lower().removesuffix(".")
-        if name in LOOPBACK_NAMES or name == self.host.lower() or name in {host.lower() for host in self.hosts}:
+        if (
+            self.any_host
+            or name in LOOPBACK_NAMES
+            or name == self.host.lower()
+            or name in {host.lower() for host in self.hosts}
+        ):
             return True
         return not is_loopback(self.host) and _is_address(name)
 

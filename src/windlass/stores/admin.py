@@ -70,12 +70,18 @@ TABLES: tuple[Table, ...] = (
     _table("log", "task fence text", ids="task"),
     _table("progress", "task fence share message at", ids="task"),
     _table("handler", "name is_async queue parameters returns doc template seen", flags="is_async"),
-    _table("cron", "name handler schedule timezone misfire args fired paused paused_by paused_why", flags="paused"),
+    _table(
+        "cron",
+        "name handler schedule timezone misfire args fired paused paused_by paused_why queue tenant priority starts "
+        "ends at_run_time version due",
+        flags="paused at_run_time",
+    ),
     _table("control", "kind name version value changed mark", ids="mark"),
     _table("audit", "number at kind subject action text by data"),
     _table("account", "queue tenant charged highest mean minute hour at active", flags="active"),
     _table("usage", "queue tenant ran charge attempts at"),
     _table("bucket", "name full_at"),
+    _table("unique_lock", "id task until look", ids="id task"),
 )
 """All tables except the epoch, claim partitions and lanes, which claims build again, and applied migrations."""
 

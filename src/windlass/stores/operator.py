@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from windlass.core.filter import Query
 from windlass.core.lifecycle import State
-from windlass.core.manifest import Manifest
+from windlass.core.manifest import CronInfo, CronState, Manifest
 from windlass.core.names import check_type
 from windlass.core.ordering import Queue
 from windlass.core.task import Change, NewTask, Task, TaskId
@@ -29,7 +29,10 @@ CANCEL_GRACE = timedelta(seconds=10)
 
 
 class Receipt(Struct, frozen=True, gc=False):
-    """The result for one submitted task. `created` is False if its key or id was submitted before."""
+    """The result for one submitted task.
+
+    `created` is False if its key or id was submitted before, or if it is unique and an equal task stands for it.
+    """
 
     id: TaskId
     created: bool
@@ -179,18 +182,42 @@ class Operator(Protocol):
     def publish(self, manifest: Manifest, *, entries: Sequence[Entry] = ()) -> None:
         """Publish handlers and crons. Others stay as they are; a known cron keeps its pause and its fired times.
 
-        `entries` are written only if a handler or cron is new or has changed.
+        A cron that was created at run time stays, and one in code with the same name is not stored. `entries` are
+        written only if a handler or cron is new or has changed.
+        """
+        ...
+
+    def put_cron(
+        self, cron: CronInfo, *, expect: int, pause: tuple[str, str] | None = None, entries: Sequence[Entry] = ()
+    ) -> CronState:
+        """Create a cron at run time, if `expect` is 0, or change the one in that version. Return it as it is now.
+
+        With `pause`, by whom and why, a new one is paused; a changed one stays as it is.
+
+        It fires for times after its creation, or after the last change of its schedule, time zone, start or end. Raise
+        `CronExists`, `UnknownCron`, `Conflict` if it is in another version, or `NotAllowed` if it is in code. Nothing
+        changes, and no entries are written, if it is already as asked.
         """
         ...
 
     def pause_cron(
-        self, name: str, paused: bool, *, by: str = "", why: str = "", entries: Sequence[Entry] = ()
+        self,
+        name: str,
+        paused: bool,
+        *,
+        by: str = "",
+        why: str = "",
+        expect: int | None = None,
+        entries: Sequence[Entry] = (),
     ) -> None:
-        """Pause or resume a cron. Raise `UnknownCron`."""
+        """Pause or resume a cron. Raise `UnknownCron`, or `Conflict` if it is not in the version `expect`."""
         ...
 
-    def remove_cron(self, name: str, *, entries: Sequence[Entry] = ()) -> None:
-        """Remove a cron. Raise `UnknownCron`. A node whose app has it publishes it again when it starts."""
+    def remove_cron(self, name: str, *, expect: int | None = None, entries: Sequence[Entry] = ()) -> None:
+        """Remove a cron: it does not fire after this call. Raise `UnknownCron`, or `Conflict` as `pause_cron` does.
+
+        A node whose app has it publishes it again when it starts.
+        """
         ...
 
     def raise_epoch(self, *, entries: Sequence[Entry] = ()) -> int:

@@ -13,7 +13,7 @@ changes nothing, unless its documentation says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
@@ -211,7 +211,8 @@ class TaskStore(Protocol):
         """Store a batch and return a receipt for each task, in order. The batch is durable when this returns.
 
         Either all tasks are stored or none. A key that is already known with the same body, or an id that the caller
-        made and submitted before, returns a receipt of the existing task.
+        made and submitted before, returns a receipt of the existing task. So does a unique task that is equal to a
+        queued one (`core.unique`); with `debounce`, that one starts later.
 
         With `lease`, the batch is submitted on behalf of that attempt: if the lease is no longer valid at the commit,
         nothing is written and `StaleLease` is raised.
@@ -225,12 +226,28 @@ class TaskStore(Protocol):
         """
         ...
 
-    def fire(self, cron: str, nominal: Micros, tasks: Sequence[NewTask]) -> list[Receipt] | None:
+    def fire(
+        self,
+        cron: str,
+        nominal: Micros,
+        tasks: Sequence[NewTask],
+        *,
+        version: int | None = None,
+        due: Micros | None = None,
+    ) -> list[Receipt] | None:
         """Submit the tasks of a cron for one nominal time, and record in the same transaction that it fired.
 
         Return None and write nothing if the cron is paused, or has fired for this time or a later one. So it fires at
-        most once for each time, however many nodes there are. Without tasks, the time is recorded as skipped. Raise
-        `UnknownCron`, or any error of `submit`; then nothing is recorded.
+        most once for each time, however many nodes there are. With `version`, it must also be in that version: a node
+        that read it before a change fires nothing. `due` is when it fires next. Without tasks, the time is recorded as
+        skipped. Raise `UnknownCron`, or any error of `submit`; then nothing is recorded.
+        """
+        ...
+
+    def crons_to_fire(self, handlers: Collection[str], now: Micros) -> list[CronState]:
+        """Return the crons of these handlers that may have to fire, by name.
+
+        These are all that are in code, and those created at run time that are due and not paused.
         """
         ...
 
@@ -403,8 +420,8 @@ class TaskReader(WorkflowReader, DeadLetterReader, SeriesReader, Protocol):
         """Return all published handlers, by name."""
         ...
 
-    def crons(self) -> list[CronState]:
-        """Return all published crons, by name."""
+    def crons(self, name: str | None = None) -> list[CronState]:
+        """Return all crons by name, or the one with this name."""
         ...
 
     def controls(self, kind: str) -> list[Control]:

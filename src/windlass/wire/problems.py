@@ -42,6 +42,7 @@ STATUSES: Mapping[str, int] = {
     "not_found": 404,
     "unknown_task": 404,
     "unknown_cron": 404,
+    "cron_exists": 409,
     "unknown_queue": 404,
     "unknown_tenant": 404,
     "unknown_limit": 404,

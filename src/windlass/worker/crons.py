@@ -1,25 +1,24 @@
 """The thread that fires crons. Every node tries; the store accepts each nominal time once.
 
-After a pause the misfire policy decides about missed times: `last` fires the latest of them, `all` fires each (at most
-a hundred), `skip` none. A time that does not exist on the day the clocks go forward fires when it would have been
-reached. A time that occurs twice in autumn fires once, the first time.
+A node fires the crons of its own app, and of those created at run time every one whose handler it has. After a pause
+the misfire policy decides about missed times: `last` fires the latest of them, `all` fires each (at most a hundred),
+`skip` none. `core.schedule` says when the times are.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from collections.abc import Sequence
+from datetime import timedelta
+from zoneinfo import ZoneInfoNotFoundError
 
 import msgspec
-from cronsim import CronSim, CronSimError
 
 from windlass.clock import Clock
 from windlass.core.manifest import CronInfo, HandlerInfo, cron_key
+from windlass.core.schedule import find_missed, next_time
 from windlass.core.task import NewTask
-from windlass.core.times import Micros, micros, to_datetime, to_instant
+from windlass.core.times import Micros, micros
 from windlass.errors import InvalidTask, KeyConflict, QueueFull, StoreError, UnknownCron
 from windlass.events import Events, StoreCallFailed
 from windlass.stores.protocol import CronState, Store
@@ -29,17 +28,17 @@ LATE = timedelta(minutes=1)
 
 MAX_MISSED = 100
 
-REFUSALS = (QueueFull, InvalidTask, KeyConflict, UnknownCron)
+REFUSALS = (QueueFull, InvalidTask, KeyConflict)
 """Errors of a single cron, not of the store."""
 
 
 class Crons:
-    """Fires the crons of this node's app. A stored cron that its app no longer has is left to others."""
+    """Fires crons. One in the code of another app is left to the nodes of that app."""
 
     def __init__(self, store: Store, events: Events, clock: Clock) -> None:
         self.handlers: dict[str, HandlerInfo] = {}
         self.names: frozenset[str] | None = None
-        """The crons of the app; None to fire every cron whose handler is known."""
+        """The crons in the app's code; None to fire every cron whose handler is known."""
         self.wake = threading.Event()
         """Ends the wait of `step`."""
         self._store = store
@@ -57,17 +56,21 @@ class Crons:
 
     def fire(self, now: Micros) -> int:
         """Fire every cron that is due. Return how many tasks were submitted."""
-        return sum(self._try(cron, now) for cron in self._store.crons() if self._is_ours(cron.info))
+        return sum(
+            self._try(cron, now) for cron in self._store.crons_to_fire(self.handlers, now) if self._is_ours(cron)
+        )
 
-    def _is_ours(self, cron: CronInfo) -> bool:
-        return cron.handler in self.handlers and (self.names is None or cron.name in self.names)
+    def _is_ours(self, cron: CronState) -> bool:
+        return cron.at_run_time or self.names is None or cron.info.name in self.names
 
     def _try(self, cron: CronState, now: Micros) -> int:
         """Fire one cron. If it is refused (a full queue) or unreadable here (an unknown time zone), the others still
         fire, and it is tried again."""
         try:
             return self._fire(cron, now)
-        except (*REFUSALS, CronSimError, ZoneInfoNotFoundError) as refusal:
+        except UnknownCron:  # It was removed since it was read.
+            return 0
+        except (*REFUSALS, ZoneInfoNotFoundError) as refusal:
             self._events.emit(StoreCallFailed(doing=f"fire the cron {cron.info.name}", error=str(refusal)))
             return 0
 
@@ -75,30 +78,28 @@ class Crons:
         if cron.paused:
             return 0
         if cron.fired is None:  # It is new, so nothing was missed.
-            self._store.fire(cron.info.name, now, [])
+            self._move(cron, now, runs=False)
             return 0
-        missed = list(deque(find_nominal_times(cron.info, cron.fired, now), maxlen=10 * MAX_MISSED))
-        submitted = 0
-        for nominal, runs in apply_misfire(cron.info.misfire, missed, now):
-            receipts = self._store.fire(cron.info.name, nominal, [self._task(cron.info, nominal)] if runs else [])
-            submitted += sum(receipt.created for receipt in receipts or ())
-        return submitted
+        missed = find_missed(cron.info, cron.fired, now, 10 * MAX_MISSED)
+        if cron.at_run_time and not missed:  # Its time was computed with another database of time zones.
+            self._move(cron, now, runs=False)
+        return sum(
+            self._move(cron, nominal, runs=runs) for nominal, runs in apply_misfire(cron.info.misfire, missed, now)
+        )
+
+    def _move(self, cron: CronState, nominal: Micros, *, runs: bool) -> int:
+        """Record a nominal time, with a task if it runs. Return how many tasks were submitted.
+
+        The store refuses if the cron has changed since it was read: the next step reads it again.
+        """
+        tasks = [self._task(cron.info, nominal)] if runs else []
+        due = next_time(cron.info, nominal) if cron.at_run_time else None
+        receipts = self._store.fire(cron.info.name, nominal, tasks, version=cron.version, due=due)
+        return sum(receipt.created for receipt in receipts or ())
 
     def _task(self, cron: CronInfo, nominal: Micros) -> NewTask:
-        key = cron_key(cron.name, nominal)
-        return self.handlers[cron.handler].new_task(msgspec.json.decode(cron.args), {"key": key})
-
-
-def find_nominal_times(cron: CronInfo, after: Micros, until: Micros) -> Iterable[Micros]:
-    """Yield the times at which a cron should fire, later than `after` and not later than `until`."""
-    zone = ZoneInfo(cron.timezone)
-    end = to_datetime(until)
-    for moment in CronSim(cron.schedule, _in_zone(after, zone)):
-        if moment > end:
-            return
-        instant = to_instant(moment)
-        if instant > after:
-            yield instant
+        fields = {**cron.task_fields(), "key": cron_key(cron.name, nominal)}
+        return self.handlers[cron.handler].new_task(msgspec.json.decode(cron.args), fields)
 
 
 def apply_misfire(misfire: str, due: Sequence[Micros], now: Micros) -> list[tuple[Micros, bool]]:
@@ -112,7 +113,3 @@ def apply_misfire(misfire: str, due: Sequence[Micros], now: Micros) -> list[tupl
             return [(late[-1], True)]
         case _:
             return punctual or [(moment, False) for moment in late[-1:]]
-
-
-def _in_zone(instant: Micros, zone: ZoneInfo) -> datetime:
-    return to_datetime(instant).astimezone(zone)

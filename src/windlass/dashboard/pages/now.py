@@ -10,11 +10,15 @@ from msgspec.structs import replace
 
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
-from windlass.core.times import Micros
+from windlass.core.times import Micros, micros
+from windlass.dashboard.load_chart import Span, add_steps, draw_load
 from windlass.dashboard.page import Nav, Pages
+from windlass.dashboard.svg.elements import Markup
 from windlass.dashboard.visit import Visit
-from windlass.operations import audit, breakers, dead_letters, nodes, pools, queues
+from windlass.operations import audit, breakers, dead_letters, deadlines, nodes, pools, queues
 from windlass.operations.breakers import BreakerView
+from windlass.operations.deadlines import Deadlines
+from windlass.operations.pool_history import read_history
 from windlass.operations.pools import PoolView
 from windlass.operations.queues import QueueView
 from windlass.stores.coordination import EntrySeen
@@ -26,6 +30,7 @@ pages = Pages()
 RECENT = timedelta(seconds=60)
 MOST_GROUPS = 5
 MOST_QUEUES = 12
+MOST_POOLS = 8
 LATEST_ENTRIES = 8
 
 
@@ -41,12 +46,22 @@ class Pace(Struct, frozen=True, kw_only=True):
     longest_wait: Micros
 
 
+class NowQuery(Struct, frozen=True, kw_only=True):
+    """How far back the chart goes; None for 15 minutes, or 5 in a store that is younger."""
+
+    span: Span | None = None
+
+
 class NowPage(Struct, frozen=True, kw_only=True):
     """What the page shows. Callers with limits see neither pools nor the audit log."""
 
     counts: Mapping[State, int]
     pace: Pace | None
     """None for a caller who is limited to one tenant: the series cover all of them."""
+    deadlines: Deadlines
+    span: Span | None
+    chart: Markup | None
+    """None for the same callers."""
     queues: Sequence[QueueView]
     more_queues: int
     oldest: Micros | None
@@ -74,14 +89,19 @@ class NowPage(Struct, frozen=True, kw_only=True):
         return sum(self.counts.values())
 
     @property
+    def spans(self) -> Sequence[Span]:
+        """Return how far back the chart can go."""
+        return tuple(Span)
+
+    @property
     def needs_you(self) -> bool:
         """Return True if a person should look at something."""
         alerts = any(pool.alerts or pool.degraded for pool in self.pools)
-        return bool(self.groups or self.breakers or alerts or self.no_node)
+        return bool(self.groups or self.breakers or alerts or self.no_node or self.deadlines.late)
 
 
 @pages.show("/", "now.html", title="Now", nav=Nav("Now", "n"), every=5)
-def show_now(visit: Visit) -> NowPage:
+def show_now(visit: Visit, query: NowQuery) -> NowPage:
     """Show whether all is well."""
     access = visit.access
     counts = dict.fromkeys(State, 0)
@@ -89,9 +109,14 @@ def show_now(visit: Visit) -> NowPage:
         counts[count.state] += max(0, count.tasks)
     found = sorted(queues.get_all(access), key=_work_to_do)
     waits = [visit.now - queue.oldest for queue in found if queue.oldest is not None]
+    which = _series_of(visit, found)
+    drawn = None if which is None else _chart(visit, which.queue, query.span)
     shared = NowPage(
         counts=counts,
-        pace=_pace(visit),
+        pace=None if which is None else _pace(visit, which.queue),
+        span=None if drawn is None else drawn.span,
+        chart=None if drawn is None else drawn.chart,
+        deadlines=deadlines.find_late(access, visit.now),
         queues=found[:MOST_QUEUES],
         more_queues=max(0, len(found) - MOST_QUEUES),
         oldest=max(waits, default=None),
@@ -112,13 +137,45 @@ def _with_whole_store(visit: Visit, page: NowPage) -> NowPage:
     )
 
 
-def _pace(visit: Visit) -> Pace | None:
-    caller = visit.caller
-    if caller.tenant is not None:
+class _Series(Struct, frozen=True):
+    """Whose series to read: those of one queue, or of all."""
+
+    queue: str | None
+
+
+def _series_of(visit: Visit, known: Sequence[QueueView]) -> _Series | None:
+    """Return which series this person may see; None if none. They cover all tenants."""
+    queue = visit.caller.queue
+    if visit.caller.tenant is not None or (queue is not None and all(each.name != queue for each in known)):
         return None
-    if caller.queue is not None and all(queue.name != caller.queue for queue in queues.get_all(visit.access)):
-        return None
-    points = queues.series(visit.access, caller.queue, Resolution.SECOND, RECENT)
+    return _Series(queue)
+
+
+class _Drawn(Struct, frozen=True):
+    span: Span
+    chart: Markup
+
+
+def _chart(visit: Visit, queue: str | None, chosen: Span | None) -> _Drawn:
+    """Draw the load in the chosen span. Without a choice, do not draw long minutes before the first task."""
+    span = chosen or Span.QUARTER
+    points = queues.series(visit.access, queue, span.resolution, span.length + timedelta(microseconds=span.bucket))
+    young = visit.now - micros(Span.FIVE_MINUTES.length)
+    if chosen is None and points and points[0].at > young:
+        span = Span.FIVE_MINUTES
+    return _Drawn(span, draw_load(points, span, visit.now, zone=visit.times.zone, sizes=_sizes(visit, span)))
+
+
+def _sizes(visit: Visit, span: Span) -> list[tuple[Micros, float | None]]:
+    """Return how many workers all pools had together, as steps. Callers with limits do not see pools."""
+    if visit.caller.limited:
+        return []
+    names = [pool.name for pool in pools.get_all(visit.access)][:MOST_POOLS]
+    return add_steps([read_history(visit.access, name, last=span.length).sizes for name in names])
+
+
+def _pace(visit: Visit, queue: str | None) -> Pace:
+    points = queues.series(visit.access, queue, Resolution.SECOND, RECENT)
     total = Point(at=0)
     for point in points:
         total.add(point)

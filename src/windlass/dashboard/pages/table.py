@@ -3,6 +3,36 @@
 from __future__ import annotations
 
 from windlass.dashboard.page import Pages
-from windlass.dashboard.pages import banners, now, tasks, tasks_bulk
+from windlass.dashboard.pages import (
+    audit,
+    banners,
+    crons,
+    dead_letters,
+    lab,
+    now,
+    pool,
+    queues,
+    settings,
+    task,
+    tasks,
+    tasks_bulk,
+    tenants,
+    workflows,
+)
 
-MODULES: tuple[Pages, ...] = (now.pages, tasks.pages, tasks_bulk.pages, banners.pages)
+MODULES: tuple[Pages, ...] = (
+    now.pages,
+    tasks.pages,
+    tasks_bulk.pages,
+    task.pages,
+    workflows.pages,
+    queues.pages,
+    tenants.pages,
+    pool.pages,
+    crons.pages,
+    dead_letters.pages,
+    lab.pages,
+    audit.pages,
+    settings.pages,
+    banners.pages,
+)

@@ -7,11 +7,14 @@ import { bindPalette } from "./palette.js";
 import { bindPreferences } from "./preferences.js";
 import { keepAges } from "./times.js";
 import { bindTables } from "./tables.js";
+import { bindViews } from "./views.js";
 
 document.documentElement.classList.add("js");
 keepAges();
 bindPreferences();
 bindTables();
+bindViews();
 bindPalette();
 bindKeys();
 followPage();
+document.querySelector("nav a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

@@ -10,12 +10,15 @@ from collections.abc import Callable, Sequence
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros
 from windlass.dashboard.svg.elements import Markup, element
+from windlass.dashboard.svg.graph import cut_text, shorten_name
 from windlass.dashboard.svg.scales import find_span_ticks
 from windlass.operations.presentation import GLYPHS, format_span
 from windlass.operations.workflow_rows import Bar
 
 ROW, TOP, BAR = 30, 28, 8
 """The height of a row, of the axis above, and of a bar. The name of a step is above its bar."""
+NAME = 22
+"""How many characters of a name are shown."""
 LEAST = 0.3
 """The smallest bar that is still visible, in percent."""
 
@@ -67,7 +70,7 @@ def _row(bar: Bar, y: float, percent: Callable[[Micros], float], href: str | Non
     began = ended if bar.began is None else percent(bar.began)
     words = f"{bar.name}: {bar.state.value}, {_times(bar)}" + (", on the critical path" if bar.critical else "")
     side = "end" if ready > 60 else None
-    name = f"{GLYPHS[bar.state]} {bar.name}"
+    name = f"{GLYPHS[bar.state]} {cut_text(shorten_name(bar.name, NAME), NAME)}"
     parts = [
         element("title", words),
         element("rect", class_="gantt-row", x=0, y=y, width="100%", height=ROW),

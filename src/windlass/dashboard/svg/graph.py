@@ -11,12 +11,12 @@ from windlass.dashboard.svg.bars import divide
 from windlass.dashboard.svg.elements import Markup, element, number
 from windlass.dashboard.svg.layered_layout import lay_out
 from windlass.dashboard.svg.step_groups import CollapsedGraph, Group
-from windlass.operations.presentation import GLYPHS, format_span
+from windlass.operations.presentation import GLYPHS, format_span, shorten_handler
 from windlass.operations.workflow_graph import Workflow
 
-BOX_WIDTH, BOX_HEIGHT = 176.0, 56.0
+BOX_WIDTH, BOX_HEIGHT = 192.0, 56.0
 MARGIN = 8.0
-LABEL = 19
+LABEL = 18
 """How many characters of a name fit into a box."""
 NOTE = 25
 """How many characters of the line below it fit."""
@@ -71,14 +71,22 @@ def _box(
 ) -> Markup:
     state = group.state
     many = f" ×{group.tasks:,}" if group.tasks > 1 and group.handler is not None else ""
-    name = cut_text(group.label, LABEL - len(many)) + many
+    name = cut_text(shorten_name(group.label, LABEL - len(many)), LABEL - len(many)) + many
     parts = [
         element("title", _describe(workflow, group, now, slack)),
         element("rect", class_="graph-box", x=x, y=y, width=BOX_WIDTH, height=BOX_HEIGHT, rx=4),
         element("rect", class_=f"graph-state state-{state.value}", x=x, y=y, width=4, height=BOX_HEIGHT, rx=2),
         element("text", GLYPHS[state], class_=f"graph-glyph state-{state.value}", x=x + 14, y=y + 22),
-        element("text", name, class_="graph-name", x=x + 32, y=y + 22),
-        element("text", _second_line(workflow, group, now, slack), class_="graph-note", x=x + 14, y=y + 39),
+        # An inner drawing cuts off what a wide font makes too long.
+        element(
+            "svg",
+            element("text", name, class_="graph-name", x=32, y=22),
+            element("text", _second_line(workflow, group, now, slack), class_="graph-note", x=14, y=39),
+            x=x,
+            y=y,
+            width=BOX_WIDTH - 4,
+            height=BOX_HEIGHT,
+        ),
     ]
     if group.tasks > 1:
         parts.append(_progress(group.states, x + 14, y + BOX_HEIGHT - 9, BOX_WIDTH - 28))
@@ -124,6 +132,15 @@ def _progress(states: Mapping[State, int], x: float, y: float, width: float) -> 
         parts.append(element("rect", class_=f"state-{state.value}", x=x, y=y, width=part, height=3))
         x += part
     return element("g", *parts, class_="graph-progress")
+
+
+def shorten_name(name: str, width: int) -> str:
+    """Return a dotted name without its first parts if it is too wide, because the last one says most.
+
+    >>> shorten_name("shop.orders.render_invoice", 18), shorten_name("shop.pack", 18)
+    ('render_invoice', 'shop.pack')
+    """
+    return shorten_handler(name) if len(name) > width else name
 
 
 def cut_text(text: str, width: int) -> str:

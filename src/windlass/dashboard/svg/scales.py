@@ -28,11 +28,11 @@ def find_ticks(most: float, *, count: int = 4, whole: bool = False) -> list[floa
     most = max(most, 1 if whole else 1e-9)
     rough = most / count
     power = 10.0 ** floor(log10(rough))
-    step = next(each * power for each in _STEPS if each * power >= rough * 0.999_999)
+    step = next(each * power for each in _STEPS if each * power >= rough * (1 - 1e-9))
     if whole:
         step = max(1, round(step))
     places = max(0, -floor(log10(step)))
-    marks = ceil(most / step - 1e-9)
+    marks = ceil(most / step - 1e-6)
     return [round(step * mark, places) if places else round(step * mark) for mark in range(marks + 1)]
 
 

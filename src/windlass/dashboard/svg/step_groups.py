@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from windlass.core.lifecycle import State
 from windlass.dashboard.svg.layered_layout import drop_implied, find_ranks
-from windlass.operations.workflow_graph import Workflow, count_states, step_name
+from windlass.operations.workflow_graph import Workflow, count_states
 
 MOST_GROUPS = 60
 MOST_EDGES = 240
@@ -204,7 +204,7 @@ class _Collapsing:
         workflow = self._workflow
         handlers = sorted({workflow.steps[place].handler for place in places})
         if len(places) == 1:
-            label = step_name(workflow.steps[places[0]])
+            label = workflow.steps[places[0]].key or handlers[0]
         elif len(handlers) == 1:
             label = handlers[0]
         else:

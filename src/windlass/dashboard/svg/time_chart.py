@@ -90,6 +90,8 @@ class TimeChart(Struct, frozen=True, kw_only=True):
     zone: tzinfo | None = None
     whole: bool = False
     """Whether the left axis counts things, so that its marks are whole numbers."""
+    cap: float | None = None
+    """The largest value that the left axis shows. What is above it is cut off at the top."""
     goal: float | None = None
     """A value of the left axis to mark with a line across."""
     goal_label: str = ""
@@ -165,7 +167,12 @@ class _Drawing:
             found.append(self._chart.goal)
         if not found:
             return []
-        return find_ticks(max(found), count=4, whole=self._chart.whole or axis == "right")
+        most = max(found)
+        if axis == "left" and self._chart.cap is not None:
+            most = min(most, self._chart.cap)
+        if axis == "right":  # Steps at the very top would cross the labels.
+            return find_ticks(most * 1.1, count=4, whole=True)
+        return find_ticks(most, count=4, whole=self._chart.whole)
 
     def _x(self, at: Micros) -> float:
         return min(1.0, max(0.0, (at - self._chart.start) / self._span)) * WIDTH
@@ -214,11 +221,12 @@ class _Drawing:
         return found
 
     def _line(self, layer: Line) -> list[Markup]:
-        runs = _runs(layer.points)
+        runs = _runs(layer.points, hold=layer.steps)
+        open_end = bool(layer.points) and layer.points[-1][1] is not None
         stroke, fill = "", ""
         for run in runs:
             points = [(self._x(at), self._y(value, layer.axis)) for at, value in run]
-            if layer.steps and run is runs[-1]:
+            if layer.steps and open_end and run is runs[-1]:
                 points.append((WIDTH, points[-1][1]))
             path = _steps(points) if layer.steps else _straight(points)
             stroke += path
@@ -403,12 +411,14 @@ def _unit(layer: Layer) -> str:
     return "" if isinstance(layer, Ticks) else layer.unit
 
 
-def _runs(points: Sequence[tuple[Micros, float | None]]) -> list[list[tuple[Micros, float]]]:
-    """Split a series at its gaps."""
+def _runs(points: Sequence[tuple[Micros, float | None]], *, hold: bool) -> list[list[tuple[Micros, float]]]:
+    """Split a series at its gaps. With `hold`, a value holds until the gap begins."""
     found: list[list[tuple[Micros, float]]] = []
     open_ = False
     for at, value in points:
         if value is None:
+            if open_ and hold:
+                found[-1].append((at, found[-1][-1][1]))
             open_ = False
             continue
         if not open_:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from windlass.core.manifest import CronInfo, CronState, HandlerInfo, HandlerSeen, Manifest
 from windlass.core.names import check_text
 from windlass.core.retry import storable
+from windlass.core.schedule import check_cron, check_version, next_version, put_cron
 from windlass.core.times import Micros
 from windlass.core.validation import check_flag
 from windlass.stores.coordination import Entry, check_entries
@@ -23,28 +24,48 @@ class MemoryManifest(MemoryBase):
         with self._lock:
             now = self._clock.now()
             changed = [self._put_handler(_seen(handler, now)) for handler in manifest.handlers]
-            changed += [self._put_cron(cron) for cron in manifest.crons]
+            changed += [self._put_cron(cron, now) for cron in manifest.crons]
             self._tables.note(checked if any(changed) else [], now)
 
+    def put_cron(
+        self, cron: CronInfo, *, expect: int, pause: tuple[str, str] | None = None, entries: Sequence[Entry] = ()
+    ) -> CronState:
+        cron, checked = check_cron(cron), check_entries(entries)
+        with self._lock:
+            now, known = self._clock.now(), self._tables.crons.get(cron.name)
+            after = put_cron(known, cron, expect, now, pause)
+            if after != known:
+                self._tables.crons[cron.name] = after
+                self._tables.note(checked, now)
+            return after
+
     def pause_cron(
-        self, name: str, paused: bool, *, by: str = "", why: str = "", entries: Sequence[Entry] = ()
+        self,
+        name: str,
+        paused: bool,
+        *,
+        by: str = "",
+        why: str = "",
+        expect: int | None = None,
+        entries: Sequence[Entry] = (),
     ) -> None:
         check_text("cron", name)
         check_flag("paused", paused)
         checked = check_entries(entries)
         with self._lock:
-            known = self._tables.cron(name)
-            reasons = {"paused_by": storable(by), "paused_why": storable(why)} if paused else {}
-            changed = CronState(info=known.info, fired=known.fired, paused=paused, **reasons)
+            now, known = self._clock.now(), self._tables.cron(name)
+            check_version(known, expect)
+            reasons = (storable(by), storable(why)) if paused else (None, None)
+            changed = replace(known, paused=paused, paused_by=reasons[0], paused_why=reasons[1])
             if changed != known:
-                self._tables.crons[name] = changed
-                self._tables.note(checked, self._clock.now())
+                self._tables.crons[name] = replace(changed, version=next_version(known, now))
+                self._tables.note(checked, now)
 
-    def remove_cron(self, name: str, *, entries: Sequence[Entry] = ()) -> None:
+    def remove_cron(self, name: str, *, expect: int | None = None, entries: Sequence[Entry] = ()) -> None:
         check_text("cron", name)
         checked = check_entries(entries)
         with self._lock:
-            self._tables.cron(name)
+            check_version(self._tables.cron(name), expect)
             del self._tables.crons[name]
             self._tables.note(checked, self._clock.now())
 
@@ -54,11 +75,16 @@ class MemoryManifest(MemoryBase):
         self._tables.handlers[handler.name] = handler
         return known is None or replace(known, seen=handler.seen) != handler
 
-    def _put_cron(self, cron: CronInfo) -> bool:
-        """Store a cron. Return True if it is new or differs."""
+    def _put_cron(self, cron: CronInfo, now: Micros) -> bool:
+        """Store a cron of an app. Return True if it is new or differs."""
         known = self._tables.crons.get(cron.name)
-        self._tables.crons[cron.name] = CronState(info=cron) if known is None else replace(known, info=cron)
-        return known is None or known.info != cron
+        if known is None:
+            self._tables.crons[cron.name] = CronState(info=cron, version=now)
+        elif known.at_run_time or known.info == cron:
+            return False
+        else:
+            self._tables.crons[cron.name] = replace(known, info=cron, version=next_version(known, now))
+        return True
 
 
 def _seen(handler: HandlerInfo, now: Micros) -> HandlerSeen:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from windlass.core.lifecycle import State
@@ -117,9 +117,14 @@ class MemoryRead(MemoryBase):
         with self._lock:
             return [self._tables.handlers[name] for name in sorted(self._tables.handlers)]
 
-    def crons(self) -> list[CronState]:
+    def crons(self, name: str | None = None) -> list[CronState]:
         with self._lock:
-            return [self._tables.crons[name] for name in sorted(self._tables.crons)]
+            return [one for key, one in sorted(self._tables.crons.items()) if name in (None, key)]
+
+    def crons_to_fire(self, handlers: Collection[str], now: Micros) -> list[CronState]:
+        with self._lock:
+            crons = [one for _, one in sorted(self._tables.crons.items()) if one.info.handler in handlers]
+            return [one for one in crons if not one.at_run_time or _is_due(one, now)]
 
     def _neighbours(self, edges: dict[UUID, bool] | dict[TaskId, bool], limit: int) -> list[Neighbour]:
         ids = sorted(TaskId(id) for id in edges if not self._is_workflow(id))[:limit]
@@ -128,3 +133,7 @@ class MemoryRead(MemoryBase):
 
     def _is_workflow(self, id: UUID) -> bool:
         return id in self._tables.workflows
+
+
+def _is_due(cron: CronState, now: Micros) -> bool:
+    return cron.due is not None and cron.due <= now and not cron.paused

@@ -332,7 +332,8 @@ CREATE TABLE windlass.handler (
     seen       bigint NOT NULL
 );
 
--- `fired` is the latest nominal time that fired or was skipped. The node that moves it forward fires the cron.
+-- `fired` is the latest nominal time that fired or was skipped. The node that moves it forward fires the cron. `due` is when
+-- a cron that was created at run time fires next; crons in code have none. `version` grows with every change.
 CREATE TABLE windlass.cron (
     name       text COLLATE "C" PRIMARY KEY,
     handler    text COLLATE "C" NOT NULL,
@@ -343,8 +344,18 @@ CREATE TABLE windlass.cron (
     fired      bigint,
     paused     boolean NOT NULL DEFAULT false,
     paused_by  text,
-    paused_why text
+    paused_why text,
+    queue       text COLLATE "C",
+    tenant      text COLLATE "C",
+    priority    integer,
+    starts      bigint,
+    ends        bigint,
+    at_run_time boolean NOT NULL DEFAULT false,
+    version     bigint NOT NULL DEFAULT 0,
+    due         bigint
 );
+CREATE INDEX cron_due ON windlass.cron (due) WHERE at_run_time AND NOT paused;
+CREATE INDEX cron_in_code ON windlass.cron (handler) WHERE NOT at_run_time;
 
 -- Small documents, updated in place (HOT updates). A removed one has no value and keeps its version. `mark` identifies the
 -- last write, so that a writer whose answer was lost can find out whether it was committed.
@@ -456,3 +467,13 @@ BEGIN
     RETURN CASE WHEN EXISTS (SELECT FROM windlass.queue WHERE name = of_queue AND fair) THEN windlass.lane(of_tenant)
                 ELSE coalesce((SELECT max(number) FROM windlass.lot WHERE queue = of_queue), 0) END;
 END $$;
+
+-- Locks of unique tasks (docs/decisions/0025-unique-tasks.md): the task that holds each, and until when it counts after it has
+-- started. From `look` on the sweep deletes a lock whose task is not queued.
+CREATE TABLE windlass.unique_lock (
+    id    uuid PRIMARY KEY,
+    task  uuid NOT NULL,
+    until bigint NOT NULL,
+    look  bigint NOT NULL
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX unique_lock_look ON windlass.unique_lock (look);

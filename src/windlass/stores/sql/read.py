@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from windlass.core.lifecycle import State
-from windlass.core.manifest import CronInfo, CronState, HandlerSeen
+from windlass.core.manifest import CronState, HandlerSeen
 from windlass.core.names import check_name
 from windlass.core.ordering import Queue, place
 from windlass.core.payload import DAMAGED
@@ -25,7 +25,7 @@ from windlass.stores.protocol import (
 )
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database, Values
-from windlass.stores.sql.rows import queue_from, tasks_from
+from windlass.stores.sql.rows import cron_from, queue_from, tasks_from
 
 _error = msgspec.json.Decoder(Error)
 
@@ -112,20 +112,14 @@ class SqlRead(SqlBase):
             for name, is_async, queue, parameters, returns, doc, template, seen in rows
         ]
 
-    def crons(self) -> list[CronState]:
-        rows = self._db.read(lambda tx: tx.query("crons").rows())
-        return [
-            CronState(
-                info=CronInfo(
-                    name=name, handler=handler, schedule=schedule, timezone=timezone, misfire=misfire, args=args
-                ),
-                fired=fired,
-                paused=bool(paused),
-                paused_by=paused_by,
-                paused_why=paused_why,
-            )
-            for name, handler, schedule, timezone, misfire, args, fired, paused, paused_by, paused_why in rows
-        ]
+    def crons(self, name: str | None = None) -> list[CronState]:
+        rows = self._db.read(lambda tx: (tx.query("crons") if name is None else tx.query("cron", name=name)).rows())
+        return list(map(cron_from, rows))
+
+    def crons_to_fire(self, handlers: Collection[str], now: Micros) -> list[CronState]:
+        names = sorted(handlers)
+        rows = self._db.read(lambda tx: tx.query("crons_to_fire", handlers=names, at=now).rows())
+        return sorted(map(cron_from, rows), key=lambda cron: cron.info.name)
 
 
 def get_tasks(db: Database, ids: Sequence[TaskId]) -> list[Task | None]:

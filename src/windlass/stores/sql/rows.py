@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 
 from windlass.core.lifecycle import MOVES, State
+from windlass.core.manifest import CronInfo, CronState
 from windlass.core.ordering import Place, Queue, Strategy
 from windlass.core.submission import decode_rules
 from windlass.core.task import OnFailure, SessionId, Task, TaskId
@@ -160,6 +161,21 @@ def queue_from(values: Values) -> Queue:
         max_waiting=max_waiting,
         weight=weight,
         fair=bool(fair),
+    )
+
+
+def cron_from(values: Values) -> CronState:
+    """Convert the result of a statement to a `CronState`."""
+    *info, fired, paused, paused_by, paused_why, at_run_time, version, due = values
+    return CronState(
+        info=CronInfo(**dict(zip(CronInfo.__struct_fields__, info, strict=True))),
+        fired=fired,
+        paused=bool(paused),
+        paused_by=paused_by,
+        paused_why=paused_why,
+        at_run_time=bool(at_run_time),
+        version=version,
+        due=due,
     )
 
 

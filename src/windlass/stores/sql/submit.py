@@ -1,6 +1,7 @@
 """Submits to a SQL store: read what is stored, let `core` decide, write the batch.
 
-Every submit takes its locks in the same order: workflows, then prerequisites by id, then the new rows by id. If a
+Every submit takes its locks in the same order: workflows, then locks of unique tasks and the tasks that hold them, then
+prerequisites by id, then the new rows by id. If a
 concurrent submit inserts the same key first, the insert fails, and the next try of the transaction finds that task.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from msgspec import Struct
@@ -34,6 +35,7 @@ from windlass.core.submission import (
 )
 from windlass.core.task import Lease, NewTask, Task, TaskId
 from windlass.core.times import Micros
+from windlass.core.unique import Matched
 from windlass.core.urgency import get_outside, lends_urgency, spread_urgency
 from windlass.errors import NotAllowed, StaleLease, UnknownCron
 from windlass.stores.coordination import Entry
@@ -45,6 +47,7 @@ from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.locks import Known, known_from, share_tasks
 from windlass.stores.sql.read import get_tasks
 from windlass.stores.sql.rows import Counts, queue_from, stored, uuids
+from windlass.stores.sql.unique import UniqueTasks
 from windlass.stores.sql.urgency import StoredUrgency
 
 CHUNK_BYTES = 8 * 1024 * 1024
@@ -106,8 +109,16 @@ class SqlSubmit(SqlBase):
         """Write a checked batch in a transaction of its own. A database may override this with a faster path."""
         return self._db.transact(Submit(self._db, drafts, joined=False, lease=lease, notes=notes))
 
-    def fire(self, cron: str, nominal: Micros, tasks: Sequence[NewTask]) -> list[Receipt] | None:
-        fired = self._db.transact(Fire(self._db, self._drafts(tasks), cron, nominal))
+    def fire(
+        self,
+        cron: str,
+        nominal: Micros,
+        tasks: Sequence[NewTask],
+        *,
+        version: int | None = None,
+        due: Micros | None = None,
+    ) -> list[Receipt] | None:
+        fired = self._db.transact(Fire(self._db, self._drafts(tasks), cron, nominal, version, due))
         return None if fired is None else self._after(fired)
 
     def _drafts(self, tasks: Sequence[NewTask]) -> list[Draft]:
@@ -154,25 +165,33 @@ class Submit:
         self._again, self._tried = self._tried, True
         prepared = tx.query("prepare", queues=sorted({one.new.queue for one in self._drafts}), now=self._db.now())
         opened = self._workflows(tx)
+        unique = UniqueTasks(self._db, tx, self._drafts)
+        unique.lock()
         stored = self._lock_stored(tx)
         known = self._known(tx)
         now, sees_commits, queues = self._prepared(prepared)
         self._check_lease(known)
-        fresh = new_drafts(self._drafts, {id: one.fingerprint for id, one in known.items()})
+        matched = unique.match(known, now)
+        drafts = matched.to_store(self._drafts)
+        fresh = new_drafts(drafts, {id: one.fingerprint for id, one in known.items()})
         if self._joined and fresh and any(one.forward is not None for one in opened.values()):
             raise NotAllowed("A workflow with forward references cannot be submitted with conn=. Submit without it.")
         ahead = self._check_prerequisites(tx, fresh, known, opened, now)
         self._check_room(tx, queues, fresh)
-        lent = spread_urgency(self._drafts, now) if fresh else {}
+        lent = spread_urgency(drafts, now) if fresh else {}
         initial = self._initial_states(fresh, known, opened, queues, now, lent)
         written = self._write(tx, fresh, initial, sees_commits=sees_commits)
         written.counts.write(tx, now, new=True)
         self._fill_and_add_placeholders(tx, fresh, opened, ahead)
         if stored is not None:
             stored.raise_tasks(get_outside(lent, self._drafts))
+        unique.write(matched, queues, now, sees_commits=sees_commits)
         tx.execute("note", self._notes if fresh else [], now=self._db.now())
         announced = self._announce(tx, written.ended)
-        return Submitted(self._receipts(written.states, known), announced, written.counts.wake)
+        receipts = self._receipts(drafts, written.states, known)
+        if matched.same:
+            receipts = self._with_same(receipts, matched, unique.states)
+        return Submitted(receipts, announced, written.counts.wake)
 
     def _workflows(self, tx: Transaction) -> dict[UUID, Opened]:
         names = {(one.new.tenant, one.new.workflow) for one in self._drafts}
@@ -300,14 +319,27 @@ class Submit:
             seal = seal_for(one, batch, unsealed.__contains__) if unsealed else ()
             yield nth, initial_state(one, settings[one.new.queue], now, nth, ends, seal, lent.get(one.id))
 
-    def _receipts(self, states: Sequence[State], known: Mapping[TaskId, Known]) -> list[Receipt]:
+    def _with_same(
+        self, receipts: Sequence[Receipt], matched: Matched, states: Mapping[TaskId, State]
+    ) -> list[Receipt]:
+        """Return the receipts of the whole batch: tasks that were not created have those that stand for them."""
+        stored = {receipt.id: receipt for receipt in receipts}
+        states = {**states, **{id: receipt.state for id, receipt in stored.items()}}
+        return [
+            stored[one.id] if one.id in stored else Receipt(matched.same[one.id], False, states[matched.same[one.id]])
+            for one in self._drafts
+        ]
+
+    def _receipts(
+        self, drafts: Sequence[Draft], states: Sequence[State], known: Mapping[TaskId, Known]
+    ) -> list[Receipt]:
         """Return the receipts in the order of the batch. Tasks written by an earlier try count as created."""
         new = iter(states)
         return [
             Receipt(one.id, not is_named(one.new), known[one.id].state)
             if one.id in known
             else Receipt(one.id, True, next(new))
-            for one in self._drafts
+            for one in drafts
         ]
 
     def _write(
@@ -384,20 +416,31 @@ class Submit:
 class Fire:
     """The transaction that submits a cron's batch, if it is the first to move the cron to its nominal time.
 
-    It returns None if the cron is paused or has already fired for that time.
+    It returns None if the cron is paused, has already fired for that time, or is in another version.
     """
 
-    def __init__(self, db: Dialect, drafts: Sequence[Draft], cron: str, nominal: Micros) -> None:
+    def __init__(
+        self,
+        db: Dialect,
+        drafts: Sequence[Draft],
+        cron: str,
+        nominal: Micros,
+        version: int | None = None,
+        due: Micros | None = None,
+    ) -> None:
         self._db = db
         self._drafts = drafts
         self._cron = cron
         self._nominal = nominal
+        self._version = version
+        self._due = due
         self._submit = Submit(db, drafts, joined=False)
         self._tried = self._again = False
 
     def __call__(self, tx: Transaction) -> Submitted | None:
         self._again, self._tried = self._tried, True
-        moved = tx.query("fire", name=self._cron, nominal=self._nominal).rows()
+        place: dict[str, Any] = {"nominal": self._nominal, "version": self._version, "due": self._due}
+        moved = tx.query("fire", name=self._cron, **place).rows()
         if not moved and not tx.query("cron_is_known", name=self._cron).rows():
             raise UnknownCron(self._cron)
         if not moved and not self._was_committed(tx):

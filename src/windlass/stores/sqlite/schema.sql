@@ -296,7 +296,8 @@ CREATE TABLE handler (
     seen       INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- `fired` is the latest nominal time that fired or was skipped. The node that moves it forward fires the cron.
+-- `fired` is the latest nominal time that fired or was skipped. The node that moves it forward fires the cron. `due` is when
+-- a cron that was created at run time fires next; crons in code have none. `version` grows with every change.
 CREATE TABLE cron (
     name       TEXT PRIMARY KEY,
     handler    TEXT NOT NULL,
@@ -307,8 +308,18 @@ CREATE TABLE cron (
     fired      INTEGER,
     paused     INTEGER NOT NULL DEFAULT 0,
     paused_by  TEXT,
-    paused_why TEXT
+    paused_why TEXT,
+    queue       TEXT,
+    tenant      TEXT,
+    priority    INTEGER,
+    starts      INTEGER,
+    ends        INTEGER,
+    at_run_time INTEGER NOT NULL DEFAULT 0,
+    version     INTEGER NOT NULL DEFAULT 0,
+    due         INTEGER
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX cron_due ON cron (due) WHERE at_run_time AND NOT paused;
+CREATE INDEX cron_in_code ON cron (handler) WHERE NOT at_run_time;
 
 -- Small documents. A removed one has no value and keeps its version.
 CREATE TABLE control (
@@ -391,3 +402,13 @@ CREATE TABLE bucket (
     full_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX bucket_full ON bucket (full_at);
+
+-- Locks of unique tasks (docs/decisions/0025-unique-tasks.md): the task that holds each, and until when it counts after it has
+-- started. From `look` on the sweep deletes a lock whose task is not queued.
+CREATE TABLE unique_lock (
+    id    BLOB PRIMARY KEY,
+    task  BLOB NOT NULL,
+    until INTEGER NOT NULL,
+    look  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX unique_lock_look ON unique_lock (look);

@@ -1,3 +1,4 @@
--- crons: return all published crons.
-SELECT name, handler, schedule, timezone, misfire, args, fired, paused, paused_by, paused_why
+-- crons: return all crons.
+SELECT name, handler, schedule, timezone, misfire, args, queue, tenant, priority, starts, ends,
+       fired, paused, paused_by, paused_why, at_run_time, version, due
   FROM windlass.cron ORDER BY name;

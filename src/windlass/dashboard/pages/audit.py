@@ -1,0 +1,87 @@
+"""The page Audit: who did what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from windlass.dashboard.page import Nav, Pages
+from windlass.dashboard.visit import Visit
+from windlass.operations import audit
+from windlass.stores.coordination import EntrySeen
+
+SHOWN = 50
+KINDS = (
+    "task/",
+    "tasks",
+    "queue/",
+    "tenant/",
+    "limit/",
+    "pool/",
+    "breaker/",
+    "cron/",
+    "dead/",
+    "workflow/",
+    "token/",
+    "manifest",
+    "database",
+)
+"""The subjects that the filter offers. One that ends with a slash stands for all that begin with it."""
+LINKS = {"task": "tasks", "queue": "queues", "tenant": "tenants", "dead": "dead"}
+"""The pages of subjects, by kind."""
+
+pages = Pages()
+
+
+class FindEntries(Struct, frozen=True, kw_only=True):
+    """Which entries to show."""
+
+    subject: str = ""
+    by: str = ""
+    text: str = ""
+    before: Annotated[int, Meta(ge=0)] | None = None
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """An entry, and the page of its subject below the dashboard's own; empty if it has none."""
+
+    entry: EntrySeen
+    path: str
+
+
+class Entries(Struct, frozen=True, kw_only=True):
+    """A page of the audit log."""
+
+    query: FindEntries
+    rows: list[Row]
+    after: int | None
+    """Where the next page begins."""
+    kinds: tuple[str, ...] = KINDS
+
+    @property
+    def is_filtered(self) -> bool:
+        """True if some entries are left out."""
+        return bool(self.query.subject or self.query.by or self.query.text)
+
+
+@pages.show("/audit", "audit.html", title="Audit", nav=Nav("Audit", "a"), unrestricted=True)
+def show_audit(visit: Visit, query: FindEntries) -> Entries:
+    """Show what people and the autoscaler did, newest first."""
+    found = audit.search(
+        visit.access,
+        query.subject.strip() or None,
+        by=query.by.strip(),
+        text=query.text.strip(),
+        limit=SHOWN,
+        before=query.before,
+    )
+    return Entries(
+        query=query, rows=[Row(entry=entry, path=path_of(entry)) for entry in found.entries], after=found.after
+    )
+
+
+def path_of(entry: EntrySeen) -> str:
+    """Return the page of an entry's subject below the dashboard's own; empty if it has none."""
+    kind, _, name = entry.subject.partition("/")
+    return f"{LINKS[kind]}/{name}" if kind in LINKS and name else ""

@@ -1,0 +1,291 @@
+"""The page of one task: what happened to it, and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, cast
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from windlass.core.lifecycle import State
+from windlass.core.payload import json_object
+from windlass.core.task import Attempt, Change, Task, TaskId
+from windlass.dashboard.page import Goto, Pages
+from windlass.dashboard.svg.timeline import Segment, find_segments
+from windlass.dashboard.tracebacks import Part, split_traceback
+from windlass.dashboard.visit import Visit
+from windlass.errors import InvalidTask
+from windlass.operations import audit, dead_letters, tasks
+from windlass.operations.tasks import TaskDetails
+from windlass.server.events.topics import TaskTopic, Topic
+from windlass.stores.coordination import EntrySeen
+from windlass.stores.dead_letters import DeadGroup
+from windlass.stores.protocol import Filter, Neighbour
+
+pages = Pages()
+
+MOST_NEIGHBOURS = 10
+MOST_LINES = 1_000
+"""How many lines of the output of an attempt are shown, the last ones."""
+MOST_CHARACTERS = 20_000
+REDACTED = "[redacted]"
+
+
+class TaskQuery(Struct, frozen=True, kw_only=True):
+    """How to show the timeline."""
+
+    first_wait: bool = True
+
+
+class Argument(Struct, frozen=True, kw_only=True):
+    """One argument, as it is shown and as it can be edited."""
+
+    name: str
+    type: str
+    text: str
+    """Text as it is, anything else as JSON."""
+    hidden: bool
+    """True if it is, or has, a secret. It can be replaced but not seen."""
+
+
+class ShownAttempt(Struct, frozen=True, kw_only=True):
+    """One attempt with its error and its output."""
+
+    number: int
+    attempt: Attempt
+    traceback: Sequence[Part]
+    log: str = ""
+    cut: bool = False
+    """True if the output has more lines than are shown."""
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """What differs from the last task of the same handler that completed."""
+
+    field: str
+    here: str
+    there: str
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """The last task of the same handler that completed, and how it differs."""
+
+    task: Task
+    differences: Sequence[Difference]
+
+
+class TaskPage(Struct, frozen=True, kw_only=True):
+    """What the page shows."""
+
+    details: TaskDetails
+    segments: Sequence[Segment]
+    skip_first_wait: bool
+    attempts: Sequence[ShownAttempt]
+    """The newest first."""
+    arguments: Sequence[Argument]
+    result: str | None
+    prerequisites: Sequence[Neighbour]
+    dependents: Sequence[Neighbour]
+    more_neighbours: int
+    group: DeadGroup | None
+    comparison: Comparison | None
+    entries: Sequence[EntrySeen]
+
+    @property
+    def task(self) -> Task:
+        """Return the task."""
+        return self.details.task
+
+    @property
+    def waited(self) -> int:
+        """Return how long it has waited, in microseconds."""
+        return sum(each.length for each in self.segments if each.attempt is None)
+
+    @property
+    def worked(self) -> int:
+        """Return how long attempts have worked, in microseconds."""
+        return sum(each.length for each in self.segments if each.attempt is not None)
+
+
+def follow_task(visit: Visit, id: str, **_: Any) -> Topic:
+    """Follow the state and the progress of the task."""
+    return TaskTopic(task=tasks.look_up(visit.access, id).id, unrestricted=not visit.caller.limited)
+
+
+@pages.show("/tasks/{id}", "task.html", title="Task", follows=follow_task, every=10)
+def show_task(visit: Visit, id: str, query: TaskQuery) -> TaskPage:
+    """Show one task. Eight digits of its id are enough."""
+    access = visit.access
+    found = tasks.details(access, tasks.look_up(access, id).id)
+    task = found.task
+    around = tasks.graph(access, task.id)
+    shown = [around.prerequisites[:MOST_NEIGHBOURS], around.dependents[:MOST_NEIGHBOURS]]
+    ended = task.state.ended_badly or task.state is State.RETRYING
+    return TaskPage(
+        details=found,
+        segments=find_segments(task, found.attempts, visit.now),
+        skip_first_wait=not query.first_wait,
+        attempts=_attempts(found),
+        arguments=_arguments(visit, task),
+        result=None if task.result is None else _pretty(task.result),
+        prerequisites=shown[0],
+        dependents=shown[1],
+        more_neighbours=len(around.prerequisites) + len(around.dependents) - sum(map(len, shown)),
+        group=dead_letters.find_group(access, task.id),
+        comparison=_compare(visit, found) if ended else None,
+        entries=[] if visit.caller.limited else audit.find(access, f"task/{task.id}", limit=20).entries,
+    )
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """Why somebody does something."""
+
+    why: str = ""
+
+
+class EditForm(Reason, frozen=True, kw_only=True):
+    """The arguments as they were shown and as they are now, in the same order."""
+
+    name: list[str] = []
+    was: list[str] = []
+    value: list[str] = []
+
+
+class ChangeForm(Reason, frozen=True, kw_only=True):
+    """The new priority of a task."""
+
+    priority: int
+
+
+@pages.act("/tasks/{id}/retry")
+def retry(visit: Visit, form: Reason, id: UUID) -> Goto:
+    """Run a task again that ended badly."""
+    done = tasks.retry(visit.access, TaskId(id), visit.author(form.why))
+    text = "Retried the task." if done.tasks else f"Not retried: the task is {done.state}."
+    return Goto(path=f"tasks/{id}", text=text, failed=not done.tasks)
+
+
+@pages.act("/tasks/{id}/cancel")
+def cancel(visit: Visit, form: Reason, id: UUID) -> Goto:
+    """Cancel an unfinished task."""
+    done = tasks.cancel(visit.access, TaskId(id), visit.author(form.why))
+    message = "Asked the task to stop." if done.state is State.LEASED else "Cancelled the task."
+    text = message if done.tasks else f"Not cancelled: the task is {done.state}."
+    return Goto(path=f"tasks/{id}", text=text, failed=not done.tasks)
+
+
+@pages.act("/tasks/{id}/run-now")
+def run_now(visit: Visit, form: Reason, id: UUID) -> Goto:
+    """Make a task due now that is scheduled or will be retried."""
+    tasks.change(visit.access, TaskId(id), Change(at=timedelta(0)), visit.author(form.why))
+    return Goto(path=f"tasks/{id}", text="The task is due now.")
+
+
+@pages.act("/tasks/{id}/priority")
+def set_priority(visit: Visit, form: ChangeForm, id: UUID) -> Goto:
+    """Change the priority of an unfinished task."""
+    tasks.change(visit.access, TaskId(id), Change(priority=form.priority), visit.author(form.why))
+    return Goto(path=f"tasks/{id}", text=f"Set the priority to {form.priority}.")
+
+
+@pages.act("/tasks/{id}/edit")
+def edit(visit: Visit, form: EditForm, id: UUID) -> Goto:
+    """Submit a task that ended badly again, with the arguments that were changed. The old task stays as it is."""
+    schema = _properties(visit, tasks.get(visit.access, TaskId(id)).handler)
+    if not len(form.name) == len(form.was) == len(form.value):
+        raise InvalidTask("args: the form is incomplete. Reload the page and try again.")
+    changes = {
+        name: _parse(name, value, schema.get(name))
+        for name, was, value in zip(form.name, form.was, form.value, strict=True)
+        if value.replace("\r\n", "\n") != was.replace("\r\n", "\n")
+    }
+    if not changes:
+        raise InvalidTask("args: nothing was changed. To run the task again as it is, retry it.")
+    receipt = tasks.edit_and_retry(visit.access, TaskId(id), changes, visit.author(form.why))
+    return Goto(path=f"tasks/{receipt.id}", text=f"Submitted in place of {id}, with other arguments.")
+
+
+def _attempts(found: TaskDetails) -> list[ShownAttempt]:
+    logs = {log.fence: log.text for log in found.logs}
+    shown: list[ShownAttempt] = []
+    for number, attempt in enumerate(found.attempts, 1):
+        lines = logs.get(attempt.fence, "").splitlines()
+        traceback = [] if attempt.error is None else split_traceback(attempt.error.traceback)
+        log = "\n".join(lines[-MOST_LINES:])
+        shown.append(
+            ShownAttempt(number=number, attempt=attempt, traceback=traceback, log=log, cut=len(lines) > MOST_LINES)
+        )
+    return shown[::-1]
+
+
+def _arguments(visit: Visit, task: Task) -> list[Argument]:
+    schema, given = _properties(visit, task.handler), json_object(task.args)
+    return [
+        Argument(
+            name=name,
+            type=_type_name(schema.get(name), value),
+            text=_shown(value)[:MOST_CHARACTERS],
+            hidden=REDACTED in _shown(value),
+        )
+        for name, value in given.items()
+    ]
+
+
+def _properties(visit: Visit, handler: str) -> Mapping[str, Any]:
+    found = visit.access.catalog.parameters(handler).get("properties")
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _type_name(schema: object, value: object) -> str:
+    """Return the type that a handler declares for an argument, or that of its value."""
+    described = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    named = described.get("type")
+    if isinstance(named, str):
+        return str(described.get("format", named))
+    if isinstance(described.get("$ref"), str):
+        return str(described["$ref"]).rpartition("/")[2]
+    options = described.get("anyOf")
+    if isinstance(options, list):
+        return " or ".join(_type_name(each, None) for each in cast("list[Any]", options))
+    names: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array"}
+    return "null" if value is None else names.get(type(value), "object")
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value)).decode()
+
+
+def _parse(name: str, text: str, schema: object) -> Any:
+    """Return the value of an argument that was edited: text if its handler takes text, else JSON."""
+    if _type_name(schema, text) == "string":
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise InvalidTask(f"args: {name}={text[:80]!r} is not JSON ({error}). Put text in double quotes.") from None
+
+
+def _pretty(text: str) -> str:
+    return msgspec.json.format(text)[:MOST_CHARACTERS]
+
+
+def _compare(visit: Visit, found: TaskDetails) -> Comparison | None:
+    """Compare a task with the newest one of the same handler that completed."""
+    task = found.task
+    succeeded = Filter(handler=task.handler, states=frozenset({State.COMPLETED}))
+    page = tasks.find(visit.access, succeeded, limit=1)
+    if not page.tasks:
+        return None
+    other = page.tasks[0]
+    here, there = json_object(task.args), json_object(other.args)
+    fields = [(f"args.{name}", _cut(here, name), _cut(there, name)) for name in sorted(here.keys() | there.keys())]
+    fields += [(name, str(getattr(task, name)), str(getattr(other, name))) for name in ("queue", "tenant", "priority")]
+    differences = [Difference(field=name, here=one, there=two) for name, one, two in fields if one != two]
+    return Comparison(task=other, differences=differences)
+
+
+def _cut(args: Mapping[str, Any], name: str) -> str:
+    return _shown(args[name])[:500] if name in args else "–"

@@ -1,0 +1,1 @@
+"""Integrations with frameworks. Each one is imported by applications only, and needs its framework installed."""

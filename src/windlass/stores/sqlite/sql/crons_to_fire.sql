@@ -1,0 +1,10 @@
+-- crons_to_fire: return the crons of some handlers that are in code, or due and not paused.
+SELECT name, handler, schedule, timezone, misfire, args, queue, tenant, priority, starts, ends,
+       fired, paused, paused_by, paused_why, at_run_time, version, due
+  FROM cron
+ WHERE NOT at_run_time AND handler IN (SELECT value FROM json_each(:handlers))
+UNION ALL
+SELECT name, handler, schedule, timezone, misfire, args, queue, tenant, priority, starts, ends,
+       fired, paused, paused_by, paused_why, at_run_time, version, due
+  FROM cron
+ WHERE due <= :at AND at_run_time AND NOT paused AND handler IN (SELECT value FROM json_each(:handlers));

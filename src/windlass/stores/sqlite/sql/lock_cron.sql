@@ -1,0 +1,4 @@
+-- lock_cron: return one cron, to change it.
+SELECT name, handler, schedule, timezone, misfire, args, queue, tenant, priority, starts, ends,
+       fired, paused, paused_by, paused_why, at_run_time, version, due
+  FROM cron WHERE name = :name;

@@ -1,0 +1,189 @@
+"""What the buttons of the pages Tasks, Task, Workflow, Pool and Lab do. See `actions`."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlencode
+
+from tests.browser import shop
+from tests.browser.actions import WHY, check_entry, form, presses
+from tests.browser.site import POOL, Site
+from tests.browser.visitor import Visitor
+from tests.support.processes import until
+from windlass.core.lifecycle import State
+from windlass.core.task import TaskId
+from windlass.operations import pools, tasks
+from windlass.stores.protocol import Filter
+
+
+def park(site: Site, number: int) -> TaskId:
+    """Submit a task into a queue that no node serves."""
+    return TaskId(shop.charge.using(queue="parked").enqueue(number).id)
+
+
+def state(site: Site, id: TaskId) -> State:
+    return tasks.get(site.access, id).state
+
+
+@presses("/tasks/bulk")
+def cancel_many(visitor: Visitor, site: Site) -> None:
+    """Pick two of three, then cancel the rest through the filter; the page in between says how many."""
+    ids = [park(site, number) for number in range(3)]
+    visitor.open("tasks?" + urlencode({"q": "queue:parked state:runnable"}))
+    for id in ids[:2]:
+        visitor.page.check(f"input[value='{id}']")
+    assert visitor.page.inner_text("[data-picked]") == "2"
+    visitor.press("button[aria-label='Cancel the picked tasks']")
+    assert "Cancel 2 tasks?" in visitor.page.inner_text("h1")
+    visitor.submit(form("tasks/bulk"), why=WHY)
+    assert [state(site, id) for id in ids] == [State.CANCELLED, State.CANCELLED, State.RUNNABLE]
+    check_entry(site, "tasks", "cancelled")
+
+    visitor.press("a[aria-label='Cancel all that match']")
+    visitor.submit(form("tasks/bulk"), why=WHY)
+    assert state(site, ids[2]) is State.CANCELLED
+    visitor.open("tasks/bulk?" + urlencode({"verb": "purge", "q": "queue:parked", "all": 1}))
+    visitor.submit(form("tasks/bulk"), why=WHY)
+    assert site.store.get(ids) == [None] * 3
+    check_entry(site, "tasks", "purged")
+
+
+@presses("/tasks/{id}/priority")
+def set_priority(visitor: Visitor, site: Site) -> None:
+    id = park(site, 4)
+    visitor.open(f"tasks/{id}")
+    visitor.submit(form("priority"), priority="7", why=WHY)
+
+    assert tasks.get(site.access, id).priority == 7
+    check_entry(site, f"task/{id}", "changed")
+
+
+@presses("/tasks/{id}/cancel")
+def cancel_task(visitor: Visitor, site: Site) -> None:
+    id = park(site, 5)
+    visitor.open(f"tasks/{id}")
+    visitor.submit(form("cancel"), why=WHY)
+
+    assert state(site, id) is State.CANCELLED
+    check_entry(site, f"task/{id}", "cancelled")
+
+
+@presses("/tasks/{id}/retry")
+def retry_task(visitor: Visitor, site: Site) -> None:
+    id = park(site, 6)
+    site.store.cancel([id], reason="test")
+    visitor.open(f"tasks/{id}")
+    visitor.submit(form("retry"), why=WHY)
+
+    assert state(site, id) is State.RUNNABLE
+    check_entry(site, f"task/{id}", "retried")
+
+
+@presses("/tasks/{id}/run-now")
+def run_now(visitor: Visitor, site: Site) -> None:
+    id = TaskId(shop.charge.using(queue="parked", delay="5h").enqueue(7).id)
+    visitor.open(f"tasks/{id}")
+    visitor.press(f"{form('run-now')} button")
+
+    until(lambda: state(site, id) is State.RUNNABLE, "it is due")
+    check_entry(site, f"task/{id}", "changed", "")
+
+
+@presses("/tasks/{id}/edit")
+def edit_task(visitor: Visitor, site: Site) -> None:
+    [old] = site.store.find(Filter(states=frozenset([State.FAILED]), handler="render_invoice"), limit=1).tasks
+    visitor.open(f"tasks/{old.id}")
+    visitor.page.fill(f"{form('edit')} textarea[name=value] >> nth=0", "41")
+    visitor.submit(form("edit"), why=WHY)
+
+    [new] = site.store.get([tasks.parse_id(visitor.page.url.rpartition("/")[2])])
+    assert new is not None
+    assert json.loads(new.args) == {**json.loads(old.args), "order": 41}, "the secret that the form hides is kept"
+    check_entry(site, f"task/{old.id}", "edited")
+    until(lambda: state(site, new.id) is State.FAILED, "it fails again")
+
+
+@presses("/workflows/cancel")
+def cancel_workflow(visitor: Visitor, site: Site) -> None:
+    name = f"to cancel {shop.SCRIPT}"
+    with shop.app.workflow(name, tenant="acme") as flow:
+        first = flow.add(shop.charge.using(queue="parked"), 1)
+        flow.add(shop.pack.using(queue="parked"), 1, first)
+    visitor.open("workflows/view?" + urlencode({"name": name, "tenant": "acme"}))
+    visitor.submit(form("workflows/cancel"), why=WHY)
+
+    assert {state(site, TaskId(step.id)) for step in flow.steps} == {State.CANCELLED}
+    check_entry(site, "tasks", "cancelled")
+
+
+@presses("/workflows/retry")
+def retry_workflow(visitor: Visitor, site: Site) -> None:
+    name = f"to cancel {shop.SCRIPT}"
+    [first] = site.store.find(Filter(workflow=name, handler="charge"), limit=10).tasks
+    visitor.open("workflows/view?" + urlencode({"name": name, "tenant": "acme", "retry": str(first.id)}))
+    visitor.submit(form("workflows/retry"), why=WHY)
+
+    assert state(site, first.id) is State.RUNNABLE
+    check_entry(site, f"workflow/{name}", "retried")
+
+
+@presses("/pool/set")
+def set_pool(visitor: Visitor, site: Site) -> None:
+    visitor.open(f"pool?name={POOL}")
+    visitor.submit(form("pool/set"), min="1", max="2", why=WHY)
+
+    override = pools.get(site.access, POOL).override
+    assert override is not None
+    assert (override.min, override.max) == (1, 2)
+    check_entry(site, f"pool/{POOL}", "set")
+
+
+@presses("/pool/freeze")
+def freeze_pool(visitor: Visitor, site: Site) -> None:
+    visitor.open(f"pool?name={POOL}")
+    visitor.submit(form("pool/freeze"), why=WHY)
+
+    override = pools.get(site.access, POOL).override
+    assert override is not None
+    assert override.min == override.max
+    check_entry(site, f"pool/{POOL}", "set")
+
+
+@presses("/pool/tune")
+def tune_pool(visitor: Visitor, site: Site) -> None:
+    visitor.open(f"pool?name={POOL}")
+    visitor.submit(form("pool/tune"), wait="3s", why=WHY)
+
+    assert pools.get(site.access, POOL).tuned["wait"] == 3
+    check_entry(site, f"pool/{POOL}", "tuned")
+
+
+@presses("/pool/pause")
+def pause_pool(visitor: Visitor, site: Site) -> None:
+    visitor.open(f"pool?name={POOL}")
+    visitor.submit(form("pool/pause"), why=WHY)
+
+    assert pools.get(site.access, POOL).paused is not None
+    check_entry(site, f"pool/{POOL}", "paused")
+
+
+@presses("/pool/resume")
+def resume_pool(visitor: Visitor, site: Site) -> None:
+    visitor.open(f"pool?name={POOL}")
+    visitor.submit(form("pool/resume"), why=WHY)
+
+    found = pools.get(site.access, POOL)
+    assert (found.paused, found.override) == (None, None)
+    check_entry(site, f"pool/{POOL}", "resumed")
+
+
+@presses("/lab/run")
+def run_lab(visitor: Visitor, site: Site) -> None:
+    """The lab changes nothing: it replays what was recorded."""
+    before = len(site.store.audit(limit=1_000))
+    visitor.open("lab")
+    visitor.submit(form("lab/run"), max="5")
+
+    assert "run=" in visitor.page.url
+    assert "Trial" in visitor.page.inner_text("main")
+    assert len([entry for entry in site.store.audit(limit=1_000) if entry.by == "local"]) <= before

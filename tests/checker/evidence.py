@@ -1,0 +1,113 @@
+"""What a recording says about one call, one task or one node: shared by several rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tests.checker.records import FINAL, Call, Effect, Fault, Recording
+
+
+def list_submitted(recording: Recording) -> Iterator[tuple[str, str]]:
+    """Yield the tasks of every submit, each with how the submit ended."""
+    for call in recording.calls:
+        if call.invoke.what == "submit":
+            yield from ((id, call.status) for id in call.invoke.tasks)
+
+
+def list_about(recording: Recording, call: Call) -> Iterator[str]:
+    """Yield the tasks that a call is about."""
+    if call.invoke.all:
+        yield from (id for id, task in recording.tasks.items() if task.tenant == call.invoke.tenant)
+    else:
+        yield from call.invoke.tasks
+
+
+def find_purged(recording: Recording) -> set[str]:
+    """Return the tasks that a purge may have removed."""
+    purges = (call for call in recording.calls if call.invoke.what == "purge" and call.status != "fail")
+    return {id for call in purges for id in call.invoke.tasks}
+
+
+def is_kept(recording: Recording, id: str) -> bool:
+    """Return True if a task is in the store, and has ended if all should have."""
+    task = recording.tasks.get(id)
+    return task is not None and (task.state in FINAL or not recording.bounds.finished)
+
+
+def find_ends(recording: Recording, id: str) -> list[tuple[float, str]]:
+    """Return when a task ended, and how, as far as known."""
+    changes = [(one.at, one.after) for one in recording.transitions.get(id, ()) if one.after in FINAL]
+    task = recording.tasks.get(id)
+    if changes or task is None or task.finished is None:
+        return changes
+    ends = [(one.ended, one.state) for one in recording.attempts.get(id, ()) if one.state in FINAL]
+    return sorted([*ends, (task.finished, task.state)])
+
+
+def is_reopened(recording: Recording, id: str, after: float) -> bool:
+    """Return True if an operator may have retried a task after this time."""
+    retries = (call for call in recording.calls if call.invoke.what == "retry" and id in call.invoke.tasks)
+    # A call of unknown outcome may be committed at any time.
+    return any(call.end is None or call.end.status == "unknown" or call.end.at >= after for call in retries)
+
+
+def existed(recording: Recording, id: str, at: float) -> bool:
+    """Return True if a task was certainly in the store at this time."""
+    task = recording.tasks.get(id)
+    return task is not None and task.submitted <= at
+
+
+def count_duplicates(recording: Recording, id: str) -> int:
+    """Count the runs of a task that began although an earlier one of the same generation had not failed before."""
+    failed = {one.fence for one in recording.attempts.get(id, ()) if one.error and one.error != "NodeLost"}
+    generations = {one.fence: one.generation for one in recording.transitions.get(id, ()) if one.after == "leased"}
+    earlier: list[Effect] = []
+    duplicates = 0
+    for effect in sorted(recording.effects[id], key=lambda one: one.start):
+        same = [one for one in earlier if generations.get(one.fence) == generations.get(effect.fence)]
+        duplicates += any(one.fence not in failed for one in same)
+        earlier.append(effect)
+    return duplicates
+
+
+def find_live_sessions(recording: Recording, node: str, at: float) -> set[str]:
+    """Return the sessions of a node that were valid at a time. A node that came back has older ones, too."""
+    renewed: dict[str, float] = {}
+    for renewal in recording.renewals:
+        if renewal.at <= at:
+            renewed[renewal.session] = max(renewal.until, renewed.get(renewal.session, 0.0))
+    killed = [fault for fault in recording.faults if (fault.kind, fault.node) == ("kill", node) and fault.start <= at]
+    back = max((fault.end or fault.start for fault in killed), default=0.0)
+    first = {change.session: change.at for changes in recording.transitions.values() for change in reversed(changes)}
+    return {
+        id
+        for id, of in recording.nodes.items()
+        if of == node and renewed.get(id, at) >= at and first.get(id, back) >= back
+    }
+
+
+def list_recoveries(recording: Recording) -> Iterator[tuple[float, str, str]]:
+    """Yield how long each task of a killed node stayed leased, with its id and the node, unless faults excuse it."""
+    bounds = recording.bounds
+    for kill in (fault for fault in recording.faults if fault.kind == "kill"):
+        window = kill.start + bounds.session_ttl + bounds.recovery
+        if _is_excused(recording, kill, window):
+            continue
+        for id, changes in recording.transitions.items():
+            for grant, end in pairwise(changes):
+                held = grant.after == "leased" and recording.nodes.get(grant.session) == kill.node
+                if held and grant.at <= kill.start < end.at and end.before == "leased":
+                    yield end.at - kill.start, id, kill.node
+
+
+def _is_excused(recording: Recording, kill: Fault, until: float) -> bool:
+    """Return True if nobody could free the tasks of a node in time: the store was unavailable, or all nodes were."""
+    others = {node for node in recording.nodes.values() if node != kill.node}
+    broken: set[str] = set()
+    for fault in recording.faults:
+        if fault is not kill and fault.start <= until and (fault.end is None or fault.end >= kill.start):
+            if not fault.node:
+                return True
+            broken.add(fault.node)
+    return not others - broken

@@ -1,0 +1,308 @@
+"""Each rule finds its violation in a recording that was made for it, and nothing in one without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.checker.__main__ import main
+from tests.checker.records import (
+    AnyRecord,
+    AttemptRow,
+    Bounds,
+    Choice,
+    Effect,
+    End,
+    Fault,
+    Invoke,
+    Lost,
+    Recording,
+    Renewal,
+    SessionRow,
+    TaskRow,
+    Transition,
+    write,
+)
+from tests.checker.report import check
+from tests.checker.rules import RULES
+
+A, B = "task-a", "task-b"
+
+
+def task(id: str = A, **fields: Any) -> TaskRow:
+    defaults = {"tenant": "acme", "queue": "default", "handler": "work", "state": "completed", "submitted": 0.5}
+    return TaskRow(**{"id": id, "finished": 3.0, "fence": 11, "session": "s1", "attempts": 1, **defaults, **fields})
+
+
+def attempt(id: str = A, **fields: Any) -> AttemptRow:
+    defaults = {"fence": 11, "session": "s1", "started": 1.0, "ended": 3.0, "state": "completed"}
+    return AttemptRow(task=id, **{**defaults, **fields})
+
+
+def effect(id: str = A, **fields: Any) -> Effect:
+    return Effect(task=id, **{"fence": 11, "process": "n1/7", "start": 1.5, "end": 2.5, **fields})
+
+
+def changes(id: str, *steps: tuple[float, str, str], **fields: Any) -> list[Transition]:
+    return [
+        Transition(
+            at=at,
+            task=id,
+            before=before,
+            after=after,
+            **{"transaction": number, "fence": 11 if at >= 1.0 else 0, "session": "s1" if at >= 1.0 else "", **fields},
+        )
+        for number, (at, before, after) in enumerate(steps)
+    ]
+
+
+def call(
+    name: str, what: str, *tasks: str, status: Any = "ok", at: float = 0.4, took: float = 0.2, **more: Any
+) -> list[AnyRecord]:
+    tenant, answer = more.pop("tenant", "acme"), more.pop("answer", ())
+    return [
+        Invoke(call=name, process="p", what=what, at=at, tenant=tenant, tasks=tasks, **more),
+        End(call=name, status=status, at=at + took, tasks=answer),
+    ]
+
+
+def good() -> list[AnyRecord]:
+    """A task that was submitted, ran once and completed, and one that waited for it."""
+    return [
+        *call("c1", "submit", A, B, answer=(A, B)),
+        task(A),
+        task(B, prerequisites=(A,), submitted=0.5, finished=5.0),
+        *changes(A, (0.5, "", "runnable"), (1.0, "runnable", "leased"), (3.0, "leased", "completed")),
+        *(
+            replaced(change, transaction=0 if not change.before else change.transaction)
+            for change in changes(
+                B,
+                (0.5, "", "waiting"),
+                (3.0, "waiting", "runnable"),
+                (3.5, "runnable", "leased"),
+                (5.0, "leased", "completed"),
+            )
+        ),
+        attempt(A),
+        attempt(B, started=3.5, ended=5.0),
+        effect(A),
+        effect(B, start=4.0, end=4.5),
+        SessionRow(id="s1", node="n1"),
+        SessionRow(id="s2", node="n2"),
+        Renewal(session="s1", at=1.0, until=16.0),
+        Choice(at=1.0, queue="default", taken=(3, 2), left=(2, 1)),
+    ]
+
+
+def replaced(record: Any, **fields: Any) -> Any:
+    for name, value in fields.items():
+        setattr(record, name, value)
+    return record
+
+
+def change(kind: type, id: str = "", **fields: Any) -> Callable[[list[Any]], list[Any]]:
+    """Return the good recording with fields of one kind of record changed."""
+
+    def apply(records: list[Any]) -> list[Any]:
+        chosen = [
+            one
+            for one in records
+            if isinstance(one, kind) and id in (getattr(one, "task", ""), getattr(one, "id", ""), "")
+        ]
+        assert chosen, "the planted violation no longer finds its place"
+        replaced(chosen[-1], **fields)
+        return records
+
+    return apply
+
+
+def add(*more: AnyRecord) -> Callable[[list[Any]], list[Any]]:
+    """Return the good recording with more records."""
+    return lambda records: [*records, *more]
+
+
+def drop(kind: type, id: str) -> Callable[[list[Any]], list[Any]]:
+    """Return the good recording without the records of one kind about a task."""
+    return lambda records: [
+        one
+        for one in records
+        if not (isinstance(one, kind) and id in (getattr(one, "task", ""), getattr(one, "id", "")))
+    ]
+
+
+def both(*plans: Callable[[list[Any]], list[Any]]) -> Callable[[list[Any]], list[Any]]:
+    def apply(records: list[Any]) -> list[Any]:
+        for plan in plans:
+            records = plan(records)
+        return records
+
+    return apply
+
+
+ENDED = {"state": "failed", "reason": "ValueError"}
+PLANTED = [
+    ("R1", "an acknowledged task is gone", drop(TaskRow, B)),
+    ("R1", "a task never ends", change(TaskRow, B, state="leased")),
+    ("R1", "a submit of unknown outcome is there in part", add(*call("c2", "submit", A, "task-c", status="unknown"))),
+    ("R1", "a refused submit is there", both(add(*call("c2", "submit", "task-c", status="fail")), add(task("task-c")))),
+    ("R1", "a task that nobody submitted", add(task("task-c"))),
+    (
+        "R2",
+        "two sessions have the lease",
+        add(*changes("c", (1.0, "runnable", "leased")), *changes("c", (2.0, "leased", "leased"), session="s2")),
+    ),
+    ("R2", "two attempts overlap", add(attempt(A, fence=12, started=2.0, ended=4.0, state="retrying"))),
+    ("R3", "a fence does not grow", add(*changes(A, (4.0, "runnable", "leased")))),
+    ("R3", "two attempts have one fence", add(attempt(A, started=3.0, ended=4.0, state="retrying"))),
+    ("R3", "an attempt is newer than its task", add(attempt(A, fence=99, started=3.0, ended=4.0, state="retrying"))),
+    ("R3", "two processes ran under one fence", add(effect(A, process="n2/9", start=1.6))),
+    ("R4", "a task ends twice", add(*changes(A, (4.0, "runnable", "failed")))),
+    ("R4", "two attempts complete a task", add(attempt(A, fence=12, started=3.0, ended=4.0))),
+    ("R5", "a completed task never ran", drop(Effect, A)),
+    ("R5", "a completed task did not run to its end", change(Effect, A, end=None)),
+    ("R6", "a task starts before its prerequisite has ended", change(Effect, B, start=2.0)),
+    ("R6", "a task starts after a failure", both(change(Transition, A, after="failed"), change(TaskRow, A, **ENDED))),
+    ("R7", "a task becomes ready twice", add(*changes(B, (3.2, "waiting", "runnable")))),
+    ("R8", "a wake-up is lost", change(TaskRow, B, state="waiting", finished=None)),
+    (
+        "R9",
+        "a graph in two transactions",
+        add(*changes("task-c", (0.5, "", "runnable"), transaction=9), *call("c2", "submit", A, "task-c")),
+    ),
+    ("R10", "a failure does not spread", change(TaskRow, A, **ENDED)),
+    ("R11", "a lease after the cancel", add(*call("c2", "cancel", B, at=3.1))),
+    (
+        "R11",
+        "a start long after the cancel",
+        both(add(*call("c2", "cancel", B, at=0.6)), change(Effect, B, start=90.0, end=91.0), drop(Transition, B)),
+    ),
+    ("R12", "a lease after the expiry", change(TaskRow, B, expires=3.4)),
+    (
+        "R12",
+        "a start long after the expiry",
+        both(change(TaskRow, B, expires=3.6), change(Effect, B, start=90.0, end=91.0)),
+    ),
+    ("R13", "a higher priority is passed over", change(Choice, taken=(3, 0), left=(1,))),
+    ("R14", "too many attempts", change(TaskRow, A, attempts=2)),
+    ("R14", "an attempt without a record", drop(AttemptRow, A)),
+    ("R14", "a delay out of range", add(*changes("task-c", (3.0, "leased", "retrying"), due=99.0, retry=(1.0, 2.0)))),
+    ("R15", "a dead letter without a reason", change(TaskRow, A, state="failed")),
+    ("R15", "a generation that nobody opened", change(TaskRow, A, generation=1)),
+    (
+        "R16",
+        "a cron fires twice",
+        add(*(task(f"t{n}", key=f"cron:tick:2027-01-15T08:00:02+00:00#{n}") for n in range(2))),
+    ),
+    (
+        "R17",
+        "a drained node keeps a lease",
+        both(add(*call("c2", "drain", node="n1", at=4.0)), change(TaskRow, B, state="leased")),
+    ),
+    (
+        "R17",
+        "a drained node loses a task",
+        both(add(*call("c2", "drain", node="n1", at=4.0)), change(AttemptRow, B, error="NodeLost")),
+    ),
+    (
+        "R18",
+        "a slow recovery",
+        both(
+            add(Fault(kind="kill", node="n1", start=1.1), Bounds(session_ttl=0.5, recovery=0.5)),
+            change(TaskRow, A, state="completed"),
+        ),
+    ),
+    ("R18", "a session taken away too early", add(Lost(session="s1", at=9.0))),
+    ("R19", "poison that does not fail", change(TaskRow, A, crashes=3)),
+    (
+        "R19",
+        "a crash charged to what had not started",
+        both(change(AttemptRow, A, error="WorkerDied", state="runnable"), drop(Effect, A)),
+    ),
+    ("R20", "an answer with a task of another tenant", add(*call("c2", "read", tenant="zoo", answer=(A,)))),
+    ("R20", "a cancel that nobody asked for", change(TaskRow, A, state="cancelled")),
+    ("R21", "a call that hangs", add(*call("c2", "read", took=100.0))),
+    ("R22", "a change that does not follow", change(Transition, B, before="scheduled")),
+    ("R22", "a task that is not what its record says", change(TaskRow, A, state="failed", reason="?")),
+    ("R22", "an attempt that was never granted", change(AttemptRow, A, fence=10)),
+    ("R23", "a node fails what it does not know", change(AttemptRow, A, error="UnknownHandler")),
+]
+
+
+def test_a_good_recording_breaks_no_rule() -> None:
+    report = check(Recording(good()))
+
+    assert report.findings == []
+    assert (report.tasks, report.acknowledged, report.lost, report.double_outcomes) == (2, 2, 0, 0)
+    assert (report.runs, report.duplicate_runs) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "plant"), [pytest.param(rule, plant, id=f"{rule} {what}") for rule, what, plant in PLANTED]
+)
+def test_the_rule_finds(rule: str, plant: Callable[[list[Any]], list[Any]]) -> None:
+    recording = Recording(plant(good()))
+
+    assert [*RULES[rule](recording)]
+
+
+def test_every_rule_has_a_planted_violation() -> None:
+    assert {rule for rule, _, _ in PLANTED} == {*RULES} == {f"R{number}" for number in range(1, 24)}
+
+
+def test_what_is_unknown_is_excused() -> None:
+    """A submit without an answer may be there or not; a kill is excused while nobody can sweep."""
+    unanswered = Invoke(call="c2", process="p", what="submit", at=1.0, tenant="acme", tasks=("task-c", "task-d"))
+    kill = [Fault(kind="kill", node="n1", start=1.1), Fault(kind="outage", start=1.0, end=9.0)]
+    bounds = Bounds(session_ttl=0.5, recovery=0.5)
+
+    assert check(Recording([*good(), unanswered])).findings == []
+    assert (
+        check(Recording([*good(), unanswered, task("task-c", attempts=0), task("task-d", attempts=0)])).findings == []
+    )
+    assert check(Recording([*good(), *kill, bounds])).findings == []
+
+
+def test_without_transitions_the_rules_use_the_store() -> None:
+    """As with a real database, of which only the rows are read."""
+    rows = [one for one in good() if not isinstance(one, Transition | Renewal | Choice)]
+
+    assert check(Recording(rows)).findings == []
+    early = [*rows]
+    change(Effect, B, start=2.0)(early)
+    assert [finding.rule for finding in check(Recording(early)).findings] == ["R6"]
+
+
+def test_duplicates_are_counted_and_not_refused() -> None:
+    """The first run lost its node and went on: the honest price of at-least-once."""
+    records = good()
+    change(TaskRow, A, fence=12, losses=1)(records)
+    change(AttemptRow, A)(records)
+    records = [one for one in records if not (isinstance(one, Transition) and one.task == A)]
+    first = attempt(A, fence=10, session="s2", started=0.6, ended=0.9, state="runnable", error="NodeLost")
+
+    report = check(Recording([*records, first, effect(A, fence=10, process="n2/3", start=0.7, end=2.0)]))
+
+    assert report.findings == []
+    assert (report.runs, report.duplicate_runs) == (3, 1)
+    assert "3 runs of handlers, 1 of them duplicates (33.333%)" in str(report)
+
+
+def test_the_command_reads_files_and_fails_on_violations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records = good()
+    write(tmp_path / "history.jsonl", records[:2])
+    write(tmp_path / "rest.jsonl", records[2:])
+    (tmp_path / "effects.jsonl").write_bytes(b'{"type":"effect","task":"x","fe')  # Its process was killed.
+
+    assert main([str(tmp_path)]) == 0
+    assert "2 tasks, 2 acknowledged, 0 lost, 0 with two outcomes" in capsys.readouterr().out
+
+    write(tmp_path / "more.jsonl", [task("task-c")])
+    assert main([str(tmp_path)]) == 1
+    assert "R1: task task-c" in capsys.readouterr().out
+
+    (tmp_path / "bad.jsonl").write_bytes(b'{"type":"nonsense"}\n')
+    with pytest.raises(ValueError, match=r"bad.jsonl:1 is not a record"):
+        main([str(tmp_path)])
