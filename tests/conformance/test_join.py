@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -27,8 +28,9 @@ from tests.support.builders import (
 )
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
+from windlass.core.task import NewTask, Unique
 from windlass.errors import KeyConflict, UnknownPrerequisite
-from windlass.stores.protocol import Store
+from windlass.stores.protocol import Receipt, Store
 
 pytestmark = pytest.mark.parametrize("kind", ["postgres", "pgbouncer"], indirect=True)
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -169,3 +171,41 @@ def test_an_open_transaction_of_a_caller_holds_nobody_up(store: Store, conn: Con
     assert len(ran) == 1
     assert claimed_ids(claim_all(store)) == [other]
     assert counted(store) == recounted(store)
+
+
+def test_an_equal_task_is_not_started_before_the_callers_rows_are_there(store: Store, conn: Connection) -> None:
+    task = a_task(unique=Unique(key="k"))
+    [first] = submit_all(store, task)
+    conn.execute("INSERT INTO public.orders VALUES (1)")
+
+    [joined] = store.submit([task], conn=conn)
+    before = claim_all(store)
+    conn.commit()
+
+    assert (joined.id, joined.created) == (first.id, False)
+    assert before == []
+    assert claimed_ids(claim_all(store)) == [first.id]
+
+
+def test_who_submits_an_equal_task_waits_for_the_callers_transaction(store: Store, conn: Connection) -> None:
+    task = a_task(unique=Unique(key="k", debounce=5 * SECOND, replace_args=True))
+    [joined] = store.submit([task], conn=conn)
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(store.submit, [task])
+        with pytest.raises(TimeoutError):
+            other.result(0.2)
+        conn.rollback()
+        [created] = other.result(10)
+
+    [again] = store.submit([task], conn=conn)
+    conn.commit()
+
+    assert joined.created
+    assert created.created
+    assert (again.id, again.created, again.state) == (created.id, False, State.SCHEDULED)
+    assert [one.id for one in all_tasks(store)] == [created.id]
+    assert counted(store) == recounted(store)
+
+
+def submit_all(store: Store, *tasks: NewTask) -> list[Receipt]:
+    return store.submit(tasks)

@@ -34,7 +34,7 @@ KINDS = 10
 NOBODY = "00000000-0000-0000-0000-000000000000"
 LARGE = (
     *("task", "runnable", "leased", "completed", "edge", "result", "attempt", "audit", "bulk_task", "series"),
-    *("account", "usage", "parked", "bucket"),
+    *("account", "usage", "parked", "bucket", "unique_lock"),
 )
 """The tables that grow with the number of tasks, decisions, queues or tenants; none of them may ever be read whole."""
 ENTRIES = 100_000
@@ -179,6 +179,7 @@ FILL = [
       FROM generate_series(1, {SERIES_QUEUES}) AS q, (VALUES (1000000, 900), (60000000, 2880)) AS w (width, many),
            generate_series(1, many) AS n
     """,
+    f"INSERT INTO windlass.unique_lock (id, task, until, look) SELECT id, id, {NOW} + n, {NOW} + n FROM numbered",
     *fill_lanes(),
     *(f"VACUUM (ANALYZE) windlass.{table}" for table in (*LARGE, "ended")),
 ]
@@ -271,6 +272,10 @@ PLANS = {
     # The sweep.
     "forget_accounts": Expected("account_idle account_pkey", rows=4 * BATCH, pages=15 * BATCH),
     "forget_buckets": Expected("bucket_full"),
+    "some_old_unique": Expected("unique_lock_look"),
+    "old_unique": Expected("unique_lock_look task_pkey leased_pkey completed_pkey", rows=4 * BATCH),
+    "forget_unique": Expected("unique_lock_pkey"),
+    "look_later": Expected("unique_lock_pkey"),
     "lock_tasks_skip": TASKS,
     "lost_leases": Expected("task_pkey", rows=2 * LEASED, whole="leased"),
     "late_cancels": Expected("task_cancel_by"),
@@ -315,6 +320,9 @@ PLANS = {
     "workflow_list": Expected("task_workflow_newest task_workflow", rows=3 * BATCH),
     "workflow_tenants": Expected("task_workflow", rows=2),
     "amend": TASKS,
+    "hold_unique": Expected(rows=0, pages=40 * BATCH),
+    "take_unique": Expected("unique_lock_pkey"),
+    "put_off": TASKS,
     "set_place": Expected("task_pkey", pages=25 * BATCH),
     "attempts": Expected("attempt_pkey completed_pkey"),
     "prerequisites": Expected("edge_pkey task_pkey leased_pkey completed_pkey"),
@@ -505,6 +513,8 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement, **give
         "priority": 1,
         "deadline": None,
         "first_due": 1,
+        "args": "{}",
+        "wait": 1,
         "tenant": "tenant4",
         "workflow": "w4",
         "reach": BATCH,

@@ -345,3 +345,17 @@ async def test_an_invalid_query_is_refused(client: Client, query: str) -> None:
 @pytest.mark.parametrize("after", ["x", "0", "AAAA", "MS4x", "%F0%9F%98%80", "OTk5OTk5OTk5OTk5OTk5OTk5OTk5LjAx"])
 async def test_an_invented_cursor_is_refused(client: Client, after: str) -> None:
     problem(await client.get(f"{API}/tasks?after={after}"), 400, "invalid_cursor")
+
+
+async def test_an_equal_task_is_answered_with_the_queued_one(client: Client, store: Store) -> None:
+    body = {"handler": "work", "unique_for": "10m", "unique_key": "user:{x}", "args": {"x": 1}}
+
+    first = await client.post(f"{API}/tasks", json=body)
+    second = await client.post(f"{API}/tasks", json={**body, "debounce": 5, "unique_for": 0})
+    batch = await client.post(f"{API}/tasks:batch", json=[body, {**body, "args": {"x": 2}}])
+
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert second.json() == {"id": first.json()["id"], "created": False, "state": "scheduled"}
+    assert [each["created"] for each in batch.json()["receipts"]] == [False, True]
+    wrong = await client.post(f"{API}/tasks", json={"handler": "work", "debounce": "5s", "delay": "1m"})
+    assert "debounce" in problem(wrong, 422, "invalid_task")["detail"]

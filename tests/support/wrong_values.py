@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from windlass.core.retry import ErrorRule, Retry
+from windlass.core.task import Unique
 
 
 class NoOffset(tzinfo):
@@ -89,6 +90,14 @@ WRONG: dict[str, list[Any]] = {
     "requires": [None, "", "gpu", b"gpu", 7, {"gpu": 1}, (x for x in ["gpu"]), ["a b"], [7], [None], Hostile()],
     "downstream": ["", "a b", *NOT_TEXT],
     "trace": ["", *NOT_TEXT],
+    "unique": [
+        "10m",
+        7,
+        True,
+        Hostile(),
+        Unique(period=timedelta(seconds=-1)),
+        Unique(key=""),
+    ],
     "memory": [0, -1, 2**60, "2", 1.5, True, [1], NAN, Hostile()],
     "limit": ["", "k" * 201, "k", *NOT_TEXT],
     "max_running": [-1, 1, "2", 1.5, True, [1], NAN, Hostile()],

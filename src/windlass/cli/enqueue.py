@@ -68,6 +68,11 @@ from windlass.wire.tasks import receipt_shape, task_shape
 @click.option("--admit", type=click.Choice(["strict"]), help="Refuse the task if its queue cannot make the deadline.")
 @click.option("--max-running", type=int, help="How many tasks may run at once.")
 @click.option("--max-rate", "rate", metavar="N/TIME", help="How many tasks may start, such as 100/1m or 5/s.")
+@click.option("--unique-for", metavar="TIME", help="Create no second task while an equal one is queued, or this long.")
+@click.option("--unique-key", metavar="KEY", help="What equal tasks have in common.  [default: all arguments]")
+@click.option("--debounce", metavar="TIME", help="Start this long after the latest equal submit.")
+@click.option("--max-wait", metavar="TIME", help="How long equal submits may put it off.  [default: 10 x --debounce]")
+@click.option("--replace-args", is_flag=True, default=None, help="With --debounce, run with the latest arguments.")
 @click.option("--wait", is_flag=True, help="Wait until the task ends and print its result.")
 @wait_timeout_option
 @unchecked_option

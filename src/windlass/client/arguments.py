@@ -109,9 +109,9 @@ class Signature:
             return None
         return kind.decode(msgspec.json.decode(text), "result")
 
-    def check_key(self, template: object) -> None:
-        """Raise `InvalidTask` unless the placeholders in the key of a limit are arguments that every call has."""
-        check_template(template, self.required, is_open=self._others is not None)
+    def check_key(self, template: object, field: str = "limit") -> None:
+        """Raise `InvalidTask` unless the placeholders in a key are arguments that every call has."""
+        check_template(template, self.required, is_open=self._others is not None, field=field)
 
     @cached_property
     def _secrets(self) -> frozenset[str]:
@@ -120,7 +120,7 @@ class Signature:
         )
 
     def fill_key(self, new: NewTask) -> NewTask:
-        """Return a task with its arguments in the key of its limit."""
+        """Return a task with its arguments in its keys: of its limit, and of equal tasks."""
         refuse_secrets(new.limit, self._secrets.__contains__)
         return fill_key(new)
 

@@ -44,12 +44,17 @@ _ERRORS: dict[State, type[EndedBadly]] = {
 class Handle(Generic[R_co]):
     """One task. `await handle` returns its result."""
 
-    __slots__ = ("_app_store", "_handler", "id")
+    __slots__ = ("_app_store", "_handler", "created", "id")
 
-    def __init__(self, app_store: AppStore, id: UUID, handler: str | None = None) -> None:
+    def __init__(
+        self, app_store: AppStore, id: UUID, handler: str | None = None, *, created: bool | None = None
+    ) -> None:
         self._app_store = app_store
         self._handler = handler
         self.id = TaskId(id)
+        self.created = created
+        """Whether this call created the task: False if its key was known, or an equal task stands for it; None if the
+        handle was not made by `enqueue`."""
 
     def __repr__(self) -> str:
         return f"Handle({self.id})"

@@ -53,6 +53,8 @@ class Using(Generic[P, R_co]):
         self._conn = conn
         if fields.get("limit") is not None:
             signature.check_key(fields["limit"])
+        if (unique := fields.get("unique")) is not None:
+            signature.check_key(unique.key, "unique_key")
 
     def using(self, **options: Unpack[UsingOptions]) -> Using[P, R_co]:
         """Return the same handler with these options on top."""
@@ -63,12 +65,12 @@ class Using(Generic[P, R_co]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R_co]:
         """Enqueue a call, to run in a worker. When this returns, the task is durable."""
         [receipt] = self._app_store.committer.submit((self._new_task(args, kwargs),), self._conn)
-        return Handle(self._app_store, receipt.id)
+        return Handle(self._app_store, receipt.id, created=receipt.created)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R_co]:
         """Async version of `enqueue`."""
         [receipt] = await self._app_store.committer.asubmit((self._new_task(args, kwargs),), self._conn)
-        return Handle(self._app_store, receipt.id)
+        return Handle(self._app_store, receipt.id, created=receipt.created)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
         """Return the call as a value for `app.enqueue_many`."""
@@ -80,7 +82,7 @@ class Using(Generic[P, R_co]):
         if running is not None and "tenant" not in fields:
             fields = {**fields, "tenant": running.tenant}
         task = NewTask(args=self.signature.encode(args, kwargs), **fields)
-        return task if task.limit is None else self.signature.fill_key(task)
+        return task if task.limit is None and task.unique is None else self.signature.fill_key(task)
 
 
 class Handler(Using[P, R_co], Generic[P, C_co, R_co]):
@@ -162,7 +164,7 @@ class _Chunks(Generic[R]):
         self.conn = call.conn
 
     def keep(self, receipts: list[Receipt]) -> None:
-        self.handles += [Handle(self._app_store, receipt.id) for receipt in receipts]
+        self.handles += [Handle(self._app_store, one.id, created=one.created) for one in receipts]
         self.tasks = []
 
     @contextmanager

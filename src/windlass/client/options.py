@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from windlass.core.limits import parse_rate
 from windlass.core.names import shorten
 from windlass.core.retry import Retry
-from windlass.core.task import NewTask, OnFailure, Rate
+from windlass.core.task import NewTask, OnFailure, Rate, Unique
 from windlass.core.times import Duration, duration, moment
 from windlass.core.validation import check_labels, check_once, check_task
 from windlass.errors import InvalidTask
@@ -55,6 +55,17 @@ class TaskOptions(TypedDict, total=False):
     max_running: int | None
     rate: Rate | str | None
     """Tasks per period, such as "10/1m"."""
+    unique_for: Duration | None
+    """Return the equal task, if one is queued or was submitted within this time, instead of creating a second one. "0s"
+    counts only queued ones; None removes this and what follows."""
+    unique_key: str | None
+    """What equal tasks have in common, with arguments as in "user:{user_id}"; None for all arguments."""
+    debounce: Duration | None
+    """Start this long after the latest equal call, instead of creating a second task."""
+    max_wait: Duration | None
+    """How long equal calls may put off a task with `debounce`; ten times that by default."""
+    replace_args: bool
+    """With `debounce`: run with the arguments of the latest equal call."""
     raise_prerequisites: bool
     """False: prerequisites do not inherit its priority and deadline."""
     admit: Literal["strict"] | None
@@ -97,7 +108,15 @@ _UNCHANGED = (
     "max_crashes",
     "at_most_once",
 )
-_KNOWN = {*_LIMITS, *_MOMENTS, *_UNCHANGED, "requires", "after", "retries", "rate"}
+_UNIQUE = {
+    "unique_for": "period",
+    "unique_key": "key",
+    "debounce": "debounce",
+    "max_wait": "max_wait",
+    "replace_args": "replace_args",
+}
+"""Options of unique tasks, and their fields of `Unique`."""
+_KNOWN = {*_UNIQUE, *_LIMITS, *_MOMENTS, *_UNCHANGED, "requires", "after", "retries", "rate"}
 
 
 def task_fields(options: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,11 +142,31 @@ def task_fields(options: Mapping[str, Any], before: Mapping[str, Any]) -> dict[s
     if "rate" in options:
         rate = options["rate"]
         fields["rate"] = parse_rate(rate) if isinstance(rate, str) else rate
+    if not _UNIQUE.keys().isdisjoint(options):
+        fields["unique"] = _unique(options, fields.get("unique"))
     if "requires" in options:
         fields["requires"] = check_labels(options["requires"])
     if "after" in options:
         fields["prerequisites"] = prerequisites(options["after"])
     return fields
+
+
+def _unique(options: Mapping[str, Any], before: Unique | None) -> Unique | None:
+    """Return what makes a task unique, on top of what was set before."""
+    given = {name: options[name] for name in _UNIQUE if name in options}
+    if given.get("unique_for", "") is None:
+        if any(value is not None for value in given.values()):
+            raise InvalidTask("unique_for=None removes all options of unique tasks. Pass none of them, or a duration.")
+        return None
+    for name in ("unique_for", "debounce", "max_wait"):
+        if given.get(name) is not None:
+            given[name] = duration(given[name], name)
+    if before is None and "unique_for" not in given and given.get("debounce") is None:
+        if all(value is None for value in given.values()):
+            return None
+        name = next(iter(given))
+        raise InvalidTask(f"{name} has no effect without unique_for or debounce. Pass one of them too.")
+    return replace(before or Unique(), **{_UNIQUE[name]: value for name, value in given.items()})
 
 
 def prerequisites(after: Any) -> tuple[UUID | str, ...]:

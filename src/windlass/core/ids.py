@@ -31,6 +31,11 @@ def workflow_id(tenant: str, workflow: str) -> UUID:
     return _version_8(b"workflow", tenant, workflow)
 
 
+def unique_lock_id(tenant: str, queue: str, handler: str, key: str) -> UUID:
+    """Return the id of the lock of equal tasks."""
+    return _version_8(b"unique", tenant, queue, handler, key)
+
+
 def _version_8(kind: bytes, *names: str) -> UUID:
     parts = [kind]
     for name in names:

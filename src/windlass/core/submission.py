@@ -13,9 +13,10 @@ from uuid import UUID
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from windlass.core.graph import End, check_fan_in, check_unique, find_any_cycle, unblock
-from windlass.core.ids import fresh_id, keyed_id
+from windlass.core.ids import fresh_id, keyed_id, unique_lock_id
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.ordering import Place, Queue, place
 from windlass.core.payload import canonical, encode_args
@@ -54,6 +55,8 @@ class Draft(Struct, frozen=True, kw_only=True, gc=False):
     prerequisites: tuple[TaskId, ...]
     fingerprint: bytes | None
     """A hash of the task if it has a key. The same key with another fingerprint is a conflict."""
+    lock: UUID | None = None
+    """The lock of a unique task and all equal ones."""
     kept_args: str | None
     """The encoded arguments. None in a batch of more than `CHUNK` tasks, which encodes them again when it writes."""
 
@@ -229,11 +232,17 @@ def _draft(new: NewTask, now: Micros, random: Callable[[], int], ids: _Ids, *, k
     id = new.id or (fresh_id(now, random()) if new.key is None else ids.of(new, new.key))
     check_fan_in(new.key or id, prerequisites)
     args = encode_args(new.args)
+    lock = None
+    if new.unique is not None:
+        lock = _lock(new)
+        if new.unique.debounce is not None:
+            new = replace(new, delay=new.unique.debounce)
     return Draft(
         id=id,
         new=new,
         prerequisites=prerequisites,
         fingerprint=None if new.key is None else _fingerprint(new, prerequisites),
+        lock=lock,
         kept_args=args if keep else None,
     )
 
@@ -269,6 +278,13 @@ def _max_crashes(new: NewTask) -> int:
     if new.at_most_once:
         return 0
     return _DEFAULT_RULES.max_crashes if new.max_crashes is None else new.max_crashes
+
+
+def _lock(new: NewTask) -> UUID:
+    key = None if new.unique is None else new.unique.key
+    # A key and arguments cannot be mistaken for each other: the arguments are a JSON object, and a key has a prefix.
+    text = canonical(dict(new.args)).decode() if key is None else f"key:{key}"
+    return unique_lock_id(new.tenant, new.queue, new.handler, text)
 
 
 def _fingerprint(new: NewTask, prerequisites: Sequence[TaskId]) -> bytes:

@@ -34,6 +34,21 @@ class Rate(Struct, frozen=True):
     period: timedelta
 
 
+class Unique(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which equal tasks are not created a second time (`core.unique`)."""
+
+    key: str | None = None
+    """What equal tasks have in common; None for all of their arguments."""
+    period: timedelta = timedelta(0)
+    """How long after its submit a task counts although it runs or has completed."""
+    debounce: timedelta | None = None
+    """How long after the latest equal submit it starts."""
+    max_wait: timedelta | None = None
+    """How long after its own submit it starts at the latest; None for ten times `debounce`."""
+    replace_args: bool = False
+    """Whether the queued task gets the arguments of the latest equal submit."""
+
+
 class NewTask(Struct, frozen=True, kw_only=True, gc=False):
     """A task as a caller submits it.
 
@@ -81,6 +96,8 @@ class NewTask(Struct, frozen=True, kw_only=True, gc=False):
     max_running: int | None = None
     rate: Rate | None = None
     trace: str | None = None
+    unique: Unique | None = None
+    """Do not create it while an equal task is queued. Stores do not store it with the task."""
     raise_prerequisites: bool = True
     """Whether its prerequisites inherit its priority and deadline, if it has a priority above 0 or a deadline."""
     admit: Literal["strict"] | None = None

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from windlass.core.limits import MAX_KEY, check_amounts
 from windlass.core.names import check_name, check_text, check_type, is_name, shorten
 from windlass.core.retry import Retry
-from windlass.core.task import Change, NewTask, OnFailure
+from windlass.core.task import Change, NewTask, OnFailure, Unique
 from windlass.core.times import LONGEST, Micros, when
 from windlass.errors import InvalidPayload, InvalidTask
 
@@ -62,6 +62,8 @@ def check_task(new: NewTask, now: Micros = 0) -> NewTask:
         new = _check_prerequisites(new)
     if new.deadline is not None or new.delay is not None or new.at is not None or new.expires is not None:
         _check_times(new, now)
+    if new.unique is not None:
+        _check_unique(new, new.unique)
     if new.admit is not None:
         _check_admit(new.admit)
     if new.raise_prerequisites is not True:
@@ -225,6 +227,37 @@ def _check_rules(new: NewTask) -> NewTask:
     if new.trace is not None:
         check_text("trace", new.trace)
     return _with_plain_texts(replace(new, requires=requires))
+
+
+def _check_unique(new: NewTask, unique: Unique) -> None:
+    check_type("unique", unique, Unique, "pass unique_for=, or Unique(...) in a NewTask")
+    if unique.key is not None:
+        check_text("unique_key", unique.key, MAX_KEY)
+    _check_length("unique_for", unique.period, zero=True)
+    check_flag("replace_args", unique.replace_args)
+    if new.workflow is not None:
+        raise InvalidTask(
+            f"workflow={shorten(new.workflow)} and unique_for are both given. Every step of a workflow is a task of "
+            "its own: pass unique_for=None."
+        )
+    if unique.debounce is None:
+        if unique.max_wait is not None or unique.replace_args:
+            given = "max_wait" if unique.max_wait is not None else "replace_args"
+            raise InvalidTask(f"{given} has no effect without debounce. Pass debounce= too.")
+        return
+    _check_length("debounce", unique.debounce)
+    if new.delay is not None or new.at is not None:
+        raise InvalidTask("debounce, delay and at all say when the task starts. Pass only one of them.")
+    if unique.max_wait is not None:
+        _check_length("max_wait", unique.max_wait)
+        if unique.max_wait < unique.debounce:
+            raise InvalidTask(f"max_wait={unique.max_wait} is shorter than debounce={unique.debounce}.")
+
+
+def _check_length(field: str, length: object, *, zero: bool = False) -> None:
+    if not isinstance(length, timedelta) or not (timedelta(0) <= length <= LONGEST) or not (length or zero):
+        least = "zero" if zero else "above zero"
+        raise InvalidTask(f"{field}={shorten(length)} is not a duration. Pass a timedelta, {least}, at most ten years.")
 
 
 def _check_admit(admit: object) -> None:

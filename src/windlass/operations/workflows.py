@@ -225,7 +225,8 @@ def page(access: Access, found: Workflow | Summary, *, limit: int, after: TaskId
     while end < len(found.steps) and end - first < limit and (end == first or links < MAX_LINKS):
         links += found.prerequisites.number(end)
         end += 1
-    steps = [found.view(place, access.now) for place in range(first, end)]
+    now = access.now  # Once: the slack of all steps is computed again for another moment.
+    steps = [found.view(place, now) for place in range(first, end)]
     return Slice(steps, steps[-1].step.id if end < len(found.steps) else None)
 
 

@@ -81,6 +81,7 @@ TABLES: tuple[Table, ...] = (
     _table("account", "queue tenant charged highest mean minute hour at active", flags="active"),
     _table("usage", "queue tenant ran charge attempts at"),
     _table("bucket", "name full_at"),
+    _table("unique_lock", "id task until look", ids="id task"),
 )
 """All tables except the epoch, claim partitions and lanes, which claims build again, and applied migrations."""
 

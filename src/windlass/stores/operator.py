@@ -29,7 +29,10 @@ CANCEL_GRACE = timedelta(seconds=10)
 
 
 class Receipt(Struct, frozen=True, gc=False):
-    """The result for one submitted task. `created` is False if its key or id was submitted before."""
+    """The result for one submitted task.
+
+    `created` is False if its key or id was submitted before, or if it is unique and an equal task stands for it.
+    """
 
     id: TaskId
     created: bool

@@ -211,7 +211,8 @@ class TaskStore(Protocol):
         """Store a batch and return a receipt for each task, in order. The batch is durable when this returns.
 
         Either all tasks are stored or none. A key that is already known with the same body, or an id that the caller
-        made and submitted before, returns a receipt of the existing task.
+        made and submitted before, returns a receipt of the existing task. So does a unique task that is equal to a
+        queued one (`core.unique`); with `debounce`, that one starts later.
 
         With `lease`, the batch is submitted on behalf of that attempt: if the lease is no longer valid at the commit,
         nothing is written and `StaleLease` is raised.

@@ -88,6 +88,16 @@ class SubmitTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """Of the tasks with the same key, at most `max_running` run at once, and start at most at `rate`."""
     max_running: MaxRunning | UnsetType = UNSET
     rate: RateText | UnsetType = UNSET
+    unique_for: Length | UnsetType = UNSET
+    """Return the equal task, if one is queued or was submitted within this time; "0s" counts only queued ones."""
+    unique_key: LimitKey | UnsetType = UNSET
+    """What equal tasks have in common; left out, all of their arguments."""
+    debounce: Length | UnsetType = UNSET
+    """Start this long after the latest equal submit."""
+    max_wait: Length | UnsetType = UNSET
+    """How long equal submits may put it off; ten times `debounce` by default."""
+    replace_args: bool | UnsetType = UNSET
+    """With `debounce`: run with the arguments of the latest equal submit."""
     trace: Text | None = None
     raise_prerequisites: bool | UnsetType = UNSET
     """False: prerequisites do not inherit its priority and deadline."""
@@ -96,7 +106,7 @@ class SubmitTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
 
 class Receipt(Struct, frozen=True, kw_only=True):
-    """The answer to one submitted task. `created` is false if its key was submitted before."""
+    """The answer to one submitted task. `created` is false if its key was submitted before, or an equal one exists."""
 
     id: UUID
     created: bool

@@ -17,7 +17,7 @@ from windlass.operations.workflow_rows import Bar
 
 ROW, TOP, BAR = 30, 28, 8
 """The height of a row, of the axis above, and of a bar. The name of a step is above its bar."""
-NAME = 32
+NAME = 22
 """How many characters of a name are shown."""
 LEAST = 0.3
 """The smallest bar that is still visible, in percent."""

@@ -12,11 +12,12 @@ from windlass.clock import entropy
 from windlass.core.admission import check_placeholders, check_prerequisites, check_room, cycle, new_drafts, seal_for
 from windlass.core.graph import End, find_cycle
 from windlass.core.ids import workflow_id
-from windlass.core.lifecycle import QUEUED
+from windlass.core.lifecycle import QUEUED, State
 from windlass.core.ordering import place
 from windlass.core.submission import Draft, InitialState, Urgency, draft, initial_state
 from windlass.core.task import Lease, NewTask, TaskId
 from windlass.core.times import Micros
+from windlass.core.unique import NOTHING, Holder, Matched, match, put_off, until
 from windlass.core.urgency import Above, find_raised, get_outside, spread_urgency
 from windlass.errors import NotAllowed, StaleLease
 from windlass.stores.coordination import Entry, check_entries
@@ -45,11 +46,12 @@ class MemorySubmit(MemoryBase):
             drafts = draft(tasks, now, entropy)
             if lease is not None and drafts and not self._tables.holds(lease):
                 raise StaleLease(lease)
-            fresh = new_drafts(drafts, self._tables.fingerprints)
+            matched = self._match(drafts, now)
+            fresh = new_drafts(matched.to_store(drafts), self._tables.fingerprints)
             missing = self._check_prerequisites(fresh, now)
             self._check_room(fresh)
             batch = {one.id: one.new for one in fresh}
-            lent = spread_urgency(drafts, now) if fresh else {}
+            lent = spread_urgency(matched.to_store(drafts), now) if fresh else {}
             initial = [self._initial_state(one, now, nth, batch, lent.get(one.id)) for nth, one in enumerate(fresh)]
             self._check_cycles(fresh)
             for one, state in zip(fresh, initial, strict=True):
@@ -59,11 +61,15 @@ class MemorySubmit(MemoryBase):
             for above, placeholder in missing.items():
                 self._tables.placeholders.setdefault(above, placeholder)
             self._raise_stored(get_outside(lent, drafts))
+            self._write_unique(matched, now)
             resolve(self._tables, [state.task.id for state in initial if state.task.state.final], now)
             self._tables.note(checked if fresh else [], now)
             self._work.notify_all()
             new = {one.id for one in fresh}
-            return [Receipt(one.id, one.id in new, self._tables.tasks[one.id].state) for one in drafts]
+            ids = [matched.same.get(one.id, one.id) for one in drafts]
+            return [
+                Receipt(id, one.id in new, self._tables.tasks[id].state) for one, id in zip(drafts, ids, strict=True)
+            ]
 
     def fire(
         self,
@@ -83,6 +89,32 @@ class MemorySubmit(MemoryBase):
             receipts = self.submit(tasks)
             self._tables.crons[cron] = replace(known, fired=nominal, due=due)
             return receipts
+
+    def _match(self, drafts: Sequence[Draft], now: Micros) -> Matched:
+        tables = self._tables
+        wanted = {one.lock for one in drafts if one.lock is not None}
+        if not wanted:
+            return NOTHING
+        held = {lock: tables.locks[lock] for lock in wanted if lock in tables.locks}
+        holders = {lock: Holder(task, until, self._state_of(task)) for lock, (task, until) in held.items()}
+        return match(drafts, holders, tables.tasks, now)
+
+    def _state_of(self, id: TaskId) -> State | None:
+        return self._tables.tasks[id].state if id in self._tables.tasks else None
+
+    def _write_unique(self, matched: Matched, now: Micros) -> None:
+        """Give locks to new tasks, and put off those that are queued."""
+        tables = self._tables
+        for lock, one in matched.takes.items():
+            assert one.new.unique is not None
+            tables.locks[lock] = one.id, until(one.new.unique, now)
+        for id, one in matched.put_off.items():
+            assert one.new.unique is not None
+            task = tables.tasks[id]
+            new = put_off(task, tables.first_due[id], tables.queue(task.queue), one.new.unique, now)
+            args = one.args if one.new.unique.replace_args else task.args
+            tables.first_due[id], tables.places[id] = new.first_due, new.place
+            tables.move(id, new.state, due=new.due, args=args)
 
     def _check_prerequisites(self, fresh: Sequence[Draft], now: Micros) -> dict[TaskId, Placeholder]:
         """Refuse unknown prerequisites. Return placeholders for those that the workflow allows ahead of their tasks."""

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from windlass.core.fingerprint import error_group
 from windlass.core.graph import End, find_any_cycle
-from windlass.core.lifecycle import EXPIRED, State
+from windlass.core.lifecycle import EXPIRED, QUEUED, State
 from windlass.core.settlement import CANCEL_OVERDUE, lost
 from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
@@ -39,6 +39,7 @@ class MemorySweep(MemoryBase):
 def _sweep(tables: Tables, now: Micros, retention: Micros) -> Swept:
     _forget_audit(tables, now - micros(AUDIT_KEPT))
     _forget_accounts(tables, now)
+    _forget_locks(tables, now)
     return Swept(
         lost_sessions=_mark_lost_sessions(tables, now),
         requeued=_requeue_lost(tables, now),
@@ -50,6 +51,12 @@ def _sweep(tables: Tables, now: Micros, retention: Micros) -> Swept:
         pruned=_prune(tables, now - retention),
         next_due=(tables.next_due() or (None,))[0],
     )
+
+
+def _forget_locks(tables: Tables, now: Micros) -> None:
+    for lock, (id, until) in [*tables.locks.items()]:
+        if until <= now and (id not in tables.tasks or tables.tasks[id].state not in QUEUED):
+            del tables.locks[lock]
 
 
 def _mark_lost_sessions(tables: Tables, now: Micros) -> int:

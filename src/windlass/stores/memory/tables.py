@@ -110,6 +110,8 @@ class Tables:
         """When the bucket of each rate is full again, by the name of its limit."""
         self.next_token: Micros | None = None
         """When a rate allows the next task, if one held back a task of the latest claim."""
+        self.locks: dict[UUID, tuple[TaskId, Micros]] = {}
+        """The task that holds each lock of unique tasks, and until when it counts after it has started."""
         self._runnable: defaultdict[str, dict[str, list[tuple[Place, TaskId]]]] = defaultdict(dict)
         self._oldest: defaultdict[str, list[tuple[Micros, TaskId]]] = defaultdict(list)
         self._timers: list[tuple[Micros, TaskId]] = []

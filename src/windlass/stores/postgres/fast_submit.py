@@ -44,7 +44,7 @@ class SubmitPath(StrEnum):
     LARGE = "large"
     """The batch has more tasks than one chunk."""
     NOT_PLAIN = "not_plain"
-    """A task has a key, prerequisites, a workflow or times."""
+    """A task has a key, prerequisites, a workflow or times, or is unique."""
     QUEUE = "queue"
     """A queue has another order, or a limit."""
     FAILED = "failed"

@@ -355,6 +355,7 @@ CREATE TABLE windlass.cron (
     due         bigint
 );
 CREATE INDEX cron_due ON windlass.cron (due) WHERE at_run_time AND NOT paused;
+CREATE INDEX cron_in_code ON windlass.cron (handler) WHERE NOT at_run_time;
 
 -- Small documents, updated in place (HOT updates). A removed one has no value and keeps its version. `mark` identifies the
 -- last write, so that a writer whose answer was lost can find out whether it was committed.
@@ -466,3 +467,13 @@ BEGIN
     RETURN CASE WHEN EXISTS (SELECT FROM windlass.queue WHERE name = of_queue AND fair) THEN windlass.lane(of_tenant)
                 ELSE coalesce((SELECT max(number) FROM windlass.lot WHERE queue = of_queue), 0) END;
 END $$;
+
+-- Locks of unique tasks (docs/decisions/0025-unique-tasks.md): the task that holds each, and until when it counts after it has
+-- started. From `look` on the sweep deletes a lock whose task is not queued.
+CREATE TABLE windlass.unique_lock (
+    id    uuid PRIMARY KEY,
+    task  uuid NOT NULL,
+    until bigint NOT NULL,
+    look  bigint NOT NULL
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX unique_lock_look ON windlass.unique_lock (look);

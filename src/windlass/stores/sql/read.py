@@ -118,7 +118,8 @@ class SqlRead(SqlBase):
 
     def crons_to_fire(self, handlers: Collection[str], now: Micros) -> list[CronState]:
         names = sorted(handlers)
-        return list(map(cron_from, self._db.read(lambda tx: tx.query("crons_to_fire", handlers=names, at=now).rows())))
+        rows = self._db.read(lambda tx: tx.query("crons_to_fire", handlers=names, at=now).rows())
+        return sorted(map(cron_from, rows), key=lambda cron: cron.info.name)
 
 
 def get_tasks(db: Database, ids: Sequence[TaskId]) -> list[Task | None]:

@@ -1,6 +1,7 @@
 """Submits to a SQL store: read what is stored, let `core` decide, write the batch.
 
-Every submit takes its locks in the same order: workflows, then prerequisites by id, then the new rows by id. If a
+Every submit takes its locks in the same order: workflows, then locks of unique tasks and the tasks that hold them, then
+prerequisites by id, then the new rows by id. If a
 concurrent submit inserts the same key first, the insert fails, and the next try of the transaction finds that task.
 """
 
@@ -34,6 +35,7 @@ from windlass.core.submission import (
 )
 from windlass.core.task import Lease, NewTask, Task, TaskId
 from windlass.core.times import Micros
+from windlass.core.unique import Matched
 from windlass.core.urgency import get_outside, lends_urgency, spread_urgency
 from windlass.errors import NotAllowed, StaleLease, UnknownCron
 from windlass.stores.coordination import Entry
@@ -45,6 +47,7 @@ from windlass.stores.sql.graph import resolve
 from windlass.stores.sql.locks import Known, known_from, share_tasks
 from windlass.stores.sql.read import get_tasks
 from windlass.stores.sql.rows import Counts, queue_from, stored, uuids
+from windlass.stores.sql.unique import UniqueTasks
 from windlass.stores.sql.urgency import StoredUrgency
 
 CHUNK_BYTES = 8 * 1024 * 1024
@@ -162,25 +165,33 @@ class Submit:
         self._again, self._tried = self._tried, True
         prepared = tx.query("prepare", queues=sorted({one.new.queue for one in self._drafts}), now=self._db.now())
         opened = self._workflows(tx)
+        unique = UniqueTasks(self._db, tx, self._drafts)
+        unique.lock()
         stored = self._lock_stored(tx)
         known = self._known(tx)
         now, sees_commits, queues = self._prepared(prepared)
         self._check_lease(known)
-        fresh = new_drafts(self._drafts, {id: one.fingerprint for id, one in known.items()})
+        matched = unique.match(known, now)
+        drafts = matched.to_store(self._drafts)
+        fresh = new_drafts(drafts, {id: one.fingerprint for id, one in known.items()})
         if self._joined and fresh and any(one.forward is not None for one in opened.values()):
             raise NotAllowed("A workflow with forward references cannot be submitted with conn=. Submit without it.")
         ahead = self._check_prerequisites(tx, fresh, known, opened, now)
         self._check_room(tx, queues, fresh)
-        lent = spread_urgency(self._drafts, now) if fresh else {}
+        lent = spread_urgency(drafts, now) if fresh else {}
         initial = self._initial_states(fresh, known, opened, queues, now, lent)
         written = self._write(tx, fresh, initial, sees_commits=sees_commits)
         written.counts.write(tx, now, new=True)
         self._fill_and_add_placeholders(tx, fresh, opened, ahead)
         if stored is not None:
             stored.raise_tasks(get_outside(lent, self._drafts))
+        unique.write(matched, queues, now, sees_commits=sees_commits)
         tx.execute("note", self._notes if fresh else [], now=self._db.now())
         announced = self._announce(tx, written.ended)
-        return Submitted(self._receipts(written.states, known), announced, written.counts.wake)
+        receipts = self._receipts(drafts, written.states, known)
+        if matched.same:
+            receipts = self._with_same(receipts, matched, unique.states)
+        return Submitted(receipts, announced, written.counts.wake)
 
     def _workflows(self, tx: Transaction) -> dict[UUID, Opened]:
         names = {(one.new.tenant, one.new.workflow) for one in self._drafts}
@@ -308,14 +319,27 @@ class Submit:
             seal = seal_for(one, batch, unsealed.__contains__) if unsealed else ()
             yield nth, initial_state(one, settings[one.new.queue], now, nth, ends, seal, lent.get(one.id))
 
-    def _receipts(self, states: Sequence[State], known: Mapping[TaskId, Known]) -> list[Receipt]:
+    def _with_same(
+        self, receipts: Sequence[Receipt], matched: Matched, states: Mapping[TaskId, State]
+    ) -> list[Receipt]:
+        """Return the receipts of the whole batch: tasks that were not created have those that stand for them."""
+        stored = {receipt.id: receipt for receipt in receipts}
+        states = {**states, **{id: receipt.state for id, receipt in stored.items()}}
+        return [
+            stored[one.id] if one.id in stored else Receipt(matched.same[one.id], False, states[matched.same[one.id]])
+            for one in self._drafts
+        ]
+
+    def _receipts(
+        self, drafts: Sequence[Draft], states: Sequence[State], known: Mapping[TaskId, Known]
+    ) -> list[Receipt]:
         """Return the receipts in the order of the batch. Tasks written by an earlier try count as created."""
         new = iter(states)
         return [
             Receipt(one.id, not is_named(one.new), known[one.id].state)
             if one.id in known
             else Receipt(one.id, True, next(new))
-            for one in self._drafts
+            for one in drafts
         ]
 
     def _write(
@@ -401,8 +425,8 @@ class Fire:
         drafts: Sequence[Draft],
         cron: str,
         nominal: Micros,
-        version: int | None,
-        due: Micros | None,
+        version: int | None = None,
+        due: Micros | None = None,
     ) -> None:
         self._db = db
         self._drafts = drafts

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from windlass.core.fairness import KEPT
 from windlass.core.graph import End
-from windlass.core.lifecycle import EXPIRED, State
+from windlass.core.lifecycle import EXPIRED, QUEUED, State
 from windlass.core.settlement import CANCEL_OVERDUE, lost
 from windlass.core.submission import decode_rules
 from windlass.core.task import TaskId
@@ -26,7 +26,7 @@ from windlass.stores.sql.database import Database, Transaction, Values
 from windlass.stores.sql.graph import fail_cycles, resolve, resolve_joined, resolve_some
 from windlass.stores.sql.limit_settings import LIMITS, names_of
 from windlass.stores.sql.locks import lock_tasks
-from windlass.stores.sql.rows import Counts, Moves, Row, uuids
+from windlass.stores.sql.rows import STATES, Counts, Moves, Row, uuids
 from windlass.stores.sql.series import fold_counts, roll_up
 from windlass.stores.sql.settle import end_in_chunk
 
@@ -38,6 +38,7 @@ LANES = 200
 """How many lanes of limits one sweep looks at."""
 _NOBODY = UUID(int=0)
 _LATE = micros(timedelta(seconds=5))
+_LOOK_AGAIN = micros(timedelta(minutes=1))
 _FORGET_SESSIONS_AFTER = micros(SESSIONS_SHOWN)
 _FORGET_AUDIT_AFTER = micros(AUDIT_KEPT)
 _FORGET = (
@@ -79,10 +80,25 @@ class SqlSweep(SqlBase):
             carried_on=finish_overdue(db, now),  # Last, so that an operation that fails does not block the rest.
         )
         self._forget_audit(now)
+        self._forget_locks()
         self._keep_lanes(now)
         self._fold()
         self._roll_up(now)
         return done
+
+    def _forget_locks(self) -> None:
+        """Delete locks of unique tasks that are free, and look again later at those of tasks that are still queued."""
+        db = self._db
+
+        def work(tx: Transaction) -> None:
+            found = tx.query("old_unique", now=db.now(), limit=CHUNK).rows()
+            queued = [state is not None and STATES[state] in QUEUED for _, state in found]
+            tx.execute("forget_unique", [(id,) for (id, _), kept in zip(found, queued, strict=True) if not kept])
+            kept = [(id,) for (id, _), kept in zip(found, queued, strict=True) if kept]
+            tx.execute("look_later", kept, now=db.now(), wait=_LOOK_AGAIN)
+
+        if db.read(lambda tx: tx.query("some_old_unique", now=db.now()).rows()):
+            db.transact(work)
 
     def _mark_lost_sessions(self) -> int:
         """Mark expired sessions as lost. Once this is committed, they can neither claim nor renew."""

@@ -319,6 +319,7 @@ CREATE TABLE cron (
     due         INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX cron_due ON cron (due) WHERE at_run_time AND NOT paused;
+CREATE INDEX cron_in_code ON cron (handler) WHERE NOT at_run_time;
 
 -- Small documents. A removed one has no value and keeps its version.
 CREATE TABLE control (
@@ -401,3 +402,13 @@ CREATE TABLE bucket (
     full_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX bucket_full ON bucket (full_at);
+
+-- Locks of unique tasks (docs/decisions/0025-unique-tasks.md): the task that holds each, and until when it counts after it has
+-- started. From `look` on the sweep deletes a lock whose task is not queued.
+CREATE TABLE unique_lock (
+    id    BLOB PRIMARY KEY,
+    task  BLOB NOT NULL,
+    until INTEGER NOT NULL,
+    look  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX unique_lock_look ON unique_lock (look);

@@ -1,0 +1,90 @@
+"""Locks of unique tasks in a SQL store.
+
+A submit inserts or locks the rows of `unique_lock` first, in id order, and then their tasks. So of concurrent submits
+of equal tasks one creates a task, and the others wait for its transaction and find it. A task that is found stays as it
+is until this transaction ends: it is not claimed before the caller's own rows are committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from uuid import UUID
+
+from windlass.core.lifecycle import State
+from windlass.core.ordering import Queue
+from windlass.core.submission import Draft
+from windlass.core.task import TaskId
+from windlass.core.times import Micros, micros
+from windlass.core.unique import NOTHING, Holder, Matched, match, put_off, until
+from windlass.stores.sql.database import Dialect, Transaction
+from windlass.stores.sql.locks import lock_tasks
+from windlass.stores.sql.rows import Moves, Row, first_due_of, task_from
+
+
+class UniqueTasks:
+    """The unique tasks of one submit."""
+
+    def __init__(self, db: Dialect, tx: Transaction, drafts: Sequence[Draft]) -> None:
+        self._db, self._tx = db, tx
+        self._drafts = [one for one in drafts if one.lock is not None]
+        self._rows: dict[TaskId, Row] = {}
+        self._holders: dict[UUID, Holder] = {}
+        self.states: dict[TaskId, State] = {}
+        """The states of the stored tasks that stand for tasks of the batch."""
+
+    def lock(self) -> None:
+        """Lock the rows of all groups, and the tasks that hold them."""
+        if not self._drafts:
+            return
+        first = {one.lock: one for one in reversed(self._drafts) if one.lock is not None}
+        batch = [(lock, first[lock].id, _period(first[lock])) for lock in sorted(first)]
+        lines = self._tx.query("hold_unique", batch, now=self._db.now()).rows()
+        held = {self._db.uuid(lock): (TaskId(self._db.uuid(task)), until) for lock, task, until in lines}
+        own = {one.id for one in self._drafts}
+        tasks = {task for task, _ in held.values() if task not in own}
+        self._rows = {row.id: row for row in lock_tasks(self._db, self._tx, tasks)} if tasks else {}
+        self._holders = {
+            lock: Holder(task, until, self._rows[task].state if task in self._rows else None)
+            for lock, (task, until) in held.items()
+        }
+
+    def match(self, known: Container[TaskId], now: Micros) -> Matched:
+        """Compare the tasks with those that hold their locks."""
+        if not self._drafts:
+            return NOTHING
+        self.states = {holder.task: holder.state for holder in self._holders.values() if holder.state is not None}
+        return match(self._drafts, self._holders, known, now)
+
+    def write(self, matched: Matched, queues: Mapping[str, Queue], now: Micros, *, sees_commits: bool) -> None:
+        """Give locks to new tasks, and put off those that are queued."""
+        if not self._drafts:
+            return
+        taken = [
+            (lock, one.id, until(one.new.unique, now))
+            for lock, one in sorted(matched.takes.items())
+            if one.new.unique is not None and self._holders[lock].task != one.id
+        ]
+        self._tx.execute("take_unique", taken)
+        if matched.put_off:
+            self._put_off(matched, queues, now, sees_commits=sees_commits)
+
+    def _put_off(self, matched: Matched, queues: Mapping[str, Queue], now: Micros, *, sees_commits: bool) -> None:
+        moves = Moves()
+        lines = self._tx.query("get", [(id,) for id in sorted(matched.put_off)]).rows()
+        for line in lines:
+            task, one = task_from(self._db, line), matched.put_off[TaskId(self._db.uuid(line[0]))]
+            row, unique = self._rows[task.id], one.new.unique
+            assert unique is not None
+            new = put_off(task, first_due_of(line), queues.get(task.queue) or Queue(name=task.queue), unique, now)
+            # A claim whose snapshot has the old arguments must not see the task: it is removed and added again.
+            state = new.state if sees_commits or new.state is not State.RUNNABLE else State.SCHEDULED
+            moves.place(row, new.place)
+            moves.move(row, state, due=new.due)
+            self.states[task.id] = state
+            args = one.args if unique.replace_args else task.args
+            self._tx.execute("put_off", task=task.id, first_due=new.first_due, args=args)
+        moves.write(self._tx)
+
+
+def _period(one: Draft) -> Micros:
+    return 0 if one.new.unique is None else micros(one.new.unique.period)
