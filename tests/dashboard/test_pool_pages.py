@@ -238,13 +238,13 @@ async def test_the_lab_compares_the_pool_as_it_is_with_a_trial(
 @pytest.mark.usefixtures("session")
 async def test_trials_differ_only_in_what_they_change(store: MemoryStore, clock: ManualClock) -> None:
     work(store, clock, 30)
-    trials = [pool_simulation.Trial(), pool_simulation.Trial(min=5, max=5)]
+    trials = [pool_simulation.Trial(), pool_simulation.Trial(min=9, max=9)]
 
     found = pool_simulation.compare(Access(store, clock=clock), "mail", trials, since="15m")
 
     now, other = found.results
     assert (found.tasks, now.goal, other.goal) == (30, 5.0, 5.0)
-    assert set(other.timeline.ready[5:]) == {5}
+    assert set(other.timeline.ready[5:]) == {9}
     assert other.worker_seconds > now.worker_seconds
     with pytest.raises(pool_simulation.InvalidLoad, match="trials has 0 entries"):
         pool_simulation.compare(Access(store), "mail", [])

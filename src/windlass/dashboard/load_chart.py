@@ -17,6 +17,7 @@ SECOND = 1_000_000
 class Span(StrEnum):
     """How far back the chart goes."""
 
+    FIVE_MINUTES = "5m"
     QUARTER = "15m"
     HOUR = "1h"
     SIX_HOURS = "6h"
@@ -27,6 +28,7 @@ class Span(StrEnum):
     def length(self) -> timedelta:
         """Return the time that the chart covers."""
         return {
+            "5m": timedelta(minutes=5),
             "15m": timedelta(minutes=15),
             "1h": timedelta(hours=1),
             "6h": timedelta(hours=6),
@@ -37,12 +39,12 @@ class Span(StrEnum):
     @property
     def bucket(self) -> Micros:
         """Return the time that one point of a line covers."""
-        return {"15m": 10, "1h": 60, "6h": 300, "24h": 900, "48h": 1_800}[self.value] * SECOND
+        return {"5m": 5, "15m": 10, "1h": 60, "6h": 300, "24h": 900, "48h": 1_800}[self.value] * SECOND
 
     @property
     def resolution(self) -> Resolution:
         """Return which points of the store it is made from."""
-        return Resolution.SECOND if self is Span.QUARTER else Resolution.MINUTE
+        return Resolution.SECOND if self in (Span.FIVE_MINUTES, Span.QUARTER) else Resolution.MINUTE
 
 
 def draw_load(

@@ -11,13 +11,13 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 from windlass.core.fairness import SetBy
-from windlass.core.ordering import Queue
 from windlass.core.times import Micros
 from windlass.operations import queues, tenants
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.caller import Caller, Scope
 from windlass.operations.presentation import Times
+from windlass.operations.queues import PausedQueue
 
 THEMES = ("auto", "light", "dark")
 
@@ -75,7 +75,7 @@ class Visit:
         return Times(now=self.now, zone=ZoneInfo(self.looks.zone) if self.looks.zone else None)
 
     @cached_property
-    def paused_queues(self) -> Sequence[Queue]:
+    def paused_queues(self) -> Sequence[PausedQueue]:
         """Return the paused queues, for the banner of every page."""
         return queues.get_paused(self.access)
 

@@ -129,9 +129,7 @@ class _Data(Struct, frozen=True, kw_only=True):
 
 
 def _point(entry: EntrySeen, threads: int) -> SizePoint | None:
-    """Return the decision in an entry; None for other entries and for decisions without numbers."""
-    if entry.action not in DECIDED:
-        return None
+    """Return the decision in an entry; None for entries without its numbers, such as changes by people."""
     try:
         data = msgspec.json.decode(entry.data or "{}", type=_Data)
     except msgspec.DecodeError:

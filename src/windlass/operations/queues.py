@@ -26,6 +26,10 @@ MAX_SERIES = timedelta(days=30)
 """How far back a series may be asked for; how long points are kept is a setting of the store."""
 
 
+RECENT_CHANGES = 20
+"""Among how many of the latest changes of a queue its pause is looked for."""
+
+
 class QueueView(Struct, frozen=True, kw_only=True):
     """A queue: its settings, its tasks by state, and its oldest runnable task."""
 
@@ -60,13 +64,26 @@ def get_all(access: Access) -> list[QueueView]:
     ]
 
 
-def get_paused(access: Access) -> list[Queue]:
-    """Return the settings of the paused queues, by name. It reads no numbers of tasks, so it is cheap."""
+class PausedQueue(Struct, frozen=True):
+    """A paused queue, and when it was paused; None if the audit log no longer says so."""
+
+    settings: Queue
+    at: Micros | None
+
+
+def get_paused(access: Access) -> list[PausedQueue]:
+    """Return the paused queues, by name. It reads no numbers of tasks, so it is cheap."""
     found = [queue for queue in access.store.queues() if queue.paused and access.caller.queue in (None, queue.name)]
     if not found:
         return []
     now = access.store.look([], ahead=timedelta(0)).now
-    return [redact_queue(queue) for each in found if (queue := each.at(now)).paused]
+    paused = [queue for each in found if (queue := each.at(now)).paused]
+    return [PausedQueue(redact_queue(queue), _paused_at(access, queue.name)) for queue in paused]
+
+
+def _paused_at(access: Access, name: str) -> Micros | None:
+    entries = access.store.audit(f"queue/{name}", limit=RECENT_CHANGES)
+    return next((entry.at for entry in entries if entry.action == "paused"), None)
 
 
 def get(access: Access, name: str) -> QueueView:

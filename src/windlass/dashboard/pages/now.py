@@ -10,13 +10,14 @@ from msgspec.structs import replace
 
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
-from windlass.core.times import Micros
+from windlass.core.times import Micros, micros
 from windlass.dashboard.load_chart import Span, add_steps, draw_load
 from windlass.dashboard.page import Nav, Pages
 from windlass.dashboard.svg.elements import Markup
 from windlass.dashboard.visit import Visit
-from windlass.operations import audit, breakers, dead_letters, nodes, pools, queues
+from windlass.operations import audit, breakers, dead_letters, deadlines, nodes, pools, queues
 from windlass.operations.breakers import BreakerView
+from windlass.operations.deadlines import Deadlines
 from windlass.operations.pool_history import read_history
 from windlass.operations.pools import PoolView
 from windlass.operations.queues import QueueView
@@ -46,9 +47,9 @@ class Pace(Struct, frozen=True, kw_only=True):
 
 
 class NowQuery(Struct, frozen=True, kw_only=True):
-    """How far back the chart goes."""
+    """How far back the chart goes; None for 15 minutes, or 5 in a store that is younger."""
 
-    span: Span = Span.QUARTER
+    span: Span | None = None
 
 
 class NowPage(Struct, frozen=True, kw_only=True):
@@ -57,7 +58,8 @@ class NowPage(Struct, frozen=True, kw_only=True):
     counts: Mapping[State, int]
     pace: Pace | None
     """None for a caller who is limited to one tenant: the series cover all of them."""
-    span: Span
+    deadlines: Deadlines
+    span: Span | None
     chart: Markup | None
     """None for the same callers."""
     queues: Sequence[QueueView]
@@ -95,7 +97,7 @@ class NowPage(Struct, frozen=True, kw_only=True):
     def needs_you(self) -> bool:
         """Return True if a person should look at something."""
         alerts = any(pool.alerts or pool.degraded for pool in self.pools)
-        return bool(self.groups or self.breakers or alerts or self.no_node)
+        return bool(self.groups or self.breakers or alerts or self.no_node or self.deadlines.late)
 
 
 @pages.show("/", "now.html", title="Now", nav=Nav("Now", "n"), every=5)
@@ -108,11 +110,13 @@ def show_now(visit: Visit, query: NowQuery) -> NowPage:
     found = sorted(queues.get_all(access), key=_work_to_do)
     waits = [visit.now - queue.oldest for queue in found if queue.oldest is not None]
     which = _series_of(visit, found)
+    drawn = None if which is None else _chart(visit, which.queue, query.span)
     shared = NowPage(
         counts=counts,
         pace=None if which is None else _pace(visit, which.queue),
-        span=query.span,
-        chart=None if which is None else _chart(visit, which.queue, query.span),
+        span=None if drawn is None else drawn.span,
+        chart=None if drawn is None else drawn.chart,
+        deadlines=deadlines.find_late(access, visit.now),
         queues=found[:MOST_QUEUES],
         more_queues=max(0, len(found) - MOST_QUEUES),
         oldest=max(waits, default=None),
@@ -147,9 +151,19 @@ def _series_of(visit: Visit, known: Sequence[QueueView]) -> _Series | None:
     return _Series(queue)
 
 
-def _chart(visit: Visit, queue: str | None, span: Span) -> Markup:
+class _Drawn(Struct, frozen=True):
+    span: Span
+    chart: Markup
+
+
+def _chart(visit: Visit, queue: str | None, chosen: Span | None) -> _Drawn:
+    """Draw the load in the chosen span. Without a choice, do not draw long minutes before the first task."""
+    span = chosen or Span.QUARTER
     points = queues.series(visit.access, queue, span.resolution, span.length + timedelta(microseconds=span.bucket))
-    return draw_load(points, span, visit.now, zone=visit.times.zone, sizes=_sizes(visit, span))
+    young = visit.now - micros(Span.FIVE_MINUTES.length)
+    if chosen is None and points and points[0].at > young:
+        span = Span.FIVE_MINUTES
+    return _Drawn(span, draw_load(points, span, visit.now, zone=visit.times.zone, sizes=_sizes(visit, span)))
 
 
 def _sizes(visit: Visit, span: Span) -> list[tuple[Micros, float | None]]:
