@@ -89,7 +89,9 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     start_timeout: timedelta = timedelta(minutes=5)
     """A worker whose start hooks take longer than this is killed, and another one is tried after a while."""
     threads: int = 1
-    """Tasks that a worker runs at once: `def` handlers in threads, `async def` handlers on its event loop."""
+    """Tasks that a worker runs at once. Above 1: `def` handlers in threads, `async def` handlers on its event loop."""
+    async_tasks: int = 32
+    """With one thread: tasks of `async def` handlers that a worker runs at once, while it runs no `def` handler."""
     recycle_after: int | None = None
     """A worker is replaced after this many tasks."""
     memory_limit: int | None = None
@@ -133,6 +135,8 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             found.append(f"{where}.size={self.size} is out of range (0 to 1000)")
         if not 1 <= self.threads <= 1_000:
             found.append(f"{where}.threads={self.threads} is out of range (1 to 1000)")
+        if not 1 <= self.async_tasks <= 10_000:
+            found.append(f"{where}.async_tasks={self.async_tasks} is out of range (1 to 10000)")
         if self.recycle_after is not None and self.recycle_after < 1:
             found.append(f"{where}.recycle_after={self.recycle_after} must be 1 or more")
         if self.memory_limit is not None and self.memory_limit < 1 << 20:

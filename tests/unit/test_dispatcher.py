@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.unit.values import OOPS, a_stored_task, an_id
 from windlass.config import PoolSettings
 from windlass.core.lifecycle import State
+from windlass.core.manifest import HandlerInfo
 from windlass.core.settlement import (
     AT_MOST_ONCE,
     Crashed,
@@ -127,13 +128,14 @@ def a_dispatcher(pools: Sequence[PoolSettings], recorder: Recorder, events: Even
 class FakeNode:
     """A dispatcher whose time is set by the test."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *handlers: HandlerInfo, **settings: Any) -> None:
         self.recorder = Recorder()
         self.moves: list[str] = []
         self.events = Events(lambda event: self.moves.append(getattr(event, "after", "")))
         self.dispatcher = a_dispatcher([PoolSettings(**{"size": 1, **settings})], self.recorder, self.events)
         self.dispatcher.has_parent = True
         [self.pool] = self.dispatcher.pools.values()
+        self.pool.use_handlers(handlers)
         self.now = 100.0
         self.tick(0)
         for worker in list(self.recorder.forked):
