@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from tests.checker.records import FINAL, Call, Effect, Fault, Recording
+from tests.checker.records import FINAL, Call, Effect, Fault, Recording, Transition
 
 
 def list_submitted(recording: Recording) -> Iterator[tuple[str, str]]:
@@ -43,6 +43,20 @@ def find_ends(recording: Recording, id: str) -> list[tuple[float, str]]:
         return changes
     ends = [(one.ended, one.state) for one in recording.attempts.get(id, ()) if one.state in FINAL]
     return sorted([*ends, (task.finished, task.state)])
+
+
+def find_creation(changes: Sequence[Transition]) -> int:
+    """Return where a task was created last. One that was purged may be submitted again under the same key."""
+    return max((place for place, change in enumerate(changes) if not change.before), default=0)
+
+
+def find_state(recording: Recording, id: str, at: float) -> tuple[str, str]:
+    """Return the state of a task at a time and the session of its lease; without transitions, those at the end."""
+    before = [change for change in recording.transitions.get(id, ()) if change.at <= at]
+    if before:
+        return before[-1].after, before[-1].session
+    task = recording.tasks[id]
+    return task.state, task.session
 
 
 def is_reopened(recording: Recording, id: str, after: float) -> bool:
@@ -83,7 +97,7 @@ def find_live_sessions(recording: Recording, node: str, at: float) -> set[str]:
     return {
         id
         for id, of in recording.nodes.items()
-        if of == node and renewed.get(id, at) >= at and first.get(id, back) >= back
+        if of == node and renewed.get(id, 0.0 if recording.renewals else at) >= at and first.get(id, back) >= back
     }
 
 
@@ -107,7 +121,7 @@ def _is_excused(recording: Recording, kill: Fault, until: float) -> bool:
     broken: set[str] = set()
     for fault in recording.faults:
         if fault is not kill and fault.start <= until and (fault.end is None or fault.end >= kill.start):
-            if not fault.node:
+            if not fault.node:  # The store was away, or its clock jumped.
                 return True
             broken.add(fault.node)
     return not others - broken

@@ -75,6 +75,7 @@ class TaskRow(Record, kw_only=True, tag="task"):
     generation: int = 0
     max_attempts: int = 1
     max_crashes: int = 2
+    at_most_once: bool = False
     reason: str = ""
 
 

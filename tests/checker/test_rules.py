@@ -163,6 +163,11 @@ PLANTED = [
     ("R4", "two attempts complete a task", add(attempt(A, fence=12, started=3.0, ended=4.0))),
     ("R5", "a completed task never ran", drop(Effect, A)),
     ("R5", "a completed task did not run to its end", change(Effect, A, end=None)),
+    (
+        "R5",
+        "a task with at_most_once starts twice",
+        both(change(TaskRow, A, at_most_once=True), add(effect(A, fence=9))),
+    ),
     ("R6", "a task starts before its prerequisite has ended", change(Effect, B, start=2.0)),
     ("R6", "a task starts after a failure", both(change(Transition, A, after="failed"), change(TaskRow, A, **ENDED))),
     ("R7", "a task becomes ready twice", add(*changes(B, (3.2, "waiting", "runnable")))),

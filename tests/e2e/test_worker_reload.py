@@ -17,6 +17,7 @@ import pytest
 from tests.support.nodes import NodeProcess, gone
 from tests.support.processes import until
 from windlass import App, Handle, State
+from windlass.cli.reload import outermost
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,11 @@ class Project:
         self.write(APP)
 
     def write(self, text: str) -> None:
-        (self.folder / "reload_shop.py").write_text(text)
+        """Replace the module, as editors do. Its time stays, as within the second to which .pyc files compare it."""
+        other = self.folder / "reload_shop.new"
+        other.write_text(text)
+        os.utime(other, (1_700_000_000, 1_700_000_000))
+        other.replace(self.folder / "reload_shop.py")
 
     def result(self, handle: Handle[Any]) -> Any:
         return handle.result(30)
@@ -71,7 +76,7 @@ class ReloadingNode(NodeProcess):
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "windlass", "worker", "reload_shop:app", "--reload", "-n", "1", *flags],
                 cwd=project.folder,
-                env={**os.environ, "WINDLASS_URL": project.url},
+                env={**os.environ, "WINDLASS_URL": project.url, "PYTHONDONTWRITEBYTECODE": ""},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -92,12 +97,13 @@ def test_new_code_runs_after_a_change_and_broken_code_runs_nothing(project: Proj
 
         running = project.wait.enqueue()
         until((project.folder / "started").exists, "a task runs that does not end with the old code")
-        for number in range(5):  # Rapid saves are one restart.
-            project.write(APP.replace('VERSION = "one"', f'VERSION = "two"  # {number}'))
+        for _ in range(5):  # Rapid saves are one restart.
+            project.write(APP.replace('VERSION = "one"', 'VERSION = "two"'))
         until(lambda: len(node.events("NodeStarted")) == 2, "it has restarted")
         assert project.result(project.version.enqueue()) == "two"
         assert project.result(running) == "two", "it was released and runs again with the new code"
         assert running.task().attempts == 1
+        assert [each["step"] for each in node.events("NodeDraining")][:3] == [1, 2, 3], "it was stopped, not killed"
         [reload] = node.events("Reloading")
         assert [Path(file).name for file in reload["files"]] == ["reload_shop.py"]
 
@@ -157,3 +163,12 @@ def test_without_watchfiles_it_says_what_to_install(project: Project, tmp_path: 
 
     assert run.returncode == 1
     assert 'pip install "windlass-tasks[reload]"' in run.stderr
+
+
+def test_folders_are_watched_once_and_never_the_whole_file_system(tmp_path: Path) -> None:
+    inner = tmp_path / "shop"
+    inner.mkdir()
+
+    assert outermost([tmp_path, inner, tmp_path]) == [tmp_path]
+    assert outermost([Path("/"), inner]) == [inner]
+    assert outermost([Path("/")]) == [Path("/")]

@@ -103,7 +103,8 @@ def test_a_broken_module_and_a_wrong_option_end_with_the_statuses_of_windlass_wo
     assert (broken.returncode, "ZeroDivisionError" in broken.stderr) == (3, True)
     assert project.manage("windlass_worker", "--sise", "3").returncode == 2
     shown = project.manage("windlass_worker", "--help")
-    assert "manage.py windlass_worker [OPTIONS]" in shown.stdout
+    assert "Usage: manage.py windlass_worker [OPTIONS]\n" in shown.stdout
+    assert "--drain-timeout" in shown.stdout
 
 
 def test_settings_are_checked_and_lead_to_the_store(project: DjangoProject) -> None:

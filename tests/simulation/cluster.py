@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tests.checker.records import Fault
+from tests.checker.records import End, Fault, Invoke
 from tests.simulation.faults import EVENTS, Faults
 from tests.simulation.scheduler import (
     SECOND,
@@ -26,7 +26,7 @@ from tests.simulation.workers import NodeHost, Plan, SimulatedHub
 from windlass.config import NodeSettings
 from windlass.core.manifest import Manifest
 from windlass.core.task import Claim
-from windlass.events import ControllerFailed, DutyFailed, Event, Events, StoreCallFailed
+from windlass.events import ControllerFailed, DutyFailed, Event, Events, SessionEnded, StoreCallFailed
 from windlass.stores.memory import sessions as memory_sessions
 from windlass.stores.memory import submit as memory_submit
 from windlass.worker import (
@@ -82,7 +82,22 @@ class World:
         if end == "hangs" and claim.rules.timeout is None:
             end = "raises"  # Without a limit, it would hang for good.
         seconds = random.uniform(1.0, 4.0) if happens("slow") else random.choice((0.001, 0.01, 0.05, 0.2))
-        return Plan(seconds, end, stops=not happens("stubborn"))
+        if claim.rules.downstream is not None and self.scheduler.now < self.faults.until:
+            end = "raises"  # What it needs is down until faults end.
+        submits = bool(args.get("submits"))
+        return Plan(seconds, end, stops=not happens("stubborn"), submits=submits)
+
+    def begin_call(self, call: str, what: str, tenant: str, tasks: tuple[str, ...], node: str = "") -> None:
+        """Record that a handler or an operator calls."""
+        now = self.store.clock.now() / 1e6
+        self.store.records.append(
+            Invoke(call=call, process=call, what=what, at=now, tenant=tenant, tasks=tasks, node=node)
+        )
+
+    def end_call(self, call: str, *, refused: bool) -> None:
+        """Record the answer. A refusal may be one of an unknown outcome."""
+        now = self.store.clock.now() / 1e6
+        self.store.records.append(End(call=call, status="unknown" if refused else "ok", at=now))
 
     def add_fault(self, kind: str, name: str, seconds: float | None) -> Fault:
         """Record a fault that begins now."""
@@ -97,11 +112,20 @@ class World:
         kinds = [kind for kind in EVENTS if kind in self.faults.kinds]
         while kinds and self.scheduler.now < self.faults.until:
             self.scheduler.sleep(self.random.expovariate(1.5))
+            victim = self.random.choice(self.nodes)
+            if self.random.random() < 0.6:
+                self._await_work(victim)
             if self.scheduler.now < self.faults.until:
-                self._break(self.random.choice(kinds))
+                self._break(self.random.choice(kinds), victim)
 
-    def _break(self, kind: str) -> None:
-        victim = self.random.choice(self.nodes)
+    def _await_work(self, victim: SimulatedNode) -> None:
+        """Wait for a moment in which the node has tasks: then a fault matters most."""
+        for _ in range(100):
+            if victim.holds_tasks or self.scheduler.now >= self.faults.until:
+                return
+            self.scheduler.sleep(0.005)
+
+    def _break(self, kind: str, victim: SimulatedNode) -> None:
         ttl = victim.settings.session_ttl.total_seconds()
         match kind:
             case "outages":
@@ -120,6 +144,14 @@ class World:
                     self.scheduler.call_after(self.random.uniform(0.01, 1.5 * ttl), victim.start)
             case "drains":
                 victim.drain(then_start=True)
+                if self.random.random() < 0.3:
+                    victim.hurry(self.random.uniform(0.0, 1.0))
+            case "parent_deaths":
+                victim.lose_parent()
+            case "clock_jumps":
+                seconds = self.random.uniform(0.1, 2 * ttl)
+                self.add_fault("clock jump", "", seconds)
+                self.store.clock.jump(seconds)
             case _:
                 victim.resize(self.random.randint(0, 3))
 
@@ -148,8 +180,9 @@ class SimulatedNode:
         self._store_failures = 0
 
     @property
-    def running(self) -> bool:
-        return self.host is not None
+    def holds_tasks(self) -> bool:
+        """Whether its workers have tasks."""
+        return self.real is not None and self.real._hub.dispatcher.held > 0
 
     def start(self) -> None:
         """Start the node, unless it runs."""
@@ -191,23 +224,45 @@ class SimulatedNode:
         if whole_machine:
             self.host.machine_paused_until = self.host.paused_until
 
-    def drain(self, *, then_start: bool, done: Callable[[bool], None] = lambda _clean: None) -> None:
-        """Drain the node. `done` is called when it has ended: True if the store took every call meanwhile."""
+    def drain(self, *, then_start: bool, done: Callable[[], None] = lambda: None) -> None:
+        """Drain the node, and record it: as `ok` if no call failed and no session was lost. At the end, call `done`."""
         host, real = self.host, self.real
         if host is None or real is None or self._draining is not None:
             return
         ended = self._draining = SimulatedEvent(self.world.scheduler)
         failures = self._store_failures
         self.world.say(self.name, "drains")
+        call = f"drain:{self.name}:{self._boots}"
+        self.world.begin_call(call, "drain", "", (), node=self.name)
 
         def wait() -> None:
             ended.wait()
-            done(self._store_failures == failures)
+            self.world.end_call(call, refused=self._store_failures != failures)
+            done()
             if then_start:
                 self.start()
 
         self.world.scheduler.spawn(host, f"{self.name}/drain", real.drain)
         self.world.scheduler.spawn(Host("operator"), "drain", wait)
+
+    def hurry(self, after: float) -> None:
+        """Ask a draining node a second time, and a third time."""
+        host, real = self.host, self.real
+        if host is not None and real is not None:
+
+            def ask_again() -> None:
+                for ask in (real.shorten_drain, real.kill):
+                    self.world.scheduler.sleep(after)
+                    ask()
+
+            self.world.scheduler.spawn(host, f"{self.name}/hurry", ask_again)
+
+    def lose_parent(self) -> None:
+        """End the process from which workers are forked, and with it every worker."""
+        if self.real is not None:
+            self.world.say("nemesis", f"ends the worker parent of {self.name}")
+            hub: Any = self.real._hub
+            hub.lose_parent(self.world.random.uniform(0.01, 0.5))
 
     def resize(self, size: int) -> None:
         """Set the size of the node's pool, as an operator does."""
@@ -237,7 +292,7 @@ class SimulatedNode:
     def _on_event(self, event: Event) -> None:
         if isinstance(event, DutyFailed | ControllerFailed):
             self.world.problems.append(f"{self.name}: {event}")
-        if isinstance(event, StoreCallFailed):
+        if isinstance(event, StoreCallFailed) or (isinstance(event, SessionEnded) and event.why != "closed"):
             self._store_failures += 1
         if self.world.trace is not None:
             self.world.say(self.name, repr(event))

@@ -18,7 +18,7 @@ CHANCES = {
 }
 """How likely a store call has the fault, in a run that has it."""
 
-EVENTS = ("outages", "partitions", "pauses", "kills", "drains", "resizes")
+EVENTS = ("outages", "partitions", "pauses", "kills", "drains", "resizes", "parent_deaths", "clock_jumps")
 """Faults that happen to nodes and to the store from time to time."""
 
 HANDLERS = {"raises": 0.25, "crashes": 0.12, "hangs": 0.04, "stubborn": 0.3, "slow": 0.15, "exits": 0.05}

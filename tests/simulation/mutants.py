@@ -18,10 +18,11 @@ from tests.simulation.run import Mutant
 from tests.simulation.scheduler import SimulatedClock
 from tests.simulation.store import Connection, SharedStore
 from windlass.core.ids import fresh_id
-from windlass.core.settlement import Settlement
+from windlass.core.settlement import Settlement, lost
 from windlass.core.task import Lease, NewTask, SessionId
 from windlass.core.times import Micros
 from windlass.stores.memory import MemoryStore
+from windlass.stores.memory import sweep as memory_sweep
 from windlass.stores.operator import Filter
 from windlass.stores.protocol import Receipt, Verdict
 from windlass.worker.crons import Crons
@@ -101,11 +102,11 @@ class ClosedDropsAll(SharedStore):
 class FiresAgain(SharedStore):
     """M12: a cron fires whatever fired before."""
 
-    def fire(self, cron: str, nominal: Micros, tasks: Sequence[NewTask]) -> list[Receipt] | None:
+    def fire(self, cron: str, nominal: Micros, *args: Any, **options: Any) -> list[Receipt] | None:
         known = self.tables.cron(cron)
         if not known.paused and known.fired is not None:
             self.tables.crons[cron] = replace(known, fired=min(known.fired, nominal - 1))
-        return super().fire(cron, nominal, tasks)
+        return super().fire(cron, nominal, *args, **options)
 
 
 class AuditOutside(SharedStore):
@@ -195,6 +196,10 @@ def _drain_and_drop(self: Dispatcher, now: float) -> None:
             worker.forget([one for one in worker.running.values() if one.started_at is None])
 
 
+def _lose_as_any_other(losses: int, *, at_most_once: bool = False) -> Settlement:
+    return lost(losses)
+
+
 def _ignore(*_args: object, **_options: object) -> None: ...
 
 
@@ -230,6 +235,10 @@ MUTANTS = {
         Mutant(
             "N2 what a dead process had not started is charged",
             planted=_planted((Dispatcher, "process_exited", _charge_all)),
+        ),
+        Mutant(
+            "N4 at_most_once forgotten when a node is lost",
+            planted=_planted((memory_sweep, "lost", _lose_as_any_other)),
         ),
         Mutant("N3 nobody sweeps", planted=_planted((Sweeper, "step", lambda self: self._clock.sleep(1.0)))),
     )

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tests.checker.records import AttemptRow, Bounds, End, Invoke, Recording, SessionRow, TaskRow
+from tests.checker.records import AttemptRow, Bounds, Recording, SessionRow, TaskRow
 from tests.checker.report import Finding, Report, check
 from tests.simulation.cluster import SimulatedNode, World, make_node_settings, simulated
 from tests.simulation.faults import Faults, draw_faults
@@ -99,6 +99,8 @@ class _Simulation:
         self.bounds = Bounds(
             session_ttl=ttl.total_seconds(), recovery=2.0, notice=ttl.total_seconds() + 1.0, call=30.0, clock=0.0
         )
+        if "clock_jumps" in world.faults.kinds:
+            self.bounds.notice += MOST_SECONDS  # A node measures what is left of an expiry on its own clock.
         autoscaled, threads = draw.random() < 0.3, draw.choice((1, 1, 2, 3))
         for number in range(draw.choice((1, 2, 2, 3))):
             size = {"min": 1, "max": 3} if autoscaled else {"size": draw.randint(1, 3)}
@@ -135,7 +137,7 @@ class _Simulation:
             for node in world.nodes:
                 if node.host is not None:
                     scheduler.kill(node.host)
-        return [Finding("R5", problem) for problem in world.problems]
+        return [Finding("node", problem) for problem in world.problems]
 
     def _heal(self) -> None:
         self._world.heal()
@@ -153,19 +155,14 @@ class _Simulation:
     def _drain_all(self) -> None:
         """Drain every node, with nothing broken any more."""
         world = self._world
-        for number, node in enumerate(world.nodes):
+        for node in world.nodes:
             if node.real is None or node._draining is not None:
                 self._drained += 1
                 continue
-            call, now = f"drain:{number}", world.store.clock.now() / 1e6
-            world.store.records.append(Invoke(call=call, process="operator", what="drain", at=now, node=node.name))
+            node.drain(then_start=False, done=self._count_drained)
 
-            def done(clean: bool, call: str = call) -> None:
-                self._drained += 1
-                now = world.store.clock.now() / 1e6
-                world.store.records.append(End(call=call, status="ok" if clean else "unknown", at=now))
-
-            node.drain(then_start=False, done=done)
+    def _count_drained(self) -> None:
+        self._drained += 1
 
 
 def _read_store(world: World) -> Iterable[Any]:
@@ -210,6 +207,7 @@ def _task_row(tables: Tables, task: Task) -> TaskRow:
         generation=task.generation,
         max_attempts=task.rules.retry.retries + 1,
         max_crashes=task.rules.max_crashes,
+        at_most_once=task.rules.at_most_once,
         reason=task.reason or "",
     )
 

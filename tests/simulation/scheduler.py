@@ -320,6 +320,10 @@ class SimulatedClock:
     def now(self) -> int:
         return self._wall + self._scheduler.now
 
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock forward."""
+        self._wall += round(seconds * SECOND)
+
     def monotonic(self) -> float:
         return 1_000.0 + self._scheduler.now / SECOND * self._rate
 

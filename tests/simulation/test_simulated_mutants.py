@@ -20,3 +20,6 @@ def test_the_simulation_catches(mutant: Mutant, caplog: pytest.LogCaptureFixture
     totals = survey(range(MOST_SEEDS), mutant=mutant)
 
     assert totals.failures, f"{mutant.name} survived {totals.seeds} seeds"
+    [findings] = totals.failures.values()
+    # A mutant that only makes a thread raise would be one that no longer fits the code.
+    assert any(not finding.startswith("node: ") for finding in findings), findings

@@ -14,11 +14,13 @@ from msgspec import Struct
 
 from tests.checker.records import Effect
 from tests.simulation.scheduler import Host, SimulatedEvent
+from windlass.core.ids import keyed_id
 from windlass.core.retry import Error
-from windlass.core.task import Claim, SessionId
+from windlass.core.task import Claim, NewTask, SessionId
+from windlass.worker.remote import encode_call, make_portable
 from windlass.worker.socket_hub import MAX_WAIT_SECONDS, SocketHub
 from windlass.worker.tickets import EXIT_TICKET
-from windlass.worker.wire import Done, Heartbeat, Hello, Interrupt, RequestStop, ToWorker, Valid
+from windlass.worker.wire import Answer, Done, Heartbeat, Hello, Interrupt, RequestStop, ToWorker, Valid
 from windlass.worker.worker import RunningAttempt, Worker
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ class Plan(Struct):
     """`returns`, `raises`, `crashes`, `exits` or `hangs`."""
     stops: bool
     """Whether it ends when it is asked to."""
+    submits: bool = False
+    """Whether it submits another task."""
 
 
 class Run(Struct):
@@ -100,6 +104,8 @@ class SimulatedWorker:
                 run = self._running.get(ticket)
                 if run is not None and run.plan.end != "hangs":
                     self._finish(run, Done(ticket, self._seconds(run), stopped="was interrupted"))
+            case Answer(ticket, _, error):
+                self._world.end_call(f"{self._name}:{ticket}", refused=error is not None)
             case _:
                 pass
 
@@ -168,6 +174,19 @@ class SimulatedWorker:
         if plan.seconds > 1.0:
             self._later(0.5, lambda: self._beat(run))
         self._later(plan.seconds, lambda: self._end(run))
+        if plan.submits:
+            self._later(plan.seconds * self._world.random.random(), lambda: self._submit(run))
+
+    def _submit(self, run: Run) -> None:
+        """Submit a task on behalf of a running attempt, as a handler does. Its process records the call."""
+        claim = run.claim
+        child = NewTask(handler=claim.handler, tenant=claim.tenant, queue=claim.queue, key=f"below {claim.id}")
+        id = str(keyed_id(claim.tenant, None, child.key or ""))
+        call = f"{self._name}:{run.ticket}"
+        if not run.over:
+            self._world.begin_call(call, "submit", claim.tenant, (id,))
+            message = encode_call(run.ticket, run.ticket, "submit", ([make_portable(child)],), {"lease": None})
+            self._hub.deliver(lambda now: self._hub.dispatcher.receive(self._worker, [message], now))
 
     def _beat(self, run: Run) -> None:
         if not run.over:
@@ -252,7 +271,8 @@ class SimulatedHub(SocketHub):
         self._processes: dict[int, SimulatedWorker] = {}
         self._next_tick = 0.0
         self._idle = self._all_busy = False
-        self._imported_app = False
+        self._parent_at = 0.0
+        """When there is a worker parent; infinity if there is one."""
 
     def step(self) -> None:
         if self._all_busy:
@@ -293,6 +313,20 @@ class SimulatedHub(SocketHub):
             for run in process._running.values():
                 run.over = True
 
+    def lose_parent(self, back_in: float) -> None:
+        """End the worker parent. Another one is there after some seconds."""
+        self.end_all()
+
+        def report(now: float) -> None:
+            self.dispatcher.has_parent, self._parent_at = False, now + back_in
+            for worker in self.dispatcher.workers.values():
+                self.dispatcher.socket_closed(worker, now)
+            for worker in list(self.dispatcher.workers.values()):
+                self.dispatcher.process_exited(worker, KILLED, now, "died with its parent")
+                self._processes.pop(worker.number, None)
+
+        self.deliver(report)
+
     def wake(self) -> None:
         self._next_tick = 0.0
         self._arrived.set()
@@ -301,8 +335,8 @@ class SimulatedHub(SocketHub):
         self.end_all()
 
     def _ensure_parent(self, now: float) -> None:
-        if not self._imported_app:
-            self._imported_app = self.dispatcher.has_parent = True
+        if now >= self._parent_at:
+            self._parent_at, self.dispatcher.has_parent = float("inf"), True
             self._listener.ready(self.world.manifest)
 
     def _drop_stalled(self, now: float) -> None: ...
@@ -344,7 +378,8 @@ class SimulatedHub(SocketHub):
     def memory(self, worker: Worker) -> int:
         return 20 << 20
 
-    def answer(self, worker: Worker, answer: object) -> None: ...
+    def answer(self, worker: Worker, answer: Answer) -> None:
+        self.send(worker, answer)
 
     def count_unread(self, worker: Worker) -> int:
         return 0

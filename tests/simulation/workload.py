@@ -97,6 +97,7 @@ class Producer:
         self._random = random
         self._style = style
         self._graphs = 0
+        self._poisoned = False
         self._stored_keys: list[tuple[str, list[str]]] = []
         """The latest workflows that are in the store, each with the keys of its tasks."""
 
@@ -127,6 +128,8 @@ class Producer:
             client.try_once("update", lambda: store.update(some[0], Change(priority=random.randint(-3, 3))))
         elif doing == "chase":
             self._chase()
+        elif doing == "purge":
+            client.try_once("purge", lambda: store.purge(some), some)
         elif doing == "read":
             client.try_once("read", lambda: store.find(Filter(tenant=client.tenant)).tasks)
 
@@ -218,13 +221,14 @@ class Producer:
             "expires": sometimes("expires", timedelta(seconds=0.5), timedelta(seconds=2), timedelta(seconds=30)),
             "timeout": timedelta(seconds=3),
             "limit": sometimes("limit_key", "key-1", "key-2"),
+            "downstream": sometimes("downstream", "bank"),
         }
         if options["limit"] is not None:
             options["max_running"] = 1
         retry = Retry(retries=random.randint(0, 3), base=timedelta(seconds=0.1), cap=timedelta(seconds=0.5))
         return NewTask(
             handler=random.choice(HANDLERS),
-            args={"poison": True} if sometimes("poison", True) and random.random() < 0.3 else {},
+            args=self._draw_args(),
             tenant=self.client.tenant,
             queue=random.choice(style.queues),
             priority=sometimes("priority", 1, 2, 3) or 0,
@@ -235,6 +239,14 @@ class Producer:
             **{field: value for field, value in options.items() if value is not None},
             **fields,
         )
+
+    def _draw_args(self) -> dict[str, bool]:
+        options = self._style.options
+        drawn = [option for option in ("poison", "submits") if option in options and self._random.random() < 0.15]
+        if "poison" in drawn and self._poisoned:  # A pool that only dies waits longer and longer, on purpose.
+            drawn.remove("poison")
+        self._poisoned |= "poison" in drawn
+        return dict.fromkeys(drawn, True)
 
 
 class OperatorAtWork:
@@ -271,6 +283,8 @@ class OperatorAtWork:
                 by = SetBy(by="operator", at=0)
                 value = encode_tenant(Tenant(paused=by)) if self._random.random() < 0.5 else None
                 self._put(TENANT, TENANTS[0], value)
+            case "epoch":
+                client.try_once("raise_epoch", store.raise_epoch)
             case _:
                 client.try_once("pause_cron", lambda: store.pause_cron(CRON.name, self._random.random() < 0.5))
 
@@ -321,13 +335,29 @@ class Style:
         self.follows = random.choice((0.0, 0.3, 1.0))
         self.most_tasks = random.choice((2, 3, 4, 6))
         self.shapes = some("chain", "out", "in", "any") or ["single"]
-        self.doing = ["submit", "submit", *some("cancel", "cancel_all", "retry", "update", "read"), *some("chase") * 3]
+        self.doing = [
+            "submit",
+            "submit",
+            *some("cancel", "cancel_all", "retry", "update", "read", "purge"),
+            *some("chase") * 3,
+        ]
         self.options = some(
-            "delay", "deadline", "expires", "limit_key", "poison", "priority", "on_failure", "at_most_once", "slots"
+            "delay",
+            "deadline",
+            "expires",
+            "limit_key",
+            "poison",
+            "priority",
+            "on_failure",
+            "at_most_once",
+            "slots",
+            "submits",
         )
         self.unsealed = random.choice((0.0, 0.0, 0.5))
         self.has_cron = random.random() < 0.2
-        controls = ("pause", "limit", "tenant", *(["cron"] if self.has_cron else []))
+        controls = ("pause", "limit", "tenant", "epoch", *(["cron"] if self.has_cron else []))
+        if random.random() < 0.1:
+            self.options.append("downstream")
         self.controls = some(*controls) if random.random() < 0.5 else []
         self.strategy = random.choice((Strategy.PRIORITY, Strategy.PRIORITY, Strategy.DEADLINE, Strategy.AGING))
         self.fair = self.tenants > 1 and random.random() < 0.5

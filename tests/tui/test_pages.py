@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -23,6 +24,7 @@ from windlass.clock import ManualClock
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.limits import Limit
+from windlass.core.manifest import CronInfo
 from windlass.core.ordering import Queue
 from windlass.core.retry import Error
 from windlass.core.settlement import COMPLETED, Raised
@@ -317,3 +319,19 @@ async def test_only_the_busiest_tenants_are_listed(
         page = await until(pilot, " b +2")
 
     assert [line.split()[0] for line in page.splitlines() if "open" in line] == ["a", "b"]
+
+
+async def test_crons_show_their_next_run_or_why_there_is_none_and_are_paused(top: Open, store: MemoryStore) -> None:
+    for name, handler in (("hourly", "work"), ("orphan", "gone")):
+        store.put_cron(CronInfo(name=name, handler=handler, schedule="every 1h"), expect=0)
+    store.open_session("box", about='{"handlers": ["work"], "crons": []}')
+
+    async with top().run_test(size=(160, 40)) as pilot:
+        await pilot.press("7")
+        page = await until(pilot, "no live node has the handler gone")
+        await pilot.press("p", *"import", "enter")
+        paused = await until(pilot, "paused by ann")
+
+    assert re.search(r"hourly +work +every 1h +Every 1h +UTC +run time +\d", page)
+    assert 'paused by ann "import"' in paused
+    assert [cron.paused for cron in store.crons()] == [True, False]

@@ -1,10 +1,26 @@
 from __future__ import annotations
 
+from tests.support.builders import a_task, submit
 from windlass.clock import ManualClock
+from windlass.core.lifecycle import State
 from windlass.core.task import Lease, SessionId
+from windlass.errors import StoreUnavailable
 from windlass.events import Event, Events, SessionEnded
 from windlass.stores.memory import MemoryStore
 from windlass.worker.session_keeper import SessionKeeper
+
+
+class FailingStore(MemoryStore):
+    """A store that cannot close the next sessions."""
+
+    failures = tried = 0
+
+    def close_session(self, session: SessionId) -> None:
+        self.tried += 1
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailable("no connection")
+        super().close_session(session)
 
 
 def a_keeper(events: list[Event]) -> SessionKeeper:
@@ -23,6 +39,53 @@ def test_a_retired_session_is_closed_when_nothing_runs_under_it() -> None:
 
     assert not keeper.holds(session)
     assert [event.session for event in events if isinstance(event, SessionEnded)] == [session]
+
+
+def test_a_session_that_could_not_be_closed_is_closed_by_the_next_step() -> None:
+    """Until then, the tasks of a claim whose answer was lost would wait for the session to expire, and cost a loss."""
+    clock, events = ManualClock(), list[Event]()
+    store = FailingStore(clock=clock)
+    keeper = SessionKeeper(store, "here", lambda: "{}", Events(events.append), clock)
+    keeper.step()
+    session = keeper.current
+    assert session is not None
+    [task] = submit(store, a_task())
+    store.claim(session, ["default"], 1)  # The node never got the answer.
+
+    store.failures = 2
+    keeper.retire(session)
+    keeper.step()
+    [held] = store.get([task])
+    keeper.close()
+    [still_held] = store.get([task])
+    keeper.step()
+
+    [released] = store.get([task])
+    assert held is not None
+    assert still_held is not None
+    assert released is not None
+    assert (held.state, still_held.state, released.state) == (State.LEASED, State.LEASED, State.RUNNABLE)
+    assert (released.losses, released.attempts) == (0, 0)
+    assert [event.session for event in events if isinstance(event, SessionEnded) and event.session == session] == [
+        session
+    ]
+
+
+def test_a_session_that_cannot_be_closed_is_given_up_when_it_has_expired() -> None:
+    clock = ManualClock()
+    store = FailingStore(clock=clock)
+    keeper = SessionKeeper(store, "here", lambda: "{}", Events(), clock)
+    keeper.step()
+    keeper.wanted = False
+    assert keeper.current is not None
+
+    store.failures = 1_000
+    keeper.retire(keeper.current)
+    for _ in range(100):
+        keeper.step()
+
+    assert 2 < store.tried < 50
+    assert clock.monotonic() > 0
 
 
 def test_a_session_is_not_closed_under_tasks_that_were_just_assigned() -> None:

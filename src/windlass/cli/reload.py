@@ -64,7 +64,7 @@ def run_reloading(folders: Iterable[Path], settings_file: Path) -> int:
     except ModuleNotFoundError as error:
         raise click.ClickException(f"--reload needs watchfiles: {install_hint('reload')}") from error
     log_to_stderr([logger], logging.INFO)
-    watcher = Watcher(_outermost(folders), settings_file.resolve())
+    watcher = Watcher(outermost(folders), settings_file.resolve())
     return Reloader([sys.executable, *sys.orig_argv[1:]], watcher).run()
 
 
@@ -223,9 +223,13 @@ class Reloader:
             self._child.send_signal(number)
 
 
-def _outermost(folders: Iterable[Path]) -> list[Path]:
-    """Return the folders without those inside another one, in order."""
+def outermost(folders: Iterable[Path]) -> list[Path]:
+    """Return the folders without those inside another one, in order.
+
+    The root of the file system is left out if there is another one: a service manager or a container may start there.
+    """
     found = list(dict.fromkeys(folder.resolve() for folder in folders))
+    found = [folder for folder in found if folder.parent != folder] or found
     return [folder for folder in found if not any(other in folder.parents for other in found)]
 
 

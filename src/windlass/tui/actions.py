@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from windlass.core.task import TaskId
 from windlass.errors import InvalidTask
-from windlass.operations import pools, queues, tasks, tenants
+from windlass.operations import crons, pools, queues, tasks, tenants
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 
@@ -81,6 +81,26 @@ def weigh_tenant(name: str, weight: int | None) -> Action:
     def act(access: Access, author: Author) -> str:
         found = tenants.set_weight(access, name, weight, author)
         return f"Tenant {name} has weight {found.settings.weight}."
+
+    return act
+
+
+def pause_cron(name: str) -> Action:
+    """Return the action that pauses a cron."""
+
+    def act(access: Access, author: Author) -> str:
+        crons.pause(access, name, author)
+        return f"Cron {name} is paused."
+
+    return act
+
+
+def resume_cron(name: str) -> Action:
+    """Return the action that resumes a cron."""
+
+    def act(access: Access, author: Author) -> str:
+        found = crons.resume(access, name, author)
+        return f"Cron {name} is resumed. Misfire policy for missed runs: {found.state.info.misfire}."
 
     return act
 

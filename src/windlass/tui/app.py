@@ -23,6 +23,7 @@ from windlass.operations.author import Author
 from windlass.operations.presentation import DARK, LIGHT, Palette, Times, replace_controls
 from windlass.stores.protocol import Store
 from windlass.stores.read_only import read_only
+from windlass.tui.crons import CronsPage
 from windlass.tui.dialogs import InputDialog, KeysDialog, PageDialog
 from windlass.tui.drawing import banners, plain
 from windlass.tui.live_table import LiveTable
@@ -41,12 +42,13 @@ from windlass.tui.themes import DARK_THEME, LIGHT_THEME, STYLE, THEMES
 T = TypeVar("T")
 W = TypeVar("W", bound=Widget)
 
-PAGES: Mapping[Page, type[TasksPage | QueuesPage | PoolPage | NodesPage | TenantsPage]] = {
+PAGES: Mapping[Page, type[TasksPage | QueuesPage | PoolPage | NodesPage | TenantsPage | CronsPage]] = {
     Page.TASKS: TasksPage,
     Page.QUEUES: QueuesPage,
     Page.POOL: PoolPage,
     Page.NODES: NodesPage,
     Page.TENANTS: TenantsPage,
+    Page.CRONS: CronsPage,
 }
 SLOW_SECONDS = 3.0
 """After this time without an answer, a banner says so."""
@@ -106,6 +108,7 @@ class Top(App[None]):
             yield PoolPage(id=Page.POOL)
             yield NodesPage(id=Page.NODES)
             yield TenantsPage(id=Page.TENANTS)
+            yield CronsPage(id=Page.CRONS)
         yield Static(id="message")
         yield Footer()
 

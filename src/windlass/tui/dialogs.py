@@ -22,22 +22,23 @@ PAGE_KEYS: Mapping[str, Page] = {
     "p": Page.POOL,
     "o": Page.NODES,
     "e": Page.TENANTS,
+    "c": Page.CRONS,
 }
 
 KEYS = """\
-1 2 3 4 5 6    Now, Tasks, Queues, Pool, Nodes, Tenants
-g n t q p o e  the same by letter: go to Now, Tasks, Queues, Pool, nOdes, tEnants
-:              type a page and a filter, such as tasks state:failed
-j k  ↓ ↑       move the cursor
-/              filter the tasks (docs/reference/filters.md); Esc leaves the filter
-Enter          show a task: attempts, errors, output, why
-w              show why a task is not running; set the weight of a queue or a tenant
-r  c           retry, cancel a task
-p  u           pause, resume a queue, a pool or a tenant
-s  f           set the size of a pool, freeze it; f makes a queue fair or not
-d              switch between dark and light
-?              show these keys
-q              quit"""
+1 2 3 4 5 6 7    Now, Tasks, Queues, Pool, Nodes, Tenants, Crons
+g n t q p o e c  the same by letter: go to Now, Tasks, Queues, Pool, nOdes, tEnants, Crons
+:                type a page and a filter, such as tasks state:failed
+j k  ↓ ↑         move the cursor
+/                filter the tasks (docs/reference/filters.md); Esc leaves the filter
+Enter            show a task: attempts, errors, output, why
+w                show why a task is not running; set the weight of a queue or a tenant
+r  c             retry, cancel a task
+p  u             pause, resume a queue, a pool, a tenant or a cron
+s  f             set the size of a pool, freeze it; f makes a queue fair or not
+d                switch between dark and light
+?                show these keys
+q                quit"""
 
 
 class InputDialog(ModalScreen[str | None]):
@@ -68,7 +69,7 @@ class PageDialog(ModalScreen[Page | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static("go to: n Now · t Tasks · q Queues · p Pool · o nOdes · e tEnants")
+            yield Static("go to: n Now · t Tasks · q Queues · p Pool · o nOdes · e tEnants · c Crons")
 
     def on_key(self, event: Key) -> None:
         event.stop()

@@ -14,9 +14,10 @@ from windlass.core.query import Query
 from windlass.core.task import Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import UnknownTask
-from windlass.operations import audit, breakers, limits, nodes, pools, queues, tasks, tenants
+from windlass.operations import audit, breakers, crons, limits, nodes, pools, queues, tasks, tenants
 from windlass.operations.access import Access
 from windlass.operations.breakers import BreakerView
+from windlass.operations.crons import CronView
 from windlass.operations.limits import LimitView
 from windlass.operations.nodes import NodeView
 from windlass.operations.pools import PoolView
@@ -43,6 +44,7 @@ class Page(StrEnum):
     POOL = "pool"
     NODES = "nodes"
     TENANTS = "tenants"
+    CRONS = "crons"
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -65,6 +67,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     tenants: list[TenantView] = []
     limits: list[LimitView] = []
     shares: list[TenantShare] = []
+    crons: list[CronView] = []
 
 
 class TaskSnapshot(Struct, frozen=True, kw_only=True):
@@ -110,6 +113,8 @@ def _read_page(access: Access, page: Page, query: Query) -> dict[str, Any]:
                 "limits": limits.get_all(access),
                 "shares": tenants.get_all_shares(access),
             }
+        case Page.CRONS:
+            return {"crons": crons.get_all(access)}
         case Page.QUEUES:
             return {}
 

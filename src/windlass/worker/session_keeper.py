@@ -18,6 +18,8 @@ from windlass.stores.protocol import SESSION_TTL, Store
 
 RENEW_SECONDS = 3.0
 MARGIN_SECONDS = 3.0
+AGAIN_SECONDS = 0.5
+"""How soon to try again to open or close a session."""
 
 
 class SessionKeeper:
@@ -56,6 +58,8 @@ class SessionKeeper:
         self.written: Callable[[int], bool] = lambda _: True
         """Returns True if all results up to this mark are in the store."""
         self._unused_at: dict[SessionId, int] = {}
+        self._unclosed: dict[SessionId, float] = {}
+        """Sessions that the store could not close, each with the monotonic time at which it has expired anyway."""
         self.workers: Callable[[], str] = str
         """Returns the list of the node's worker processes, as stored."""
         self._stored: dict[str, str] = {}
@@ -65,10 +69,13 @@ class SessionKeeper:
         """Renew every session, close unused ones, open one if there is none; then wait for the next renewal."""
         for session in list(self._valid_until):
             self._renew(session)
+        for session in list(self._unclosed):
+            self._close_in_store(session)
         self._close_unused()
         if self.current is None and self.wanted:
             self._open()
-        self._clock.wait(self.wake, self._renew_every if self.current is not None else 0.5)
+        is_settled = self.current is not None and not self._unclosed
+        self._clock.wait(self.wake, self._renew_every if is_settled else AGAIN_SECONDS)
         self.wake.clear()
 
     def holds(self, session: SessionId) -> bool:
@@ -117,6 +124,8 @@ class SessionKeeper:
     def close(self) -> None:
         """Close every session. The store releases what they still hold."""
         self.wanted = False
+        for session in list(self._unclosed):
+            self._close_in_store(session)
         for session in list(self._valid_until):
             self._close(session)
 
@@ -186,8 +195,16 @@ class SessionKeeper:
             self._unused_at.pop(session, None)
             if self.current == session:
                 self.current = None
+        self._unclosed[session] = self._clock.monotonic() + self._ttl.total_seconds()
+        self._close_in_store(session)
+        self._events.emit(SessionEnded(session=session, why="closed"))
+
+    def _close_in_store(self, session: SessionId) -> None:
+        """Close a session. If that fails, the next step tries again, because its tasks would be charged for a loss."""
         try:
             self._store.close_session(session)
-        except StoreError as error:  # The session expires by itself.
+        except StoreError as error:
             self._events.emit(StoreCallFailed(doing="close a session", error=str(error)))
-        self._events.emit(SessionEnded(session=session, why="closed"))
+            if self._clock.monotonic() < self._unclosed[session]:
+                return
+        del self._unclosed[session]

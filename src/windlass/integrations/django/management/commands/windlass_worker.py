@@ -20,9 +20,7 @@ class WorkerCommand(PassThroughCommand):
 
     def run_windlass(self, arguments: Sequence[str]) -> None:
         if "--help" in arguments:
-            from windlass.cli.worker import worker
-
-            worker.main(["--help"], prog_name="manage.py windlass_worker")
+            show_help()
         os.environ["PYTHONPATH"] = project_path()
         defaults = [*default_queues(arguments), *default_folders(arguments)]
         command = [sys.executable, "-m", "windlass", "worker", APP_PATH, *defaults, *arguments]
@@ -32,6 +30,18 @@ class WorkerCommand(PassThroughCommand):
 
 
 Command = WorkerCommand
+
+
+def show_help() -> None:
+    """Print the options of `windlass worker`, without its argument, and exit."""
+    import click
+
+    from windlass.cli.worker import worker
+
+    options: list[click.Parameter] = [option for option in worker.params if isinstance(option, click.Option)]
+    click.Command("windlass_worker", params=options, help=WorkerCommand.help).main(
+        ["--help"], prog_name="manage.py windlass_worker"
+    )
 
 
 def default_queues(arguments: Sequence[str]) -> list[str]:
