@@ -82,6 +82,14 @@ class TaskBounced(Event, frozen=True):
     """Seconds until it may be claimed again, by any node."""
 
 
+class HandlerWaits(Event, frozen=True):
+    """A handler waits for the result of another task for the first time on this node. Its worker does nothing else."""
+
+    lease: Lease
+    handler: str
+    pool: str
+
+
 class SessionOpened(Event, frozen=True):
     """The node opened a session and can claim tasks."""
 

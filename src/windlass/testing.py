@@ -173,6 +173,9 @@ class _StoreChannel:
     def progress(self, assignment: Assignment, share: float | None, message: str | None) -> None:
         self._store.progress([Progress(lease=assignment.lease, share=share, message=message)])
 
+    def waiting(self, assignment: Assignment, waits: bool) -> None:
+        """Do nothing."""
+
     def may_start(self, assignment: Assignment) -> bool:
         return True
 

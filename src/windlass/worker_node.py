@@ -23,7 +23,9 @@ class WorkerOptions(TypedDict, total=False):
     size: int | None
     """How many workers; None sizes the pool automatically."""
     threads: int
-    """How many tasks a worker runs at once."""
+    """How many tasks a worker runs at once. The default is 1, except for `async def` handlers."""
+    async_tasks: int
+    """With one thread: how many tasks of `async def` handlers a worker runs at once. The default is 32."""
     pools: Sequence[PoolSettings]
     """Several pools, instead of `queues`, `size` and `threads`."""
     name: str

@@ -31,6 +31,8 @@ class RecordingChannel:
     def progress(self, order: Assignment, share: float | None, message: str | None) -> None:
         self.reports.append((share, message))
 
+    def waiting(self, order: Assignment, waits: bool) -> None: ...
+
     def may_start(self, order: Assignment) -> bool:
         return self.starts
 

@@ -82,7 +82,8 @@ def test_a_handle_of_a_named_handler_refuses_tasks_of_others(app: App, work: Any
     drain(app)
 
     assert app.handle(handle.id, work).result(0) == 8
-    for read in (lambda: app.handle(handle.id, other).result(0), lambda: app.handle(handle.id, other).state):
+    wrong = app.handle(handle.id, other)
+    for read in (lambda: wrong.result(0), lambda: wrong.state, lambda: asyncio.run(wrong.aresult(1))):
         with pytest.raises(InvalidTask, match="is of the handler 'work', not of 'other'"):
             read()
     with pytest.raises(InvalidTask, match="handler="):

@@ -253,6 +253,8 @@ class _Nobody:
 
     def progress(self, order: Any, share: float | None, message: str | None) -> None: ...
 
+    def waiting(self, order: Any, waits: bool) -> None: ...
+
     def may_start(self, order: Any) -> bool:
         return True
 

@@ -412,3 +412,64 @@ def start_a_node() -> str:
 def by_file(situation: windlass.PoolSituation) -> float:
     """Return the number of workers that the test has written to a file."""
     return float(control_file("workers").read_text())
+
+
+@app.task
+async def meet(others: int) -> int:
+    """Return how many tasks run at once in this worker; wait until there are `others`."""
+    meeting.append(1)
+    while len(meeting) < others:
+        await asyncio.sleep(0.01)
+    return os.getpid()
+
+
+meeting: list[int] = []
+
+
+@app.task
+def wait_for_child(depth: int) -> int:
+    """Wait for a task of the same handler, which waits for another one."""
+    return 0 if depth == 0 else 1 + wait_for_child.enqueue(depth - 1).result()
+
+
+@app.task
+async def await_child(depth: int) -> int:
+    """Wait for tasks of both kinds."""
+    if depth == 0:
+        return len(await length.enqueue("abc") * "x") - 3
+    return 1 + await await_child.enqueue(depth - 1)
+
+
+@app.task(retries=0)
+async def block_the_loop() -> int:
+    return add.enqueue(1).result()
+
+
+@app.task(retries=0, timeout="500ms")
+async def run_too_long() -> None:
+    await asyncio.sleep(60)
+
+
+@app.task(retries=0)
+def inspect_and_change(queue: str) -> dict[str, Any]:
+    """Do what a handler may do with tasks, and report what it may not."""
+    found = app.tasks.find(queue=queue)
+    states = [task.state.value for task in found]
+    cancelled, counted = found.cancel(why="not needed"), app.tasks.find(queue=queue).count()
+    [first, *_] = app.tasks.find(queue=queue)
+    handle = app.handle(first.id)
+    retried, errors = handle.retry(), list[str]()
+    for call in (app.queues.list, app.pools.list, app.dead.groups, found.purge):
+        try:
+            call()
+        except windlass.NotAllowed as error:
+            errors.append(str(error).split(" does not")[0])
+    reads = [handle.attempts(), handle.logs(), handle.progress()]
+    return {
+        "states": states,
+        "cancelled": cancelled,
+        "counted": counted,
+        "retried": retried,
+        "reads": reads,
+        "errors": errors,
+    }

@@ -81,7 +81,7 @@ def test_a_worker_that_wakes_up_after_its_task_ran_elsewhere_changes_nothing(
 
     until(lambda: gone(began["pid"]), "the zombie is killed")
     first.await_event("SessionEnded")
-    assert handle.task().result == '"again"'
+    assert handle.task().result == "again"
     ends = shop.app.store.attempts(handle.id)
     assert [end.state for end in ends] == [State.RUNNABLE, State.COMPLETED]
 
@@ -107,7 +107,7 @@ def test_a_node_that_wakes_up_without_its_session_kills_its_workers_and_their_re
     first.await_event("SessionEnded")
     for handle in (reported, running):
         task = handle.task()
-        assert (task.state, task.result, task.attempts, task.losses) == (State.COMPLETED, '"again"', 1, 1)
+        assert (task.state, task.result, task.attempts, task.losses) == (State.COMPLETED, "again", 1, 1)
     assert shop.add.enqueue(1).result(PATIENCE) == 2
     assert first.process.poll() is None
     assert len(first.await_event("SessionOpened", 2)) == 2, "it continues under a new session"

@@ -56,7 +56,7 @@ class FakeParent:
         self.killed: list[int] = []
         FakeParent.latest = self
 
-    def fork(self, worker: int, _threads: int, files: WorkerFiles) -> None:
+    def fork(self, worker: int, _threads: int, files: WorkerFiles, *, shares_loop: bool) -> None:
         self.forked[worker] = files
 
     def kill(self, worker: int) -> None:

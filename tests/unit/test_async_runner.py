@@ -56,6 +56,8 @@ class Runner:
 
     def progress(self, assignment: Assignment, share: float | None, message: str | None) -> None: ...
 
+    def waiting(self, assignment: Assignment, waits: bool) -> None: ...
+
     def may_start(self, assignment: Assignment) -> bool:
         return True
 

@@ -43,6 +43,8 @@ class NoChannel:
 
     def progress(self, assignment: Assignment, share: float | None, message: str | None) -> None: ...
 
+    def waiting(self, assignment: Assignment, waits: bool) -> None: ...
+
     def may_start(self, assignment: Assignment) -> bool:
         return True
 

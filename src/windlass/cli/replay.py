@@ -136,6 +136,9 @@ class _ReplayChannel:
     def progress(self, order: Assignment, share: float | None, message: str | None) -> None:
         print_note(f"progress: {'' if share is None else f'{share:.0%} '}{message or ''}".rstrip())
 
+    def waiting(self, order: Assignment, waits: bool) -> None:
+        """Do nothing."""
+
     def may_start(self, order: Assignment) -> bool:
         return True
 

@@ -63,6 +63,7 @@ Companion: TypeAlias = Callable[[str], AbstractContextManager[None]]
 @max_option()
 @wait_goal_option
 @click.option("-t", "--threads", type=int, help="Tasks that a worker runs at once.  [default: 1]")
+@click.option("--async-tasks", type=int, help="`async def` tasks that a worker runs at once.  [default: 32]")
 @click.option(
     "-p", "--pool", "pools", multiple=True, metavar="NAME[:A,B][=SIZE[-MAX][xTHREADS]]", help="Pool of the node."
 )
@@ -102,6 +103,7 @@ def worker(
     max_workers: int | None,
     wait_goal: str | None,
     threads: int | None,
+    async_tasks: int | None,
     pools: Sequence[str],
     name: str | None,
     tags: Sequence[str],
@@ -145,6 +147,7 @@ def worker(
         "min": min_workers,
         "max": max_workers,
         "threads": threads,
+        "async_tasks": async_tasks,
         "recycle_after": recycle_after,
         "memory_limit": None if memory_limit is None else memory_limit << 20,
     }

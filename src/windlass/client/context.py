@@ -8,7 +8,8 @@ context talks to a `Channel`: the worker's socket in production, the store in `w
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from datetime import datetime, timedelta
 from typing import Any, Protocol, cast
@@ -72,6 +73,10 @@ class Channel(Protocol):
 
     def progress(self, assignment: Assignment, /, share: float | None, message: str | None) -> None:
         """Report progress, which also counts as a heartbeat."""
+        ...
+
+    def waiting(self, assignment: Assignment, /, waits: bool) -> None:
+        """Report that the attempt begins to wait for the result of another task, or has ended such a wait."""
         ...
 
     def may_start(self, assignment: Assignment, /) -> bool:
@@ -189,6 +194,10 @@ class Context:
             raise TypeError(f"message={message!r} is not text. Pass a str.")
         self._channel.progress(self.assignment, None if share is None else float(share), message)
 
+    def report_waiting(self, waits: bool) -> None:
+        """Report that the handler begins or ends a wait for another task; `Handle` calls this."""
+        self._channel.waiting(self.assignment, waits)
+
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger whose records carry the task, handler, queue, tenant, attempt and trace id."""
@@ -235,6 +244,20 @@ def current() -> Context:
             "In a test, run the handler with windlass.testing.drain or immediate."
         )
     return context
+
+
+@contextmanager
+def waiting_for_a_task() -> Generator[None]:
+    """Report that the attempt that runs in this context waits for another task, inside the block."""
+    context = _current.get(None)
+    if context is None:
+        yield
+        return
+    context.report_waiting(True)
+    try:
+        yield
+    finally:
+        context.report_waiting(False)
 
 
 def current_assignment() -> Assignment | None:

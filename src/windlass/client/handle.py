@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from windlass.client.app_store import AppStore, is_worker
 from windlass.client.async_bridge import in_thread
+from windlass.client.context import current_assignment, waiting_for_a_task
 from windlass.client.notebook import html_table
 from windlass.client.options import When
 from windlass.client.task_view import Attempt, Progress, Task, view_attempt, view_progress, view_task
@@ -24,6 +25,7 @@ from windlass.core.why import Why
 from windlass.errors import (
     EndedBadly,
     InvalidTask,
+    NotAllowed,
     StillUnfinished,
     TaskCancelled,
     TaskExpired,
@@ -206,9 +208,11 @@ class Handle(Generic[R_co]):
         task = self._stored()
         if task.state.final:
             return task
+        _refuse_to_block_the_loop()
         finished = self._app_store.waiter.finished(self.id)
         try:
-            return finished.result(limit)
+            with waiting_for_a_task():
+                return finished.result(limit)
         except TimeoutError:
             raise StillUnfinished(self.id, limit or 0) from None
         finally:
@@ -220,7 +224,8 @@ class Handle(Generic[R_co]):
         limit = _seconds(timeout)
         finished = self._app_store.waiter.finished(self.id)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(finished), limit)
+            with waiting_for_a_task():
+                return await asyncio.wait_for(asyncio.wrap_future(finished), limit)
         except TimeoutError:
             raise StillUnfinished(self.id, limit or 0) from None
 
@@ -230,6 +235,19 @@ class Handle(Generic[R_co]):
         if error is not None:
             raise error(task.id, task.state.value, task.reason, view_task(task))
         return self._app_store.decode(task)
+
+
+def _refuse_to_block_the_loop() -> None:
+    """Raise `NotAllowed` in an `async def` handler: while it blocks, no other handler of its worker runs."""
+    import asyncio
+
+    if current_assignment() is None:
+        return
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:  # There is none in this thread.
+        return
+    raise NotAllowed("result() and wait() would block the event loop of this worker. Write `await handle` instead.")
 
 
 def _seconds(timeout: Duration | None) -> float | None:

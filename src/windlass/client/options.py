@@ -44,7 +44,7 @@ class TaskOptions(TypedDict, total=False):
     heartbeat_timeout: Duration | None
     """Maximum time between two calls of `current().progress()`."""
     slots: int
-    """How many slots of a worker it takes. A worker has as many slots as threads."""
+    """How many of the `threads` of a worker it takes."""
     memory: int | None
     """The bytes of memory that it needs, of those that its pool has."""
     requires: Iterable[str]

@@ -123,7 +123,8 @@ class Claimer:
 
     def _claim(self, session: SessionId, plan: ClaimPlan, fit: Fit) -> list[Claim]:
         """Claim what this pool can run: nothing behind an open breaker, except for the probes of this node."""
-        can = Serves(handlers=self.handlers, labels=self._tags, slots=fit.slots, memory=fit.memory)
+        handlers = self._pool.choose_handlers(self.handlers, self._clock.monotonic())
+        can = Serves(handlers=handlers, labels=self._tags, slots=fit.slots, memory=fit.memory)
         queues, limit = plan.queues, plan.limit
         shut = self._breakers.shut
         serves = replace(can, shut=frozenset(shut))

@@ -20,7 +20,7 @@ from windlass.core.retry import Error, storable
 from windlass.core.settlement import AT_MOST_ONCE, Crashed, Outcome, Raised, Released, Returned, Settlement, Stopped
 from windlass.core.task import Claim, Lease, SessionId
 from windlass.custom_decider import PoolSituation
-from windlass.events import Events, PoolResized, TaskBounced, WorkerParentFailed
+from windlass.events import Events, HandlerWaits, PoolResized, TaskBounced, WorkerParentFailed
 from windlass.worker.breakers import Breakers
 from windlass.worker.call_queue import CallScope
 from windlass.worker.end_checks import find_fault, make_storable
@@ -39,6 +39,7 @@ from windlass.worker.wire import (
     RequestStop,
     ToWorker,
     Valid,
+    Waiting,
     decode_outcome,
 )
 from windlass.worker.worker import RunningAttempt, Worker, WorkerState
@@ -48,6 +49,9 @@ RECALL_AFTER_SECONDS = 1.0
 
 RELIEVE_AFTER_SECONDS = 0.1
 """How long an attempt may run before what waits behind it is taken back."""
+
+CANCEL_SECONDS = 2.0
+"""How long an attempt that has overrun its limits may take to end when it is cancelled. Its worker runs others too."""
 
 TAKE_SECONDS = 0.05
 """How long a worker that has a free slot may take to start an assignment."""
@@ -122,6 +126,8 @@ class Dispatcher:
         """The largest result that the app allows."""
         self.on_measured: MeasuredListener = lambda _pool, _name, _value, _error: None
         """Called with the value of a signal that a worker has measured: pool, signal, value or None, error."""
+        self._waited: set[str] = set()
+        """The handlers that have waited for another task."""
         self._strays: dict[int, set[int]] = {}
         self._transport = transport
         self._results = results
@@ -145,7 +151,7 @@ class Dispatcher:
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to watch: every worker is idle, and every pool has its size."""
-        at_size = all(pool.target - pool.asleep == len(pool.workers) for pool in self.pools.values())
+        at_size = all(pool.wanted - pool.asleep == len(pool.workers) for pool in self.pools.values())
         return at_size and all(worker.state is WorkerState.IDLE for worker in self.workers.values())
 
     def all_have_backlog(self) -> bool:
@@ -199,12 +205,11 @@ class Dispatcher:
             for claim in claims:
                 self._settle(pool, claim, Released())
             return
-        loads, threads, tickets = pool.loads(now), pool.settings.threads, self._tickets
+        loads, tickets = pool.loads(now), self._tickets
         assigned: dict[Worker, list[RunningAttempt]] = {}
         for claim in claims:
-            # A task that was running when a process died runs alone, to find out if it is why.
-            slots = threads if claim.crashes else claim.rules.slots
-            must_fit = slots > 1 and not claim.crashes and not holds
+            slots = pool.count_slots(claim)
+            must_fit = claim.rules.slots > 1 and not claim.crashes and not holds
             holds = holds and slots == 1
             worker = loads.take(slots, only_room=only_room, only_free=must_fit)
             if worker is None:
@@ -256,6 +261,8 @@ class Dispatcher:
                 if attempt is not None:
                     attempt.progress_at = now
                     self._calls.progress(attempt.claim.lease, share, text)
+            case Waiting(ticket, waits):
+                self._record_waiting(worker, worker.running.get(ticket), waits)
             case Call(_, ticket):
                 attempt = worker.running.get(ticket)
                 tenants = {one.claim.lease: one.claim.tenant for one in worker.running.values()}
@@ -272,6 +279,17 @@ class Dispatcher:
                 self._record_measured(worker, name, value, error, now)
             case Done():
                 raise AssertionError("ends are settled together")
+
+    def _record_waiting(self, worker: Worker, attempt: RunningAttempt | None, waits: bool) -> None:
+        """Record that an attempt waits for another task, so that a stand-in for its worker starts."""
+        if attempt is None or attempt.waits == waits:
+            return
+        attempt.waits = waits
+        worker.waiting += 1 if waits else -1
+        handler = attempt.claim.handler
+        if waits and handler not in self._waited:
+            self._waited.add(handler)
+            self._events.emit(HandlerWaits(lease=attempt.claim.lease, handler=handler, pool=worker.pool))
 
     def _record_measured(self, worker: Worker, name: str, value: float | None, error: str, now: float) -> None:
         if worker.asked[name] < 1:
@@ -315,7 +333,9 @@ class Dispatcher:
         pool = self.pools[worker.pool]
         for attempt, done in zip(attempts, map(make_storable, ended), strict=False):
             outcome = decode_outcome(done)
-            if isinstance(outcome, Stopped):
+            if attempt.outcome is not None and not isinstance(outcome, Returned):
+                outcome = attempt.outcome  # It was cancelled because of its limits.
+            elif isinstance(outcome, Stopped):
                 outcome = Stopped(attempt.stop_state, outcome.reason)
             if not isinstance(outcome, Released):
                 pool.record_run_time(done.seconds)
@@ -355,6 +375,21 @@ class Dispatcher:
             self._transport.offer(worker, tickets)
         else:
             self._withdraw(worker, tickets, now)
+
+    def _relieve_blocked(self, worker: Worker, now: float) -> None:
+        """Take back a `def` task that waits for the `async def` tasks of a worker, if another worker is idle.
+
+        Without one it is released after some time, so that another node can run it.
+        """
+        blocked = worker.blocked
+        if blocked is None or now - blocked.assigned_at < RELIEVE_AFTER_SECONDS:
+            return
+        pool = self.pools[worker.pool]
+        if pool.has_idle_worker():
+            self._take_back(worker, now)
+        elif now - blocked.assigned_at >= pool.hold_for_def:
+            pool.skip_def_tasks(now)
+            self._take_back(worker, now)
 
     def _withdraw(self, worker: Worker, tickets: list[int], now: float) -> bool:
         """Move attempts that a worker cannot start any more to the backlog. Return True if it had a free slot for some.
@@ -441,6 +476,8 @@ class Dispatcher:
                 self._transport.end_stray(pid)
 
     def _watch(self, worker: Worker, now: float) -> None:
+        if worker.state is WorkerState.STARTING:
+            self._check_start(worker, now)
         if worker.state is WorkerState.DRAINING and not worker.running and now - worker.busy_at > EXIT_SECONDS:
             self._kill(worker, "was killed: it did not exit")
         for session in list(worker.announced):
@@ -452,9 +489,19 @@ class Dispatcher:
             self._enforce_limits(worker, attempt, now)
         if worker.has_waiting and worker.count_long_running(now, RELIEVE_AFTER_SECONDS) >= worker.threads:
             self._relieve(worker, now)
+        self._relieve_blocked(worker, now)
         waiting = next((one for one in worker.running.values() if not one.taken), None)
-        if waiting is not None and now - waiting.assigned_at > RECALL_AFTER_SECONDS:
+        is_late = waiting is not None and now - waiting.assigned_at > RECALL_AFTER_SECONDS
+        if is_late and waiting is not worker.blocked:
             self._reclaim(worker, now)
+
+    def _check_start(self, worker: Worker, now: float) -> None:
+        """Kill a worker that does not become ready: a start hook may hang, and the pool would wait for it forever."""
+        limit = self.pools[worker.pool].settings.start_timeout
+        if worker.crash is None and now - worker.since >= limit.total_seconds():
+            worker.crash = f"was killed: it was not ready after its start_timeout of {limit}"
+            self._events.emit(WorkerParentFailed(why=f"worker {worker.number} of {worker.pool} {worker.crash}"))
+            self._transport.kill(worker)
 
     def _enforce_limits(self, worker: Worker, attempt: RunningAttempt, now: float) -> None:
         if attempt.stop_requested_at is None and attempt.expired(now):
@@ -465,14 +512,32 @@ class Dispatcher:
             self._transport.send(worker, Interrupt(attempt.ticket, cancelled))
         outcome = attempt.find_overrun(now)
         if outcome is not None and worker.kill_reason is None:
+            self._stop_overrun(worker, attempt, outcome, now)
+
+    def _stop_overrun(self, worker: Worker, attempt: RunningAttempt, outcome: Outcome, now: float) -> None:
+        """Kill the worker of an attempt that overran its limits. Among others on an event loop, cancel it first."""
+        if attempt.outcome is None:
             self._reclaim(worker, now)  # It may never have started.
-            if attempt.ticket in worker.running:
-                attempt.outcome = outcome
-                self._kill(worker, f"was killed: {attempt.claim.handler} had overrun its limits")
+            if attempt.ticket not in worker.running:
+                return
+            attempt.outcome, attempt.overrun_at = outcome, now
+            if worker.shares_loop and len(worker.started) > 1:
+                self._transport.send(worker, Interrupt(attempt.ticket, True))
+                return
+        elif now - attempt.overrun_at < CANCEL_SECONDS:
+            return
+        self._kill(worker, f"was killed: {attempt.claim.handler} had overrun its limits")
 
     def _reclaim(self, worker: Worker, now: float) -> None:
         """Take back what should have started by now. What the worker runs meanwhile has its own limits."""
-        if self._take_back(worker, now):
+        tickets = self._transport.take_back(worker)
+        missed = any(ticket in worker.running and worker.running[ticket].started_at is not None for ticket in tickets)
+        if worker.blocked is not None and not missed:  # It has taken all it could. The next one may wait longer.
+            self._transport.offer(worker, tickets)
+            for one in worker.started:
+                one.taken = True
+            return
+        if self._withdraw(worker, tickets, now):
             worker.unresponsive = True
             if not worker.running:
                 self._kill(worker, "was killed: it did not start its tasks")
@@ -494,15 +559,24 @@ class Dispatcher:
 
     def _new_worker(self, settings: PoolSettings, now: float) -> Worker:
         number = next(self._numbers)
-        return Worker(number, settings.name, settings.threads, now, self._events, settings.recycle_after)
+        pool = self.pools[settings.name]
+        return Worker(
+            number,
+            settings.name,
+            pool.slots_per_worker,
+            now,
+            self._events,
+            settings.recycle_after,
+            shares_loop=pool.shares_loop,
+        )
 
     def _recycle_reason(self, pool: Pool, worker: Worker, now: float) -> str | None:
         """Return why a worker must be replaced; None if it may stay."""
         settings = pool.settings
         if not worker.runs_left and not worker.running:
             return f"ran {worker.ran} tasks"
-        if worker.threads != settings.threads:
-            return f"has {worker.threads} threads, and its pool now {settings.threads}"
+        if worker.threads != pool.slots_per_worker:
+            return f"has {worker.threads} threads, and its pool now {pool.slots_per_worker}"
         if settings.memory_limit is None or now - worker.measured_at < 1.0:
             return None
         worker.measured_at = now

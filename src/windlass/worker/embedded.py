@@ -17,6 +17,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from windlass.client.app import App, main_name
 from windlass.client.app_store import is_importing, is_worker
@@ -152,7 +153,7 @@ def _check_options(options: Mapping[str, object]) -> None:
         if field in ("queues", "tags", "pools") and not _is_list(value):
             hint = f"Use {field}=[{value!r}]." if isinstance(value, str) else "Pass a list."
             raise InvalidSettings(f"Invalid settings: {field}={value!r} is not a list. {hint}")
-        if field in ("size", "threads") and value is not None and type(value) is not int:
+        if field in ("size", "threads", "async_tasks") and value is not None and type(value) is not int:
             raise InvalidSettings(f"Invalid settings: {field}={value!r} is not an integer.")
         if field in ("name", "app_path") and not isinstance(value, str):
             raise InvalidSettings(f"Invalid settings: {field}={value!r} is not a str.")
@@ -163,13 +164,14 @@ def _is_list(value: object) -> bool:
 
 
 def _pools(options: WorkerOptions) -> tuple[PoolSettings, ...]:
-    single = [field for field in ("queues", "size", "threads") if field in options]
+    single = [field for field in ("queues", "size", "threads", "async_tasks") if field in options]
     if "pools" in options:
         if single:
             raise InvalidSettings(f"Invalid settings: pools and {', '.join(single)} exclude each other. Use one.")
         return tuple(options["pools"])
     queues = options.get("queues", ("default",))
-    return (PoolSettings(queues=tuple(queues), size=options.get("size"), threads=options.get("threads", 1)),)
+    given: dict[str, Any] = {field: options.get(field) for field in single if field != "queues"}
+    return (PoolSettings(queues=tuple(queues), **given),)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from windlass.events import (
     ControllerFailed,
     DutyFailed,
     Event,
+    HandlerWaits,
     Listening,
     NodeDraining,
     NodeStarted,
@@ -33,6 +34,7 @@ logger = logging.getLogger("windlass")
 _LOUD = (
     StoreCallFailed,
     TaskBounced,
+    HandlerWaits,
     WorkerParentFailed,
     ReportRefused,
     ControllerFailed,
@@ -105,6 +107,12 @@ def describe(event: Event) -> str:
             return (
                 f"{event.handler} {event.lease.task} cannot run here: no worker of this node has the handler; "
                 f"released for {event.again_in:g} s"
+            )
+        case HandlerWaits():
+            return (
+                f"{event.handler} {event.lease.task} waits for another task and keeps its worker meanwhile; pool "
+                f"{event.pool} starts another one in its place. A workflow needs no worker while it waits: "
+                "docs/guides/concurrency.md"
             )
         case NodeDraining():
             return event.why

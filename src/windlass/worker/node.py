@@ -236,6 +236,8 @@ class Node:
         self._manifest = manifest
         self._crons.handlers = {handler.name: handler for handler in manifest.handlers}
         self._crons.names = frozenset(cron.name for cron in manifest.crons)
+        for pool in self._hub.dispatcher.pools.values():
+            pool.use_handlers(manifest.handlers)
         for claimer in self._claimers.values():
             claimer.handlers = frozenset(self._crons.handlers)
         self._calls.publish(manifest)

@@ -68,9 +68,9 @@ class ParentClient:
             )
         self.connection: Connection[FromParent] = Connection(mine, FromParent, clock)
 
-    def fork(self, worker: int, threads: int, files: WorkerFiles) -> None:
+    def fork(self, worker: int, threads: int, files: WorkerFiles, *, shares_loop: bool) -> None:
         """Fork a worker with these descriptors, which are closed here once sent."""
-        self.connection.send(Fork(worker, threads), *files)
+        self.connection.send(Fork(worker, threads, shares_loop), *files)
 
     def kill(self, worker: int) -> None:
         """Kill the process group of a worker."""

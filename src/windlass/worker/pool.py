@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 from windlass.autoscale.observe import PoolReport
 from windlass.config import PoolSettings
 from windlass.core.lifecycle import State
+from windlass.core.manifest import HandlerInfo
 from windlass.core.queue_shares import ClaimPlan, QueueShares
 from windlass.core.settlement import Settlement
 from windlass.core.task import Claim
@@ -34,6 +35,13 @@ TASK_OVERHEAD_SECONDS = 10e-6
 HOLD_EVERY_SECONDS = 5.0
 """How often a claim also takes a task that needs more slots than are free. Its worker starts nothing else before it."""
 _LONGEST_BACK_OFF = 30.0
+STAND_INS = 16
+"""The most workers that a pool starts in place of workers whose tasks wait for other tasks."""
+HOLD_FOR_DEF_SECONDS = 10.0
+"""How long a worker starts no `async def` task because a `def` task waits for those that run. If that was not enough,
+no `def` task is claimed for as long."""
+GROWING_SECONDS = 1.0
+"""The same for a pool that can grow: the task goes back to the store, so that a new worker gets it."""
 STARTS = 20
 """How many of the latest worker starts predict how long the next one takes."""
 QUANTILE = 0.8
@@ -192,6 +200,66 @@ class Pool:
         self._needs_of_latest: deque[_Needs] = deque(maxlen=LATEST_TASKS)
         self.shares = QueueShares()
         """How its queues share its workers, if `divides` is True."""
+        self._async_handlers: frozenset[str] = frozenset()
+        self._is_async = False
+        """Whether all handlers of its queues are `async def`."""
+        self._skip_def_until = 0.0
+        """Until when no `def` tasks are claimed, because no worker is free of `async def` tasks."""
+
+    def use_handlers(self, handlers: Sequence[HandlerInfo]) -> None:
+        """Use the handlers of the app: how many tasks a worker runs at once depends on them."""
+        self._async_handlers = frozenset(one.name for one in handlers if one.is_async)
+        here = [one for one in handlers if one.queue in self.settings.queues] or handlers
+        self._is_async = bool(here) and all(one.is_async for one in here)
+
+    @property
+    def shares_loop(self) -> bool:
+        """Whether a worker runs either one `def` task, or several `async def` tasks at once on its event loop."""
+        settings = self.settings
+        return settings.threads == 1 and settings.async_tasks > 1 and bool(self._async_handlers)
+
+    @property
+    def slots_per_worker(self) -> int:
+        """How many slots a new worker has."""
+        return self.settings.async_tasks if self.shares_loop else self.settings.threads
+
+    def count_slots(self, claim: Claim) -> int:
+        """Return how many slots of a worker a task gets.
+
+        A task that was running when a process died runs alone, to find out if it is why. A task that may run only once
+        runs alone too if others would share its event loop: if their worker is killed, it must fail.
+        """
+        if claim.crashes:
+            return self.slots_per_worker
+        if not self.shares_loop:
+            return claim.rules.slots
+        alone = claim.rules.at_most_once or claim.handler not in self._async_handlers
+        return self.slots_per_worker if alone else 1
+
+    def choose_handlers(self, handlers: frozenset[str], now: float) -> frozenset[str]:
+        """Return those of these handlers whose tasks may be claimed now."""
+        skips = now < self._skip_def_until and not self.has_idle_worker()
+        return handlers & self._async_handlers if skips else handlers
+
+    def has_idle_worker(self) -> bool:
+        """Return True if a worker that takes tasks has none."""
+        return any(worker.takes and not worker.taken for worker in list(self.workers.values()))
+
+    @property
+    def hold_for_def(self) -> float:
+        """How many seconds a `def` task may wait in a worker for its `async def` tasks."""
+        can_grow = self.settings.size is None and self.target < self.settings.max_workers
+        return GROWING_SECONDS if can_grow else HOLD_FOR_DEF_SECONDS
+
+    def skip_def_tasks(self, now: float) -> None:
+        """Claim no `def` tasks for some time: one has waited too long for a worker without `async def` tasks."""
+        self._skip_def_until = now + self.hold_for_def
+
+    @property
+    def wanted(self) -> int:
+        """How many workers it should have: its target, and stand-ins for workers whose tasks wait for other tasks."""
+        waiting = sum(worker.waiting > 0 for worker in self._staying())
+        return self.target + min(STAND_INS, waiting)
 
     def retune(self, settings: PoolSettings) -> None:
         """Use other settings. Running workers keep their threads; new ones get the new number."""
@@ -205,7 +273,7 @@ class Pool:
         started = [one for worker in self.workers.values() for one in worker.started]
         return PoolReport(
             queues=settings.queues,
-            threads=settings.threads,
+            threads=self.slots_per_worker if self._is_async else settings.threads,
             min=min(settings.min_workers, left),
             max=min(settings.max_workers, left),
             override_max=min(settings.override_max, left),
@@ -279,11 +347,13 @@ class Pool:
         At times a task may need more slots than are free. Otherwise it would never start, if other tasks take every
         slot as soon as it is free.
         """
+        memory = None if self.settings.memory is None else max(0, self.settings.memory - self._count_memory())
+        if self.shares_loop:
+            return Fit(1, memory, False)
         takers = [worker for worker in self.workers.values() if worker.takes]
         largest = max((worker.threads for worker in takers), default=self.settings.threads)
         slots = max(1, max((worker.free for worker in takers), default=largest))
         holds = slots < largest and now - self._held_at >= HOLD_EVERY_SECONDS
-        memory = None if self.settings.memory is None else max(0, self.settings.memory - self._count_memory())
         return Fit(largest if holds else slots, memory, holds)
 
     def limit_by_needs(self, room: int, fit: Fit) -> int:
@@ -291,16 +361,16 @@ class Pool:
         tasks = len(self._needs_of_latest)
         if not tasks:
             return room
-        slots = sum(needs.slots for needs in self._needs_of_latest)
+        slots = tasks if self.shares_loop else sum(needs.slots for needs in self._needs_of_latest)
         memory = sum(needs.memory for needs in self._needs_of_latest)
         limit = room * tasks // slots
         return max(1, min(limit, fit.memory * tasks // memory) if fit.memory and memory else limit)
 
     def choose_fitting(self, claims: Sequence[Claim], fit: Fit, now: float) -> tuple[Sequence[Claim], Sequence[Claim]]:
         """Return the claimed tasks whose memory is free, and the others."""
-        if fit.slots > 1 or fit.memory:
+        if fit.slots > 1 or fit.memory or self.shares_loop:
             latest = claims[-LATEST_TASKS:]
-            self._needs_of_latest.extend([_Needs(one.rules.slots, one.rules.memory or 0) for one in latest])
+            self._needs_of_latest.extend([_Needs(self.count_slots(one), one.rules.memory or 0) for one in latest])
         if fit.holds and any(claim.rules.slots > 1 for claim in claims):
             self._held_at = now
         if fit.memory is None:
@@ -343,7 +413,17 @@ class Pool:
         capacities = self.find_capacities(now)
         room = self._count_room(capacities)
         read_ahead = sum(capacity - self.workers[number].threads for number, capacity in capacities.items())
-        return room if room and (self.needs_work() or 2 * room >= read_ahead) else 0
+        if not room or not (self.needs_work() or 2 * room >= read_ahead):
+            return 0
+        return max(1, int(room / self._mean_slots)) if self.shares_loop else room
+
+    @property
+    def _mean_slots(self) -> float:
+        """How many slots a task takes if workers share their event loop, if it is like the latest ones."""
+        latest = self._needs_of_latest
+        if not latest:
+            return 1.0 if self._is_async else float(self.slots_per_worker)
+        return sum(needs.slots for needs in latest) / len(latest)
 
     def needs_work(self) -> bool:
         """Return True if a worker is idle, or will be very soon, without more tasks."""
@@ -386,10 +466,11 @@ class Pool:
     def count_missing(self, now: float) -> int:
         """Return how many workers to start now. A sleeping one is woken when all others are busy."""
         staying = self._staying()
-        self.asleep = max(0, min(self.asleep, self.target - len(staying)))
+        wanted = self.wanted
+        self.asleep = max(0, min(self.asleep, wanted - len(staying)))
         if self.asleep and not any(worker.taken < worker.threads for worker in staying):
             self.asleep -= 1
-        return max(0, self.target - self.asleep - len(staying)) if now >= self._start_at else 0
+        return max(0, wanted - self.asleep - len(staying)) if now >= self._start_at else 0
 
     def find_unneeded(self, now: float) -> list[Worker]:
         """Return the workers that were idle for too long, but keep the minimum, and at least one."""
@@ -406,7 +487,7 @@ class Pool:
         staying = self._staying()
         order = {WorkerState.STARTING: 0, WorkerState.IDLE: 1, WorkerState.BUSY: 2}
         staying.sort(key=lambda worker: (order[worker.state], worker.taken, worker.since))
-        return staying[: max(0, len(staying) - self.target)]
+        return staying[: max(0, len(staying) - self.wanted)]
 
     def _staying(self) -> list[Worker]:
         return [worker for worker in self.workers.values() if not worker.state.over and worker.state != "draining"]
@@ -424,4 +505,6 @@ class Pool:
             return 0.0
         seconds = min(READ_AHEAD_SECONDS, max(MIN_READ_AHEAD_SECONDS, READ_AHEAD_CLAIMS * self._claim_seconds))
         most = min(READ_AHEAD_TASKS, READ_AHEAD_BYTES / max(1.0, self._mean_bytes))
+        if self.shares_loop:
+            most *= self._mean_slots
         return min(seconds / (self._mean_seconds + TASK_OVERHEAD_SECONDS), most / slots)

@@ -190,7 +190,7 @@ class SocketHub:
         link = self._links[worker.number] = WorkerLink(worker, self._clock)
         self._selector.register(link.control.socket, selectors.EVENT_READ, worker)
         self._selector.register(link.ends.reader, selectors.EVENT_READ, link)
-        self._parent.fork(worker.number, worker.threads, link.files)
+        self._parent.fork(worker.number, worker.threads, link.files, shares_loop=worker.shares_loop)
 
     def offer(self, worker: Worker, tickets: list[int]) -> bool:
         link = self._links.get(worker.number)

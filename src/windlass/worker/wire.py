@@ -80,6 +80,8 @@ class Fork(Message, frozen=True):
 
     worker: int
     threads: int
+    shares_loop: bool = False
+    """True if these are slots for `async def` handlers, and a `def` handler runs in the main thread."""
 
 
 class Kill(Message, frozen=True):
@@ -228,6 +230,13 @@ class Heartbeat(Message, frozen=True):
     message: _Text | None
 
 
+class Waiting(Message, frozen=True):
+    """A handler begins to wait for the result of another task, or has ended its wait."""
+
+    ticket: int
+    waits: bool
+
+
 class Call(Message, frozen=True):
     """A handler calls the store, under the lease of the attempt with this ticket; 0 for none."""
 
@@ -246,7 +255,7 @@ class Measured(Message, frozen=True):
     error: _Text = ""
 
 
-FromWorker: TypeAlias = Hello | ParentFailed | Done | Heartbeat | Call | Measured
+FromWorker: TypeAlias = Hello | ParentFailed | Done | Heartbeat | Waiting | Call | Measured
 
 
 def encode_outcome(ticket: int, seconds: float, outcome: Outcome, log: str | None) -> Done:

@@ -68,12 +68,16 @@ class RunningAttempt:
     progress_at = 0.0
     taken = False
     """Whether the worker is known to have taken the ticket, so that the attempt has started or will at once."""
+    waits = False
+    """Whether its handler waits for the result of another task."""
     stop_requested_at: float | None = None
     stop_state = State.CANCELLED
     soft_limit_raised = interrupted = False
     """Whether `SoftTimeout` and `Cancelled` were raised in the handler."""
     outcome: Outcome | None = None
-    """The outcome of the attempt, if its worker is being killed because of it."""
+    """The outcome of the attempt, if it is cancelled, or its worker killed, because of it."""
+    overrun_at = 0.0
+    """When it had overrun its limits."""
 
     def __init__(self, claim: Claim, ticket: int, slots: int, claimed_at: float, now: float) -> None:
         self.claim = claim
@@ -121,11 +125,24 @@ class Worker:
     """A worker process, from the request to fork it to its exit."""
 
     def __init__(
-        self, number: int, pool: str, threads: int, now: float, events: Events, lifetime: int | None = None
+        self,
+        number: int,
+        pool: str,
+        threads: int,
+        now: float,
+        events: Events,
+        lifetime: int | None = None,
+        *,
+        shares_loop: bool = False,
     ) -> None:
         self.number = number
         self.pool = pool
         self.threads = threads
+        """How many slots it has."""
+        self.shares_loop = shares_loop
+        """Whether its slots are for `async def` handlers, and a `def` handler takes all of them."""
+        self.waiting = 0
+        """How many of its attempts wait for another task."""
         self.lifetime = lifetime
         """How many tasks it may run before it is replaced; None for no limit."""
         self.state = WorkerState.STARTING
@@ -152,6 +169,8 @@ class Worker:
         """When its socket closed, if it is not known yet how the process ended."""
         self._events = events
         self._used = 0
+        self._partial = 0
+        """How many of its attempts need only a part of it."""
         self._unstarted: deque[RunningAttempt] = deque()
         self._unoffered: deque[RunningAttempt] = deque()
         self.unresponsive = False
@@ -180,6 +199,14 @@ class Worker:
         return max(0, self.threads - self.taken)
 
     @property
+    def blocked(self) -> RunningAttempt | None:
+        """The first attempt that has not started, if it is one that needs all slots of the event loop."""
+        if not self.shares_loop or not self.has_waiting:
+            return None
+        first = next((one for one in self._unstarted if one.ticket in self.running), None)
+        return first if first is not None and first.slots == self.threads else None
+
+    @property
     def has_waiting(self) -> bool:
         """Whether it has an attempt that it has not started."""
         return self.taken > self._used
@@ -192,10 +219,12 @@ class Worker:
         """Return the tickets that the worker may take now and could not take before.
 
         An attempt that needs several slots is offered once they are free: a ticket that was taken cannot be taken back.
+        While all attempts need the whole worker, it takes the next ticket only when it has ended the one before.
         """
         tickets: list[int] = []
         unoffered = self._unoffered
-        while unoffered and (unoffered[0].slots == 1 or unoffered[0].started_at is not None):
+        early = self.threads if self.shares_loop and not self._partial else 1
+        while unoffered and (unoffered[0].slots in (1, early) or unoffered[0].started_at is not None):
             tickets.append(unoffered.popleft().ticket)
         return tickets
 
@@ -210,6 +239,7 @@ class Worker:
         for one in attempts:
             self.running[one.ticket] = one
             self.taken += one.slots
+            self._partial += one.slots < self.threads
         self._unstarted.extend(attempts)
         self._unoffered.extend(attempts)
         self._start_next(now)
@@ -225,6 +255,8 @@ class Worker:
             if one is None:
                 break
             self.taken -= one.slots
+            self._partial -= one.slots < self.threads
+            self.waiting -= one.waits
             if one.started_at is not None:
                 self._used -= one.slots
             removed.append(one)

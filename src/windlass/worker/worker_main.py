@@ -1,6 +1,7 @@
 """The inside of a worker process: it runs assignments in order, and reports each outcome.
 
-With one thread for tasks, handlers run in the main thread, where a signal can interrupt even a blocking call. A thread
+With one thread for tasks, `def` handlers run in the main thread, where a signal can interrupt even a blocking call, and
+several `async def` handlers at once on the event loop. A thread
 starts an assignment once it has taken its ticket from the pipe that it shares with the node; the assignment itself
 comes over a socket that only this thread reads. Another thread reads the other messages of the node, so that a cancel
 request arrives while a handler runs. A worker never opens a store: the store calls of handlers go to the node. If the
@@ -16,7 +17,7 @@ import signal
 import socket
 import threading
 import traceback
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from math import isfinite
 from typing import NoReturn, cast
@@ -45,6 +46,7 @@ from windlass.worker.wire import (
     MAX_TEXT,
     Answer,
     Call,
+    Fork,
     Frames,
     FromWorker,
     Heartbeat,
@@ -57,6 +59,7 @@ from windlass.worker.wire import (
     Run,
     ToWorker,
     Valid,
+    Waiting,
     WorkerFiles,
     encode_frame,
     encode_outcome,
@@ -66,9 +69,9 @@ _PROGRESS_SECONDS = 0.05
 """Seconds between two progress messages of one attempt. The node writes them less often still."""
 
 
-def run_worker(app: App, files: WorkerFiles, threads: int, log: LogOptions) -> int:
+def run_worker(app: App, files: WorkerFiles, request: Fork, log: LogOptions) -> int:
     """Run as a worker until the node asks it to exit. Return the exit status."""
-    worker = WorkerMain(app, files, threads, log)
+    worker = WorkerMain(app, files, request, log)
     try:
         for hook in app.start_hooks:
             hook()
@@ -85,7 +88,7 @@ def run_worker(app: App, files: WorkerFiles, threads: int, log: LogOptions) -> i
 class WorkerMain:
     """The state of a worker process: its descriptors, its assignments and its threads."""
 
-    def __init__(self, app: App, files: WorkerFiles, threads: int, log: LogOptions) -> None:
+    def __init__(self, app: App, files: WorkerFiles, request: Fork, log: LogOptions) -> None:
         files = WorkerFiles(*map(move_descriptor_up, files))
         self._app = app
         self._control = socket.socket(fileno=files.control)
@@ -97,7 +100,8 @@ class WorkerMain:
         self._ends = files.ends
         self._ends_guard = DescriptorGuard(files.ends)
         self._pid = os.getpid()
-        self._threads = threads
+        self._threads = 1 if request.shares_loop else request.threads
+        """How many threads run attempts."""
         self._sending = threading.Lock()
         self._waiting: deque[Assignment] = deque()
         self._exiting = False
@@ -106,11 +110,22 @@ class WorkerMain:
         self._stop_requested: set[int] = set()
         self._progress_at: dict[int, float] = {}
         self._turn = threading.Lock()
-        self._free = threads
+        self._free = self._threads
         self._freed = threading.Condition()
         self._validity = Validity()
         self._interrupts = Interrupts()
-        self._loop = AsyncRunner(app, self, self._interrupts, self._report, self._take_next)
+        self._loop = AsyncRunner(
+            app,
+            self,
+            self._interrupts,
+            self._report,
+            self._take_next,
+            slots=request.threads if request.shares_loop else 1,
+            tickets=files.tickets if self._threads == 1 else -1,
+        )
+        self._waits: Counter[int] = Counter()
+        """How many waits for other tasks each running attempt has, by its ticket."""
+        self._waits_lock = threading.Lock()
         self._log = log
         self._capture = Capture(self._running)
         self._remote = RemoteStore(self._call, self._current_ticket)
@@ -159,6 +174,18 @@ class WorkerMain:
     def cancelled(self, assignment: Assignment) -> bool:
         """Return True if the node has asked this attempt to stop."""
         return assignment.ticket in self._stop_requested
+
+    def waiting(self, assignment: Assignment, waits: bool) -> None:
+        """Send that an attempt begins its first wait for another task, or has ended its last one."""
+        ticket = assignment.ticket
+        with self._interrupts.shield(), self._waits_lock:
+            before = self._waits[ticket] > 0
+            self._waits[ticket] += 1 if waits else -1
+            after = self._waits[ticket] > 0
+            if not after:
+                del self._waits[ticket]
+            if before != after and ticket in self._running:
+                self.send(Waiting(ticket, after))
 
     def may_start(self, assignment: Assignment) -> bool:
         """Return True if the lease is certainly still valid. It may not be if this process or its node was paused."""

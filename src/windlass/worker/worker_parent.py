@@ -199,13 +199,13 @@ class WorkerParent:
                 self._send(WorkerNotStarted(request.worker, f"the system could not fork: {error}"))
                 return
             if pid == 0:
-                self._run_worker(files, request.threads)
+                self._run_worker(files, request)
         self._workers[request.worker] = pid
         with suppress(OSError):  # The child does it too; either may be first.
             os.setpgid(pid, pid)
         self._send(WorkerStarted(request.worker, pid))
 
-    def _run_worker(self, files: WorkerFiles, threads: int) -> None:
+    def _run_worker(self, files: WorkerFiles, request: Fork) -> None:
         """Set up the child process, run assignments, and exit. It never returns."""
         status = 1
         try:
@@ -222,7 +222,7 @@ class WorkerParent:
             set_dumpable(True)
             with suppress(OSError):
                 Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
-            status = run_worker(self._app, files, threads, self._log)
+            status = run_worker(self._app, files, request, self._log)
         except BaseException:  # noqa: BLE001 - the process exits, so print whatever was raised
             traceback.print_exc()
         finally:
