@@ -350,3 +350,14 @@ def test_steps_belong_to_the_tenant_and_workflow_of_their_task_whatever_they_say
 
     [part] = claim_all(store)
     assert (part.tenant, part.workflow, part.rules.origin and part.rules.origin.depth) == ("acme", None, 1)
+
+
+def test_of_two_reports_about_one_attempt_in_a_call_the_first_counts(store: Store, clock: ManualClock) -> None:
+    root = a_root(store, clock)
+    claim = claim_one(store)
+    adding, completed = decided(claim, fan_out(1)[1]), decided(claim, Returned())
+
+    verdicts = store.settle([(claim.lease, adding), (claim.lease, completed)])
+
+    assert verdicts == [Settled(claim.lease, State.WAITING), LeaseLost(claim.lease)]
+    assert state_of(store, root) is State.WAITING

@@ -101,6 +101,9 @@ def _settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[
     others = [one for one in reports if one[1].added is None]
     if len(others) == len(reports):
         return _settle_together(db, others)
+    if len({lease.task for lease, _ in reports}) < len(reports):  # Two reports about one task depend on their order.
+        parts = [_settle_alone(db, *one) for one in reports]
+        return [verdict for verdict, _ in parts], any(more for _, more in parts)
     verdicts, more = _settle_together(db, others) if others else ([], False)
     found = iter(verdicts)
     whole: list[Verdict] = []
@@ -108,10 +111,19 @@ def _settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[
         if settlement.added is None:
             whole.append(next(found))
             continue
-        verdict, written = settle_adding(db, lease, settlement)
+        verdict, left = _settle_alone(db, lease, settlement)
         whole.append(verdict)
-        more = (written is not None and _resolve_more(db, written)) or more
+        more = left or more
     return whole, more
+
+
+def _settle_alone(db: Database, lease: Lease, settlement: Settlement) -> tuple[Verdict, bool]:
+    """Write one report in a transaction of its own. Return True too if edges are left to resolve."""
+    if settlement.added is None:
+        [verdict], more = _settle_together(db, [(lease, settlement)])
+        return verdict, more
+    verdict, written = settle_adding(db, lease, settlement)
+    return verdict, written is not None and _resolve_more(db, written)
 
 
 def _settle_together(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], bool]:
