@@ -86,6 +86,8 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """If the node's budget is too small for all pools, those with the higher priority get it first."""
     idle_after: timedelta | None = timedelta(minutes=10)
     """A worker beyond `min` stops after being idle for this long, and starts again when needed."""
+    start_timeout: timedelta = timedelta(minutes=5)
+    """A worker whose start hooks take longer than this is killed, and another one is tried after a while."""
     threads: int = 1
     """Tasks that a worker runs at once. Above 1: `def` handlers in threads, `async def` handlers on its event loop."""
     async_tasks: int = 32
@@ -141,6 +143,8 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             found.append(f"{where}.memory_limit={self.memory_limit} bytes is too small for a worker")
         if self.memory is not None and self.memory < 0:
             found.append(f"{where}.memory={self.memory} must be 0 or more bytes")
+        if self.start_timeout < timedelta(seconds=1):
+            found.append(f"{where}.start_timeout={self.start_timeout} must be at least one second")
         if self.idle_after is not None and self.idle_after < timedelta(seconds=1):
             found.append(f"{where}.idle_after={self.idle_after} must be at least one second, or none")
         if (self.scale.min, self.scale.max) != (Settings().min, Settings().max):
@@ -296,6 +300,8 @@ def _pool(name: str, raw: object) -> object:
     if not isinstance(raw, dict):
         return raw
     pool = {"queues": [name], **cast("dict[str, object]", raw), "name": name}
+    if "start_timeout" in pool:
+        pool["start_timeout"] = _time(pool["start_timeout"], f"pools.{name}.start_timeout")
     if "idle_after" in pool:
         pool["idle_after"] = _time(pool["idle_after"], f"pools.{name}.idle_after") or None
     if isinstance(pool.get("scale"), dict):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser
 
+from tests.browser import shop
 from tests.browser.site import Site, open_site
 from tests.browser.visitor import Visitor
 from tests.support.browser import BrowserMissing, find_browser, launch_browser
@@ -60,6 +61,7 @@ def visit(browser: Browser) -> Iterator[Visit]:
     opened: list[Visitor] = []
 
     def make(site: Site, **options: object) -> Visitor:
+        shop.app.use_store(site.store)  # Several sites are open, and handlers submit to the one that is visited.
         opened.append(Visitor(browser, site.address, **options))  # type: ignore[arg-type]
         return opened[-1]
 

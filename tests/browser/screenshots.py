@@ -33,6 +33,13 @@ SIZE: ViewportSize = {"width": 1200, "height": 760}
 OPS = Author("ops", "nightly import")
 
 
+HIDE_FOLDER = """([folder, shown]) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(folder, shown);
+}"""
+"""Shows another folder in tracebacks than that of this machine."""
+
+
 def main() -> None:
     """Run the demo, and write one picture for each page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -115,6 +122,7 @@ def take(page: Page, address: str, access: Access, folder: Path) -> None:
 
 def write(page: Page, path: Path) -> None:
     """Write a picture of what the page shows."""
+    page.evaluate(HIDE_FOLDER, [str(ROOT), "/srv/shop"])
     blank = page.context.new_page()
     path.write_bytes(make_small_png(blank, page.screenshot()))
     blank.close()

@@ -20,7 +20,16 @@ QUANTIZE = """async (data) => {
   const counts = new Map();
   const keyOf = (at) => (pixels[at] << 16) | (pixels[at + 1] << 8) | pixels[at + 2];
   for (let at = 0; at < pixels.length; at += 4) counts.set(keyOf(at), (counts.get(keyOf(at)) ?? 0) + 1);
-  const palette = [...counts.entries()].sort((one, other) => other[1] - one[1]).slice(0, 256).map(([key]) => key);
+  // Similar colors count together, and the most frequent one stands for them: otherwise shades of gray take all places.
+  const groups = new Map();
+  for (const [key, count] of counts) {
+    const group = groups.get(key & 0xf8f8f8) ?? { total: 0, key, most: 0 };
+    group.total += count;
+    if (count > group.most) [group.key, group.most] = [key, count];
+    groups.set(key & 0xf8f8f8, group);
+  }
+  const largest = [...groups.values()].sort((one, other) => other.total - one.total).slice(0, 256);
+  const palette = largest.map(({ key }) => key);
   const parts = palette.map((key) => [key >> 16, (key >> 8) & 255, key & 255]);
   const nearest = new Map(palette.map((key, index) => [key, index]));
   const find = (key) => {

@@ -199,6 +199,26 @@ def test_a_worker_that_leaves_says_why_its_pool_shrinks_or_that_its_node_shuts_d
     assert reasons == ["idle for 10 minutes", "the pool shrinks: idle for 10 minutes", "the node shuts down"]
 
 
+def test_a_worker_that_does_not_become_ready_is_killed_and_replaced() -> None:
+    node = FakeNode(start_timeout=timedelta(seconds=20))
+    reasons: list[str] = []
+    node.events.listen(lambda event: reasons.append(getattr(event, "why", "")))
+    node.dispatcher.resize("default", 2, "more load")
+    node.tick()
+    [hanging] = [worker for worker in node.dispatcher.workers.values() if worker.state is WorkerState.STARTING]
+
+    node.tick(19)
+    spared = list(node.recorder.killed)
+    node.tick(1.1)
+    node.dispatcher.process_exited(hanging, -9, node.now)
+    node.tick(60)
+
+    why = "was killed: it was not ready after its start_timeout of 0:00:20"
+    assert (spared, node.recorder.killed) == ([], [hanging.number])
+    assert reasons[1:] == [f"worker {hanging.number} of default {why}", why]
+    assert len(node.recorder.forked) == 3, "another one is tried"
+
+
 def test_a_task_that_comes_to_a_worker_without_its_handler_is_reported() -> None:
     node = FakeNode()
     bounced: list[TaskBounced] = []

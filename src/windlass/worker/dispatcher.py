@@ -476,6 +476,8 @@ class Dispatcher:
                 self._transport.end_stray(pid)
 
     def _watch(self, worker: Worker, now: float) -> None:
+        if worker.state is WorkerState.STARTING:
+            self._check_start(worker, now)
         if worker.state is WorkerState.DRAINING and not worker.running and now - worker.busy_at > EXIT_SECONDS:
             self._kill(worker, "was killed: it did not exit")
         for session in list(worker.announced):
@@ -492,6 +494,14 @@ class Dispatcher:
         is_late = waiting is not None and now - waiting.assigned_at > RECALL_AFTER_SECONDS
         if is_late and waiting is not worker.blocked:
             self._reclaim(worker, now)
+
+    def _check_start(self, worker: Worker, now: float) -> None:
+        """Kill a worker that does not become ready: a start hook may hang, and the pool would wait for it forever."""
+        limit = self.pools[worker.pool].settings.start_timeout
+        if worker.crash is None and now - worker.since >= limit.total_seconds():
+            worker.crash = f"was killed: it was not ready after its start_timeout of {limit}"
+            self._events.emit(WorkerParentFailed(why=f"worker {worker.number} of {worker.pool} {worker.crash}"))
+            self._transport.kill(worker)
 
     def _enforce_limits(self, worker: Worker, attempt: RunningAttempt, now: float) -> None:
         if attempt.stop_requested_at is None and attempt.expired(now):
