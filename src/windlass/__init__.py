@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from windlass.client.handle import Handle
     from windlass.client.handlers import Handler
     from windlass.client.inspection_views import DeadGroup, PoolInfo, QueueInfo
+    from windlass.client.more_steps import MoreSteps, more_steps
     from windlass.client.schedules import Schedule
+    from windlass.client.step_builder import Step
     from windlass.client.task_view import Attempt, Progress, Task
-    from windlass.client.workflow import Step, Workflow
+    from windlass.client.workflow import Workflow
     from windlass.core.lifecycle import State
     from windlass.core.ordering import Queue, Strategy
     from windlass.core.retry import ErrorRule, Retry
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         DeadlineUnreachable,
         DuplicateTask,
         EndedBadly,
+        EventConflict,
         InvalidFilter,
         InvalidPayload,
         InvalidTask,
@@ -78,6 +81,7 @@ __all__ = [
     "DuplicateTask",
     "EndedBadly",
     "ErrorRule",
+    "EventConflict",
     "GiveUp",
     "Handle",
     "Handler",
@@ -85,6 +89,7 @@ __all__ = [
     "InvalidPayload",
     "InvalidTask",
     "KeyConflict",
+    "MoreSteps",
     "NewTask",
     "NotAllowed",
     "OnFailure",
@@ -122,6 +127,7 @@ __all__ = [
     "WorkerNode",
     "Workflow",
     "current",
+    "more_steps",
     "open_store",
     "simulate",
 ]
@@ -143,7 +149,9 @@ _MODULES = (
     "windlass.client.handle",
     "windlass.client.handlers",
     "windlass.client.schedules",
+    "windlass.client.step_builder",
     "windlass.client.workflow",
+    "windlass.client.more_steps",
     "windlass.client.app",
     "windlass.client.inspection_views",
     "windlass.worker_node",

@@ -8,6 +8,7 @@
     │   └── CycleFound                      prerequisites wait for each other
     ├── InvalidFilter (ValueError)          the filter cannot be parsed
     ├── KeyConflict (ValueError)            the key belongs to a task with a different body
+    ├── EventConflict (ValueError)          the event is already set to another value
     ├── QueueFull (RuntimeError)            the queue has reached its `max_waiting`
     ├── UnknownTask (LookupError)           no task has this id
     ├── NotAllowed (RuntimeError)           the current state does not allow the operation
@@ -129,6 +130,18 @@ class KeyConflict(WindlassError, ValueError):
         super().__init__(
             f"Key {_some(self.keys)} already belongs to a task with a different handler, arguments, queue or "
             "prerequisites. Nothing was written. Use a new key."
+        )
+
+
+class EventConflict(WindlassError, ValueError):
+    """The event is already set, and to another value."""
+
+    code = "event_conflict"
+
+    def __init__(self, event: str) -> None:
+        self.event = event
+        super().__init__(
+            f"Event {event!r} is already set to another value. Nothing was written: an event of a workflow is set once."
         )
 
 

@@ -26,6 +26,7 @@ CHANGES = {
     "limits set",
     "limits rm",
     "workflows retry",
+    "workflows signal",
     "workflows cancel",
     "dead retry",
     "dead edit",

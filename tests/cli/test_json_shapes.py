@@ -87,6 +87,7 @@ CASES: list[tuple[str, str, Any]] = [
     ("workflows graph", "w", "GET /workflows/{name}"),
     ("workflows gantt", "w", "GET /workflows/{name}"),
     ("workflows cancel", "w --yes", "POST /tasks:cancel"),
+    ("workflows signal", "w approved --data 1", "POST /workflows/{name}/events/{event}"),
     ("workflows retry", "w --from first --yes", RetriedWorkflow),
     ("workflows retry", "w --from first --dry-run", RetriedWorkflow),
     ("dead ls", "", "GET /dead"),

@@ -27,7 +27,8 @@ from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error, Retry
 from windlass.core.settlement import COMPLETED, Raised
-from windlass.core.task import TaskId
+from windlass.core.task import TaskId, Wait
+from windlass.core.waits import new_event
 from windlass.stores.protocol import Store
 
 
@@ -441,3 +442,26 @@ def test_the_times_of_a_step_that_is_retried_are_those_of_its_latest_attempt(
     assert (step["waited_seconds"], step["worked_seconds"]) == (3.0, 7.0)
     assert step["began"] is not None
     assert "7 s" in next(line for line in shown.splitlines() if "retrying" in line and "first" in line)
+
+
+def test_a_signal_sets_an_event(windlass: Windlass, store: Store) -> None:
+    step = new_event("order-7", "approved", tenant="acme", wait=Wait(event="approved"))
+    store.submit([step, a_task(tenant="acme", workflow="order-7", key="ship", prerequisites=["event:approved"])])
+    assert "event:approved" in windlass("workflows", "show", "order-7").output
+    assert "event:approved" in windlass("workflows", "graph", "order-7").output
+    assert "waits for event approved" in windlass("why", str(keyed_id("acme", "order-7", "event:approved"))).output
+
+    first = windlass("workflows", "signal", "order-7", "approved", "--data", '{"n": 1}', "--by", "ada", "--why", "ok")
+    again = windlass("workflows", "signal", "order-7", "approved", "--data", '{"n":1}')
+    other = windlass("workflows", "signal", "order-7", "approved")
+    wrong = windlass("workflows", "signal", "order-7", "rejected", "--data", "yes")
+
+    assert first.output == "Set event approved of order-7.\n"
+    assert again.output == "Event approved of order-7 was already set to this value.\n"
+    assert (other.exit_code, wrong.exit_code) == (6, 2)
+    assert "is already set to another value" in other.output
+    assert "is not JSON" in wrong.output
+    [entry] = store.audit("workflow/order-7")
+    assert (entry.by, entry.text) == ("ada", "set event approved of workflow order-7 of acme: ok")
+    early = read(windlass("workflows", "signal", "order-8", "approved", "--json"))
+    assert (early["changed"], early["state"]) == (True, "completed")

@@ -415,6 +415,39 @@ def by_file(situation: windlass.PoolSituation) -> float:
 
 
 @app.task
+def square(number: int) -> int:
+    """Return the square of a number."""
+    effect("square", number=number)
+    return number * number
+
+
+@app.task
+def add_up(numbers: list[int]) -> int:
+    """Return a sum."""
+    return sum(numbers)
+
+
+@app.task
+def sum_of_squares(most: int) -> int:
+    """Add a step for each number and continue with their results."""
+    effect("split", most=most)
+    more = windlass.more_steps()
+    return more.then(add_up, [more.add(square, number) for number in range(most)])
+
+
+@app.task
+def approve(workflow: str) -> bool:
+    """Set the event `approved` of a workflow."""
+    return app.events.set(workflow, "approved", {"by": "a handler"})
+
+
+@app.task
+def publish(total: int, approval: dict[str, str]) -> str:
+    """Return a text with both."""
+    return f"{total} by {approval['by']}"
+
+
+@app.task
 async def meet(others: int) -> int:
     """Return how many tasks run at once in this worker; wait until there are `others`."""
     meeting.append(1)

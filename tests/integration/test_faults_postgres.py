@@ -35,7 +35,7 @@ from windlass.errors import StoreError, StoreUnavailable
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.database import SETTINGS, PostgresTransaction
 from windlass.stores.protocol import Settled
-from windlass.stores.sql import settle
+from windlass.stores.sql import endings, settle
 
 
 @pytest.fixture
@@ -224,6 +224,7 @@ def test_a_backend_killed_during_a_settle_goes_unseen(
     store: PostgresStore, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, statement: str, levels: int
 ) -> None:
     monkeypatch.setattr(settle, "LEVELS", levels)
+    monkeypatch.setattr(endings, "LEVELS", levels)
     [_, child] = submit(store, a_task(key="parent"), a_task(prerequisites=["parent"]))
     claim = claim_one(store)
 

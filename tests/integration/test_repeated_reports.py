@@ -10,7 +10,7 @@ from windlass.core.lifecycle import State
 from windlass.core.settlement import COMPLETED
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.protocol import Settled
-from windlass.stores.sql import settle
+from windlass.stores.sql import endings, settle
 from windlass.stores.sql.graph import Resolved
 from windlass.stores.sql.store import SqlStore
 from windlass.stores.sqlite import SQLiteStore
@@ -35,6 +35,7 @@ def test_a_repeated_report_resolves_the_edges_that_the_first_left(
     settlement = decided(claim, GAVE_UP) if bad else COMPLETED
     with monkeypatch.context() as patch:  # No edge is resolved in the transaction, and the process dies right after it.
         patch.setattr(settle, "LEVELS", 0)
+        patch.setattr(endings, "LEVELS", 0)
         patch.setattr(settle, "resolve_some", lambda *_, **__: Resolved(0, set(), left=True))
         either.settle([(claim.lease, settlement)])
     before = state_of(either, child)

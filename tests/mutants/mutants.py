@@ -24,9 +24,10 @@ from windlass.stores.protocol import LeaseLost, Settled, Verdict
 from windlass.stores.sql import claim as sql_claim
 from windlass.stores.sql import graph, rows, settle, submit
 from windlass.stores.sql import locks as sql_locks
+from windlass.stores.sql.endings import Endings
 from windlass.stores.sql.locks import HotRow
 from windlass.stores.sql.rows import Moves, Row
-from windlass.stores.sql.settle import Endings, SqlSettle
+from windlass.stores.sql.settle import SqlSettle
 from windlass.stores.sql.submit import Submit
 from windlass.stores.sql.sweep import SqlSweep
 from windlass.stores.sqlite import SQLiteStore

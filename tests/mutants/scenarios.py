@@ -51,7 +51,7 @@ from windlass.errors import CommitUnknown, SessionLost, StoreUnavailable, Unknow
 from windlass.stores.postgres import database
 from windlass.stores.postgres.claim_partitions import ClaimPartitions
 from windlass.stores.protocol import SESSION_TTL, Filter, LeaseLost, Settled
-from windlass.stores.sql import settle
+from windlass.stores.sql import endings, settle
 from windlass.stores.sql.store import SqlStore
 
 
@@ -190,6 +190,7 @@ def no_wake_up_is_lost_when_adoption_meets_settle(lab: Laboratory) -> None:
 
 def children_reached_in_opposite_orders_cause_no_deadlock(lab: Laboratory) -> None:
     """Two settles meet at two children. A bystander holds a third one for each, so that both are half way."""
+    lab.patch(endings, "LEVELS", 0)
     lab.patch(settle, "LEVELS", 0)  # No edge is resolved in the transaction of the ends, which waits for nobody.
     states = watch_conflicts(lab)
     one, other = lab.open(), lab.open()

@@ -38,7 +38,7 @@ from windlass.core.task import Change, TaskId
 from windlass.errors import CommitUnknown, StoreUnavailable
 from windlass.stores.postgres.caller_transaction import complete_in
 from windlass.stores.protocol import SESSION_TTL, Filter, Settled
-from windlass.stores.sql import bulk, graph, settle, sweep
+from windlass.stores.sql import bulk, endings, graph, settle, sweep
 from windlass.stores.sql import submit as submitting
 from windlass.stores.sql.audited_change import AuditedChange
 from windlass.stores.sql.database import Transaction
@@ -55,6 +55,7 @@ def test_a_prerequisite_purged_before_its_edges_are_resolved_leaves_no_task_wait
     """It is the same when a fan-out has more edges than a settle resolves itself and the sweep has not come yet."""
     laboratory.patch(graph, "LEVELS", 0)
     laboratory.patch(settle, "LEVELS", 0)
+    laboratory.patch(endings, "LEVELS", 0)
     dying, store = laboratory.open(), laboratory.open()
     parent = submit_one(store)
     child = submit_one(store, queue="children", prerequisites=[parent])
@@ -221,6 +222,7 @@ def test_a_settle_resolves_a_bounded_number_of_edges_and_leaves_the_others_to_th
 @BOTH
 def test_a_sweep_resolves_the_edges_of_several_ends_in_turns(laboratory: Laboratory) -> None:
     laboratory.patch(settle, "LEVELS", 0)
+    laboratory.patch(endings, "LEVELS", 0)
     laboratory.patch(graph, "EDGES", 6)
     laboratory.patch(sweep, "TURNS", 2)
     dying, store = laboratory.open(), laboratory.open()

@@ -106,7 +106,7 @@ class Prepared:
 
     async def ask(self, client: Client, route: Route, id: object, name: str = "daily") -> httpx.Response:
         """Call a route with valid parameters."""
-        places = {"id": id, "name": name, "session": self.session, "group": self.group}
+        places = {"id": id, "name": name, "session": self.session, "group": self.group, "event": "approved"}
         path = route.path.format(**{place: places[place] for place in route.path_params})
         if route.mode is Mode.LINES:
             headers = {"Content-Type": "application/x-ndjson"}
@@ -223,7 +223,13 @@ async def test_a_task_of_another_queue_looks_like_one_that_does_not_exist(
 
     if "{id}" in route.path:
         problem(answer, 404, "unknown_task")
-    elif route.unrestricted or route.name in ("seal_workflow", "retry_workflow", "set_limit", "remove_limit"):
+    elif route.unrestricted or route.name in (
+        "seal_workflow",
+        "set_workflow_event",
+        "retry_workflow",
+        "set_limit",
+        "remove_limit",
+    ):
         problem(answer, 403, "forbidden")
     elif "{session}" in route.path:
         problem(answer, *REACHED[route.name])

@@ -231,3 +231,65 @@ async def test_a_step_is_retried_with_the_dependents_it_cancelled(client: Client
     assert (entry.action, "fixed" in entry.text) == ("retried", True)
     problem(await client.post(f"{API}/workflows/w/retry", json={"step": "fly"}), 422, "invalid_task")
     problem(await client.post(f"{API}/workflows/none/retry", json={"step": "a"}), 404, "unknown_workflow")
+
+
+APPROVAL = [
+    {"handler": "windlass.event", "args": {"event": "approved", "timeout": "2d"}},
+    {"handler": "windlass.sleep", "args": {"for": "1h"}, "key": "cool off", "after": ["event:approved"]},
+    {"handler": "work", "key": "ship", "after": ["cool off"]},
+]
+
+
+async def test_a_workflow_waits_for_an_event_that_is_set_once(client: Client, store: Store, clock: ManualClock) -> None:
+    submitted = await client.post(f"{API}/workflows", json={"name": "w", "tenant": "acme", "tasks": APPROVAL})
+    assert [receipt["state"] for receipt in submitted.json()["receipts"]] == ["scheduled", "waiting", "waiting"]
+
+    first = await client.post(
+        f"{API}/workflows/w/events/approved", json={"value": {"n": 1}, "why": "checked", "by": "ada"}
+    )
+    again = await client.post(f"{API}/workflows/w/events/approved", json={"value": {"n": 1}})
+    other = await client.post(f"{API}/workflows/w/events/approved")
+
+    event = str(keyed_id("acme", "w", "event:approved"))
+    body = {"workflow": "w", "event": "approved", "task": event, "state": "completed"}
+    assert (first.json(), again.json()) == ({**body, "changed": True}, {**body, "changed": False})
+    problem(other, 409, "event_conflict")
+    [entry] = store.audit("workflow/w")
+    assert (entry.action, entry.text) == ("event set", "set event approved of workflow w of acme: checked")
+    clock.advance(timedelta(hours=1, seconds=1))
+    store.sweep()
+    assert task_of(store, keyed_id("acme", "w", "ship")).state is State.RUNNABLE
+    shown = (await client.get(f"{API}/workflows/w")).json()["steps"]
+    assert {(step["name"], step["state"]) for step in shown} >= {("event:approved", "completed")}
+
+
+async def test_an_event_is_set_within_the_limits_of_a_token(connect: Connect, store: Store, token: Any) -> None:
+    submit, operate = token(Scope.SUBMIT), token(Scope.OPERATE, name="acme", tenant="acme")
+    narrow = token(Scope.OPERATE, name="narrow", queue="default")
+    path = f"{API}/workflows/w/events/approved"
+
+    problem(await connect(submit).post(path), 403, "forbidden")
+    problem(await connect(narrow).post(path), 403, "forbidden")
+    problem(await connect(operate).post(path, json={"tenant": "beta"}), 403, "forbidden")
+    assert store.counts() == []
+    await connect(operate).post(path)
+
+    assert [count.tenant for count in store.counts()] == ["acme"]
+    problem(await connect(operate).post(f"{API}/workflows/w/events/no%20name"), 404, "not_found")
+
+
+async def test_steps_that_wait_are_checked_over_http(client: Client, store: Store) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"handler": "windlass.event", "args": {}},
+        {"handler": "windlass.event", "args": {"event": "a", "for": "1h"}},
+        {"handler": "windlass.event", "args": {"event": "a"}, "key": "b"},
+        {"handler": "windlass.sleep", "args": {}},
+        {"handler": "windlass.sleep", "args": {"for": "1h", "until": "2026-01-01T00:00:00Z"}},
+        {"handler": "windlass.sleep", "args": {"until": "tomorrow"}},
+    ]
+    for task in wrong:
+        answer = await client.post(f"{API}/workflows", json={"name": "w", "tasks": [task]})
+        problem(answer, 422, "invalid_task")
+    problem(await client.post(f"{API}/tasks", json=wrong[0] | {"args": {"event": "a"}}), 422, "invalid_task")
+
+    assert store.counts() == []

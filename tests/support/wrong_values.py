@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta, tzinfo
 from enum import Enum
 from typing import Any
+from uuid import UUID
 
 from hypothesis import strategies as st
 
@@ -104,6 +105,8 @@ WRONG: dict[str, list[Any]] = {
     "rate": ["10/1m", 10, True, [1], Hostile()],
     "raise_prerequisites": [None, 0, 1, "no", [], Hostile()],
     "admit": ["", "yes", 7, True, ["strict"], Hostile()],
+    "wait": ["", "1h", 7, True, {}, [], Hostile()],
+    "origin": ["", 7, True, {}, [], UUID(int=7), Hostile()],
 }
 """By field of `NewTask`."""
 

@@ -56,3 +56,5 @@ def building() -> None:
     with app.workflow("w") as wf:
         wf.add(len, "a")  # wrong
         wf.add(plain, "a", on_failure="explode")  # wrong
+        wf.wait_for("approved", on_failure="explode")  # wrong
+        wf.sleep_until("tomorrow")  # wrong

@@ -48,6 +48,15 @@ async def both(n: int) -> None: ...
 def daily() -> None: ...
 
 
+@app.task
+def fan_out(n: int) -> int:
+    more = windlass.more_steps()
+    parts = [more.add(asynchronous, part) for part in range(n)]
+    assert_type(parts[0], Step[str])
+    assert_type(more.then(asynchronous, n), str)
+    return more.then(plain, parts, after=[more.sleep(60)], on_failure="run")
+
+
 @app.on_worker_start
 def load() -> None: ...
 
@@ -119,6 +128,12 @@ def building() -> None:
         assert_type(a, Step[int])
         parts = [wf.add(asynchronous.using(priority=2), a) for _ in range(3)]
         wf.add(configured, parts, after=[a], on_failure="run", key="last")
+        assert_type(wf.sleep("1h", after=[a]), Step[None])
+        assert_type(wf.sleep_until(datetime.now(UTC), key="morning"), Step[None])
+        assert_type(wf.wait_for("approved", timeout="2d", after=[a], on_failure="run"), Step[Any])
+    assert_type(app.events.set("nightly", "approved", {"by": "ada"}, tenant="acme", by="ada", why="fine"), bool)
+    assert_type(app.events.step("nightly", "approved"), Handle[Any])
+    assert_type(wf.set_event("approved", 1), bool)
 
 
 def tests() -> None:

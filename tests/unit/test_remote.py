@@ -82,7 +82,7 @@ def filled_store() -> tuple[Store, TaskId]:
 
 
 def test_every_call_has_a_case_or_changes_something() -> None:
-    changes = {"submit", "cancel", "retry", "update", "open_workflow", "seal_workflow"}
+    changes = {"submit", "cancel", "retry", "update", "open_workflow", "seal_workflow", "set_event"}
     assert CASES.keys() == METHODS - changes - {"check_admission", "explain"}
 
 

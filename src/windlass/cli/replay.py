@@ -100,6 +100,7 @@ class _ErrorRecorder:
         self.error: BaseException | None = None
         self.max_result_bytes = app.max_result_bytes
         self.hooks = app.hooks
+        self.app_store = app.app_store
         function = self._coroutine(handler.function) if is_async else self._function(handler.function)
         self.handlers: Mapping[str, _Handler] = {name: _Handler(function, handler.signature)}
 

@@ -1,4 +1,4 @@
-"""`windlass workflows`: list, show, draw, cancel and retry workflows."""
+"""`windlass workflows`: list, show, draw, cancel and retry workflows, and set their events."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+import msgspec
 
 from windlass.cli.bulk import apply_verb
 from windlass.cli.options import (
@@ -23,6 +24,7 @@ from windlass.cli.output import echo, format_count, format_state, print_json, pr
 from windlass.cli.workflow_drawing import CRITICAL, Tree, draw_gantt
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
+from windlass.operations import events
 from windlass.operations import workflows as operations
 from windlass.operations.access import Access
 from windlass.operations.author import Author
@@ -32,7 +34,7 @@ from windlass.operations.workflow_graph import StepView, Summary, Workflow, step
 from windlass.operations.workflow_rows import Gap, Row, format_group, format_states, format_steps, summarize
 from windlass.operations.workflows import Listed, ListPage, Slice
 from windlass.stores.protocol import Filter
-from windlass.wire.workflows import RetriedWorkflow, step_list, workflow_list, workflow_shape
+from windlass.wire.workflows import EventShape, RetriedWorkflow, step_list, workflow_list, workflow_shape
 
 ROWS, LINES = 50, 100
 """How many rows and lines of a large workflow are shown without --limit."""
@@ -47,7 +49,7 @@ after_option: Decorator = click.option(
 
 @click.group()
 def workflows() -> None:
-    """List, show, draw, cancel and retry workflows."""
+    """List, show, draw, cancel and retry workflows; set their events."""
 
 
 @workflows.command("ls")
@@ -169,6 +171,42 @@ def retry(
         if form is None:
             echo(f"Retried {format_count(done)}.")
     print_json(form, RetriedWorkflow(retried=done, matching=count))
+
+
+@workflows.command()
+@store_option
+@json_options
+@click.argument("name")
+@click.argument("event")
+@click.option("--data", metavar="JSON", help="Value of the event, which the steps after it get.")
+@tenant_option
+@author_options
+def signal(
+    access: Access, form: str | None, name: str, event: str, data: str | None, tenant: str | None, author: Author
+) -> None:
+    """Set an event that a workflow waits for, such as an approval.
+
+    It may be set before the workflow exists. Setting it again to the same value does nothing.
+    """
+    done = events.set_event(access, name, event, _decode(data), author, tenant=tenant)
+    shape = EventShape(workflow=name, event=event, task=done.task, changed=done.changed, state=done.state)
+    if print_json(form, shape):
+        return
+    if not done.changed:
+        echo(f"Event {event} of {name} was already set to this value.")
+    elif done.state is State.COMPLETED:
+        echo(f"Set event {event} of {name}.")
+    else:
+        echo(f"Set event {event} of {name}. Its step completes when its prerequisites have ended.")
+
+
+def _decode(data: str | None) -> Any:
+    try:
+        return None if data is None else msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise click.BadParameter(
+            f"{data!r} is not JSON ({error}). Text needs quotes: '\"yes\"'.", param_hint="--data"
+        ) from None
 
 
 @workflows.command()

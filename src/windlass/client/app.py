@@ -18,6 +18,7 @@ from uuid import UUID
 import msgspec
 
 from windlass.client.app_store import AppStore, bind_all, forbid_stores, is_importing
+from windlass.client.events import Events
 from windlass.client.handle import Handle
 from windlass.client.handlers import Bound, Handler, aenqueue_many, enqueue_many
 from windlass.client.options import Misfire, TaskOptions
@@ -91,6 +92,8 @@ class App:
         self.schedules = Schedules(lambda: self.store, self.manifest)
         """Crons that are created, changed and removed at run time."""
         self.app_store = AppStore(url, store, self._result_of)
+        self.events = Events(self.app_store)
+        """Sets events that workflows wait for."""
 
     @property
     def store(self) -> Store:

@@ -26,6 +26,7 @@ from windlass.core.times import Duration, duration, to_datetime
 from windlass.errors import NotAllowed
 
 __all__ = [
+    "Adding",
     "Cancelled",
     "Channel",
     "Context",
@@ -106,12 +107,22 @@ class Handlers(Protocol):
     def max_result_bytes(self) -> int: ...
     @property
     def hooks(self) -> TaskHooks: ...
+    @property
+    def app_store(self) -> Any: ...
+
+
+class Adding(Protocol):
+    """Collects the steps that a handler adds to its workflow."""
+
+    def outcome(self, value: Any, encode: Callable[[Any], str | None]) -> Outcome:
+        """Return the outcome of a handler that has returned this value."""
+        ...
 
 
 class Context:
     """One running attempt, as the handler sees it. In a `with` block, `current()` returns it, and its span is open."""
 
-    __slots__ = ("_app", "_channel", "_span", "_token", "assignment", "outcome", "written")
+    __slots__ = ("_app", "_channel", "_joins", "_span", "_token", "assignment", "more", "outcome", "written")
 
     def __init__(self, assignment: Assignment, channel: Channel, app: Handlers) -> None:
         self.assignment = assignment
@@ -119,6 +130,9 @@ class Context:
         """The outcome that `transaction` has committed. Nothing changes it afterwards."""
         self.outcome: Outcome | None = None
         """The outcome of the attempt, for its span."""
+        self.more: Adding | None = None
+        """The steps that the handler adds."""
+        self._joins = False
         self._channel = channel
         self._app = app
 
@@ -181,6 +195,14 @@ class Context:
         """The caller's own id for the task."""
         return self.assignment.key
 
+    def start_adding(self, make: Callable[[Any], Adding]) -> Adding:
+        """Return what collects the steps that the handler adds, made from the app's store on first use."""
+        if self._joins:
+            raise NotAllowed("A handler uses either more_steps() or transaction(conn), not both.")
+        if self.more is None:
+            self.more = make(self._app.app_store)
+        return self.more
+
     @property
     def cancelled(self) -> bool:
         """Whether cancelling was requested. A handler can check it to stop cleanly."""
@@ -221,6 +243,9 @@ class Context:
         """
         if self.written is not None:
             raise NotAllowed("The completion of this task is already committed. Use one transaction per attempt.")
+        if self.more is not None:
+            raise NotAllowed("A handler uses either more_steps() or transaction(conn), not both.")
+        self._joins = True
         return Transaction(conn, self.lease, self.encode_result, self._mark_written)
 
     def encode_result(self, value: Any) -> str | None:

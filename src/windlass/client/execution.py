@@ -139,9 +139,11 @@ def _prepare_call(
 def _result_outcome(context: Context, value: Any) -> Outcome:
     if context.written is not None:
         return context.written
-    if value is None:
+    if value is None and context.more is None:
         return _NOTHING
     try:
+        if context.more is not None:
+            return context.more.outcome(value, context.encode_result)
         return Returned(context.encode_result(value))
     except InvalidPayload as error:
         raise GiveUp(f"The result cannot be stored: {error}") from None

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from windlass.clock import monotonic
 from windlass.core.assignment import Assignment
-from windlass.core.settlement import Outcome, Raised, Released, Returned, Stopped
+from windlass.core.settlement import Continued, Outcome, Raised, Released, Returned, Stopped
 from windlass.core.task import NewTask, TaskId
 from windlass.distribution import install_hint
 from windlass.redaction import redact_text
@@ -256,6 +256,7 @@ def _messaging(operation: str, queue: str | None) -> dict[str, str | int]:
 
 _NAMES: Mapping[type[Outcome], str] = {
     Returned: "returned",
+    Continued: "continued",
     Raised: "raised",
     Released: "released",
     Stopped: "stopped",

@@ -6,32 +6,20 @@ when the task runs. Nothing is written until the block ends, and nothing at all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeVar
-from uuid import UUID
-
-import msgspec
-from msgspec.structs import replace
+from typing import Any
 
 from windlass.client.app_store import AppStore
-from windlass.client.arguments import SCALARS, Signature, count_references, reject_references
 from windlass.client.async_bridge import in_thread
 from windlass.client.context import current_assignment
-from windlass.client.handle import Handle
-from windlass.client.handlers import Using
+from windlass.client.events import Events
 from windlass.client.notebook import html_list
-from windlass.client.options import prerequisites
-from windlass.clock import SystemClock, entropy
-from windlass.core.ids import fresh_id, keyed_id
-from windlass.core.names import check_name, check_text, check_type
-from windlass.core.references import reference
+from windlass.client.step_builder import Step as Step  # noqa: PLC0414 - a public name of this module too
+from windlass.client.step_builder import StepBuilder
+from windlass.core.names import check_name, check_text
 from windlass.core.submission import MAX_BATCH
-from windlass.core.task import NewTask, OnFailure, TaskId
-from windlass.core.validation import check_task
+from windlass.core.waits import is_event
 from windlass.errors import NotAllowed
 from windlass.stores.protocol import Filter
-
-R_co = TypeVar("R_co", covariant=True)
 
 _SHOWN = 50
 """How many steps a notebook shows."""
@@ -39,13 +27,7 @@ _PART = 10_000
 """Tasks per submit when a workflow is too large for one batch."""
 
 
-class Step(Handle[R_co]):
-    """A task of a workflow: a reference while the workflow is built, a handle after it is submitted."""
-
-    __slots__ = ()
-
-
-class Workflow:
+class Workflow(StepBuilder):
     """Builds a workflow; see `App.workflow`."""
 
     def __init__(
@@ -56,43 +38,19 @@ class Workflow:
             running = current_assignment()
             tenant = "default" if running is None else running.tenant
         check_name("tenant", tenant)
-        self.name = name
-        self.tenant = tenant
-        self.steps: list[Step[Any]] = []
-        self._app_store = app_store
+        super().__init__(app_store, name, tenant)
+        self.name: str = name
         self._conn = conn
         self._append = append
-        self._tasks: list[NewTask] = []
         self._is_open = True
 
-    def add(
-        self,
-        handler: Using[..., R_co],
-        *args: Any,
-        after: Iterable[Any] = (),
-        on_failure: OnFailure | Literal["cancel", "run"] | None = None,
-        key: str | None = None,
-        **kwargs: Any,
-    ) -> Step[R_co]:
-        """Add a task. Pass other options with `handler.using(...)`. Steps among the arguments are prerequisites."""
+    def set_event(self, event: str, value: Any = None, *, by: str = "", why: str = "") -> bool:
+        """Set an event of this workflow; see `app.events.set`."""
+        return Events(self._app_store).set(self.name, event, value, tenant=self.tenant, by=by, why=why)
+
+    def _check_open(self) -> None:
         if not self._is_open:
             raise NotAllowed(f"Workflow {self.name!r} is already submitted. Open it again to add tasks.")
-        check_type("handler", handler, Using, "pass a function decorated with @app.task")
-        encoded, references = _encode(handler.signature, args, kwargs)
-        fields: dict[str, Any] = {**handler.fields, "tenant": self.tenant, "workflow": self.name}
-        task = handler.signature.fill_key(NewTask(args=encoded, **fields))
-        waits_for = dict.fromkeys([*task.prerequisites, *prerequisites(after), *references])
-        task = replace(
-            task,
-            prerequisites=tuple(waits_for),
-            key=task.key if key is None else key,
-            on_failure=task.on_failure if on_failure is None else on_failure,
-        )
-        task = check_task(task)
-        step: Step[R_co] = Step(self._app_store, self._id_of(task))
-        self._tasks.append(task if task.key is not None else replace(task, id=step.id))
-        self.steps.append(step)
-        return step
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks: the first steps and their states now."""
@@ -136,16 +94,12 @@ class Workflow:
     def _check_new(self) -> None:
         """Raise `NotAllowed` if a workflow of this name has tasks: those without a key would be added to it."""
         where = Filter(workflow=self.name, tenant=self.tenant)
-        if self._app_store.store.find(where, limit=1).tasks:
+        page = self._app_store.store.find(where, limit=100)
+        if not all(is_event(task.wait) for task in page.tasks):  # An event may be set before its workflow exists.
             raise NotAllowed(
                 f"Workflow {self.name!r} already exists, and the new tasks without a key would be added to it. Use "
                 "another name, give every task a key (a repeated submit then creates nothing), or pass append=True."
             )
-
-    def _id_of(self, task: NewTask) -> TaskId:
-        if task.key is not None:
-            return keyed_id(self.tenant, self.name, task.key)
-        return fresh_id(SystemClock().now(), entropy(1)())
 
     def _submit(self) -> None:
         if len(self._tasks) <= MAX_BATCH:
@@ -166,38 +120,3 @@ class Workflow:
                 store.cancel(ids[start : start + _PART], reason="the rest of the workflow was refused")
             raise
         store.seal_workflow(self.name, tenant=self.tenant)
-
-
-def _encode(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], list[UUID]]:
-    """Return the arguments as JSON with references in them, and the ids of the referenced tasks."""
-    given = signature.by_name(args, kwargs)
-    references: list[UUID] = []
-    for name, value in given.items():
-        found, with_references = _with_references(value)
-        if found and count_references(with_references) != len(found):
-            reject_references(name)
-        references += found
-        given[name] = with_references if found else signature.type_of(name).encode(value, name)
-    return given, references
-
-
-def _with_references(value: Any) -> tuple[list[UUID], Any]:
-    found: list[UUID] = []
-    if type(value) in SCALARS:
-        return found, value
-    try:
-        return found, msgspec.to_builtins(value, str_keys=True, enc_hook=_reference_hook(found))
-    except (TypeError, ValueError, RecursionError):
-        return [], value  # Its annotation rejects it, with a message that names the argument.
-
-
-def _reference_hook(found: list[UUID]) -> Callable[[Any], Any]:
-    def hook(value: Any) -> Any:
-        if isinstance(value, Handle):
-            found.append(value.id)
-            return reference(value.id)
-        if hasattr(value, "model_dump"):
-            return value.model_dump(mode="json")
-        raise TypeError(f"{type(value).__qualname__} has no JSON form")
-
-    return hook

@@ -12,8 +12,9 @@ from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from windlass.core.lifecycle import State
-from windlass.core.task import OnFailure, TaskId
+from windlass.core.task import OnFailure, TaskId, Wait
 from windlass.core.times import Micros
+from windlass.core.waits import end_of_wait
 from windlass.errors import CycleFound, DuplicateTask, InvalidTask
 
 Node = TypeVar("Node", bound=Hashable)
@@ -98,10 +99,12 @@ def unblock(
     *,
     due: Micros,
     now: Micros,
+    wait: Wait | None = None,
 ) -> Unblocked:
     """Return what a task becomes when these prerequisites have ended. Each must be passed exactly once.
 
-    A task that has itself ended keeps its state, but still counts its open prerequisites for a later retry.
+    A task that has itself ended keeps its state, but still counts its open prerequisites for a later retry. One with a
+    `wait` begins to wait, and is due when that ends.
     """
     ended = list(ended)
     waiting -= len(ended)
@@ -112,6 +115,8 @@ def unblock(
         return Unblocked(State.CANCELLED, waiting, prerequisite_reason(*bad), due)
     if waiting > 0:
         return Unblocked(State.WAITING, waiting, None, due)
+    if wait is not None:
+        return Unblocked(State.SCHEDULED, waiting, None, end_of_wait(wait, due, now))
     return Unblocked(State.SCHEDULED if due > now else State.RUNNABLE, waiting, None, max(due, now))
 
 

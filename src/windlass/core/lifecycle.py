@@ -49,18 +49,23 @@ QUEUED = UNFINISHED - {State.LEASED}
 """Unfinished and not leased."""
 
 _UNSTARTED_ENDS = frozenset({State.CANCELLED, State.EXPIRED})
-_OPERATOR_RETRY = frozenset({State.RUNNABLE, State.WAITING})
+_OPERATOR_RETRY = frozenset({State.RUNNABLE, State.WAITING, State.SCHEDULED})
 
-INITIAL_STATES = frozenset({State.WAITING, State.SCHEDULED, State.RUNNABLE, State.CANCELLED, State.EXPIRED})
-"""The states in which a submit may create a task. Cancelled, if a prerequisite has already ended badly."""
+INITIAL_STATES = frozenset(
+    {State.WAITING, State.SCHEDULED, State.RUNNABLE, State.COMPLETED, State.CANCELLED, State.EXPIRED}
+)
+"""The states in which a task may be created. Cancelled, if a prerequisite has already ended badly. Completed, if it is
+an event that is set before anything waits for it."""
 
 MOVES: dict[State, frozenset[State]] = {
     # The sweep fails the tasks of a cycle that the submit did not find.
     State.WAITING: _UNSTARTED_ENDS | {State.SCHEDULED, State.RUNNABLE, State.FAILED},
-    State.SCHEDULED: _UNSTARTED_ENDS | {State.RUNNABLE},
+    # To completed: a wait whose time is over, or whose event was set (`core.waits`).
+    State.SCHEDULED: _UNSTARTED_ENDS | {State.RUNNABLE, State.COMPLETED},
     State.RUNNABLE: _UNSTARTED_ENDS | {State.LEASED, State.SCHEDULED},
-    # To runnable: released, crashed, or its node was lost. To scheduled: released with a delay.
-    State.LEASED: frozenset(FINAL) | {State.RETRYING, State.RUNNABLE, State.SCHEDULED},
+    # To runnable: released, crashed, or its node was lost. To scheduled: released with a delay. To waiting: its handler
+    # added steps and continues after them (`core.continuation`).
+    State.LEASED: frozenset(FINAL) | {State.RETRYING, State.RUNNABLE, State.SCHEDULED, State.WAITING},
     State.RETRYING: _UNSTARTED_ENDS | {State.RUNNABLE},
     State.COMPLETED: frozenset(),
     State.FAILED: _OPERATOR_RETRY,

@@ -41,14 +41,14 @@ def encode_args(args: Mapping[Any, Any]) -> str:
     return text.decode()
 
 
-def encode_result(value: Any, *, max_bytes: int = MAX_BYTES) -> str | None:
-    """Encode a handler's return value as JSON text; None for None."""
+def encode_result(value: Any, *, max_bytes: int = MAX_BYTES, name: str = "result") -> str | None:
+    """Encode a handler's return value, or another value of this name, as JSON text; None for None."""
     if value is None:
         return None
-    _check(value, "result", 1)
+    _check(value, name, 1)
     text = _encoder.encode(value)
     if len(text) > max_bytes:
-        raise InvalidPayload(f"result: {len(text):,} bytes of JSON; at most {max_bytes:,} are allowed")
+        raise InvalidPayload(f"{name}: {len(text):,} bytes of JSON; at most {max_bytes:,} are allowed")
     return text.decode()
 
 

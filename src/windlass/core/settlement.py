@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from windlass.core.fingerprint import error_group
 from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.retry import Error, storable
-from windlass.core.task import Rules
+from windlass.core.task import Added, Rules
 from windlass.core.times import LATEST, Micros
 
 MAX_LOSSES = 10
@@ -29,6 +29,13 @@ AT_MOST_ONCE = "Not retried because at_most_once is set and the attempt may have
 class Returned(Struct, frozen=True):
     """The handler returned. `result` is JSON text, or None."""
 
+    result: str | None = None
+
+
+class Continued(Struct, frozen=True):
+    """The handler returned and added steps. With `added.then` the task continues after them; else it has `result`."""
+
+    added: Added
     result: str | None = None
 
 
@@ -63,7 +70,7 @@ class Stopped(Struct, frozen=True):
     reason: str = ""
 
 
-Outcome: TypeAlias = Returned | Raised | Crashed | Released | Lost | Stopped
+Outcome: TypeAlias = Returned | Continued | Raised | Crashed | Released | Lost | Stopped
 
 
 class Settlement(Struct, frozen=True, kw_only=True, gc=False):
@@ -85,6 +92,10 @@ class Settlement(Struct, frozen=True, kw_only=True, gc=False):
     """How long the handler ran. If it is not known, the time since the claim counts. 0 if it did not start."""
     error_group: str | None = None
     """The group of a failed task, once `add_error_group` has computed it."""
+    added: Added | None = None
+    """The steps to write with it, all or none. If they are refused, the attempt has failed (`refuse_steps`)."""
+    retry_delay: Micros | None = None
+    """After which delay the attempt is retried if its steps are refused; None for never."""
 
     @property
     def charged(self) -> bool:
@@ -100,7 +111,13 @@ class Settlement(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def plain(self) -> bool:
         """True if the attempt completed. Of the store's facts, only a pending cancel request can change that."""
-        return self.state is State.COMPLETED and self.attempts == 1 and self.error is None and self.reason is None
+        return (
+            self.state is State.COMPLETED
+            and self.attempts == 1
+            and self.error is None
+            and self.reason is None
+            and self.added is None
+        )
 
 
 COMPLETED = Settlement(state=State.COMPLETED, attempts=1)
@@ -108,6 +125,10 @@ COMPLETED = Settlement(state=State.COMPLETED, attempts=1)
 
 RELEASED = Settlement(state=State.RUNNABLE)
 """Released: runnable again at once, and not counted as an attempt."""
+
+
+_REFUSED = Error(kind="StepsRefused", message="the added steps were refused")
+"""Stands for the error that the retry policy is asked about before the steps are written."""
 
 
 class Attempted(Protocol):
@@ -128,6 +149,10 @@ def settle(task: Attempted, outcome: Outcome, random: Callable[[], float]) -> Se
     match outcome:
         case Returned(result):
             return Settlement(state=State.COMPLETED, result=result, attempts=1)
+        case Continued(added, result):
+            state = State.COMPLETED if added.then is None else State.WAITING
+            delay = task.rules.retry.next_delay(task.attempts + 1, _REFUSED, random, None)
+            return Settlement(state=state, result=result, attempts=1, added=added, retry_delay=delay)
         case Raised(error, retry_in, give_up):
             delay = None if give_up else task.rules.retry.next_delay(task.attempts + 1, error, random, retry_in)
             if delay is None:
@@ -150,6 +175,21 @@ def settle(task: Attempted, outcome: Outcome, random: Callable[[], float]) -> Se
             return Settlement(state=state, reason=reason, attempts=1)
         case _:
             assert_never(outcome)
+
+
+def refuse_steps(settlement: Settlement, error: Exception) -> Settlement:
+    """Return what happens to a task whose added steps were refused: its attempt has failed with this error."""
+    refused = Error(kind=type(error).__name__, message=f"The added steps were refused: {error}")
+    retried = settlement.retry_delay is not None
+    return Settlement(
+        state=State.RETRYING if retried else State.FAILED,
+        delay=settlement.retry_delay or 0,
+        error=refused,
+        reason=None if retried else _because(refused),
+        attempts=1,
+        log=settlement.log,
+        ran=settlement.ran,
+    )
 
 
 def lost(losses: int, *, at_most_once: bool = False) -> Settlement:
@@ -215,11 +255,11 @@ def apply_store_facts(task: AsStored, settlement: Settlement, now: Micros) -> Se
     if settlement.delay > LATEST - now:
         settlement = replace(settlement, delay=LATEST - now)
     if task.cancel_requested:
-        return replace(settlement, state=State.CANCELLED, delay=0, result=None, reason=task.reason)
+        return replace(settlement, state=State.CANCELLED, delay=0, result=None, reason=task.reason, added=None)
     # The retry would be due after the expiry time. Expire the task now, while the error is known.
     comes_back = not settlement.state.final
     if comes_back and task.expires is not None and now + settlement.delay >= task.expires:
-        return replace(settlement, state=State.EXPIRED, delay=0, reason=EXPIRED)
+        return replace(settlement, state=State.EXPIRED, delay=0, reason=EXPIRED, added=None)
     return settlement
 
 

@@ -24,6 +24,7 @@ from windlass.core.retry import Retry
 from windlass.core.task import NewTask, Rules, Task, TaskId
 from windlass.core.times import Micros, when
 from windlass.core.validation import check_batch, check_task, has_default_rules
+from windlass.core.waits import BY_THE_STORE, end_of_wait, is_event
 from windlass.errors import CycleFound, DuplicateTask, InvalidTask
 
 MAX_BATCH = 100_000
@@ -106,6 +107,8 @@ def draft(tasks: Sequence[NewTask], now: Micros, entropy: Callable[[int], Callab
         raise
     del ids
     _check_unique(drafts)
+    if any(new.wait is not None for new in tasks):
+        drafts = _wait_through_events(drafts)
     if not _is_in_order(drafts):
         _check_acyclic(drafts)
     return drafts
@@ -114,6 +117,29 @@ def draft(tasks: Sequence[NewTask], now: Micros, entropy: Callable[[int], Callab
 def chunks(sequence: Sequence[T]) -> Iterator[Sequence[T]]:
     """Cut a sequence into parts of at most `CHUNK`."""
     return (sequence[start : start + CHUNK] for start in range(0, len(sequence), CHUNK))
+
+
+def _wait_through_events(drafts: Sequence[Draft]) -> list[Draft]:
+    """Let tasks that wait for an event also wait for the prerequisites of that event.
+
+    An event can be set before its step exists. The step is then complete whatever its prerequisites, but what comes
+    after it must still come after them.
+    """
+    above = {one.id: one.prerequisites for one in drafts if is_event(one.new.wait)}
+    if not any(above.values()):
+        return list(drafts)
+    return [_after_all(one, above) if any(id in above for id in one.prerequisites) else one for one in drafts]
+
+
+def _after_all(one: Draft, above: Mapping[TaskId, Sequence[TaskId]]) -> Draft:
+    found = list(one.prerequisites)
+    seen = set(found)
+    for id in found:  # It grows in the loop.
+        more = [other for other in above.get(id, ()) if other not in seen]
+        seen.update(more)
+        found += more
+    check_fan_in(one.new.key or one.id, found)
+    return msgspec.structs.replace(one, prerequisites=tuple(found))
 
 
 def _is_in_order(drafts: Sequence[Draft]) -> bool:
@@ -170,37 +196,41 @@ def initial_state(
         priority, deadline = lent.merge(Urgency(priority, deadline))
     expires = when(new.expires, now, "expires")
     state, waiting, reason = State.RUNNABLE if first_due is None else State.SCHEDULED, 0, None
+    wait = new.wait
+    if wait is not None:
+        due = end_of_wait(wait, when(new.at, now, "at"), now)
+        state = State.COMPLETED if wait.is_set else State.SCHEDULED
     if edges:
         ended = [(above, ends[above]) for above in draft.prerequisites if above in ends]
         state, waiting, reason, _ = unblock(
-            State.WAITING, len(edges), new.on_failure, ended, due=first_due or now, now=now
+            State.WAITING, len(edges), new.on_failure, ended, due=due if wait else first_due or now, now=now, wait=wait
         )
     if not state.final and expires is not None and expires <= now:
         state, reason = State.EXPIRED, EXPIRED
-    return InitialState(
-        task=Task(
-            id=draft.id,
-            handler=new.handler,
-            args=draft.args,
-            state=state,
-            queue=new.queue,
-            tenant=new.tenant,
-            workflow=new.workflow,
-            key=new.key,
-            priority=priority,
-            deadline=deadline,
-            due=due,
-            expires=expires,
-            submitted=now,
-            finished=now if state.final else None,
-            waiting=waiting,
-            on_failure=new.on_failure,
-            reason=reason,
-            rules=draft.rules,
-        ),
-        place=place(queue, priority=priority, deadline=deadline, due=due),
-        edges=edges,
+    task = Task(
+        id=draft.id,
+        handler=new.handler,
+        args=draft.args,
+        state=state,
+        queue=new.queue,
+        tenant=new.tenant,
+        workflow=new.workflow,
+        key=new.key,
+        priority=priority,
+        deadline=deadline,
+        due=due,
+        expires=expires,
+        submitted=now,
+        finished=now if state.final else None,
+        waiting=waiting,
+        on_failure=new.on_failure,
+        reason=reason,
+        rules=draft.rules,
+        wait=wait,
     )
+    if state is State.COMPLETED and wait is not None:
+        task = msgspec.structs.replace(task, claimed=now, result=wait.value, **BY_THE_STORE)
+    return InitialState(task=task, place=place(queue, priority=priority, deadline=deadline, due=due), edges=edges)
 
 
 def is_named(new: NewTask) -> bool:
@@ -271,6 +301,7 @@ def _rules(new: NewTask) -> Rules:
         max_running=new.max_running,
         rate=new.rate,
         trace=new.trace,
+        origin=new.origin,
     )
 
 
@@ -288,6 +319,9 @@ def _lock(new: NewTask) -> UUID:
 
 
 def _fingerprint(new: NewTask, prerequisites: Sequence[TaskId]) -> bytes:
+    # An event is the same whatever its timeout and prerequisites, because it may be set before its step exists.
+    if is_event(new.wait):
+        return sha256(canonical((new.handler, new.key))).digest()[:16]
     body = (new.handler, dict(new.args), new.queue, sorted(id.hex for id in prerequisites))
     return sha256(canonical(body)).digest()[:16]
 

@@ -34,6 +34,29 @@ class Rate(Struct, frozen=True):
     period: timedelta
 
 
+class Wait(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a step waits for instead of running a handler: an event, or only a time (`core.waits`)."""
+
+    event: str | None = None
+    """The name of the event; None for a sleep."""
+    delay: Micros | None = None
+    """How long it lasts once its prerequisites have ended; then a sleep completes, and an event has timed out. Without
+    it, the task's due time says when."""
+    is_set: bool = False
+    """True if the event was set while the prerequisites were open, or before anything waited for it."""
+    value: str | None = None
+    """The JSON text that came with an event that `is_set`."""
+
+
+class Origin(Struct, frozen=True):
+    """Where a step comes from that a running task has added."""
+
+    task: UUID
+    """The task that added it."""
+    depth: int
+    """How many tasks added each other before it, at least 1."""
+
+
 class Unique(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which equal tasks are not created a second time (`core.unique`)."""
 
@@ -103,6 +126,10 @@ class NewTask(Struct, frozen=True, kw_only=True, gc=False):
     admit: Literal["strict"] | None = None
     """`strict`: the Python API, HTTP and the command line refuse the task if its queue cannot make its deadline at the
     present rate. Stores do not check it and do not store it."""
+    wait: Wait | None = None
+    """For a step that runs no handler: what it waits for. Made by `core.waits`."""
+    origin: Origin | None = None
+    """The running task that adds it. Stores set it."""
 
 
 class Rules(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,6 +151,8 @@ class Rules(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_running: int | None = None
     rate: Rate | None = None
     trace: str | None = None
+    origin: Origin | None = None
+    """The running task that added it."""
 
 
 class Task(Struct, frozen=True, kw_only=True, gc=False):
@@ -164,6 +193,8 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
     result: str | None = None
     """JSON text."""
     rules: Rules = Rules()
+    wait: Wait | None = None
+    """What it waits for, if it runs no handler."""
 
 
 class Lease(Struct, frozen=True, gc=False):
@@ -236,6 +267,14 @@ class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     state: State
     """The state of the task after the attempt."""
     error: Error | None = None
+
+
+class Added(Struct, frozen=True, kw_only=True):
+    """What a handler adds to its workflow when its attempt ends (`core.continuation`)."""
+
+    steps: Sequence[NewTask] = ()
+    then: NewTask | None = None
+    """As what the task itself continues when its prerequisites have ended; None if it ends."""
 
 
 class Progress(Struct, frozen=True, kw_only=True, gc=False):

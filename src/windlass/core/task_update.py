@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Place, Queue, place
-from windlass.core.task import Change, Task
+from windlass.core.task import Change, Task, Wait
 from windlass.core.times import Micros, when
 from windlass.core.validation import check_priority
+from windlass.core.waits import end_of_wait
 from windlass.errors import NotAllowed
 
 
@@ -65,7 +66,8 @@ def update_fields(task: Task, first_due: Micros, queue: Queue, change: Change, n
     due, state = task.due, task.state
     if change.at is not UNSET:
         first_due = due = when(change.at, now, "at") or now
-        state = _state_when_due(task.state, later=due > now)
+        if task.wait is None:
+            state = _state_when_due(task.state, later=due > now)
     return UpdatedFields(
         state=state,
         priority=priority,
@@ -84,12 +86,20 @@ class EndedTask(Protocol):
     def generation(self) -> int: ...
     @property
     def expires(self) -> Micros | None: ...
+    @property
+    def due(self) -> Micros: ...
+    @property
+    def wait(self) -> Wait | None: ...
 
 
 def retried_fields(task: EndedTask, waiting: int, now: Micros) -> dict[str, Any]:
-    """Return the fields that a retry changes: the counters are reset, and a past expiry time is removed."""
+    """Return the fields that a retry changes: the counters are reset, and a past expiry time is removed.
+
+    A wait begins again, with its whole time.
+    """
+    ready = State.RUNNABLE if task.wait is None else State.SCHEDULED
     return {
-        "state": State.WAITING if waiting else State.RUNNABLE,
+        "state": State.WAITING if waiting else ready,
         "waiting": waiting,
         "generation": task.generation + 1,
         "attempts": 0,
@@ -98,7 +108,7 @@ def retried_fields(task: EndedTask, waiting: int, now: Micros) -> dict[str, Any]
         "cancel_requested": False,
         "reason": None,
         "finished": None,
-        "due": now,
+        "due": now if task.wait is None else end_of_wait(task.wait, task.due if task.due > now else None, now),
         "expires": None if task.expires is not None and task.expires <= now else task.expires,
     }
 

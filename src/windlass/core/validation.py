@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from windlass.core.limits import MAX_KEY, check_amounts
 from windlass.core.names import check_name, check_text, check_type, is_name, shorten
 from windlass.core.retry import Retry
-from windlass.core.task import Change, NewTask, OnFailure, Unique
+from windlass.core.task import Change, NewTask, OnFailure, Origin, Unique
 from windlass.core.times import LONGEST, Micros, when
+from windlass.core.waits import check_wait
 from windlass.errors import InvalidPayload, InvalidTask
 
 MAX_PRIORITY = 1_000_000
@@ -66,6 +67,8 @@ def check_task(new: NewTask, now: Micros = 0) -> NewTask:
         _check_unique(new, new.unique)
     if new.admit is not None:
         _check_admit(new.admit)
+    if new.wait is not None:
+        check_wait(new)
     if new.raise_prerequisites is not True:
         check_flag("raise_prerequisites", new.raise_prerequisites)
     return new if has_default_rules(new) else _check_rules(new)
@@ -89,6 +92,7 @@ def has_default_rules(new: NewTask) -> bool:
         and new.max_running is None
         and new.rate is None
         and new.trace is None
+        and new.origin is None
     )
 
 
@@ -226,6 +230,8 @@ def _check_rules(new: NewTask) -> NewTask:
         raise InvalidTask("max_running and rate need a key to count by. Pass limit= too, as in limit='customer:42'.")
     if new.trace is not None:
         check_text("trace", new.trace)
+    if new.origin is not None:
+        check_type("origin", new.origin, Origin, "leave it out; stores set it")
     return _with_plain_texts(replace(new, requires=requires))
 
 

@@ -19,8 +19,8 @@ from windlass.core.limits import Limit, LimitUse
 from windlass.core.ordering import Queue
 from windlass.core.serving import Serves
 from windlass.core.shares import Share
-from windlass.core.task import Task, TaskId
-from windlass.core.times import Micros, to_datetime
+from windlass.core.task import Task, TaskId, Wait
+from windlass.core.times import LATEST, Micros, to_datetime
 
 NO_BREAKERS: Mapping[str, Breaker] = {}
 NO_POOLS: Mapping[str, str] = {}
@@ -43,6 +43,8 @@ class Prerequisite(Struct, frozen=True):
     state: State | None
     resolved: bool
     """True once the store has processed its end for the task that waits."""
+    event: str | None = None
+    """The event that it waits for."""
 
 
 class Serving(Struct, frozen=True):
@@ -132,6 +134,8 @@ def gates(
         return (_ended(task),)
     if task.state is State.LEASED:
         return (_running(task),)
+    if task.wait is not None:
+        return (_prerequisites(task, prerequisites), *_wait(task, task.wait))
     overdue = now is not None and task.state in (State.SCHEDULED, State.RETRYING) and task.due <= now
     return (
         _prerequisites(task, prerequisites),
@@ -188,7 +192,7 @@ def _prerequisites(task: Task, prerequisites: Sequence[Prerequisite]) -> Gate:
             text=f"{ended[0]}{f' and {len(ended) - 1} more' * (len(ended) > 1)} ended, which is not processed yet",
             fix="keep a node running: it processes the ends of prerequisites",
         )
-    shown = ", ".join(f"{each.id} ({'not submitted' if each.state is None else each.state})" for each in still[:3])
+    shown = ", ".join(map(_name_prerequisite, still[:3]))
     more = f" and {len(still) - 3} more" if len(still) > 3 else ""
     return Gate(
         name="prerequisites",
@@ -196,6 +200,30 @@ def _prerequisites(task: Task, prerequisites: Sequence[Prerequisite]) -> Gate:
         text=f"{task.waiting} open: {shown}{more}",
         fix=f"windlass why {still[0].id}",
     )
+
+
+def _wait(task: Task, wait: Wait) -> tuple[Gate, ...]:
+    """Return the gate of a step that runs no handler, once it waits."""
+    if task.state is State.WAITING:
+        return ()
+    if wait.event is None:
+        text = f"sleeps until {format_moment(task.due)}"
+        return (Gate(name="sleep", open=False, text=text, fix="update its due time (at)"),)
+    until = "without a time limit" if task.due >= LATEST else f"times out at {format_moment(task.due)}"
+    return (
+        Gate(
+            name="event",
+            open=False,
+            text=f"waits for event {wait.event} of workflow {task.workflow}, {until}",
+            fix=f"windlass workflows signal {quote(task.workflow or '')} {wait.event}",
+        ),
+    )
+
+
+def _name_prerequisite(each: Prerequisite) -> str:
+    if each.event is not None:
+        return f"{each.id} (waits for event {each.event})"
+    return f"{each.id} ({'not submitted' if each.state is None else each.state})"
 
 
 def _due(task: Task) -> Gate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import msgspec
@@ -22,10 +23,12 @@ from windlass.operations.capacity import read_capacity
 from windlass.operations.limits import can_see, read_limits
 from windlass.operations.node_about import AboutPool, read_about
 from windlass.operations.shares import read_shares, read_tenants
-from windlass.stores.protocol import Neighbourhood, Session, Store
+from windlass.stores.protocol import Neighbour, Neighbourhood, Session, Store
 
 COUNTED = 10_000
 """How many tasks ahead of one are counted."""
+NAMED = 10
+"""Of how many prerequisites it is read which event they wait for."""
 SECOND = 1_000_000
 
 
@@ -61,7 +64,7 @@ def explain(store: Store, task: Task, caller: Caller = LOCAL) -> Why:
     found = gates(
         task,
         queue=queue,
-        prerequisites=[Prerequisite(each.id, each.state, each.resolved) for each in visible],
+        prerequisites=_prerequisites(store, visible),
         handlers={handler.name for handler in store.handlers()},
         serving=[read_serving(session) for session in store.sessions() if not session.lost],
         breakers=_breakers(store, task),
@@ -84,6 +87,16 @@ def explain(store: Store, task: Task, caller: Caller = LOCAL) -> Why:
     if limits or (queue is not None and queue.fair):
         return why  # Its place in the queue does not decide when it starts.
     return msgspec.structs.replace(why, outlook=_outlook(store, task, ahead))
+
+
+def _prerequisites(store: Store, visible: Sequence[Neighbour]) -> list[Prerequisite]:
+    """Return what a task waits for, and of the first ones which events they wait for."""
+    begun = [each.id for each in visible if each.state is State.SCHEDULED][:NAMED]
+    waits = {task.id: task.wait for task in store.get(begun) if task is not None} if begun else {}
+    return [
+        Prerequisite(each.id, each.state, each.resolved, wait.event if (wait := waits.get(each.id)) else None)
+        for each in visible
+    ]
 
 
 def _pause(store: Store, task: Task, now: Micros) -> SetBy | None:

@@ -19,6 +19,7 @@ from windlass.core.query import parse
 from windlass.core.references import referenced_ids
 from windlass.core.task import Attempt, Change, NewTask, Task, TaskId
 from windlass.core.task_update import Version
+from windlass.core.waits import WAITS, make_wait
 from windlass.core.why import Why
 from windlass.errors import InvalidPayload, InvalidTask, Refused, UnknownPrerequisite, UnknownTask
 from windlass.operations.access import Access
@@ -275,13 +276,15 @@ def new_task(
 
     With `unchecked`, its handler may be one that no node has published yet.
     """
-    if unchecked:
+    if unchecked or handler in WAITS:
         info = unchecked_handler(handler)
     else:
         info = access.catalog.info(handler)
         access.catalog.check(handler, args)
     access.catalog.check_key(handler, fields["limit"] if "limit" in fields else info.new_task_template().limit)
     new = info.new_task(args, fields)
+    if handler in WAITS:
+        new = make_wait(new)
     if access.caller.tenant is not None and "tenant" not in fields:
         new = replace(new, tenant=access.caller.tenant)
     _check_may_submit(access.caller, new)

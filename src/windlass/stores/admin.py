@@ -38,7 +38,7 @@ TABLES: tuple[Table, ...] = (
         "task",
         "id queue tenant state band rank tie due expires waiting on_failure fence session claimed finished attempts "
         "crashes losses generation cancel_requested cancel_by reason kind error_group handler args rules workflow "
-        "workflow_tenant key fingerprint priority deadline first_due submitted",
+        "workflow_tenant key fingerprint priority deadline first_due submitted wait",
         ids="id session fingerprint",
         flags="cancel_requested",
     ),

@@ -39,6 +39,16 @@ class Receipt(Struct, frozen=True, gc=False):
     state: State
 
 
+class EventSet(Struct, frozen=True):
+    """The result of setting an event. `changed` is False if it was set to the same value before."""
+
+    task: TaskId
+    """The step of the event."""
+    changed: bool
+    state: State
+    """The state of the step: `completed`, or `waiting` while its prerequisites are open."""
+
+
 class Filter(Struct, frozen=True, kw_only=True):
     """A selection of tasks: a task must meet all conditions that are given."""
 
@@ -105,7 +115,8 @@ class Operator(Protocol):
         """Cancel unfinished tasks and return how many were cancelled or asked to stop.
 
         A leased task is asked to stop, and the sweep cancels it after `grace`. All selected tasks get `reason`; their
-        dependents are cancelled too, with a reason of their own, and are not counted. After this returns, no new
+        dependents are cancelled too, with a reason of their own, and are not counted. A task that waits for steps which
+        it has added itself takes those with it, and they count. After this returns, no new
         attempt of these tasks starts, and a later success does not unblock dependents.
         """
         ...
@@ -176,6 +187,23 @@ class Operator(Protocol):
         """Seal a workflow: let its tasks run.
 
         Raise `NotAllowed` while forward references are open, unless `missing` ends them.
+        """
+        ...
+
+    def set_event(
+        self,
+        workflow: str,
+        event: str,
+        value: str | None = None,
+        *,
+        tenant: str = "default",
+        entries: Sequence[Entry] = (),
+    ) -> EventSet:
+        """Set an event of a workflow to a value (JSON text), and complete the step that waits for it.
+
+        If the prerequisites of the step are open, it completes when they have ended. If there is no such step yet, it
+        is created, completed. Setting it again to the same value changes nothing. Raise `EventConflict` if it is set to
+        another value, and `NotAllowed` if its step has expired, failed or was cancelled.
         """
         ...
 

@@ -55,6 +55,7 @@ STATUSES: Mapping[str, int] = {
     "method_not_allowed": 405,
     "request_too_slow": 408,
     "key_conflict": 409,
+    "event_conflict": 409,
     "not_allowed": 409,
     "deadline_unreachable": 409,
     "stale_fence": 409,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from msgspec import Meta, Struct
@@ -54,6 +54,27 @@ class SealedShape(Struct, frozen=True, kw_only=True):
 
     workflow: str
     tenant: str
+
+
+class SetEvent(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The value of an event, and why it is set."""
+
+    value: Any = None
+    """What the steps after the event get, any JSON."""
+    tenant: Name | None = None
+
+
+class EventShape(Struct, frozen=True, kw_only=True):
+    """An event that is set."""
+
+    workflow: str
+    event: str
+    task: UUID
+    """The step of the event."""
+    changed: bool
+    """False if it was set to the same value before."""
+    state: State
+    """The state of the step: completed, or waiting while its prerequisites are open."""
 
 
 class WorkflowRow(Struct, frozen=True, kw_only=True):

@@ -12,8 +12,10 @@ import msgspec
 from msgspec.structs import replace
 
 from windlass.client.execution import MAX_KIND, MAX_MESSAGE, MAX_TRACEBACK
+from windlass.core.continuation import MAX_ADDED
 from windlass.core.payload import MAX_DEPTH
 from windlass.core.retry import Error, storable
+from windlass.worker.portable import decode_added
 from windlass.worker.wire import Done
 
 _OMITTED = 100
@@ -27,6 +29,8 @@ _validate = msgspec.json.Decoder(msgspec.Raw).decode
 def find_fault(end: Done, max_result_bytes: int) -> str | None:
     """Return what is wrong with a reported end; None if it can be stored."""
     if end.error is not None and (fault := _find_error_fault(end.error)) is not None:
+        return fault
+    if end.added is not None and (fault := _find_added_fault(end.added)) is not None:
         return fault
     return None if end.result is None else _find_result_fault(end.result, max_result_bytes)
 
@@ -49,6 +53,15 @@ def _find_error_fault(error: Error) -> str | None:
         if size > limit + _OMITTED:
             return f"an error whose {field} has {size:,} characters; at most {limit:,} are accepted"
     return None
+
+
+def _find_added_fault(added: bytes) -> str | None:
+    """Return what is wrong with added steps. Whether they make sense is up to the store, which may refuse them."""
+    try:
+        steps = decode_added(added).steps
+    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+        return f"added steps that cannot be decoded: {error}"
+    return None if len(steps) <= MAX_ADDED else f"{len(steps):,} added steps; at most {MAX_ADDED:,} are accepted"
 
 
 def _find_result_fault(result: str, max_bytes: int) -> str | None:

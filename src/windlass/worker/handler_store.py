@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from datetime import timedelta
 
+import msgspec
 from msgspec.structs import replace
 
 from windlass.core.ids import keyed_id
@@ -26,11 +27,14 @@ from windlass.core.task import Attempt, Change, Lease, NewTask, Task, TaskId
 from windlass.core.task_update import Version
 from windlass.core.why import Why
 from windlass.errors import InvalidPayload, InvalidTask, NotAllowed, StaleLease, UnknownTask
+from windlass.operations.access import Access
 from windlass.operations.admission import check_admission
+from windlass.operations.author import Author
 from windlass.operations.caller import Caller
+from windlass.operations.events import set_event
 from windlass.operations.explain import explain
 from windlass.stores.dead_letters import DeadCursor, DeadGroups, DeadIds, DeadPage
-from windlass.stores.operator import CANCEL_GRACE, Receipt
+from windlass.stores.operator import CANCEL_GRACE, EventSet, Receipt
 from windlass.stores.protocol import Count, Cursor, Filter, Log, Neighbourhood, Page, ProgressSeen, Selection, Store
 from windlass.stores.totals import COUNTED, Total
 from windlass.stores.workflow_reads import (
@@ -110,6 +114,22 @@ class HandlerStore:
         """Seal a workflow of a tenant for which the caller may submit."""
         _check_tenant(tenant, self._tenants)
         self._store.seal_workflow(workflow, tenant=tenant, missing=missing)
+
+    def set_event(
+        self,
+        workflow: str,
+        event: str,
+        value: str | None = None,
+        *,
+        tenant: str | None = None,
+        by: str = "",
+        why: str = "",
+    ) -> EventSet:
+        """Set an event of a workflow of the caller's tenant. `value` is JSON text. The audit log names the task."""
+        lease, tenant = self._scope.lease, self._one_tenant(tenant)
+        author = Author("handler" if lease is None else f"task {lease.task}", why, by)
+        decoded = None if value is None else msgspec.json.decode(value)
+        return set_event(Access(self._store), workflow, event, decoded, author, tenant=tenant)
 
     # Reads
 

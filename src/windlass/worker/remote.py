@@ -9,25 +9,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from inspect import signature
 from queue import SimpleQueue
 from typing import Any, cast, get_type_hints
-from uuid import UUID
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from windlass import errors
 from windlass.core.task import Change, Lease, NewTask, TaskId
-from windlass.core.times import micros, to_datetime, to_instant
 from windlass.errors import NotAllowed, WindlassError
 from windlass.stores.protocol import Receipt
 from windlass.worker.handler_store import METHODS, HandlerStore
+from windlass.worker.portable import decode, encode, make_portable
 from windlass.worker.wire import Answer, Call
-
-_SPAN, _MOMENT, _ID = 1, 2, 3
 
 
 class Refusal(Struct, frozen=True):
@@ -93,43 +88,34 @@ class RemoteStore:
         return None if answer.value is None else decode_answer(method, answer.value)
 
 
-def make_portable(value: Any) -> Any:
-    """Return a `NewTask` or `Change` with its loosely typed fields encoded as extensions."""
-    loose = [field for field in ("id", "deadline", "at", "expires") if field in value.__struct_fields__]
-    changes: dict[str, Any] = {field: _to_extension(getattr(value, field)) for field in loose}
-    if isinstance(value, NewTask):
-        changes["prerequisites"] = [_to_extension(above) for above in value.prerequisites]
-    return replace(value, **changes)
-
-
 def encode_call(number: int, ticket: int, method: str, positional: Sequence[Any], named: Mapping[str, Any]) -> Call:
     """Return the message for a call, with each argument encoded by itself."""
-    values = {name: _encode(value) for name, value in named.items()}
-    return Call(number, ticket, method, [_encode(value) for value in positional], values)
+    values = {name: encode(value) for name, value in named.items()}
+    return Call(number, ticket, method, [encode(value) for value in positional], values)
 
 
 def decode_call(call: Call) -> tuple[list[Any], dict[str, Any]]:
     """Return the positional and the named arguments of a call, by the types of the method."""
     hints = get_type_hints(getattr(HandlerStore, call.method))
     names = list(signature(getattr(HandlerStore, call.method)).parameters)[1:]
-    positional = [_decode(value, hints[name]) for name, value in zip(names, call.positional, strict=False)]
-    return positional, {name: _decode(value, hints[name]) for name, value in call.named.items()}
+    positional = [decode(value, hints[name]) for name, value in zip(names, call.positional, strict=False)]
+    return positional, {name: decode(value, hints[name]) for name, value in call.named.items()}
 
 
 def encode_answer(value: Any) -> bytes:
     """Encode the return value of a call."""
-    return _encode(value)
+    return encode(value)
 
 
 def decode_answer(method: str, value: bytes) -> Any:
     """Decode the return value of a call."""
-    return _decode(value, get_type_hints(getattr(HandlerStore, method))["return"])
+    return decode(value, get_type_hints(getattr(HandlerStore, method))["return"])
 
 
 def encode_refusal(error: WindlassError) -> bytes:
     """Encode an error of the store, so that the handler can catch it by its class."""
     carries = {name: _plain(value) for name, value in vars(error).items()}
-    return _encode(Refusal(error.code, str(error), carries))
+    return encode(Refusal(error.code, str(error), carries))
 
 
 def _rebuild(refusal: Refusal) -> WindlassError:
@@ -145,29 +131,3 @@ def _plain(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [_plain(member) for member in cast("Sequence[object]", value)]
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
-
-
-def _to_extension(value: object) -> object:
-    match value:
-        case timedelta():
-            return msgspec.msgpack.Ext(_SPAN, str(micros(value)).encode())
-        case datetime() if value.tzinfo is not None:
-            return msgspec.msgpack.Ext(_MOMENT, str(to_instant(value)).encode())
-        case UUID():
-            return msgspec.msgpack.Ext(_ID, value.bytes)
-        case _:
-            return value
-
-
-def _from_extension(code: int, data: memoryview) -> object:
-    if code == _ID:
-        return UUID(bytes=bytes(data))
-    number = int(bytes(data))
-    return timedelta(microseconds=number) if code == _SPAN else to_datetime(number).astimezone(UTC)
-
-
-_encode = msgspec.msgpack.Encoder(uuid_format="bytes").encode
-
-
-def _decode(value: bytes, kind: Any) -> Any:
-    return msgspec.msgpack.decode(value, type=kind, ext_hook=_from_extension)

@@ -25,11 +25,12 @@ from windlass.core.lifecycle import State
 from windlass.core.manifest import Manifest
 from windlass.core.payload import MAX_BYTES
 from windlass.core.retry import Error, storable
-from windlass.core.settlement import Outcome, Raised, Released, Returned, Stopped
+from windlass.core.settlement import Continued, Outcome, Raised, Released, Returned, Stopped
 from windlass.core.times import LONGEST, micros
 from windlass.custom_decider import PoolSituation
 from windlass.errors import InvalidPayload
 from windlass.worker.capture import MAX_HEAD
+from windlass.worker.portable import decode_added, encode_added
 
 T = TypeVar("T")
 MARK = b"\xc1WL\xc1"
@@ -220,6 +221,8 @@ class Done(Message, frozen=True):
     stopped: _Text | None = None
     released: _Delay | None = None
     log: _Log | None = None
+    added: bytes | None = None
+    """The steps that the attempt adds, as `worker.portable` encodes them."""
 
 
 class Heartbeat(Message, frozen=True):
@@ -264,6 +267,8 @@ def encode_outcome(ticket: int, seconds: float, outcome: Outcome, log: str | Non
     match outcome:
         case Returned(result):
             return Done(ticket, seconds, result=result, log=log)
+        case Continued(added, result):
+            return Done(ticket, seconds, result=result, log=log, added=encode_added(added))
         case Raised(error, retry_in, give_up):
             return Done(ticket, seconds, error=error.storable(), retry_in=retry_in, give_up=give_up, log=log)
         case Stopped(_, reason):
@@ -280,7 +285,9 @@ def decode_outcome(message: Done) -> Outcome:
         return Raised(message.error, message.retry_in, message.give_up)
     if message.released is not None:
         return Released(message.released)
-    return Returned(message.result) if message.stopped is None else Stopped(State.CANCELLED, message.stopped)
+    if message.stopped is not None:
+        return Stopped(State.CANCELLED, message.stopped)
+    return Returned(message.result) if message.added is None else Continued(decode_added(message.added), message.result)
 
 
 def encode_frame(message: Message) -> bytes:

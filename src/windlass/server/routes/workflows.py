@@ -1,4 +1,4 @@
-"""Workflows over HTTP: submit them whole or in parts, list them, get their graph, retry a step."""
+"""Workflows over HTTP: submit them whole or in parts, list them, get their graph, retry a step, set an event."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from windlass.core.task import NewTask, TaskId
 from windlass.core.times import duration
 from windlass.errors import Refused
-from windlass.operations import tasks, workflows
+from windlass.operations import events, tasks, workflows
 from windlass.operations.caller import Scope
 from windlass.operations.workflow_graph import Summary
 from windlass.operations.workflows import Slice
@@ -25,10 +25,12 @@ from windlass.wire.tasks import Receipts, SubmitTask, receipts_shape
 from windlass.wire.workflows import (
     AppendTasks,
     EdgeList,
+    EventShape,
     RetriedWorkflow,
     RetryWorkflow,
     SealedShape,
     SealWorkflow,
+    SetEvent,
     StepList,
     SubmitWorkflow,
     WorkflowList,
@@ -42,6 +44,7 @@ from windlass.wire.workflows import (
 route = Routes("workflows")
 
 SEAL = SealWorkflow()
+SET = SetEvent()
 WORKFLOW_ERRORS = ("unknown_workflow", "invalid_task")
 BATCH_ERRORS = (*SUBMIT_ERRORS, "duplicate_task")
 
@@ -110,6 +113,21 @@ def seal_workflow(call: Call, name: Text, body: SealWorkflow = SEAL) -> SealedSh
     """Seal a workflow, so that it runs: all of its tasks have been submitted."""
     tenant = workflows.seal(call.access, name, call.author(body), tenant=body.tenant, missing=body.missing)
     return SealedShape(workflow=name, tenant=tenant)
+
+
+@route(
+    "POST",
+    "/workflows/{name}/events/{event}",
+    Scope.OPERATE,
+    errors=["invalid_task", "invalid_payload", "event_conflict", "not_allowed", "forbidden"],
+)
+def set_workflow_event(call: Call, name: Text, event: Name, body: SetEvent = SET) -> EventShape:
+    """Set an event of a workflow, so that the steps after it run. It may be set before the workflow exists.
+
+    Repeating the request is harmless; another value is refused, because an event is set once.
+    """
+    done = events.set_event(call.access, name, event, body.value, call.author(body), tenant=body.tenant)
+    return EventShape(workflow=name, event=event, task=done.task, changed=done.changed, state=done.state)
 
 
 @route("GET", "/workflows", Scope.READ, errors=["invalid_cursor"])

@@ -33,7 +33,7 @@ def resolve_edges(tables: Tables, ended: Sequence[tuple[UUID, End]], now: Micros
 def _cancels(tables: Tables, child: TaskId, ends: Sequence[tuple[UUID, End]], now: Micros) -> bool:
     """Count these prerequisites of a task as ended. Return True if that cancels the task."""
     task = tables.tasks[child]
-    after = unblock(task.state, task.waiting, task.on_failure, ends, due=task.due, now=now)
+    after = unblock(task.state, task.waiting, task.on_failure, ends, due=task.due, now=now, wait=task.wait)
     if after.state is State.CANCELLED and task.state is not State.CANCELLED:
         tables.move(child, after.state, waiting=after.waiting, finished=now, reason=after.reason)
         return True

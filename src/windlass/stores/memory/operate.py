@@ -30,7 +30,8 @@ class MemoryOperate(MemoryBase):
         patience, checked = span(grace, "grace"), check_entries(entries)
         with self._lock:
             now = self._clock.now()
-            chosen = [task for task in self._chosen(which) if not task.state.final and not task.cancel_requested]
+            every = self._with_added(self._chosen(which))
+            chosen = [task for task in every if not task.state.final and not task.cancel_requested]
             for task in chosen:
                 if task.state is State.LEASED:
                     self._tables.change(task.id, cancel_requested=True, reason=reason)
@@ -86,6 +87,18 @@ class MemoryOperate(MemoryBase):
             now = self._clock.now()
             return [task for task in tasks.values() if which.matches(task, now)]
         return [tasks[id] for id in dict.fromkeys(which) if id in tasks]
+
+    def _with_added(self, tasks: list[Task]) -> list[Task]:
+        """Return tasks with the steps that they have added and wait for, and those of the steps."""
+        whole = {task.id: task for task in tasks}
+        for task in tasks:  # It grows in the loop.
+            for above, resolved in self._tables.prerequisites.get(task.id, {}).items():
+                step = self._tables.tasks.get(TaskId(above))
+                origin = None if step is None or task.state is not State.WAITING else step.rules.origin
+                if step and origin and origin.task == task.id and not resolved and step.id not in whole:
+                    whole[step.id] = step
+                    tasks.append(step)
+        return list(whole.values())
 
     def _reopen_edges(self, id: TaskId, retried: set[TaskId]) -> int:
         """Make a task wait again for its prerequisites that are unfinished or retried too. Return their number."""

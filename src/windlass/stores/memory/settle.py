@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from uuid import UUID
 
+from msgspec.structs import replace
+
+from windlass.clock import entropy
+from windlass.core.continuation import REFUSALS, check_added, check_no_cycle, check_outside, continue_as
 from windlass.core.fairness import Usage
+from windlass.core.graph import End
 from windlass.core.lifecycle import FINAL, State
-from windlass.core.settlement import Settlement, add_error_group, apply_store_facts, stands_already
-from windlass.core.task import Attempt, Lease, Progress, Task
+from windlass.core.settlement import Settlement, add_error_group, apply_store_facts, refuse_steps, stands_already
+from windlass.core.task import Added, Attempt, Lease, Progress, Task, TaskId
 from windlass.core.times import Micros
-from windlass.stores.memory.base import MemoryBase
 from windlass.stores.memory.graph import resolve
+from windlass.stores.memory.submit import MemorySubmit
 from windlass.stores.memory.tables import Tables
 from windlass.stores.protocol import LeaseLost, Log, ProgressSeen, Settled, Verdict
 
 
-class MemorySettle(MemoryBase):
+class MemorySettle(MemorySubmit):
     """Write the ends and the progress of attempts, each only while its lease is valid."""
 
     def settle(self, reports: Sequence[tuple[Lease, Settlement]]) -> list[Verdict]:
@@ -41,8 +47,40 @@ class MemorySettle(MemoryBase):
         if task is None or task.fence != lease.fence or task.session != lease.session:
             return LeaseLost(lease)
         if task.state is State.LEASED:
-            return Settled(lease, end_attempt(self._tables, task, settlement, now))
+            added = apply_store_facts(task, settlement, now).added
+            if added is None:
+                return Settled(lease, end_attempt(self._tables, task, settlement, now))
+            try:
+                return Settled(lease, self._end_adding(task, settlement, added, now))
+            except REFUSALS as error:
+                return Settled(lease, end_attempt(self._tables, task, refuse_steps(settlement, error), now))
         return Settled(lease, task.state) if stands_already(task, settlement) else LeaseLost(lease)
+
+    def _end_adding(self, task: Task, settlement: Settlement, added: Added, now: Micros) -> State:
+        """Write the end of an attempt and the steps that it adds, or raise one of `REFUSALS` and write nothing."""
+        tables = self._tables
+        drafts = check_added(task, added, now, entropy)
+        check_outside(task, drafts, tables.tasks.get)
+        check_no_cycle(task, drafts, self._open_prerequisites)
+        named = [one.new if one.new.key is not None else replace(one.new, id=one.id) for one in drafts.steps]
+        if named:
+            self.submit(named)
+        if drafts.then is None:
+            return end_attempt(tables, task, settlement, now)
+        ends: dict[UUID, End] = {
+            above: end for above in drafts.then.prerequisites if (end := tables.end_of(above)) is not None
+        }
+        queue = tables.queue(drafts.then.new.queue)
+        continuation = continue_as(task, drafts.then, queue, tables.first_due[task.id], ends, now)
+        end_attempt(
+            tables, task, replace(settlement, state=continuation.state, reason=continuation.reason, added=None), now
+        )
+        tables.continue_as(task.id, continuation)
+        return continuation.state
+
+    def _open_prerequisites(self, id: TaskId) -> Iterator[TaskId]:
+        edges = self._tables.prerequisites.get(id, {})
+        return (TaskId(above) for above, resolved in edges.items() if not resolved)
 
 
 def end_attempt(tables: Tables, task: Task, settlement: Settlement, now: Micros) -> State:

@@ -8,13 +8,13 @@ from datetime import timedelta
 from windlass.stores.memory.claim import MemoryClaim
 from windlass.stores.memory.coordination import MemoryCoordination
 from windlass.stores.memory.dead_letters import MemoryDeadLetters
+from windlass.stores.memory.events import MemoryEvents
 from windlass.stores.memory.manifest import MemoryManifest
 from windlass.stores.memory.operate import MemoryOperate
 from windlass.stores.memory.read import MemoryRead
 from windlass.stores.memory.series import MemorySeries
 from windlass.stores.memory.sessions import MemorySessions
 from windlass.stores.memory.settle import MemorySettle
-from windlass.stores.memory.submit import MemorySubmit
 from windlass.stores.memory.sweep import MemorySweep
 from windlass.stores.memory.update import MemoryUpdate
 from windlass.stores.memory.workflows import MemoryWorkflows
@@ -22,7 +22,7 @@ from windlass.stores.memory.workflows import MemoryWorkflows
 
 class MemoryStore(
     MemoryWorkflows,
-    MemorySubmit,
+    MemoryEvents,
     MemorySessions,
     MemoryClaim,
     MemorySettle,

@@ -24,6 +24,7 @@ from windlass.stores.coordination import Entry, check_entries
 from windlass.stores.memory.base import MemoryBase
 from windlass.stores.memory.graph import resolve
 from windlass.stores.memory.tables import Placeholder
+from windlass.stores.memory.waits import record_end
 from windlass.stores.protocol import Receipt
 
 
@@ -58,6 +59,8 @@ class MemorySubmit(MemoryBase):
                 self._tables.placeholders.pop(one.id, None)
                 self._tables.insert(state, one.fingerprint)
                 self._tables.point(one.new.queue, now).arrived += 1
+                if state.task.state is State.COMPLETED:
+                    record_end(self._tables, state.task, now)
             for above, placeholder in missing.items():
                 self._tables.placeholders.setdefault(above, placeholder)
             self._raise_stored(get_outside(lent, drafts))

@@ -20,6 +20,7 @@ from windlass.stores.memory.graph import resolve, resolve_edges
 from windlass.stores.memory.series import roll_up
 from windlass.stores.memory.settle import end_attempt
 from windlass.stores.memory.tables import Tables
+from windlass.stores.memory.waits import end_wait
 from windlass.stores.protocol import Swept
 
 
@@ -96,10 +97,15 @@ def _expire(tables: Tables, now: Micros) -> int:
 
 
 def _make_due_runnable(tables: Tables, now: Micros) -> int:
-    moved = 0
+    moved, over = 0, list[TaskId]()
     while (due := tables.next_due()) is not None and due[0] <= now:
-        tables.move(due[1], State.RUNNABLE)
+        if tables.tasks[due[1]].wait is None:
+            tables.move(due[1], State.RUNNABLE)
+        else:
+            end_wait(tables, due[1], now)
+            over.append(due[1])
         moved += 1
+    resolve(tables, over, now)
     return moved
 
 

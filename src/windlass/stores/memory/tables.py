@@ -11,6 +11,7 @@ from uuid import UUID
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from windlass.core.continuation import Continuation
 from windlass.core.fairness import Account, Usage
 from windlass.core.graph import End
 from windlass.core.ids import workflow_id
@@ -165,6 +166,28 @@ class Tables:
         if place is not None:
             self.places[id] = place
         return self.move(id, self.tasks[id].state, **changes)
+
+    def continue_as(self, id: TaskId, continuation: Continuation) -> None:
+        """Change a task whose attempt has ended to what it continues as, with what it waits for."""
+        new, edges = continuation.then.new, self.prerequisites.setdefault(id, {})
+        for above, ended in continuation.edges:
+            if above not in edges:
+                self.dependents[above].append(id)
+            edges[above] = ended
+        self.change(
+            id,
+            continuation.place,
+            handler=new.handler,
+            args=continuation.then.args,
+            queue=new.queue,
+            rules=continuation.then.rules,
+            on_failure=new.on_failure,
+            waiting=continuation.waiting,
+            due=continuation.due,
+            attempts=0,
+            crashes=0,
+            losses=0,
+        )
 
     def remove(self, id: TaskId) -> None:
         """Remove a task and everything that belongs to it."""

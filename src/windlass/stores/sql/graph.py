@@ -175,7 +175,7 @@ def _share(ends: Collection[object]) -> int:
 
 def apply_ends(row: Row, ends: Sequence[tuple[UUID, End]], now: Micros) -> Row:
     """Return a task after these prerequisites have ended."""
-    after = unblock(row.state, row.waiting, row.on_failure, ends, due=row.due, now=now)
+    after = unblock(row.state, row.waiting, row.on_failure, ends, due=row.due, now=now, wait=row.wait)
     if after.state is State.CANCELLED and row.state is not State.CANCELLED:
         return row._replace(state=after.state, waiting=after.waiting, finished=now, reason=after.reason)
     return row._replace(state=after.state, waiting=after.waiting, due=after.due)

@@ -10,6 +10,7 @@ from datetime import timedelta
 from itertools import chain
 
 from windlass.core.names import check_text
+from windlass.core.submission import decode_rules
 from windlass.core.task import TaskId
 from windlass.core.times import span
 from windlass.stores.coordination import Entry
@@ -36,7 +37,7 @@ class SqlOperate(SqlBase):
         check_which(which)
         db = self._db
         patience, act = span(grace, "grace"), AuditedChange(db, entries)
-        few, pages = _counted(db, which)
+        few, pages = _counted(_with_added(db, chosen(db, which)))
         if few is None:
             many = BulkOperation.begin(db, bulk.CANCEL, reason, patience)
             many.choose(pages)
@@ -49,7 +50,7 @@ class SqlOperate(SqlBase):
         check_which(which)
         db = self._db
         act = AuditedChange(db, entries)
-        few, pages = _counted(db, which)
+        few, pages = _counted(chosen(db, which))
         if few is None or dependents or dry_run:
             many = BulkOperation.begin(db, bulk.RETRY)
             many.choose(pages, dependents=dependents)
@@ -98,9 +99,22 @@ def chosen(db: Database, which: Selection) -> Iterator[list[TaskId]]:
             return
 
 
-def _counted(db: Database, which: Selection) -> tuple[list[TaskId] | None, Iterable[list[TaskId]]]:
+def _with_added(db: Database, pages: Iterable[list[TaskId]]) -> Iterator[list[TaskId]]:
+    """Yield pages of tasks, each with the steps that these tasks have added and wait for, and those of the steps."""
+    for page in pages:
+        whole, todo = dict.fromkeys(page), page
+        while todo:
+            lines = db.read(lambda tx, todo=todo: tx.query("added_steps", [(id,) for id in sorted(todo)]).rows())
+            found = [(db.uuid(task), TaskId(db.uuid(step)), decode_rules(rules).origin) for task, step, rules in lines]
+            todo = [step for task, step, origin in found if origin and origin.task == task and step not in whole]
+            whole |= dict.fromkeys(todo)
+        ids = list(whole)
+        yield from (ids[start : start + bulk.CHUNK] for start in range(0, len(ids), bulk.CHUNK))
+
+
+def _counted(pages: Iterator[list[TaskId]]) -> tuple[list[TaskId] | None, Iterable[list[TaskId]]]:
     """Return the ids of the selected tasks (None if there are too many for one transaction), and all ids in pages."""
-    pages, first = chosen(db, which), list[list[TaskId]]()
+    first = list[list[TaskId]]()
     for page in pages:
         first.append(page)
         if sum(map(len, first)) > bulk.CHUNK:

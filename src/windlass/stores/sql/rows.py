@@ -15,8 +15,9 @@ from windlass.core.lifecycle import MOVES, State
 from windlass.core.manifest import CronInfo, CronState
 from windlass.core.ordering import Place, Queue, Strategy
 from windlass.core.submission import decode_rules
-from windlass.core.task import OnFailure, SessionId, Task, TaskId
+from windlass.core.task import OnFailure, SessionId, Task, TaskId, Wait
 from windlass.core.times import Micros, micros
+from windlass.core.waits import STORE_SESSION, decode_wait, ends_well, timed_out
 from windlass.stores.sql.database import Dialect, Transaction, Values
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ QUEUED = "queued"
 """The state in `task` of a task that is in one of the tables `runnable`, `leased` and `completed`."""
 STATES = {state.value: state for state in State} | {QUEUED: State.RUNNABLE}
 _POLICIES = {policy.value: policy for policy in OnFailure}
-_WIDTH = 22
+_WIDTH = 23
 _RUNNABLE, _LEASED = State.RUNNABLE.value, State.LEASED.value
 _IN_SERIES = {state.value for state in (State.LEASED, State.COMPLETED, State.FAILED, State.RETRYING)}
 """The states whose arrivals the time series counts."""
@@ -58,12 +59,13 @@ class Row(NamedTuple):
     cancel_requested: bool
     cancel_by: Micros | None
     reason: str | None
+    wait: Wait | None = None
 
 
 def row_from(db: Dialect, values: Values) -> Row:
     """Convert the result of a statement to a `Row`."""
     id, queue, tenant, state, band, rank, tie, due, expires, waiting, on_failure, fence, session, *rest = values
-    claimed, finished, attempts, crashes, losses, generation, cancel_requested, cancel_by, reason = rest
+    claimed, finished, attempts, crashes, losses, generation, cancel_requested, cancel_by, reason, wait = rest
     return Row(
         TaskId(db.uuid(id)),
         queue,
@@ -87,6 +89,7 @@ def row_from(db: Dialect, values: Values) -> Row:
         bool(cancel_requested),
         cancel_by,
         reason,
+        None if wait is None else decode_wait(wait),
     )
 
 
@@ -127,6 +130,7 @@ def task_from(db: Dialect, values: Values) -> Task:
         reason=row.reason,
         result=result[0] if result else None,
         rules=decode_rules(rules),
+        wait=row.wait,
     )
 
 
@@ -247,6 +251,8 @@ class Moves:
         self._added: list[Values] = []
         self._cancelling: list[Values] = []
         self._places: list[Values] = []
+        self._completed: list[Values] = []
+        self._results: list[Values] = []
 
     def move(self, row: Row, state: State, **changes: Any) -> Row:
         """Add a change of a task and its state. Return the changed task."""
@@ -281,6 +287,19 @@ class Moves:
             self.counts.move(row, state)
         return new
 
+    def complete_wait(self, row: Row, value: str | None, now: Micros) -> Row:
+        """Add the completion of a wait that has begun, by the store itself. Return the changed task."""
+        self._completed.append((row.id, row.fence, STORE_SESSION, now, now))
+        if value is not None:
+            self._results.append((row.id, value))
+        return self.move(row, State.COMPLETED)
+
+    def end_wait(self, row: Row, wait: Wait, now: Micros) -> Row:
+        """Add the end of a wait whose time is over. Return the changed task."""
+        if ends_well(wait):
+            return self.complete_wait(row, wait.value, now)
+        return self.move(row, State.EXPIRED, finished=now, reason=timed_out(wait))
+
     def place(self, row: Row, place: Place) -> None:
         """Add a change of a task's place in its queue. A runnable one needs a `move` too."""
         self._places.append((row.id, *place))
@@ -292,6 +311,8 @@ class Moves:
         tx.execute("set_place", self._places)
         tx.execute("add_runnable", self._added)
         tx.execute("request_cancel", self._cancelling)
+        tx.execute("add_completed", self._completed)
+        tx.execute("record_results", self._results)
         self.counts.write(tx, at)
 
 

@@ -6,6 +6,7 @@ from windlass.stores.sql.claim import SqlClaim
 from windlass.stores.sql.coordination import SqlCoordination
 from windlass.stores.sql.count import SqlCount
 from windlass.stores.sql.dead_letters import SqlDeadLetters
+from windlass.stores.sql.events import SqlEvents
 from windlass.stores.sql.find import SqlFind
 from windlass.stores.sql.manifest import SqlManifest
 from windlass.stores.sql.operate import SqlOperate
@@ -21,6 +22,7 @@ from windlass.stores.sql.workflows import SqlWorkflows
 
 class SqlStore(
     SqlWorkflows,
+    SqlEvents,
     SqlSubmit,
     SqlSessions,
     SqlClaim,

@@ -37,6 +37,7 @@ from windlass.core.task import Lease, NewTask, Task, TaskId
 from windlass.core.times import Micros
 from windlass.core.unique import Matched
 from windlass.core.urgency import get_outside, lends_urgency, spread_urgency
+from windlass.core.waits import encode_wait
 from windlass.errors import NotAllowed, StaleLease, UnknownCron
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Receipt
@@ -358,15 +359,20 @@ class Submit:
             tasks: list[Values] = []
             runnable: list[Values] = []
             edges: list[tuple[UUID, UUID, bool]] = []
+            waits: list[Task] = []
             for nth, one in some:
                 task = one.task if sees_commits else _defer(one.task)
                 tasks.append(_task_row(task, one, fresh[nth]))
                 if task.state is State.RUNNABLE:
                     runnable.append((task.id,))
+                if task.wait is not None:
+                    waits.append(task)
                 edges += [(task.id, above, ended) for above, ended in one.edges]
                 written.add(nth, task)
             tx.execute("submit", tasks)
             tx.execute("add_runnable", runnable)
+            if waits:
+                _write_waits(tx, waits)
             for part in chunks(edges):
                 tx.execute("submit_edges", part)
             if self._joined:
@@ -473,6 +479,14 @@ def _defer(task: Task) -> Task:
     return replace(task, state=State.SCHEDULED) if task.state is State.RUNNABLE else task
 
 
+def _write_waits(tx: Transaction, tasks: Sequence[Task]) -> None:
+    """Write what waits have besides other tasks: what they wait for, and the ends of events that are already set."""
+    tx.execute("set_waits", [(task.id, encode_wait(task.wait)) for task in tasks])
+    ended = [task for task in tasks if task.state is State.COMPLETED]
+    tx.execute("add_completed", [(task.id, 0, task.session, task.claimed, task.finished) for task in ended])
+    tx.execute("record_results", [(task.id, task.result) for task in ended if task.result is not None])
+
+
 def _task_row(task: Task, initial: InitialState, one: Draft) -> Values:
     """Return a row for the statement `submit`."""
     return (
@@ -485,7 +499,7 @@ def _task_row(task: Task, initial: InitialState, one: Draft) -> Values:
         task.expires,
         task.waiting,
         task.on_failure.value,
-        task.finished,
+        None if task.state is State.COMPLETED else task.finished,
         task.reason,
         kind_of(task.handler, task.rules),
         task.handler,

@@ -131,7 +131,7 @@ class SqlSweep(SqlBase):
             bump_fence=True,
         )
 
-    def _move(self, statement: str, now: Micros, step: Callable[[Moves, Row, Micros], bool]) -> int:
+    def _move(self, statement: str, now: Micros, step: Callable[[Moves, Row, Micros], Row | None]) -> int:
         ids = self._look(statement, now)
         if not ids:
             return 0
@@ -285,27 +285,26 @@ def _announce(db: Database, tx: Transaction, ids: Collection[UUID]) -> list[UUID
 
 
 def _move_some(
-    db: Database, tx: Transaction, ids: Sequence[UUID], now: Micros, step: Callable[[Moves, Row, Micros], bool]
+    db: Database, tx: Transaction, ids: Sequence[UUID], now: Micros, step: Callable[[Moves, Row, Micros], Row | None]
 ) -> tuple[int, list[UUID], set[str]]:
     moves = Moves()
-    moved = [row for row in lock_tasks(db, tx, ids, skip_locked=True) if step(moves, row, now)]
-    moves.write(tx)
-    if step is not _expire or not moved:
+    rows = lock_tasks(db, tx, ids, skip_locked=True)
+    moved = [after for row in rows if (after := step(moves, row, now)) is not None]
+    moves.write(tx, now)
+    ended = [(row.id, row.state.value) for row in moved if row.state.final]
+    if not ended:
         return len(moved), [], moves.counts.wake
-    announced = tx.query("announce", [(row.id, State.EXPIRED.value) for row in moved])
-    return len(moved), uuids(db, announced.rows()), set()
+    return len(moved), uuids(db, tx.query("announce", ended).rows()), moves.counts.wake
 
 
-def _expire(moves: Moves, row: Row, now: Micros) -> bool:
+def _expire(moves: Moves, row: Row, now: Micros) -> Row | None:
     overdue = row.expires is not None and row.expires <= now
     if not overdue or row.state.final or row.state is State.LEASED:
-        return False
-    moves.move(row, State.EXPIRED, finished=now, reason=EXPIRED)
-    return True
+        return None
+    return moves.move(row, State.EXPIRED, finished=now, reason=EXPIRED)
 
 
-def _make_runnable(moves: Moves, row: Row, now: Micros) -> bool:
+def _make_runnable(moves: Moves, row: Row, now: Micros) -> Row | None:
     if row.state not in (State.SCHEDULED, State.RETRYING) or row.due > now:
-        return False
-    moves.move(row, State.RUNNABLE)
-    return True
+        return None
+    return moves.move(row, State.RUNNABLE) if row.wait is None else moves.end_wait(row, row.wait, now)

@@ -55,6 +55,7 @@ CREATE TABLE task (
     deadline         INTEGER,
     first_due        INTEGER NOT NULL,
     submitted        INTEGER NOT NULL,
+    wait             TEXT, -- What it waits for instead of running a handler, as JSON.
     CONSTRAINT finished_at_the_end CHECK ((finished IS NOT NULL) = (state IN ('failed', 'cancelled', 'expired'))),
     CONSTRAINT runs_after_its_prerequisites CHECK
         (waiting = 0 OR state IN ('waiting', 'failed', 'cancelled', 'expired')),
@@ -130,7 +131,7 @@ SELECT t.id, t.queue, t.tenant,
        CASE WHEN c.id IS NULL THEN t.attempts ELSE t.attempts + 1 END AS attempts, t.crashes, t.losses, t.generation,
        t.cancel_requested, t.cancel_by, CASE WHEN c.id IS NULL THEN t.reason END AS reason, t.error_group,
        t.handler, t.args, t.rules, t.workflow, t.workflow_tenant, t.key, t.fingerprint, t.priority, t.deadline,
-       t.first_due, t.submitted
+       t.first_due, t.submitted, t.wait
   FROM task AS t
   LEFT JOIN leased AS l ON l.id = t.id
   LEFT JOIN completed AS c ON c.id = t.id;

@@ -1,7 +1,7 @@
 -- find: return the tasks between two of them, newest first, that meet some conditions. A NULL condition is ignored.
 SELECT t.id, t.queue, t.tenant, t.state, t.band, t.rank, t.tie, t.due, t.expires, t.waiting, t.on_failure, t.fence,
        t.session, t.claimed, t.finished, t.attempts, t.crashes, t.losses, t.generation, t.cancel_requested,
-       t.cancel_by, t.reason,
+       t.cancel_by, t.reason, t.wait,
        t.handler, t.args, t.rules, t.workflow, t.key, t.priority, t.deadline, t.first_due, t.submitted, r.value
   FROM (SELECT id
           FROM windlass.task

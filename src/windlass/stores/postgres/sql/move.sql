@@ -1,10 +1,10 @@
 -- move: change locked tasks. The caller decides about the moves and checks them, and moves the rows of the hot tables.
 -- moves: waiting | scheduled | runnable | retrying -> cancelled | expired
 -- moves: waiting -> scheduled | runnable | failed
--- moves: scheduled -> runnable
+-- moves: scheduled -> runnable | completed
 -- moves: runnable -> scheduled
 -- moves: retrying -> runnable
--- moves: failed | cancelled | expired -> runnable | waiting
+-- moves: failed | cancelled | expired -> runnable | waiting | scheduled
 -- batch: id uuid, old text, state text, due bigint, expires bigint, waiting integer, fence bigint, finished bigint,
 --   attempts integer, crashes integer, losses integer, generation integer, cancel_requested boolean,
 --   cancel_by bigint, reason text

@@ -13,7 +13,7 @@ WITH open_edge AS MATERIALIZED (
             LIMIT :limit) AS e
 ), free AS MATERIALIZED (
     SELECT id, queue, tenant, state, band, rank, tie, due, expires, waiting, on_failure, fence, session, claimed,
-           finished, attempts, crashes, losses, generation, cancel_requested, cancel_by, reason
+           finished, attempts, crashes, losses, generation, cancel_requested, cancel_by, reason, wait
       FROM windlass.task
      WHERE id = ANY (ARRAY(SELECT child FROM open_edge))
        FOR UPDATE SKIP LOCKED

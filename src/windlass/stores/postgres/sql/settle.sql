@@ -1,6 +1,6 @@
 -- settle: write the ends of attempts that did not complete, on tasks that `lock_tasks` has locked. `end_leases` removes
 -- their leases.
--- moves: leased -> retrying | failed | cancelled | expired | runnable | scheduled
+-- moves: leased -> retrying | failed | cancelled | expired | runnable | scheduled | waiting
 -- batch: id uuid, fence bigint, session uuid, claimed bigint, state text, due bigint, finished bigint, attempts integer,
 --   crashes integer, losses integer, reason text, error_group text
 UPDATE windlass.task AS t

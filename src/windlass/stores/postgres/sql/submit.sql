@@ -1,6 +1,6 @@
 -- submit: insert tasks. `add_runnable` makes those runnable that are queued.
 -- No ON CONFLICT: if a concurrent submit has inserted the key, this one fails, and its next try finds that task.
--- moves: new -> waiting | scheduled | runnable | cancelled | expired
+-- moves: new -> waiting | scheduled | runnable | completed | cancelled | expired
 -- batch: id uuid, queue text, tenant text, state text, band bigint, rank bigint, tie bigint, due bigint,
 --   expires bigint, waiting integer, on_failure text, finished bigint, reason text, kind bigint, handler text, args text,
 --   rules text, workflow text, workflow_tenant text, key text, fingerprint uuid, priority integer, deadline bigint,

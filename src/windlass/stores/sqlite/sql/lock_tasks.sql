@@ -1,6 +1,6 @@
 -- lock_tasks: return a task to change it in the same transaction.
 -- batch: id blob
 SELECT id, queue, tenant, state, band, rank, tie, due, expires, waiting, on_failure, fence, session, claimed,
-       finished, attempts, crashes, losses, generation, cancel_requested, cancel_by, reason
+       finished, attempts, crashes, losses, generation, cancel_requested, cancel_by, reason, wait
   FROM task
  WHERE id = :id;

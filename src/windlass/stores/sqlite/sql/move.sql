@@ -1,10 +1,10 @@
 -- move: change locked tasks. The caller decides about the moves and checks them, and moves the rows of the hot tables.
 -- moves: waiting | scheduled | runnable | retrying -> cancelled | expired
 -- moves: waiting -> scheduled | runnable | failed
--- moves: scheduled -> runnable
+-- moves: scheduled -> runnable | completed
 -- moves: runnable -> scheduled
 -- moves: retrying -> runnable
--- moves: failed | cancelled | expired -> runnable | waiting
+-- moves: failed | cancelled | expired -> runnable | waiting | scheduled
 -- batch: id blob, old text, state text, due integer, expires integer, waiting integer, fence integer,
 --   finished integer, attempts integer, crashes integer, losses integer, generation integer,
 --   cancel_requested integer, cancel_by integer, reason text

@@ -1,5 +1,5 @@
 -- settle: write the end of an attempt that did not complete. `end_leases` removes its lease.
--- moves: leased -> retrying | failed | cancelled | expired | runnable | scheduled
+-- moves: leased -> retrying | failed | cancelled | expired | runnable | scheduled | waiting
 -- batch: id blob, fence integer, session blob, claimed integer, state text, due integer, finished integer,
 --   attempts integer, crashes integer, losses integer, reason text, error_group text
 UPDATE task

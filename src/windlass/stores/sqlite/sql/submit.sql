@@ -1,5 +1,5 @@
 -- submit: insert a task. `add_runnable` makes it runnable if it is queued.
--- moves: new -> waiting | scheduled | runnable | cancelled | expired
+-- moves: new -> waiting | scheduled | runnable | completed | cancelled | expired
 -- batch: id blob, queue text, tenant text, state text, band integer, rank integer, tie integer, due integer,
 --   expires integer, waiting integer, on_failure text, finished integer, reason text, kind integer, handler text, args text,
 --   rules text, workflow text, workflow_tenant text, key text, fingerprint blob, priority integer, deadline integer,

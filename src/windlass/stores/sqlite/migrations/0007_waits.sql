@@ -1,0 +1,21 @@
+-- Steps that wait for an event or a time. SQLite adds no column twice: the version, which is raised in the same
+-- transaction, keeps this from being run again.
+
+-- What the task waits for instead of running a handler, as JSON text (`core.task.Wait`).
+ALTER TABLE task ADD COLUMN wait TEXT;
+
+DROP VIEW current_task;
+CREATE VIEW current_task AS
+SELECT t.id, t.queue, t.tenant,
+       CASE WHEN t.state <> 'queued' THEN t.state WHEN l.id IS NOT NULL THEN 'leased'
+            WHEN c.id IS NOT NULL THEN 'completed' ELSE 'runnable' END AS state,
+       t.band, t.rank, t.tie, t.due, t.expires, t.waiting, t.on_failure,
+       coalesce(l.fence, c.fence, t.fence) AS fence, coalesce(l.session, c.session, t.session) AS session,
+       coalesce(l.claimed, c.claimed, t.claimed) AS claimed, coalesce(c.finished, t.finished) AS finished,
+       CASE WHEN c.id IS NULL THEN t.attempts ELSE t.attempts + 1 END AS attempts, t.crashes, t.losses, t.generation,
+       t.cancel_requested, t.cancel_by, CASE WHEN c.id IS NULL THEN t.reason END AS reason, t.error_group,
+       t.handler, t.args, t.rules, t.workflow, t.workflow_tenant, t.key, t.fingerprint, t.priority, t.deadline,
+       t.first_due, t.submitted, t.wait
+  FROM task AS t
+  LEFT JOIN leased AS l ON l.id = t.id
+  LEFT JOIN completed AS c ON c.id = t.id;
