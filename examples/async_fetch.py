@@ -25,5 +25,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    with app.worker(size=1, threads=20):
+    with app.worker(size=1):
         asyncio.run(main())

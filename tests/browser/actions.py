@@ -294,7 +294,7 @@ def create_token(visitor: Visitor, site: Site) -> None:
     assert secret.startswith("wdl_")
     assert set(tokens.read_tokens(site.store)) == {"boss"}
     check_entry(site, "token/boss", "created")
-    until(lambda: asks_for_token(visitor), "the server asks for a token")
+    await_login(visitor)
     visitor.page.fill("input[name=token]", secret)
     visitor.press("form button")
     assert visitor.page.url.endswith("/settings")
@@ -308,8 +308,13 @@ def revoke_token(visitor: Visitor, site: Site) -> None:
 
     assert tokens.read_tokens(site.store) == {}
     assert site.audit("token/boss")[0].by == "boss"
-    until(lambda: asks_for_token(visitor), "the session has ended with its token")
-    visitor.problems = [each for each in visitor.problems if "401" not in each]  # The end of its live updates.
+    await_login(visitor)
+
+
+def await_login(visitor: Visitor) -> None:
+    """Wait until the session has ended. Its live updates end with status 401, which browsers report."""
+    until(lambda: asks_for_token(visitor), "the server asks for a token")
+    visitor.problems = [each for each in visitor.problems if "401" not in each]
 
 
 def asks_for_token(visitor: Visitor) -> bool:
