@@ -43,9 +43,9 @@ def form(path: str, inside: str = "main") -> str:
 
 
 def check_entry(site: Site, subject: str, action: str, why: str = WHY) -> None:
-    """Check that the latest entry about a subject is this action, by this person and with this reason."""
-    entry = site.audit(subject)[0]
-    assert (entry.action, entry.by) == (action, "local")
+    """Check that this person's latest entry about a subject is this action, with this reason."""
+    entry = next(entry for entry in site.audit(subject) if entry.by == "local")  # The autoscaler writes entries too.
+    assert entry.action == action
     assert why in entry.text
 
 

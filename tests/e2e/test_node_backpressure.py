@@ -50,7 +50,7 @@ def test_a_node_whose_results_are_not_written_stops_claiming_and_continues_after
             "CREATE TRIGGER fail BEFORE INSERT ON windlass.completed FOR EACH ROW EXECUTE FUNCTION public.fail()"
         )
 
-        started = node("-n", str(WORKERS), "--metrics", "0", workers=WORKERS)
+        started = node("-n", str(WORKERS), "--async-tasks", "1", "--metrics", "0", workers=WORKERS)
         # Everything that the node may claim has run and waits to be written. More would be claimed within a moment.
         until(lambda: len(read_effects(effects, "add")) >= MAX_HELD_LEASES + WORKERS, "the bound is reached", PATIENCE)
         until(lambda: len(started.events("StoreCallFailed")) >= 2, "results are refused repeatedly", PATIENCE)

@@ -257,13 +257,15 @@ def test_a_breaker_is_held_open_listed_and_closed(windlass: Callable[..., Result
 
 
 def test_a_breaker_is_held_closed_for_some_time(windlass: Callable[..., Result], store: Store) -> None:
+    windlass("breaker", "open", "bank", "--create", "--by", "bob", "--why", "it is down")
     windlass("breaker", "close", "bank", "--for", "10m", "--by", "ann", "--why", "false alarm")
 
     [held] = read(windlass("breaker", "ls", "--json"))
 
     assert held["held_by"] == "ann"
     assert "bank is held closed by ann" in held["sentence"]
-    assert [(entry.subject, entry.action, entry.by) for entry in store.audit()] == [("breaker/bank", "held", "ann")]
+    entries = [(entry.subject, entry.action, entry.by) for entry in store.audit()]
+    assert entries == [("breaker/bank", "held", "ann"), ("breaker/bank", "held", "bob")]
 
 
 def test_why_shows_a_breaker_that_is_held_open(windlass: Callable[..., Result], store: Store) -> None:

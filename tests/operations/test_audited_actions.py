@@ -21,6 +21,7 @@ from windlass.operations import (
     canary,
     crons,
     dead_letters,
+    events,
     limits,
     manifest,
     pools,
@@ -156,6 +157,11 @@ ACTIONS: dict[str, tuple[Callable[[Store], object], Run, str]] = {
     "pools.pause": (nothing, lambda access, _: pools.pause(access, "mail", author=ANN), "paused"),
     "pools.resume": (a_paused_pool, lambda access, _: pools.resume(access, "mail", author=ANN), "resumed"),
     "pools.tune": (nothing, lambda access, _: pools.tune(access, "mail", {"wait": 3}, author=ANN), "tuned"),
+    "events.set_event": (
+        nothing,
+        lambda access, _: events.set_event(access, "daily", "approved", True, ANN),
+        "event set",
+    ),
     "breakers.hold": (
         nothing,
         lambda access, _: breakers.hold(access, "bank", BreakerState.OPEN, author=ANN, create=True),
