@@ -21,7 +21,7 @@ from windlass.events import Events
 from windlass.worker.connection import WorkerLink
 from windlass.worker.log_format import LogOptions
 from windlass.worker.tickets import EXIT_TICKET
-from windlass.worker.wire import encode_run
+from windlass.worker.wire import Fork, encode_run
 from windlass.worker.worker import Worker
 from windlass.worker.worker_main import run_worker
 
@@ -108,7 +108,7 @@ class Driver:
         try:
             os.setpgid(0, 0)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            status = run_worker(app, self._link.files, 1, LogOptions())
+            status = run_worker(app, self._link.files, Fork(1, 1), LogOptions())
         finally:
             os._exit(status)
 

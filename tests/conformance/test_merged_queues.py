@@ -69,3 +69,13 @@ def test_a_lost_session_gets_nothing_from_queues_taken_as_one(store: Store) -> N
 
     with pytest.raises(SessionLost):
         store.claim(session, QUEUES, 5, merge=True)
+
+
+def test_a_queue_that_has_become_fair_is_not_overlooked_while_others_fill_the_claim(store: Store) -> None:
+    submit_one(store, queue="third", deadline=SECOND)
+    assert len(claim(store, 1)) == 1
+    soon = submit_one(store, queue="first", deadline=SECOND)
+    submit(store, *(a_task(queue="second", deadline=100 * SECOND) for _ in range(3)))
+    store.configure(Queue(name="first", strategy=Strategy.DEADLINE, fair=True))
+
+    assert claim(store, 1) == [soon]

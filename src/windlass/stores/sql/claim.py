@@ -303,6 +303,8 @@ class _Claim:
         return claims
 
     def _take_merged(self, queues: Sequence[str], limit: int) -> list[Claim]:
+        # A queue that has become fair or limited shows no tasks here, and the others may fill the claim forever.
+        self._check()
         return self._by_kind([kind for queue in queues for kind in self._kinds(queue)[0]], limit)
 
     def _kinds(self, queue: str) -> tuple[list[Values], bool]:
