@@ -235,6 +235,8 @@ class _Claim:
 
     def take(self, queues: Sequence[str], limit: int) -> list[Claim]:
         """Lease the next tasks of some queues, taken as one."""
+        if len(queues) > 1:  # A queue that has become fair or limited shows no tasks, and others may fill the claim.
+            self._check()
         if self._claim is not None and not self._governed.isdisjoint(queues):
             try:
                 return self._claim.choose(queues, limit)
@@ -303,8 +305,6 @@ class _Claim:
         return claims
 
     def _take_merged(self, queues: Sequence[str], limit: int) -> list[Claim]:
-        # A queue that has become fair or limited shows no tasks here, and the others may fill the claim forever.
-        self._check()
         return self._by_kind([kind for queue in queues for kind in self._kinds(queue)[0]], limit)
 
     def _kinds(self, queue: str) -> tuple[list[Values], bool]:
