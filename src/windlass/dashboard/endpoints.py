@@ -206,7 +206,7 @@ class Endpoints:
     def _ask_to_log_in(self, request: Request, place: Place) -> Response:
         """Send a person to the login page.
 
-        Browsers do not send the cookie when somebody follows a link from another site. Such a visit is repeated once
+        Browsers do not send the cookie when a person follows a link from another site. Such a visit is repeated once
         from here, and then it is sent.
         """
         if request.headers.get("sec-fetch-site") == "cross-site":

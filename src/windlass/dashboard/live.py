@@ -143,7 +143,7 @@ class View:
 
 
 class LiveViews:
-    """The views that somebody looks at. Use it in the event loop only."""
+    """The views that are open in a tab. Use it in the event loop only."""
 
     def __init__(self, site: Site) -> None:
         self._site = site

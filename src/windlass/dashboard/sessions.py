@@ -1,4 +1,4 @@
-"""Sessions of people: a signed cookie stands for the token with which somebody logged in.
+"""Sessions of people: a signed cookie stands for the token with which a person logged in.
 
 The cookie has the name of the token, an expiry and a random number, never the token itself. The signature covers the
 hash of the token, so a session ends when its token is revoked, replaced or expires. All servers of a store share the

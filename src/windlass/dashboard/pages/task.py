@@ -141,7 +141,7 @@ def show_task(visit: Visit, id: str, query: TaskQuery) -> TaskPage:
 
 
 class Reason(Struct, frozen=True, kw_only=True):
-    """Why somebody does something."""
+    """The reason for an action, for the audit log."""
 
     why: str = ""
 

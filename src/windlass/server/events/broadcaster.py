@@ -70,7 +70,7 @@ class Subscriber:
     def update(self, snapshot: Snapshot) -> bool:
         """Queue what is new to this subscriber. Return False if its stream must end.
 
-        A subscriber that has left earlier events unread does not keep up. One that gets many at once, as when somebody
+        A subscriber that has left earlier events unread does not keep up. One that gets many at once, as when a person
         changes a thousand things in a loop, has the time until the next read for them.
         """
         keeps_up = self.events.qsize() <= MAX_WAITING
